@@ -1,0 +1,1 @@
+//! Rust types of every object Groundwork reads and writes, and their CRDs.

@@ -1,0 +1,1 @@
+//! Blueprints: parse, validate, check imports, run template executions.

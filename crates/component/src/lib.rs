@@ -1,0 +1,1 @@
+//! Component descriptors, overwrite rules and the transitive closure.

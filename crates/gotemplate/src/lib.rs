@@ -1,0 +1,1 @@
+//! Go text/template with sprig: lexer, parser, compiled form, evaluator.

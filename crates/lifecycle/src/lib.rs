@@ -1,0 +1,1 @@
+//! Names, conditions and generated objects of Installations, Executions and DeployItems.

@@ -1,0 +1,1 @@
+//! Component stores: CTF directories and the repository map.

@@ -1,0 +1,1 @@
+//! YAML the way Go tools read and write it, with source positions.
