@@ -1,1 +1,43 @@
-//! YAML the way Go tools read and write it, with source positions.
+//! YAML as Go tools understand it.
+//!
+//! Everything people hand to Groundwork was written for programs that read YAML 1.1 through Go and turn it
+//! into JSON. `on` is a boolean there, `014` is twelve, `1_000` a thousand, keys become text, of two equal
+//! keys the last one wins. The rules are those of the chapter `blueprints.md` section 12; the output format,
+//! which templates hash, is that of section 5.5.1.
+//!
+//! ```text
+//! text --granit events--> compose (anchors, merge keys, duplicates) --> Node (value + position)
+//!                            └── scalar: plain text to null / bool / number / string
+//! Node --to_value--> serde_json::Value --emit--> text
+//! ```
+//!
+//! A [`Node`] remembers where each value and key stands, so that a later check, which sees only JSON, can point
+//! at a line of the file ([`Node::locate`]).
+//!
+//! No error text of this crate quotes a scalar: the text may be a Secret.
+
+mod compose;
+mod emit;
+mod error;
+mod node;
+mod number;
+mod scalar;
+
+pub use compose::{Options, parse_all, parse_first};
+pub use emit::{to_string, to_string_through_json};
+pub use error::Error;
+pub use node::{Content, Entry, Node, Position, Step};
+pub use number::{format_g32, format_g64};
+
+use serde_json::Value;
+
+/// Parses the first document of `text` into JSON; what follows it is not read.
+///
+/// An empty document is `null`.
+///
+/// # Errors
+///
+/// Malformed YAML, keys that are no scalars, and numbers that JSON cannot hold (`.inf`, `.nan`).
+pub fn from_str(text: &str) -> Result<Value, Error> {
+    Ok(parse_first(text, Options::default())?.to_value())
+}

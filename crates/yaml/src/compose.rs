@@ -1,0 +1,367 @@
+//! Parser events to [`Node`]s: anchors, tags, merge keys, duplicate keys.
+
+use std::collections::HashMap;
+
+use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
+
+use crate::error::Error;
+use crate::node::{Content, Entry, Node, Position};
+use crate::number::format_g32;
+use crate::scalar::{Scalar, resolve_plain, resolve_tagged};
+
+/// What aliases may add to one document, counted in nodes and in blocks of 64 bytes of text. A text that
+/// multiplies itself beyond this is an attack, not a document.
+const ALIAS_BUDGET: usize = 500_000;
+
+/// How to read a text.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Whether `<<` merges the maps it holds. Template languages that give `<<` a meaning of their own
+    /// switch it off and find the key as it stands.
+    pub merge_keys: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { merge_keys: true }
+    }
+}
+
+/// Parses the first document; what follows its end is not read. An empty text is a null document.
+///
+/// # Errors
+///
+/// Malformed YAML up to the end of the first document; see [`Error`].
+pub fn parse_first(text: &str, options: Options) -> Result<Node, Error> {
+    let mut composer = Composer::new(text, options);
+    Ok(composer
+        .document()?
+        .unwrap_or_else(|| null_at(Position { line: 1, column: 1 })))
+}
+
+/// Parses every document of a stream; empty documents between markers are null.
+///
+/// # Errors
+///
+/// Malformed YAML anywhere in the text; see [`Error`].
+pub fn parse_all(text: &str, options: Options) -> Result<Vec<Node>, Error> {
+    let mut composer = Composer::new(text, options);
+    let mut documents = Vec::new();
+    while let Some(document) = composer.document()? {
+        documents.push(document);
+    }
+    Ok(documents)
+}
+
+struct Composer<'input> {
+    text: &'input str,
+    events: Parser<'input, granit_parser::StrInput<'input>>,
+    options: Options,
+    anchors: HashMap<usize, Node>,
+    alias_budget: usize,
+}
+
+impl<'input> Composer<'input> {
+    fn new(text: &'input str, options: Options) -> Self {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut parser_options = granit_parser::Options::default();
+        parser_options.set_emit_comments(false);
+        Self {
+            text,
+            events: Parser::new_from_str_with_options(text, parser_options),
+            options,
+            anchors: HashMap::new(),
+            alias_budget: ALIAS_BUDGET,
+        }
+    }
+
+    fn next(&mut self) -> Result<(Event<'input>, Position), Error> {
+        match self.events.next() {
+            Some(Ok((Event::DocumentEnd, span))) if self.ends_at_directive(&span) => {
+                // The parser would begin another document here, and the rest of this one would be lost.
+                Err(Error::new(
+                    start_of(&span),
+                    "a value may not begin with % unless it is quoted",
+                ))
+            }
+            Some(Ok((event, span))) => Ok((event, start_of(&span))),
+            Some(Err(error)) => Err(Error::new(
+                position_of(error.marker()),
+                plain_message(&error.info()),
+            )),
+            None => Ok((Event::StreamEnd, Position { line: 1, column: 1 })),
+        }
+    }
+
+    /// Whether a document is ended by nothing but a `%` at the start of a line.
+    fn ends_at_directive(&self, end: &Span) -> bool {
+        end.start
+            .byte_offset()
+            .and_then(|offset| self.text.get(offset..))
+            .is_some_and(|rest| rest.starts_with('%'))
+    }
+
+    /// The next document, or `None` at the end of the stream.
+    fn document(&mut self) -> Result<Option<Node>, Error> {
+        loop {
+            match self.next()? {
+                (Event::StreamEnd, _) => return Ok(None),
+                (Event::DocumentStart(..), _) => break,
+                _ => {}
+            }
+        }
+        self.anchors.clear();
+        self.alias_budget = ALIAS_BUDGET;
+        let (event, position) = self.next()?;
+        if matches!(event, Event::DocumentEnd) {
+            return Ok(Some(null_at(position)));
+        }
+        let document = self.node(event, position)?;
+        // Reading the end too finds out whether the text goes on with something that was not understood.
+        match self.next()? {
+            (Event::DocumentEnd, _) => Ok(Some(document)),
+            (_, position) => Err(Error::new(position, "the document goes on after its value")),
+        }
+    }
+
+    fn node(&mut self, event: Event<'input>, position: Position) -> Result<Node, Error> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let node = scalar_node(&text, style, tag.as_deref(), position)?;
+                self.remember(anchor, &node);
+                Ok(node)
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                let node = Node {
+                    position,
+                    content: Content::Sequence(self.sequence()?),
+                };
+                self.remember(anchor, &node);
+                Ok(node)
+            }
+            Event::MappingStart(_, anchor, _) => {
+                let node = Node {
+                    position,
+                    content: Content::Mapping(self.mapping()?),
+                };
+                self.remember(anchor, &node);
+                Ok(node)
+            }
+            Event::Alias(id) => self.alias(id, position),
+            _ => Err(Error::new(position, "a value is expected here")),
+        }
+    }
+
+    fn remember(&mut self, anchor: usize, node: &Node) {
+        if anchor != 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+    }
+
+    fn alias(&mut self, id: usize, position: Position) -> Result<Node, Error> {
+        let Some(target) = self.anchors.get(&id) else {
+            return Err(Error::new(position, "an anchor contains an alias to itself"));
+        };
+        self.alias_budget = self
+            .alias_budget
+            .checked_sub(weight(target))
+            .ok_or_else(|| Error::new(position, "the document contains excessive aliasing"))?;
+        Ok(target.clone())
+    }
+
+    fn sequence(&mut self) -> Result<Vec<Node>, Error> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(items),
+                (event, position) => items.push(self.node(event, position)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self) -> Result<Vec<Entry>, Error> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut index: HashMap<String, usize> = HashMap::new();
+        let mut merges = Vec::new();
+        loop {
+            let (event, key_position) = self.next()?;
+            if matches!(event, Event::MappingEnd) {
+                break;
+            }
+            let key = self.key(event, key_position)?;
+            let (event, position) = self.next()?;
+            let value = self.node(event, position)?;
+            match key {
+                Key::Merge => merges.push(value),
+                Key::Text(key) => match index.get(&key) {
+                    // Of equal keys the last one wins.
+                    Some(&at) => {
+                        entries[at] = Entry {
+                            key,
+                            key_position,
+                            value,
+                        }
+                    }
+                    None => {
+                        index.insert(key.clone(), entries.len());
+                        entries.push(Entry {
+                            key,
+                            key_position,
+                            value,
+                        });
+                    }
+                },
+            }
+        }
+        for source in merges {
+            merge(source, &mut entries, &mut index)?;
+        }
+        Ok(entries)
+    }
+
+    fn key(&mut self, event: Event<'input>, position: Position) -> Result<Key, Error> {
+        if let Event::Scalar(text, ScalarStyle::Plain, 0, None) = &event {
+            return plain_key(text, position, self.options.merge_keys);
+        }
+        let node = self.node(event, position)?;
+        match node.content {
+            Content::String(text) => Ok(Key::Text(text)),
+            Content::Bool(value) => Ok(Key::Text(value.to_string())),
+            Content::Number(number) => Ok(Key::Text(number_key(&number))),
+            Content::Null => Err(Error::new(position, "null is not allowed as a key")),
+            Content::Sequence(_) | Content::Mapping(_) => {
+                Err(Error::new(position, "a list or a map is not allowed as a key"))
+            }
+        }
+    }
+}
+
+enum Key {
+    Text(String),
+    Merge,
+}
+
+/// Unquoted keys: booleans and numbers become the text of their value, timestamps stay as written.
+fn plain_key(text: &str, position: Position, merge_keys: bool) -> Result<Key, Error> {
+    Ok(match resolve_plain(text) {
+        Scalar::Merge if merge_keys => Key::Merge,
+        Scalar::Merge | Scalar::Text => Key::Text(text.to_owned()),
+        Scalar::Bool(value) => Key::Text(value.to_string()),
+        Scalar::Number(number) => Key::Text(number_key(&number)),
+        Scalar::NotFinite(value) => Key::Text(format_g32(value)),
+        Scalar::Null => return Err(Error::new(position, "null is not allowed as a key")),
+    })
+}
+
+fn number_key(number: &serde_json::Number) -> String {
+    match number.as_f64() {
+        Some(value) if number.is_f64() => format_g32(value),
+        _ => number.to_string(),
+    }
+}
+
+/// Adds the members of the map(s) under a `<<` that the mapping does not have itself.
+fn merge(source: Node, entries: &mut Vec<Entry>, index: &mut HashMap<String, usize>) -> Result<(), Error> {
+    let position = source.position;
+    let not_mergeable = || Error::new(position, "the merge key << needs a map or a list of maps");
+    let maps = match source.content {
+        Content::Mapping(map) => vec![map],
+        Content::Sequence(items) => items
+            .into_iter()
+            .map(|item| match item.content {
+                Content::Mapping(map) => Ok(map),
+                _ => Err(not_mergeable()),
+            })
+            .collect::<Result<_, _>>()?,
+        _ => return Err(not_mergeable()),
+    };
+    for entry in maps.into_iter().flatten() {
+        if !index.contains_key(&entry.key) {
+            index.insert(entry.key.clone(), entries.len());
+            entries.push(entry);
+        }
+    }
+    Ok(())
+}
+
+fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, position: Position) -> Result<Node, Error> {
+    let content = match tag {
+        Some(tag) if tag.handle() == "tag:yaml.org,2002:" => tagged_content(tag.suffix(), text, position)?,
+        // A tag of somebody's own, or the lone "!": the text stays text.
+        Some(_) => Content::String(text.to_owned()),
+        None if style != ScalarStyle::Plain => Content::String(text.to_owned()),
+        None => match resolve_plain(text) {
+            Scalar::Null => Content::Null,
+            Scalar::Bool(value) => Content::Bool(value),
+            Scalar::Number(number) => Content::Number(number),
+            Scalar::Merge | Scalar::Text => Content::String(text.to_owned()),
+            Scalar::NotFinite(_) => {
+                return Err(Error::new(
+                    position,
+                    "infinity and not-a-number cannot be expressed in JSON",
+                ));
+            }
+        },
+    };
+    Ok(Node { position, content })
+}
+
+fn tagged_content(suffix: &str, text: &str, position: Position) -> Result<Content, Error> {
+    match suffix {
+        "null" | "bool" | "int" | "float" => resolve_tagged(suffix, text)
+            .ok_or_else(|| Error::new(position, format!("the value does not fit its tag !!{suffix}"))),
+        "binary" => {
+            let compact: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+            let bytes = data_encoding::BASE64
+                .decode(compact.as_bytes())
+                .map_err(|_| Error::new(position, "!!binary needs base64 text"))?;
+            Ok(Content::String(String::from_utf8_lossy(&bytes).into_owned()))
+        }
+        _ => Ok(Content::String(text.to_owned())),
+    }
+}
+
+fn weight(node: &Node) -> usize {
+    let text = |text: &str| text.len() / 64;
+    1 + match &node.content {
+        Content::Null | Content::Bool(_) | Content::Number(_) => 0,
+        Content::String(value) => text(value),
+        Content::Sequence(items) => items.iter().map(weight).sum(),
+        Content::Mapping(entries) => entries
+            .iter()
+            .map(|entry| text(&entry.key) + weight(&entry.value))
+            .sum(),
+    }
+}
+
+fn null_at(position: Position) -> Node {
+    Node {
+        position,
+        content: Content::Null,
+    }
+}
+
+fn start_of(span: &Span) -> Position {
+    position_of(&span.start)
+}
+
+fn position_of(marker: &granit_parser::Marker) -> Position {
+    Position {
+        line: marker.line().max(1),
+        column: marker.col() + 1,
+    }
+}
+
+/// The parser's message, cut before anything that it may quote from the document.
+fn plain_message(info: &str) -> String {
+    let quote = info.find(['"', '\'', '`']).unwrap_or(info.len());
+    let kept = info[..quote].trim_end_matches([' ', ':', ',']);
+    if kept.is_empty() {
+        "malformed YAML".to_owned()
+    } else {
+        kept.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests;

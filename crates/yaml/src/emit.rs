@@ -1,0 +1,301 @@
+//! JSON values to YAML text, byte for byte as the Go tools write it (`blueprints.md` 5.5.1).
+//!
+//! Templates hash this text, so layout, key order, quoting and folding are part of the contract.
+
+mod keys;
+mod strings;
+
+use serde_json::{Map, Number, Value};
+
+use crate::number::format_g64;
+use strings::{Style, choose_style, is_unicode_break};
+
+/// A scalar line may grow to this many characters before a blank in it becomes a line break.
+const BEST_WIDTH: usize = 80;
+/// Longer keys are written in the explicit form `? key`.
+const LONGEST_SIMPLE_KEY: usize = 128;
+
+/// Writes `value` as one YAML document that ends with a line break.
+pub fn to_string(value: &Value) -> String {
+    let mut emitter = Emitter {
+        out: String::new(),
+        column: 0,
+        line_ended: false,
+    };
+    emitter.top(value);
+    emitter.line_break(0);
+    emitter.out
+}
+
+/// The same by way of JSON text, as the templates' `toYaml` does it; `None` where that way fails.
+///
+/// The JSON text is read as YAML there, whose reader refuses control characters that JSON leaves as they are
+/// and takes U+0085 for a line break (`blueprints.md` 5.5.1, "through JSON first").
+pub fn to_string_through_json(value: &Value) -> Option<String> {
+    Some(to_string(&through_json(value)?))
+}
+
+fn through_json(value: &Value) -> Option<Value> {
+    Some(match value {
+        Value::String(text) => Value::String(text_through_json(text)?),
+        Value::Array(items) => Value::Array(items.iter().map(through_json).collect::<Option<_>>()?),
+        Value::Object(members) => Value::Object(
+            members
+                .iter()
+                .map(|(key, value)| Some((key_through_json(key)?, through_json(value)?)))
+                .collect::<Option<_>>()?,
+        ),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    })
+}
+
+/// A key of flow style must stand on one line, and U+0085 ends a line.
+fn key_through_json(key: &str) -> Option<String> {
+    if key.contains('\u{85}') {
+        None
+    } else {
+        text_through_json(key)
+    }
+}
+
+fn text_through_json(text: &str) -> Option<String> {
+    let refused = |c: char| matches!(c, '\u{7f}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}');
+    if text.contains(refused) {
+        return None;
+    }
+    if !text.contains('\u{85}') {
+        return Some(text.to_owned());
+    }
+    let mut pieces = text.split('\u{85}');
+    let mut folded = pieces.next().unwrap_or_default().to_owned();
+    let mut breaks = 0;
+    for piece in pieces {
+        breaks += 1;
+        folded.truncate(folded.trim_end_matches(' ').len());
+        let piece = piece.trim_start_matches(' ');
+        if !piece.is_empty() {
+            push_folded_breaks(&mut folded, breaks);
+            breaks = 0;
+            folded.push_str(piece);
+        }
+    }
+    push_folded_breaks(&mut folded, breaks);
+    Some(folded)
+}
+
+/// One line break inside a quoted text becomes a blank, several become one fewer.
+fn push_folded_breaks(text: &mut String, breaks: usize) {
+    match breaks {
+        0 => {}
+        1 => text.push(' '),
+        _ => text.extend(std::iter::repeat_n('\n', breaks - 1)),
+    }
+}
+
+struct Emitter {
+    out: String,
+    /// Characters written to the current line.
+    column: usize,
+    /// A literal has written the break behind its last line already.
+    line_ended: bool,
+}
+
+impl Emitter {
+    fn top(&mut self, value: &Value) {
+        match value {
+            Value::Object(members) if !members.is_empty() => self.map(members, 0, true),
+            Value::Array(items) if !items.is_empty() => self.list(items, 0, true),
+            _ => self.scalar(value, 2),
+        }
+    }
+
+    /// `column` is where the keys stand; the first one stands there already when `inline`.
+    fn map(&mut self, members: &Map<String, Value>, column: usize, inline: bool) {
+        for (at, (key, value)) in keys::sorted(members).into_iter().enumerate() {
+            if at > 0 || !inline {
+                self.line_break(column);
+            }
+            if is_simple_key(key) {
+                self.string(key, column + 2, false);
+                self.push(":");
+                self.member(value, column);
+            } else {
+                self.push("? ");
+                self.string(key, column + 2, true);
+                self.line_break(column);
+                self.push(":");
+                self.behind_indicator(value, column);
+            }
+        }
+    }
+
+    fn member(&mut self, value: &Value, column: usize) {
+        match value {
+            Value::Object(members) if !members.is_empty() => self.map(members, column + 2, false),
+            Value::Array(items) if !items.is_empty() => self.list(items, column, false),
+            _ => {
+                self.push(" ");
+                self.scalar(value, column + 2);
+            }
+        }
+    }
+
+    fn list(&mut self, items: &[Value], column: usize, inline: bool) {
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 || !inline {
+                self.line_break(column);
+            }
+            self.push("-");
+            self.behind_indicator(item, column);
+        }
+    }
+
+    /// A value on the line of its `-` or `:`; collections begin two columns further right.
+    fn behind_indicator(&mut self, value: &Value, column: usize) {
+        self.push(" ");
+        match value {
+            Value::Object(members) if !members.is_empty() => self.map(members, column + 2, true),
+            Value::Array(items) if !items.is_empty() => self.list(items, column + 2, true),
+            _ => self.scalar(value, column + 2),
+        }
+    }
+
+    fn scalar(&mut self, value: &Value, indent: usize) {
+        match value {
+            Value::Null => self.push("null"),
+            Value::Bool(true) => self.push("true"),
+            Value::Bool(false) => self.push("false"),
+            Value::Number(number) => self.push(&number_text(number)),
+            Value::String(text) => self.string(text, indent, true),
+            Value::Array(_) => self.push("[]"),
+            Value::Object(_) => self.push("{}"),
+        }
+    }
+
+    fn string(&mut self, text: &str, indent: usize, may_fold: bool) {
+        match choose_style(text) {
+            Style::Plain => self.unescaped(text, indent, may_fold, false),
+            Style::SingleQuoted => {
+                self.push("'");
+                self.unescaped(text, indent, may_fold, true);
+                self.push("'");
+            }
+            Style::DoubleQuoted => self.double_quoted(text, indent, may_fold),
+            Style::Literal => self.literal(text, indent),
+        }
+    }
+
+    /// Plain and single-quoted text: a lone blank may become a line break once the line is long enough.
+    fn unescaped(&mut self, text: &str, indent: usize, may_fold: bool, quoted: bool) {
+        let chars: Vec<char> = text.chars().collect();
+        for (at, &c) in chars.iter().enumerate() {
+            let lone = at > 0 && chars[at - 1] != ' ' && chars.get(at + 1).is_some_and(|&next| next != ' ');
+            if c == ' ' && may_fold && lone && self.column > BEST_WIDTH {
+                self.line_break(indent);
+                continue;
+            }
+            if at > 0 && is_unicode_break(chars[at - 1]) && !is_unicode_break(c) {
+                self.spaces(indent);
+            }
+            if c == '\'' && quoted {
+                self.push("''")
+            } else {
+                self.push_char(c)
+            }
+        }
+    }
+
+    fn double_quoted(&mut self, text: &str, indent: usize, may_fold: bool) {
+        let chars: Vec<char> = text.chars().collect();
+        let escape_all = chars.first() == Some(&'\u{feff}');
+        self.push("\"");
+        for (at, &c) in chars.iter().enumerate() {
+            if let Some(escape) = strings::escape(c, escape_all) {
+                self.push(&escape);
+            } else if c == ' '
+                && may_fold
+                && at > 0
+                && chars[at - 1] != ' '
+                && at + 1 < chars.len()
+                && self.column > BEST_WIDTH
+            {
+                self.line_break(indent);
+                if chars[at + 1] == ' ' {
+                    self.push("\\");
+                }
+            } else {
+                self.push_char(c);
+            }
+        }
+        self.push("\"");
+    }
+
+    fn literal(&mut self, text: &str, indent: usize) {
+        self.push("|");
+        if text.starts_with([' ', '\n', '\u{2028}', '\u{2029}']) {
+            self.push("2");
+        }
+        self.push(strings::chomping(text));
+        self.out.push('\n');
+        let mut at_line_start = true;
+        for c in text.chars() {
+            let is_break = c == '\n' || is_unicode_break(c);
+            if at_line_start && !is_break {
+                self.spaces(indent);
+            }
+            self.out.push(c);
+            at_line_start = is_break;
+        }
+        self.line_ended = at_line_start;
+    }
+
+    fn line_break(&mut self, indent: usize) {
+        if !std::mem::take(&mut self.line_ended) {
+            self.out.push('\n');
+        }
+        self.column = 0;
+        self.spaces(indent);
+    }
+
+    fn spaces(&mut self, count: usize) {
+        self.out.extend(std::iter::repeat_n(' ', count));
+        self.column += count;
+    }
+
+    fn push(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.column += text.chars().count();
+    }
+
+    fn push_char(&mut self, c: char) {
+        self.out.push(c);
+        // The Go writer starts a new line behind the Unicode separators too, and indents what follows them.
+        self.column = if is_unicode_break(c) { 0 } else { self.column + 1 };
+    }
+}
+
+fn is_simple_key(key: &str) -> bool {
+    key.len() <= LONGEST_SIMPLE_KEY && !key.contains(['\n', '\r', '\u{2028}', '\u{2029}'])
+}
+
+fn number_text(number: &Number) -> String {
+    const UPPER: f64 = 18_446_744_073_709_551_616.0;
+    const LOWER: f64 = -9_223_372_036_854_775_808.0;
+    match number.as_f64() {
+        Some(value) if number.is_f64() => {
+            // -0 is no exception: its integral text has no sign.
+            if value == 0.0 {
+                "0".to_owned()
+            } else if value.fract() == 0.0 && (LOWER..UPPER).contains(&value) {
+                // Rust prints doubles without exponent: the shortest digits, filled up with zeros.
+                format!("{value}")
+            } else {
+                format_g64(value)
+            }
+        }
+        _ => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Every row of `blueprints.md` 5.5.1.
+#[test]
+fn rows_of_the_chapter() {
+    for row in include_str!("../../tests/data/emit.tsv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+    {
+        let (value, expected) = row.split_once('\t').expect("two columns");
+        let value: Value = serde_json::from_str(value).expect("first column is JSON");
+        let expected: String = serde_json::from_str(expected).expect("second column is a JSON string");
+        let text = to_string_through_json(&value).unwrap_or_default();
+        assert_eq!(text.strip_suffix('\n').unwrap_or(&text), expected, "{value}");
+    }
+}
+
+/// Control characters that the JSON way refuses are escaped on the direct way: nothing is unprintable.
+#[test]
+fn direct_way_never_fails() {
+    for (text, yaml) in [
+        ("a\u{7f}b", "\"a\\x7Fb\"\n"),
+        ("a\u{85}b", "\"a\\Nb\"\n"),
+        ("\u{ffff}", "\"\\uFFFF\"\n"),
+    ] {
+        assert_eq!(to_string(&json!(text)), yaml);
+        assert_eq!(crate::from_str(yaml).unwrap(), json!(text));
+    }
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        "[ -~\u{a0}\n\t:#'\"-]{0,12}".prop_map(Value::from),
+        "[a-z]{1,9}( [a-z]{1,9}){0,30}".prop_map(Value::from),
+        prop::sample::select(vec![
+            "yes",
+            "~",
+            "0x1F",
+            "1e3",
+            "2001-01-01",
+            "12:30",
+            "",
+            "<<",
+            "- a",
+            "a: b",
+            "|",
+            "..."
+        ])
+        .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::btree_map("[a-zA-Z0-9 .:/-]{0,8}", inner, 0..5)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    /// What is written is read back as the same value.
+    #[test]
+    fn round_trip(value in json_value()) {
+        let text = to_string(&value);
+        prop_assert_eq!(crate::from_str(&text).map_err(|error| error.to_string()), Ok(value), "{}", text);
+    }
+}
