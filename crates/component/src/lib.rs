@@ -1,1 +1,31 @@
-//! Component descriptors, overwrite rules and the transitive closure.
+//! Component versions: which one an Installation uses, and what belongs to it.
+//!
+//! ```text
+//! reference (context, name, version)
+//!    └─ Overwrites::apply ──> effective reference      overwrite, condition, lint
+//!          └─ Resolver ──> ComponentVersion ──> closure    resolve (asks a Repository for bytes)
+//!                              └─ Descriptor (v2 or v3)     descriptor, inline
+//! ```
+//!
+//! The rules are those of the chapter `components.md`. Nothing here does I/O: a [`Repository`] hands over
+//! bytes, and the caller decides where they come from.
+
+mod condition;
+mod descriptor;
+mod inline;
+mod lint;
+mod overwrite;
+mod reference;
+mod repository;
+mod resolve;
+
+pub use condition::{OVERWRITE_CONDITION, OverwriteCondition, outdated_message};
+pub use descriptor::{
+    ComponentReference, Descriptor, DescriptorError, Leniency, Resource, SchemaVersion, valid_version,
+};
+pub use inline::{InlineError, InlineSet};
+pub use lint::{Finding, lint};
+pub use overwrite::{Attribute, AttributeSet, Attributes, Overwrites, Rule, RuleOutcome, Substitution};
+pub use reference::{Reference, RepositoryContext, json_equal};
+pub use repository::{Repositories, Repository, RepositoryError};
+pub use resolve::{ComponentVersion, Limits, ResolveError, Resolver};

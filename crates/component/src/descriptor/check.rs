@@ -1,0 +1,272 @@
+//! Defaults and checks (`components.md` 4.4, 5.3, 5.4).
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::{Descriptor, ElementKind, SchemaVersion, extra_identity, text};
+
+/// How strictly a descriptor is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leniency {
+    /// Stored descriptors.
+    Strict,
+    /// Descriptors written into an Installation, which people keep short: no provider, relation or resource
+    /// version needed (`components.md` 4.4).
+    Inline,
+}
+
+const LONGEST_NAME: usize = 255;
+
+/// What can be the path of a repository. The stricter pattern of `components.md` 5.3 wants a domain in front, but
+/// the overwrites document itself puts in a component that has none, and that one must be readable.
+static COMPONENT_NAME: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$"));
+static ELEMENT_NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[a-z0-9]([-_+a-z0-9]*[a-z0-9])?$"));
+/// Relaxed semantic version: minor and patch may be missing, a leading `v` is allowed.
+static VERSION: LazyLock<Regex> = LazyLock::new(|| {
+    const NUMBER: &str = "(0|[1-9][0-9]*)";
+    const WORDS: &str = "[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*";
+    pattern(&format!("^v?{NUMBER}(\\.{NUMBER})?(\\.{NUMBER})?(-{WORDS})?(\\+{WORDS})?$"))
+});
+
+fn pattern(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the patterns of this module are constants and valid")
+}
+
+/// Whether `version` is a (relaxed) semantic version, which every component version has to be.
+pub fn valid_version(version: &str) -> bool {
+    let leading_zero = |identifier: &str| {
+        identifier.len() > 1
+            && identifier.starts_with('0')
+            && identifier.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let core = version.split('+').next().unwrap_or_default();
+    let prerelease = core.split_once('-').map_or("", |(_, prerelease)| prerelease);
+    VERSION.is_match(version) && !prerelease.split('.').any(leading_zero)
+}
+
+/// Fills in what readers may rely on: lists that are absent or null, and for inline descriptors the members
+/// that their authors leave out.
+pub(super) fn fill_defaults(schema: SchemaVersion, document: &mut Value, leniency: Leniency) {
+    if schema == SchemaVersion::V2
+        && let Some(component) = document.get_mut("component").and_then(Value::as_object_mut)
+    {
+        let lists = ["repositoryContexts", "sources", "componentReferences", "resources"];
+        for list in lists {
+            // A missing list is a violation of the stored form; null is not.
+            if component.get(list).map_or(leniency == Leniency::Inline, Value::is_null) {
+                component.insert(list.to_owned(), Value::Array(Vec::new()));
+            }
+        }
+        if leniency == Leniency::Inline && component.get("provider").is_none_or(Value::is_null) {
+            component.insert("provider".to_owned(), Value::from(""));
+        }
+    }
+    if leniency == Leniency::Strict {
+        return;
+    }
+    let version = match schema {
+        SchemaVersion::V2 => document.pointer("/component/version"),
+        SchemaVersion::V3 => document.pointer("/metadata/version"),
+    };
+    let version = version.cloned().unwrap_or_default();
+    let resources = document.pointer_mut(ElementKind::Resource.pointer(schema)).and_then(Value::as_array_mut);
+    for resource in resources.into_iter().flatten().filter_map(Value::as_object_mut) {
+        default_text(resource, "relation", &Value::from("external"));
+        default_text(resource, "version", &version);
+    }
+}
+
+fn default_text(object: &mut Map<String, Value>, member: &str, value: &Value) {
+    if object.get(member).and_then(Value::as_str).is_none_or(str::is_empty) {
+        object.insert(member.to_owned(), value.clone());
+    }
+}
+
+/// The identity of an element: extra identity and name, and the version where these two are not unique
+/// (`components.md` 4.7).
+pub(super) fn identity(element: &Value, all: &[Value]) -> Value {
+    let base = |element: &Value| {
+        let mut identity = extra_identity(element).cloned().unwrap_or_default();
+        identity.insert("name".to_owned(), Value::from(text(element, "name")));
+        identity
+    };
+    let own = base(element);
+    let shared = all.iter().filter(|other| base(other) == own).count() > 1;
+    let mut identity = own;
+    if shared {
+        identity.insert("version".to_owned(), Value::from(text(element, "version")));
+    }
+    Value::Object(identity)
+}
+
+/// Every problem of the document, each with its field path.
+pub(super) fn problems(descriptor: &Descriptor, leniency: Leniency) -> Vec<String> {
+    let mut problems = Problems { list: Vec::new() };
+    problems.header(descriptor, leniency);
+    for kind in ElementKind::ALL {
+        problems.elements(descriptor, kind, leniency);
+    }
+    problems.list
+}
+
+struct Problems {
+    list: Vec<String>,
+}
+
+impl Problems {
+    fn add(&mut self, path: &str, problem: impl std::fmt::Display) {
+        self.list.push(format!("{path}: {problem}"));
+    }
+
+    fn header(&mut self, descriptor: &Descriptor, leniency: Leniency) {
+        let holder = match descriptor.schema {
+            SchemaVersion::V2 => "component",
+            SchemaVersion::V3 => "metadata",
+        };
+        if !descriptor.document.get(holder).is_some_and(Value::is_object) {
+            self.add(holder, "must be set");
+            return;
+        }
+        let (name, version) = (descriptor.name(), descriptor.version());
+        if name.len() > LONGEST_NAME || !COMPONENT_NAME.is_match(name) {
+            self.add(
+                &format!("{holder}.name"),
+                format_args!("{name:?} is not a component name such as example.org/shop/frontend"),
+            );
+        }
+        if !valid_version(version) {
+            self.add(&format!("{holder}.version"), format_args!("{version:?} is not a semantic version"));
+        }
+        if leniency == Leniency::Strict {
+            self.provider(descriptor, holder);
+        }
+        if descriptor.schema == SchemaVersion::V3
+            && descriptor.document.get("kind").and_then(Value::as_str) != Some("ComponentVersion")
+        {
+            self.add("kind", "must be ComponentVersion");
+        }
+    }
+
+    fn provider(&mut self, descriptor: &Descriptor, holder: &str) {
+        let name = match descriptor.schema {
+            SchemaVersion::V2 => descriptor.document.pointer("/component/provider"),
+            SchemaVersion::V3 => descriptor.document.pointer("/metadata/provider/name"),
+        };
+        if name.and_then(Value::as_str).is_none_or(str::is_empty) {
+            self.add(&format!("{holder}.provider"), "must be set");
+        }
+    }
+
+    fn elements(&mut self, descriptor: &Descriptor, kind: ElementKind, leniency: Leniency) {
+        let pointer = kind.pointer(descriptor.schema);
+        let path = pointer[1..].replace('/', ".");
+        match descriptor.document.pointer(pointer) {
+            Some(Value::Array(_)) => {}
+            None if descriptor.schema == SchemaVersion::V3 => return,
+            None if leniency == Leniency::Strict => return self.add(&path, "must be set (it may be null)"),
+            None => return,
+            Some(_) => return self.add(&path, "must be a list"),
+        }
+        let elements = descriptor.elements(kind);
+        let mut seen: Vec<Value> = Vec::new();
+        for (index, element) in elements.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            if !element.is_object() {
+                self.add(&path, "must be a map");
+                continue;
+            }
+            self.element(&path, element, kind);
+            let identity = identity(element, elements);
+            if seen.contains(&identity) {
+                self.add(&path, format_args!("duplicate {} {identity}", kind.singular()));
+            }
+            seen.push(identity);
+        }
+    }
+
+    fn element(&mut self, path: &str, element: &Value, kind: ElementKind) {
+        let name = text(element, "name");
+        if name.len() < 2 || !ELEMENT_NAME.is_match(&name) {
+            self.add(
+                &format!("{path}.name"),
+                format_args!("{name:?} is not a name (at least two of a-z, 0-9, -, _, +)"),
+            );
+        }
+        self.required(path, element, "version");
+        match kind {
+            ElementKind::Source => self.required(path, element, "type"),
+            ElementKind::Reference => self.required(path, element, "componentName"),
+            ElementKind::Resource => self.resource(path, element),
+        }
+        for key in extra_identity(element).into_iter().flat_map(Map::keys) {
+            if key == "name" || key.len() < 2 || !ELEMENT_NAME.is_match(key) {
+                self.add(&format!("{path}.extraIdentity"), format_args!("{key:?} is not allowed as a key"));
+            }
+        }
+        self.labels(path, element);
+    }
+
+    fn resource(&mut self, path: &str, element: &Value) {
+        self.required(path, element, "type");
+        let relation = text(element, "relation");
+        if !matches!(relation.as_str(), "local" | "external") {
+            self.add(&format!("{path}.relation"), format_args!("{relation:?} is neither local nor external"));
+        }
+        if !element.get("access").is_some_and(Value::is_object) {
+            self.add(&format!("{path}.access"), "must specify a access");
+        }
+    }
+
+    fn labels(&mut self, path: &str, element: &Value) {
+        let labels = element.get("labels").and_then(Value::as_array);
+        let mut seen: Vec<String> = Vec::new();
+        for label in labels.into_iter().flatten() {
+            let name = text(label, "name");
+            if name.is_empty() || seen.contains(&name) {
+                self.add(
+                    &format!("{path}.labels"),
+                    format_args!("label names must be set and unique, found {name:?}"),
+                );
+            }
+            seen.push(name);
+        }
+    }
+
+    fn required(&mut self, path: &str, element: &Value, member: &str) {
+        if text(element, member).is_empty() {
+            self.add(&format!("{path}.{member}"), "must be set");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn versions() {
+        for version in ["1", "v1.2", "1.2.3", "v0.2.0", "1.2.3-rc.1", "1.2.3-rc.1+build.5", "1.0.0+7", "v1-a"]
+        {
+            assert!(valid_version(version), "{version}");
+        }
+        for version in ["", "v", "01.2.3", "1.02", "1.2.3.4", "1.2.3-01", "1.2-", "latest", "1.2.3+"] {
+            assert!(!valid_version(version), "{version}");
+        }
+    }
+
+    #[test]
+    fn identity_takes_the_version_in_when_needed() {
+        let all = [
+            json!({"name": "aa", "version": "1"}),
+            json!({"name": "aa", "version": "2"}),
+            json!({"name": "aa", "version": "3", "extraIdentity": {"arch": "arm"}}),
+        ];
+        assert_eq!(identity(&all[0], &all), json!({"name": "aa", "version": "1"}));
+        assert_eq!(identity(&all[2], &all), json!({"name": "aa", "arch": "arm"}));
+    }
+}

@@ -1,0 +1,138 @@
+use std::fmt;
+
+use serde_json::Value;
+
+/// Where a component version is looked up: `(repository context, name, version)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// Absent when neither the Installation nor its Context names one.
+    pub repository: Option<RepositoryContext>,
+    pub name: String,
+    pub version: String,
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.version)
+    }
+}
+
+/// A typed object that tells where component versions are stored (`components.md` 1.5).
+///
+/// It is kept exactly as it was written: members that we do not know, and defaults that we would fill in,
+/// take part in comparisons, so a typed struct would break matching.
+#[derive(Debug, Clone)]
+pub struct RepositoryContext(Value);
+
+impl RepositoryContext {
+    /// Takes the object as it is; `null` and absent are the same, so `null` gives `None`.
+    pub fn new(value: Value) -> Option<Self> {
+        (!value.is_null()).then_some(Self(value))
+    }
+
+    /// The object as written.
+    pub fn as_value(&self) -> &Value {
+        &self.0
+    }
+
+    /// The `type` member; empty when there is none.
+    pub fn type_name(&self) -> &str {
+        self.0.get("type").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A string member. Its name is compared exactly first, then without regard to case, as the JSON
+    /// decoder of the original does (`components.md` 1.5).
+    ///
+    /// `Ok(None)`: there is no such member, or it is null.
+    ///
+    /// # Errors
+    ///
+    /// The member is there but no string.
+    pub fn text(&self, member: &str) -> Result<Option<&str>, NotText> {
+        let Some(object) = self.0.as_object() else { return Err(NotText) };
+        let value = object.get(member).or_else(|| {
+            object.iter().find(|(key, _)| key.eq_ignore_ascii_case(member)).map(|(_, value)| value)
+        });
+        match value {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(NotText),
+        }
+    }
+
+    /// Compact JSON with sorted members: the form shown to users, and a key for caches.
+    pub fn to_json(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// A member of a repository context is not the string that it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotText;
+
+impl PartialEq for RepositoryContext {
+    /// Equal as JSON values: no defaulting, no aliases, no URL normalisation (`components.md` 2.2).
+    fn eq(&self, other: &Self) -> bool {
+        json_equal(&self.0, &other.0)
+    }
+}
+
+impl Eq for RepositoryContext {}
+
+impl fmt::Display for RepositoryContext {
+    /// The address where there is one, else the JSON text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.text("baseUrl").or_else(|_| self.text("filePath")) {
+            Ok(Some(address)) => f.write_str(address),
+            _ => f.write_str(&self.to_json()),
+        }
+    }
+}
+
+/// Equality of JSON values in which numbers are compared as numbers: `1` equals `1.0`.
+pub fn json_equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || (a.as_f64() == b.as_f64() && (a.is_f64() || b.is_f64()))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| json_equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| json_equal(value, other)))
+        }
+        _ => left == right,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn equality_is_that_of_json() {
+        for (left, right, equal) in [
+            (json!({"a": 1, "b": [1, 2]}), json!({"b": [1.0, 2], "a": 1.0}), true),
+            (json!({"a": [1, 2]}), json!({"a": [2, 1]}), false),
+            (json!({"a": 1}), json!({"a": 1, "b": null}), false),
+            (json!({"a": "1"}), json!({"a": 1}), false),
+            (json!({"a": 9_007_199_254_740_993_u64}), json!({"a": 9_007_199_254_740_992_u64}), false),
+            (json!({}), json!({}), true),
+        ] {
+            assert_eq!(json_equal(&left, &right), equal, "{left} {right}");
+            assert_eq!(json_equal(&right, &left), equal, "{right} {left}");
+        }
+    }
+
+    #[test]
+    fn members_are_found_without_regard_to_case() {
+        let context =
+            RepositoryContext::new(json!({"type": "ociRegistry", "baseURL": "r/x", "n": 1})).unwrap();
+        assert_eq!(context.text("baseUrl"), Ok(Some("r/x")));
+        assert_eq!(context.text("filePath"), Ok(None));
+        assert_eq!(context.text("n"), Err(NotText));
+    }
+}
