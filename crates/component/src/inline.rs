@@ -25,7 +25,7 @@ pub enum InlineError {
     #[error("inline {0}")]
     Descriptor(#[from] DescriptorError),
     #[error("inline component descriptor nested in reference {reference:?} of {parent}: {source}")]
-    Nested { parent: String, reference: String, source: DescriptorError },
+    Nested { parent: String, reference: String, source: Box<DescriptorError> },
     /// `components.md` 8, E10.
     #[error("inline component descriptor \"{0}\" is defined twice with different content")]
     Conflict(String),
@@ -81,7 +81,7 @@ impl InlineSet {
                 .map_err(|source| InlineError::Nested {
                     parent: parent.clone(),
                     reference: reference.name.clone(),
-                    source,
+                    source: Box::new(source),
                 })?;
             if (nested.name(), nested.version())
                 != (reference.component_name.as_str(), reference.version.as_str())

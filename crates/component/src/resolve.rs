@@ -193,7 +193,7 @@ impl<'a> Resolver<'a> {
     /// # Errors
     ///
     /// One reference that cannot be resolved fails the whole closure, even if nothing uses it.
-    pub fn closure(&self, root: ComponentVersion) -> Result<Vec<ComponentVersion>, ResolveError> {
+    pub fn closure(&self, root: &ComponentVersion) -> Result<Vec<ComponentVersion>, ResolveError> {
         let id = |version: &ComponentVersion| {
             (version.descriptor.name().to_owned(), version.descriptor.version().to_owned())
         };
@@ -201,10 +201,10 @@ impl<'a> Resolver<'a> {
             root: format!("{}:{}", root.descriptor.name(), root.descriptor.version()),
             limit,
         };
-        let mut seen = HashSet::from([id(&root)]);
+        let mut seen = HashSet::from([id(root)]);
         let mut found = vec![root.clone()];
         // References still to follow, the next one last; each with the chain of references that led to it.
-        let mut open = pending(&root, &[]);
+        let mut open = pending(root, &[]);
         while let Some(path) = open.pop() {
             let version = self.follow_path(&path)?;
             if !seen.insert(id(&version)) {

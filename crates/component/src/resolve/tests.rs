@@ -86,7 +86,7 @@ fn closure(stores: &Stores, rules: &[(&str, &str)], root: &str) -> Result<String
     let substitution = overwrites.apply(&original);
     let inline = InlineSet::default();
     let resolver = Resolver::new(stores, &overwrites, &inline, &substitution);
-    let versions = resolver.lookup(&substitution.effective).and_then(|root| resolver.closure(root));
+    let versions = resolver.lookup(&substitution.effective).and_then(|root| resolver.closure(&root));
     let show = |version: &ComponentVersion| {
         let repository = version.reference.repository.as_ref().map(ToString::to_string).unwrap_or_default();
         format!("{}:{}@{repository}", version.descriptor.name(), version.descriptor.version())
@@ -168,7 +168,7 @@ fn limits_hold() {
     ] {
         let resolver = Resolver::new(&stores, &overwrites, &inline, &substitution).with_limits(limits);
         let root = resolver.lookup(&original).unwrap();
-        assert_eq!(resolver.closure(root).unwrap_err().to_string(), text);
+        assert_eq!(resolver.closure(&root).unwrap_err().to_string(), text);
     }
 }
 
