@@ -10,6 +10,7 @@
 //! The rules are those of the chapter `components.md`. Nothing here does I/O: a [`Repository`] hands over
 //! bytes, and the caller decides where they come from.
 
+mod access;
 mod condition;
 mod descriptor;
 mod inline;
@@ -19,6 +20,7 @@ mod reference;
 mod repository;
 mod resolve;
 
+pub use access::{Content, ContentError};
 pub use condition::{OVERWRITE_CONDITION, OverwriteCondition, outdated_message};
 pub use descriptor::{
     ComponentReference, Descriptor, DescriptorError, Leniency, Resource, SchemaVersion, valid_version,

@@ -1,0 +1,197 @@
+//! Writes component versions into a transport archive directory.
+//!
+//! The bytes depend on nothing but the content, so a directory that is written again does not change.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use groundwork_component::{Descriptor, DescriptorError, RepositoryContext, RepositoryError};
+use serde_json::{Value, json};
+
+use crate::artifact::{self, BlobDescriptor, ComponentConfig, DESCRIPTOR_FILE};
+use crate::ctf::{Artifact, ArtifactIndex, BLOB_DIRECTORY, INDEX_FILE};
+use crate::digest::Digest;
+
+/// 2022-01-01T00:00:00Z, the time that all tar entries carry (`components.md` 6.2).
+const TAR_TIME: u64 = 1_640_995_200;
+
+/// Content that a resource of the descriptor refers to.
+#[derive(Debug, Clone)]
+pub struct LocalBlob {
+    /// Name of the resource; its `access` is set by the writer.
+    pub resource: String,
+    pub media_type: String,
+    pub bytes: Vec<u8>,
+}
+
+/// Collects component versions and writes the directory.
+#[derive(Debug)]
+pub struct CtfWriter {
+    root: PathBuf,
+    context: RepositoryContext,
+    artifacts: Vec<Artifact>,
+}
+
+/// Why a component version could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error(transparent)]
+    Descriptor(#[from] DescriptorError),
+    #[error(transparent)]
+    Context(#[from] RepositoryError),
+    #[error("component {component} has no resource {resource:?} for the content given")]
+    NoResource { component: String, resource: String },
+    #[error("cannot write {path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+}
+
+impl CtfWriter {
+    /// A writer for the store of `context` in `root`, which is created if need be.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be created.
+    pub fn create(root: impl Into<PathBuf>, context: RepositoryContext) -> Result<Self, WriteError> {
+        let root = root.into();
+        let blobs = root.join(BLOB_DIRECTORY);
+        fs::create_dir_all(&blobs).map_err(|source| WriteError::Io { path: blobs, source })?;
+        Ok(Self { root, context, artifacts: Vec::new() })
+    }
+
+    /// Adds a component version: its descriptor (YAML or JSON, v2 or v3) and the content of its local resources.
+    ///
+    /// # Errors
+    ///
+    /// The descriptor is invalid once the accesses are filled in, or lacks a resource that content is given for.
+    pub fn add(&mut self, descriptor: &Value, blobs: &[LocalBlob]) -> Result<(), WriteError> {
+        let mut document = descriptor.clone();
+        for blob in blobs {
+            let digest = self.write_blob(&blob.bytes)?;
+            set_access(&mut document, blob, &digest)?;
+        }
+        let checked = Descriptor::from_document(document.clone(), groundwork_component::Leniency::Strict)?;
+        let layer = descriptor_tar(groundwork_yaml::to_string(&document).as_bytes());
+        let layer = self.write_typed(&layer, artifact::DESCRIPTOR_TAR)?;
+        let config = json_bytes(&ComponentConfig { component_descriptor_layer: Some(layer.clone()) });
+        let config = self.write_typed(&config, artifact::CONFIG)?;
+        let mut layers = vec![json!(layer)];
+        for blob in blobs {
+            layers.push(json!({
+                "mediaType": blob.media_type, "digest": Digest::of(&blob.bytes).to_string(), "size": blob.bytes.len(),
+            }));
+        }
+        let manifest = json_bytes(&json!({
+            "schemaVersion": 2, "mediaType": artifact::MANIFEST, "config": config, "layers": layers,
+            "annotations": {"software.ocm.componentversion": format!("{}:{}", checked.name(), checked.version())},
+        }));
+        let digest = self.write_blob(&manifest)?;
+        self.artifacts.push(Artifact {
+            repository: artifact::repository_path(&self.context, checked.name())?,
+            tag: Some(artifact::tag(checked.version())),
+            digest: digest.to_string(),
+            media_type: Some(artifact::MANIFEST.to_owned()),
+        });
+        Ok(())
+    }
+
+    /// Writes the index; until then readers see nothing of what was added.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn finish(mut self) -> Result<(), WriteError> {
+        self.artifacts.sort();
+        let index = ArtifactIndex { schema_version: 1, artifacts: Some(self.artifacts) };
+        let mut text = json_bytes(&index);
+        text.push(b'\n');
+        write(&self.root.join(INDEX_FILE), &text)
+    }
+
+    fn write_blob(&self, bytes: &[u8]) -> Result<Digest, WriteError> {
+        let digest = Digest::of(bytes);
+        write(&self.root.join(BLOB_DIRECTORY).join(digest.file_name()), bytes)?;
+        Ok(digest)
+    }
+
+    fn write_typed(&self, bytes: &[u8], media_type: &str) -> Result<BlobDescriptor, WriteError> {
+        let digest = self.write_blob(bytes)?.to_string();
+        Ok(BlobDescriptor { media_type: media_type.to_owned(), digest, size: bytes.len() as u64 })
+    }
+}
+
+fn set_access(document: &mut Value, blob: &LocalBlob, digest: &Digest) -> Result<(), WriteError> {
+    let lists = ["/component/resources", "/spec/resources"];
+    let list = lists.into_iter().find(|list| document.pointer(list).is_some()).unwrap_or_default();
+    let resources = document.pointer_mut(list).and_then(Value::as_array_mut);
+    let resource = resources
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+        .find(|resource| resource.get("name").and_then(Value::as_str) == Some(&blob.resource));
+    let Some(resource) = resource else {
+        let component = ["/component/name", "/metadata/name"]
+            .into_iter()
+            .find_map(|name| document.pointer(name).and_then(Value::as_str))
+            .unwrap_or_default();
+        return Err(WriteError::NoResource {
+            component: component.to_owned(),
+            resource: blob.resource.clone(),
+        });
+    };
+    let access = json!({
+        "type": "localBlob", "localReference": digest.to_string(), "mediaType": blob.media_type,
+    });
+    resource.insert("access".to_owned(), access);
+    Ok(())
+}
+
+fn descriptor_tar(document: &[u8]) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    append(&mut archive, DESCRIPTOR_FILE, document);
+    finish(archive)
+}
+
+/// Packs files into a tar whose bytes depend on nothing but names and contents.
+///
+/// Names are relative, with `/` between their parts.
+pub(crate) fn pack<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, content) in files {
+        append(&mut archive, name, content);
+    }
+    finish(archive)
+}
+
+fn append(archive: &mut tar::Builder<Vec<u8>>, name: &str, content: &[u8]) {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(content.len() as u64);
+    header.set_mode(0o644);
+    header.set_mtime(TAR_TIME);
+    archive.append_data(&mut header, name, content).expect("writing to memory does not fail");
+}
+
+fn finish(archive: tar::Builder<Vec<u8>>) -> Vec<u8> {
+    archive.into_inner().expect("writing to memory does not fail")
+}
+
+fn json_bytes(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("these types have text keys only, so they can be written as JSON")
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    fs::write(path, bytes).map_err(|source| WriteError::Io { path: path.to_owned(), source })
+}
+
+impl LocalBlob {
+    /// A file tree (relative names) as the content of a resource, packed as an uncompressed tar.
+    pub fn tree<'a>(
+        resource: impl Into<String>,
+        media_type: impl Into<String>,
+        files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Self {
+        Self { resource: resource.into(), media_type: media_type.into(), bytes: pack(files) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
