@@ -1,1 +1,26 @@
-//! Names, conditions and generated objects of Installations, Executions and DeployItems.
+//! What a job of an Installation finds, writes and reports: the same in a cluster and offline.
+//!
+//! ```text
+//! Inputs (Installation, Context, overwrites, imported objects, repositories)
+//!    └─ prepare: validate, effective reference, component closure, blueprint
+//!         └─ load imports ── render ──> Outcome: conditions, failure, Execution, DeployItems
+//! ```
+//!
+//! Pure: callers read the objects that an Installation names before they call, and write what comes back.
+//! The rules are those of the chapter `installations.md`.
+
+mod conditions;
+mod failure;
+mod imports;
+mod job;
+mod names;
+mod objects;
+mod validate;
+
+pub use conditions::{ConditionUpdate, merge_condition};
+pub use failure::Failure;
+pub use imports::{Entries, ImportedObjects};
+pub use job::{Inputs, Outcome, OverwriteReport, Problem, render};
+pub use names::{deploy_item_name, object_name};
+pub use objects::{deploy_items, execution};
+pub use validate::validate;

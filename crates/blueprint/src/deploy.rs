@@ -1,0 +1,190 @@
+//! Deploy items: decoding, target references, checks of the whole list (`blueprints.md` section 7).
+
+mod decode;
+mod dependencies;
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{DeployItemTemplate, ObjectReference};
+use serde_json::json;
+
+use crate::field::{FieldError, FieldPath, Violation, aggregate};
+use crate::imports::TargetValue;
+
+pub use decode::DecodeError;
+pub(crate) use decode::{ScalarText, decode_items};
+
+/// A deploy item as a template wrote it, its target not yet resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RawItem {
+    pub(crate) template: DeployItemTemplate,
+    pub(crate) target: Option<TargetReference>,
+}
+
+/// How a deploy item names its target (`blueprints.md` 7.2).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct TargetReference {
+    pub(crate) import: Option<String>,
+    pub(crate) index: Option<i64>,
+    pub(crate) key: Option<String>,
+    pub(crate) name: Option<String>,
+}
+
+/// Why rendered deploy items cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DeployError {
+    /// DI-001.
+    #[error("invalid deployitem specification {item:?}: {problem}")]
+    Target { item: String, problem: String },
+    /// DI-002: all findings.
+    #[error("error validating deployitem templates: {}", aggregate(.0))]
+    Invalid(Vec<FieldError>),
+}
+
+/// Resolves targets and checks the list.
+pub(crate) fn finish(
+    items: Vec<RawItem>,
+    targets: &BTreeMap<String, TargetValue>,
+    namespace: &str,
+) -> Result<Vec<DeployItemTemplate>, DeployError> {
+    let mut resolved = Vec::with_capacity(items.len());
+    for RawItem { mut template, target } in items {
+        if let Some(target) = target {
+            let reference = target
+                .resolve(targets, namespace)
+                .map_err(|problem| DeployError::Target { item: template.name.clone(), problem })?;
+            template.target = Some(reference);
+        }
+        resolved.push(template);
+    }
+    let errors = validate(&resolved);
+    if errors.is_empty() { Ok(resolved) } else { Err(DeployError::Invalid(errors)) }
+}
+
+impl TargetReference {
+    /// The object that the import stands for; the first way of naming it that is used counts.
+    fn resolve(
+        &self,
+        targets: &BTreeMap<String, TargetValue>,
+        namespace: &str,
+    ) -> Result<ObjectReference, String> {
+        let import = self.import.as_deref().unwrap_or_default();
+        let imported = targets.get(import);
+        if let Some(index) = self.index {
+            let Some(TargetValue::List(list)) = imported else {
+                return Err(format!("targetlist import {import:?} not found"));
+            };
+            let element = usize::try_from(index).ok().and_then(|index| list.get(index));
+            return element
+                .map(|target| target.reference.clone())
+                .ok_or_else(|| format!("index {index} out of bounds"));
+        }
+        if let Some(key) = &self.key {
+            let Some(TargetValue::Map(map)) = imported else {
+                return Err(format!("targetmap import {import:?} not found"));
+            };
+            return map
+                .get(key)
+                .map(|target| target.reference.clone())
+                .ok_or_else(|| format!("key {key:?} not found in targetmap import {import:?}"));
+        }
+        if !import.is_empty() {
+            return match imported {
+                Some(TargetValue::Single(target)) => Ok(target.reference.clone()),
+                _ => Err(format!("target import {import:?} not found")),
+            };
+        }
+        match &self.name {
+            Some(name) if !name.is_empty() => {
+                Ok(ObjectReference { name: name.clone(), namespace: Some(namespace.to_owned()) })
+            }
+            _ => Err("empty target reference".to_owned()),
+        }
+    }
+}
+
+/// `blueprints.md` 7.3.
+fn validate(items: &[DeployItemTemplate]) -> Vec<FieldError> {
+    let root = FieldPath::root("deployExecutions");
+    let mut errors = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    let mut duplicates = false;
+    for (index, item) in items.iter().enumerate() {
+        let at = root.index(index);
+        let here = at.named(&item.name);
+        if item.name.is_empty() {
+            errors.push(FieldError::new(at.key("name"), Violation::Required, "name must not be empty"));
+        } else if names.contains(&item.name.as_str()) {
+            duplicates = true;
+            errors.push(FieldError::new(at.clone(), Violation::Duplicate(json!(item.name)), ""));
+        }
+        names.push(&item.name);
+        if item.type_.is_empty() {
+            errors.push(FieldError::new(here.key("type"), Violation::Required, "type must not be empty"));
+        }
+        errors.extend(target_errors(item, &here));
+        errors.extend(label_errors(item, &here));
+    }
+    if !duplicates {
+        errors.extend(dependencies::errors(items, &root));
+    }
+    errors
+}
+
+fn target_errors(item: &DeployItemTemplate, path: &FieldPath) -> Vec<FieldError> {
+    let Some(target) = &item.target else { return Vec::new() };
+    let empty = [
+        ("name", target.name.is_empty()),
+        ("namespace", target.namespace.as_deref().is_none_or(str::is_empty)),
+    ];
+    let required = |(member, _): (&str, bool)| {
+        let path = path.key("target").key(member);
+        FieldError::new(path, Violation::Required, format!("{member} must not be empty"))
+    };
+    empty.into_iter().filter(|(_, empty)| *empty).map(required).collect()
+}
+
+fn label_errors(item: &DeployItemTemplate, path: &FieldPath) -> Vec<FieldError> {
+    let path = path.key("labels");
+    let mut errors = Vec::new();
+    for (key, value) in &item.labels {
+        if !is_qualified_name(key) {
+            let detail = "a label key is an optional DNS name and a slash, then at most 63 of A-Z, a-z, 0-9, - _ . \
+                          with a letter or digit at both ends";
+            errors.push(FieldError::new(path.clone(), Violation::Invalid(json!(key)), detail));
+        }
+        if !(value.is_empty() || is_name_part(value)) {
+            let detail = "a label value is empty or at most 63 of A-Z, a-z, 0-9, - _ . with a letter or digit at both ends";
+            errors.push(FieldError::new(path.clone(), Violation::Invalid(json!(value)), detail));
+        }
+    }
+    errors
+}
+
+fn is_qualified_name(key: &str) -> bool {
+    match key.split_once('/') {
+        None => is_name_part(key),
+        Some((prefix, name)) => {
+            let label = |label: &str| {
+                !label.is_empty()
+                    && label
+                        .bytes()
+                        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+                    && !label.starts_with('-')
+                    && !label.ends_with('-')
+            };
+            prefix.len() <= 253 && prefix.split('.').all(label) && is_name_part(name)
+        }
+    }
+}
+
+fn is_name_part(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let ends = [text.bytes().next(), text.bytes().next_back()];
+    text.len() <= 63
+        && text.bytes().all(inner)
+        && ends.into_iter().all(|byte| byte.is_some_and(|byte| byte.is_ascii_alphanumeric()))
+}
+
+#[cfg(test)]
+mod tests;

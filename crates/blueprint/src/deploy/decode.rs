@@ -1,0 +1,199 @@
+//! From rendered YAML to typed deploy items (`blueprints.md` 4.2, 5.1 step 6, 7.1).
+
+use groundwork_api::{AnyJson, DeployItemTemplate, Duration, List, OnDelete};
+use groundwork_yaml as yaml;
+use serde_json::{Map, Value};
+
+use super::{RawItem, TargetReference};
+use crate::template::member;
+
+/// A member of a rendered document has the wrong shape. Texts name the place and the type, never the value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {problem}")]
+pub struct DecodeError {
+    pub path: String,
+    pub problem: String,
+}
+
+impl DecodeError {
+    fn new(path: &str, problem: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), problem: problem.into() }
+    }
+}
+
+type Decoded<T> = Result<T, DecodeError>;
+
+/// Scalars that stand where a text belongs.
+pub(crate) struct ScalarText;
+
+impl ScalarText {
+    /// The text of a scalar as the original writes it; maps and lists have none (`blueprints.md` 5.1 step 6).
+    pub(crate) fn of(value: &Value) -> Option<String> {
+        Some(match value {
+            Value::Null => String::new(),
+            Value::Bool(value) => value.to_string(),
+            Value::Number(number) => match number.as_f64() {
+                Some(float) if number.is_f64() => yaml::format_g32(float),
+                _ => number.to_string(),
+            },
+            Value::String(text) => text.clone(),
+            Value::Array(_) | Value::Object(_) => return None,
+        })
+    }
+}
+
+/// Decodes the list under `deployItems`.
+pub(crate) fn decode_items(value: &Value) -> Decoded<Vec<RawItem>> {
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| decode_item(item, &format!("deployItems[{index}]")))
+            .collect(),
+        other => Err(DecodeError::new("deployItems", format!("a list is expected, found {}", kind(other)))),
+    }
+}
+
+fn decode_item(value: &Value, path: &str) -> Decoded<RawItem> {
+    let members = match value {
+        // An item without name and type, which the check of the whole list refuses.
+        Value::Null => &Map::new(),
+        Value::Object(members) => members,
+        other => return Err(DecodeError::new(path, format!("a map is expected, found {}", kind(other)))),
+    };
+    let item = Members { members, path };
+    let (config, alias) = (item.value("config"), item.value("configuration"));
+    if config.is_some() && alias.is_some() {
+        return Err(DecodeError::new(path, "config and configuration are the same field, set only one"));
+    }
+    let target = item.map("target")?;
+    let mut update_on_change_only = item.boolean("updateOnChangeOnly")?;
+    if let (None, Some(target)) = (update_on_change_only, &target) {
+        // The seed document nests it there.
+        update_on_change_only = target.as_members().boolean("updateOnChangeOnly")?;
+    }
+    let template = DeployItemTemplate {
+        name: item.text("name")?.unwrap_or_default(),
+        type_: item.text("type")?.unwrap_or_default(),
+        labels: item.texts_by_key("labels")?,
+        config: config.or(alias).cloned().map_or_else(AnyJson::default, AnyJson::from),
+        depends_on: item.texts("dependsOn")?,
+        timeout: item.duration("timeout")?,
+        update_on_change_only,
+        on_delete: item.on_delete()?,
+        ..DeployItemTemplate::default()
+    };
+    Ok(RawItem { template, target: target.map(|target| target.reference()).transpose()? })
+}
+
+/// A map inside the document with the path that leads there.
+struct Members<'a> {
+    members: &'a Map<String, Value>,
+    path: &'a str,
+}
+
+struct Inner<'a> {
+    members: &'a Map<String, Value>,
+    path: String,
+}
+
+impl<'a> Inner<'a> {
+    fn as_members(&self) -> Members<'_> {
+        Members { members: self.members, path: &self.path }
+    }
+
+    fn reference(&self) -> Decoded<TargetReference> {
+        let target = self.as_members();
+        Ok(TargetReference {
+            import: target.text("import")?,
+            index: target.integer("index")?,
+            key: target.text("key")?,
+            name: target.text("name")?,
+        })
+    }
+}
+
+impl<'a> Members<'a> {
+    /// A member that is neither absent nor null.
+    fn value(&self, name: &str) -> Option<&'a Value> {
+        member(self.members, name).filter(|value| !value.is_null())
+    }
+
+    fn wrong(&self, name: &str, expected: &str, found: &Value) -> DecodeError {
+        DecodeError::new(
+            &format!("{}.{name}", self.path),
+            format!("{expected} is expected, found {}", kind(found)),
+        )
+    }
+
+    fn text(&self, name: &str) -> Decoded<Option<String>> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        ScalarText::of(value).map(Some).ok_or_else(|| self.wrong(name, "a text", value))
+    }
+
+    fn boolean(&self, name: &str) -> Decoded<Option<bool>> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        value.as_bool().map(Some).ok_or_else(|| self.wrong(name, "true or false", value))
+    }
+
+    fn integer(&self, name: &str) -> Decoded<Option<i64>> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        value.as_i64().map(Some).ok_or_else(|| self.wrong(name, "an integer", value))
+    }
+
+    fn map(&self, name: &str) -> Decoded<Option<Inner<'a>>> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let members = value.as_object().ok_or_else(|| self.wrong(name, "a map", value))?;
+        Ok(Some(Inner { members, path: format!("{}.{name}", self.path) }))
+    }
+
+    fn texts(&self, name: &str) -> Decoded<List<String>> {
+        let Some(value) = self.value(name) else { return Ok(List::absent()) };
+        let items = value.as_array().ok_or_else(|| self.wrong(name, "a list", value))?;
+        let text = |(index, item): (usize, &Value)| {
+            ScalarText::of(item).ok_or_else(|| self.wrong(&format!("{name}[{index}]"), "a text", item))
+        };
+        items.iter().enumerate().map(text).collect::<Decoded<Vec<_>>>().map(List::from)
+    }
+
+    fn texts_by_key(&self, name: &str) -> Decoded<groundwork_api::Map<String>> {
+        let Some(map) = self.map(name)? else { return Ok(groundwork_api::Map::absent()) };
+        let text = |(key, value): (&String, &Value)| {
+            let text = ScalarText::of(value).ok_or_else(|| map.as_members().wrong(key, "a text", value))?;
+            Ok((key.clone(), text))
+        };
+        map.members.iter().map(text).collect::<Decoded<Vec<_>>>().map(|entries| entries.into_iter().collect())
+    }
+
+    fn duration(&self, name: &str) -> Decoded<Option<Duration>> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let Value::String(text) = value else {
+            return Err(self.wrong(name, "a duration such as 5m or none, as a text,", value));
+        };
+        let duration = text.parse().map_err(|error| {
+            DecodeError::new(
+                &format!("{}.{name}", self.path),
+                format!("unable to parse string into a duration: {error}"),
+            )
+        })?;
+        Ok(Some(duration))
+    }
+
+    fn on_delete(&self) -> Decoded<Option<OnDelete>> {
+        let Some(map) = self.map("onDelete")? else { return Ok(None) };
+        let skip_uninstall_if_cluster_removed = map.as_members().boolean("skipUninstallIfClusterRemoved")?;
+        Ok(Some(OnDelete { skip_uninstall_if_cluster_removed }))
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}

@@ -1,0 +1,76 @@
+//! `dependsOn` among deploy items: every name known, no circles.
+
+use groundwork_api::DeployItemTemplate;
+use serde_json::json;
+
+use crate::field::{FieldError, FieldPath, Violation};
+
+/// Unknown names at the item that uses them, circles at the list. Names are unique.
+pub(super) fn errors(items: &[DeployItemTemplate], root: &FieldPath) -> Vec<FieldError> {
+    let position = |name: &str| items.iter().position(|item| item.name == name);
+    let mut errors: Vec<FieldError> = cycles(items, &position)
+        .into_iter()
+        .map(|members| {
+            FieldError::new(root.clone(), Violation::Invalid(json!(members)), "cycle found in dependencies")
+        })
+        .collect();
+    for (index, item) in items.iter().enumerate() {
+        for dependency in item.depends_on.iter().filter(|name| position(name).is_none()) {
+            let path = root.index(index).named(&item.name);
+            errors.push(FieldError::new(
+                path,
+                Violation::Invalid(json!(dependency)),
+                "depends on undefined deploy item",
+            ));
+        }
+    }
+    errors
+}
+
+/// Each circle once, its members in visiting order.
+fn cycles<'a>(
+    items: &'a [DeployItemTemplate],
+    position: &dyn Fn(&str) -> Option<usize>,
+) -> Vec<Vec<&'a str>> {
+    let mut search = Search { items, position, done: vec![false; items.len()], cycles: Vec::new() };
+    for start in 0..items.len() {
+        search.visit(start);
+    }
+    search.cycles
+}
+
+struct Search<'a, 'p> {
+    items: &'a [DeployItemTemplate],
+    position: &'p dyn Fn(&str) -> Option<usize>,
+    done: Vec<bool>,
+    cycles: Vec<Vec<&'a str>>,
+}
+
+impl<'a> Search<'a, '_> {
+    /// Depth-first without recursion: chains of dependencies can be as long as the list.
+    fn visit(&mut self, start: usize) {
+        // The way from the start to the current item, each with the number of dependencies already followed.
+        let mut way: Vec<(usize, usize)> = vec![(start, 0)];
+        while let Some((item, followed)) = way.last().copied() {
+            let dependency = self.items[item].depends_on.get(followed);
+            if self.done[item] || dependency.is_none() {
+                self.done[item] = true;
+                way.pop();
+                continue;
+            }
+            if let Some(last) = way.last_mut() {
+                last.1 += 1;
+            }
+            let Some(next) = dependency.and_then(|name| (self.position)(name)) else { continue };
+            match way.iter().position(|(open, _)| *open == next) {
+                Some(begin) => {
+                    let members =
+                        way[begin..].iter().map(|(item, _)| self.items[*item].name.as_str()).collect();
+                    self.cycles.push(members);
+                }
+                None if !self.done[next] => way.push((next, 0)),
+                None => {}
+            }
+        }
+    }
+}

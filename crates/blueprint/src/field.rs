@@ -1,0 +1,202 @@
+//! Findings of validations: where, what, why (`blueprints.md` 1.7).
+
+use std::fmt;
+
+use groundwork_yaml::{Node, Position, Step};
+use serde_json::Value;
+
+/// A place in a document: as messages show it, and as steps that lead there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FieldPath {
+    text: String,
+    steps: Vec<PathStep>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum PathStep {
+    Key(String),
+    Index(usize),
+}
+
+impl FieldPath {
+    /// A path that begins at a member of the root.
+    pub fn root(key: &str) -> Self {
+        Self::default().key(key)
+    }
+
+    /// A member of what the path leads to.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        self.renamed_key(key, key)
+    }
+
+    /// A member that messages call by another name.
+    #[must_use]
+    pub fn renamed_key(&self, shown: &str, key: &str) -> Self {
+        let separator = if self.text.is_empty() { "" } else { "." };
+        self.with(&format!("{separator}{shown}"), Some(PathStep::Key(key.to_owned())))
+    }
+
+    /// An element of a list.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        self.with(&format!("[{index}]"), Some(PathStep::Index(index)))
+    }
+
+    /// The same place, with the name of the element for the reader.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Self {
+        self.with(&format!("[{name}]"), None)
+    }
+
+    fn with(&self, text: &str, step: Option<PathStep>) -> Self {
+        let steps = self.steps.iter().cloned().chain(step).collect();
+        Self { text: self.text.clone() + text, steps }
+    }
+
+    /// The place in the source of the document.
+    pub fn locate(&self, document: &Node) -> Position {
+        document.locate(self.steps.iter().map(|step| match step {
+            PathStep::Key(key) => Step::Key(key),
+            PathStep::Index(index) => Step::Index(*index),
+        }))
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// What kind of rule a field breaks. The texts are those of Kubernetes' field errors.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Violation {
+    Required,
+    Invalid(Value),
+    Duplicate(Value),
+    NotSupported(Value, &'static [&'static str]),
+    Forbidden,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldError {
+    pub path: FieldPath,
+    pub violation: Violation,
+    pub detail: String,
+}
+
+impl FieldError {
+    pub(crate) fn new(path: FieldPath, violation: Violation, detail: impl Into<String>) -> Self {
+        Self { path, violation, detail: detail.into() }
+    }
+
+    /// The finding without the path.
+    pub fn problem(&self) -> String {
+        let text = match &self.violation {
+            Violation::Required => "Required value".to_owned(),
+            Violation::Invalid(value) => format!("Invalid value: {value}"),
+            Violation::Duplicate(value) => format!("Duplicate value: {value}"),
+            Violation::NotSupported(value, supported) => {
+                let mut supported: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+                supported.sort();
+                format!("Unsupported value: {value}: supported values: {}", supported.join(", "))
+            }
+            Violation::Forbidden => "Forbidden".to_owned(),
+        };
+        if self.detail.is_empty() { text } else { format!("{text}: {}", self.detail) }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.problem())
+    }
+}
+
+/// Several findings as one text: a single one alone, more of them in brackets, none of them twice.
+pub fn aggregate(errors: &[FieldError]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for text in errors.iter().map(ToString::to_string) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match &texts[..] {
+        [single] => single.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
+/// Checks that exactly one of several fields is set, and words what is wrong otherwise.
+pub fn exactly_one_of(path: &FieldPath, fields: &[(&str, bool)]) -> Option<FieldError> {
+    let names = |fields: &mut dyn Iterator<Item = &(&str, bool)>| {
+        fields.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
+    let set = fields.iter().filter(|(_, set)| *set).count();
+    let all = names(&mut fields.iter());
+    let detail = |current: &str| format!("exactly one of [{all}] must be set (currently set: {current})");
+    match set {
+        1 => None,
+        0 => Some(FieldError::new(path.clone(), Violation::Required, detail("none"))),
+        _ => {
+            let current = format!("[{}]", names(&mut fields.iter().filter(|(_, set)| *set)));
+            Some(FieldError::new(path.clone(), Violation::Invalid(Value::Null), detail(&current)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts() {
+        let path = FieldPath::root("imports").index(2).named("cluster");
+        for (violation, detail, text) in [
+            (Violation::Required, "d", "imports[2][cluster]: Required value: d"),
+            (Violation::Invalid(json!("a\"b")), "d", "imports[2][cluster]: Invalid value: \"a\\\"b\": d"),
+            (
+                Violation::Invalid(json!({"a": [1]})),
+                "d",
+                "imports[2][cluster]: Invalid value: {\"a\":[1]}: d",
+            ),
+            (Violation::Duplicate(json!(5)), "", "imports[2][cluster]: Duplicate value: 5"),
+            (
+                Violation::NotSupported(json!("foo"), &["b", "a"]),
+                "",
+                "imports[2][cluster]: Unsupported value: \"foo\": supported values: \"a\", \"b\"",
+            ),
+            (Violation::Forbidden, "no", "imports[2][cluster]: Forbidden: no"),
+        ] {
+            assert_eq!(FieldError::new(path.clone(), violation, detail).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn aggregates() {
+        let error = |name: &str| FieldError::new(FieldPath::root(name), Violation::Required, "");
+        assert_eq!(aggregate(&[error("a")]), "a: Required value");
+        assert_eq!(
+            aggregate(&[error("a"), error("b"), error("a")]),
+            "[a: Required value, b: Required value]"
+        );
+    }
+
+    #[test]
+    fn one_of() {
+        let path = FieldPath::root("x");
+        assert_eq!(exactly_one_of(&path, &[("a", true), ("b", false)]), None);
+        assert_eq!(
+            exactly_one_of(&path, &[("a", false), ("b", false)]).unwrap().to_string(),
+            "x: Required value: exactly one of [a, b] must be set (currently set: none)"
+        );
+        assert_eq!(
+            exactly_one_of(&path, &[("a", true), ("b", true)]).unwrap().to_string(),
+            "x: Invalid value: null: exactly one of [a, b] must be set (currently set: [a, b])"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! The read-only file tree of a blueprint (`blueprints.md` section 2).
+
+mod archive;
+mod inline;
+
+use std::collections::BTreeMap;
+
+pub use archive::{ArchiveError, ArchiveLimits};
+pub use inline::InlineError;
+
+/// Links that lead to links may not go on longer than this.
+const MOST_LINKS: usize = 40;
+
+/// Files, folders and links inside links' reach. Nothing leads out of it: `..` above the root stays at the root.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filesystem {
+    root: Directory,
+}
+
+type Directory = BTreeMap<String, Entry>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entry {
+    File(Vec<u8>),
+    Directory(Directory),
+    Link(String),
+}
+
+/// A file or folder in a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileInfo {
+    pub name: String,
+    /// Bytes of a file; 0 for a folder.
+    pub size: usize,
+    pub is_directory: bool,
+}
+
+/// Why a path leads to nothing usable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    #[error("file does not exist")]
+    NotFound,
+    #[error("{0} is a directory")]
+    IsDirectory(String),
+    #[error("{0} is not a directory")]
+    NotDirectory(String),
+    #[error("too many levels of symbolic links")]
+    TooManyLinks,
+}
+
+impl Filesystem {
+    /// The content of a file. Paths are relative to the root, with or without a leading `/` or `./`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such file, or the path leads to a directory.
+    pub fn read(&self, path: &str) -> Result<&[u8], PathError> {
+        match self.find(path)? {
+            Found::File(content) => Ok(content),
+            Found::Directory(_) => Err(PathError::IsDirectory(path.to_owned())),
+        }
+    }
+
+    /// The entries of a directory, sorted by name; links are shown as what they lead to.
+    ///
+    /// # Errors
+    ///
+    /// There is no such directory.
+    pub fn list(&self, path: &str) -> Result<Vec<FileInfo>, PathError> {
+        let Found::Directory(directory) = self.find(path)? else {
+            return Err(PathError::NotDirectory(path.to_owned()));
+        };
+        let info = |(name, entry): (&String, &Entry)| {
+            let found = match entry {
+                Entry::Link(_) => self.find(&format!("{path}/{name}")).ok()?,
+                Entry::File(content) => Found::File(content),
+                Entry::Directory(directory) => Found::Directory(directory),
+            };
+            let (size, is_directory) = match found {
+                Found::File(content) => (content.len(), false),
+                Found::Directory(_) => (0, true),
+            };
+            Some(FileInfo { name: name.clone(), size, is_directory })
+        };
+        Ok(directory.iter().filter_map(info).collect())
+    }
+
+    /// Adds a file and the folders above it; an earlier entry of that path is replaced.
+    pub fn insert(&mut self, path: &str, content: impl Into<Vec<u8>>) {
+        self.place(&segments(path), Entry::File(content.into()));
+    }
+
+    fn place(&mut self, path: &[&str], entry: Entry) {
+        let Some((name, folders)) = path.split_last() else { return };
+        let mut directory = &mut self.root;
+        for folder in folders {
+            let slot =
+                directory.entry((*folder).to_owned()).or_insert_with(|| Entry::Directory(Directory::new()));
+            if !matches!(slot, Entry::Directory(_)) {
+                *slot = Entry::Directory(Directory::new());
+            }
+            let Entry::Directory(inner) = slot else { return };
+            directory = inner;
+        }
+        match (directory.get_mut(*name), &entry) {
+            // An archive may name a folder after the files in it.
+            (Some(Entry::Directory(_)), Entry::Directory(_)) => {}
+            _ => {
+                directory.insert((*name).to_owned(), entry);
+            }
+        }
+    }
+
+    fn find(&self, path: &str) -> Result<Found<'_>, PathError> {
+        let mut open: Vec<String> = segments(path).into_iter().rev().map(str::to_owned).collect();
+        // The folders from the root down to where the walk stands, and their names.
+        let mut stack: Vec<(&Directory, String)> = Vec::new();
+        let mut links = 0;
+        while let Some(name) = open.pop() {
+            if name == ".." {
+                stack.pop();
+                continue;
+            }
+            let here = stack.last().map_or(&self.root, |(directory, _)| directory);
+            match here.get(&name).ok_or(PathError::NotFound)? {
+                Entry::Directory(directory) => stack.push((directory, name)),
+                Entry::File(content) if open.is_empty() => return Ok(Found::File(content)),
+                Entry::File(_) => return Err(PathError::NotFound),
+                Entry::Link(target) => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return Err(PathError::TooManyLinks);
+                    }
+                    if target.starts_with('/') {
+                        stack.clear();
+                    }
+                    open.extend(segments(target).into_iter().rev().map(str::to_owned));
+                }
+            }
+        }
+        Ok(Found::Directory(stack.last().map_or(&self.root, |(directory, _)| directory)))
+    }
+}
+
+enum Found<'a> {
+    File(&'a [u8]),
+    Directory(&'a Directory),
+}
+
+fn segments(path: &str) -> Vec<&str> {
+    path.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> Filesystem {
+        let mut files = Filesystem::default();
+        files.insert("VERSION", "0.0.0");
+        files.insert("templates/a.yaml", "a");
+        files.place(&["templates", "up"], Entry::Link("../VERSION".into()));
+        files.place(&["top"], Entry::Link("/templates".into()));
+        files.place(&["loop"], Entry::Link("loop".into()));
+        files.place(&["out"], Entry::Link("../../../../VERSION".into()));
+        files
+    }
+
+    #[test]
+    fn paths() {
+        let files = tree();
+        for path in [
+            "VERSION",
+            "/VERSION",
+            "./VERSION",
+            "../VERSION",
+            "/../../VERSION",
+            "templates/../VERSION",
+            "templates/up",
+            "top/up",
+            "out",
+            "top/../VERSION",
+        ] {
+            assert_eq!(files.read(path), Ok(&b"0.0.0"[..]), "{path}");
+        }
+        assert_eq!(files.read("nope"), Err(PathError::NotFound));
+        assert_eq!(files.read("VERSION/x"), Err(PathError::NotFound));
+        assert_eq!(files.read("templates"), Err(PathError::IsDirectory("templates".into())));
+        assert_eq!(files.read("loop"), Err(PathError::TooManyLinks));
+    }
+
+    #[test]
+    fn listings_are_sorted_and_follow_links() {
+        let names: Vec<_> =
+            tree().list("/").unwrap().into_iter().map(|info| (info.name, info.is_directory)).collect();
+        let names: Vec<_> = names.iter().map(|(name, is_directory)| (name.as_str(), *is_directory)).collect();
+        assert_eq!(names, [("VERSION", false), ("out", false), ("templates", true), ("top", true)]);
+        assert_eq!(tree().list("VERSION"), Err(PathError::NotDirectory("VERSION".into())));
+    }
+}

@@ -1,0 +1,194 @@
+//! A tar, compressed or not, as a file tree (`blueprints.md` 2.3, `components.md` 6.7).
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use tar::EntryType;
+
+use super::{Directory, Entry, Filesystem};
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Bounds for archives, which come from people one need not trust.
+#[derive(Debug, Clone, Copy)]
+pub struct ArchiveLimits {
+    /// Bytes after decompression, headers included.
+    pub bytes: u64,
+    pub entries: usize,
+}
+
+impl Default for ArchiveLimits {
+    fn default() -> Self {
+        Self { bytes: 64 << 20, entries: 10_000 }
+    }
+}
+
+/// Why an archive is no file tree.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArchiveError {
+    #[error("the archive is broken: {0}")]
+    Broken(String),
+    #[error("the archive holds more than {0} bytes")]
+    TooLarge(u64),
+    #[error("the archive holds more than {0} entries")]
+    TooMany(usize),
+    #[error("the archive entry {0:?} leads out of the archive")]
+    Escapes(String),
+}
+
+impl Filesystem {
+    /// Unpacks a tar or a gzipped tar; which one it is, its first bytes tell, not its media type. Links stay inside,
+    /// hard links and devices are left out.
+    ///
+    /// # Errors
+    ///
+    /// See [`ArchiveError`].
+    pub fn from_archive(bytes: &[u8], limits: ArchiveLimits) -> Result<Self, ArchiveError> {
+        let mut plain = Vec::new();
+        let bytes = if bytes.starts_with(&GZIP_MAGIC) {
+            let broken = |error: std::io::Error| ArchiveError::Broken(error.to_string());
+            GzDecoder::new(bytes).take(limits.bytes + 1).read_to_end(&mut plain).map_err(broken)?;
+            &plain[..]
+        } else {
+            bytes
+        };
+        if bytes.len() as u64 > limits.bytes {
+            return Err(ArchiveError::TooLarge(limits.bytes));
+        }
+        unpack(bytes, limits)
+    }
+}
+
+fn unpack(bytes: &[u8], limits: ArchiveLimits) -> Result<Filesystem, ArchiveError> {
+    let broken = |error: std::io::Error| ArchiveError::Broken(error.to_string());
+    let mut files = Filesystem::default();
+    let mut archive = tar::Archive::new(bytes);
+    for (count, entry) in archive.entries().map_err(broken)?.enumerate() {
+        if count >= limits.entries {
+            return Err(ArchiveError::TooMany(limits.entries));
+        }
+        let mut entry = entry.map_err(broken)?;
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let segments = inside(&path)?;
+        match entry.header().entry_type() {
+            EntryType::Directory => files.place(&segments, Entry::Directory(Directory::new())),
+            EntryType::Regular | EntryType::Continuous => {
+                let mut content = Vec::new();
+                entry.read_to_end(&mut content).map_err(broken)?;
+                files.place(&segments, Entry::File(content));
+            }
+            EntryType::Symlink => {
+                let target = entry.link_name_bytes().unwrap_or_default();
+                let target = String::from_utf8_lossy(&target).into_owned();
+                check_link(&segments, &target)?;
+                files.place(&segments, Entry::Link(target));
+            }
+            _ => {}
+        }
+    }
+    Ok(files)
+}
+
+/// The parts of a path that stays inside; absolute paths and `..` do not.
+fn inside(path: &str) -> Result<Vec<&str>, ArchiveError> {
+    let segments = super::segments(path);
+    if path.starts_with('/') || segments.contains(&"..") {
+        return Err(ArchiveError::Escapes(path.to_owned()));
+    }
+    Ok(segments)
+}
+
+fn check_link(segments: &[&str], target: &str) -> Result<(), ArchiveError> {
+    let escapes = || ArchiveError::Escapes(format!("{} -> {target}", segments.join("/")));
+    if target.starts_with('/') {
+        return Err(escapes());
+    }
+    let mut depth = segments.len().saturating_sub(1);
+    for segment in super::segments(target) {
+        depth = if segment == ".." { depth.checked_sub(1).ok_or_else(escapes)? } else { depth + 1 };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn archive(add: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        add(&mut builder);
+        builder.into_inner().unwrap()
+    }
+
+    fn header(kind: EntryType, name: &str, size: usize) -> tar::Header {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(size as u64);
+        // `set_path` refuses what these tests need.
+        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_cksum();
+        header
+    }
+
+    fn file(name: &str, content: &str) -> Vec<u8> {
+        archive(|tar| {
+            tar.append(&header(EntryType::Regular, name, content.len()), content.as_bytes()).unwrap();
+        })
+    }
+
+    fn link(name: &str, target: &str) -> Vec<u8> {
+        archive(|tar| {
+            let mut header = header(EntryType::Symlink, name, 0);
+            header.as_gnu_mut().unwrap().linkname[..target.len()].copy_from_slice(target.as_bytes());
+            header.set_cksum();
+            tar.append(&header, &b""[..]).unwrap();
+        })
+    }
+
+    fn unpack(bytes: &[u8]) -> Result<Filesystem, String> {
+        Filesystem::from_archive(bytes, ArchiveLimits::default()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn plain_and_compressed() {
+        let plain = file("./a/b.yaml", "content");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(&plain).unwrap();
+        for bytes in [plain, gzip.finish().unwrap()] {
+            assert_eq!(unpack(&bytes).unwrap().read("a/b.yaml"), Ok(&b"content"[..]));
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_the_archive() {
+        for bytes in [
+            file("../x", ""),
+            file("/etc/x", ""),
+            file("a/../../x", ""),
+            link("a", "../x"),
+            link("a", "/etc/passwd"),
+            link("d/a", "../../x"),
+        ] {
+            assert!(unpack(&bytes).unwrap_err().contains("leads out of the archive"));
+        }
+        assert!(unpack(&link("d/a", "../x")).is_ok());
+        assert_eq!(unpack(&link("hard", "x")).unwrap().read("hard"), Err(super::super::PathError::NotFound));
+    }
+
+    #[test]
+    fn broken_and_oversized() {
+        assert!(unpack(b"not a tar, but long enough to be looked at").unwrap_err().contains("broken"));
+        assert!(unpack(&[0x1f, 0x8b, 1, 2, 3]).unwrap_err().contains("broken"));
+        let limits = ArchiveLimits { bytes: 100, entries: 10 };
+        assert_eq!(Filesystem::from_archive(&file("a", "b"), limits), Err(ArchiveError::TooLarge(100)));
+        let many = archive(|tar| {
+            for _ in 0..3 {
+                tar.append(&header(EntryType::Regular, "a", 0), &b""[..]).unwrap();
+            }
+        });
+        let limits = ArchiveLimits { bytes: 1 << 20, entries: 2 };
+        assert_eq!(Filesystem::from_archive(&many, limits), Err(ArchiveError::TooMany(2)));
+    }
+}

@@ -1,0 +1,216 @@
+//! From what an Installation supplies to the imports that templates see (`blueprints.md` 3.3 to 3.7).
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{FieldType, ImportDefinition, ObjectReference};
+use serde_json::{Map, Value};
+
+use crate::load::Blueprint;
+use crate::schema::{Schema, SchemaError, SchemaSource, SchemaViolation};
+
+/// A Target object that an Installation imports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImportedTarget {
+    /// The object that was imported, which deploy items refer to.
+    pub reference: ObjectReference,
+    /// The whole object as JSON: what templates see.
+    pub object: Value,
+}
+
+/// One target import of an Installation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TargetValue {
+    Single(ImportedTarget),
+    List(Vec<ImportedTarget>),
+    Map(BTreeMap<String, ImportedTarget>),
+}
+
+impl TargetValue {
+    /// What templates see: an object, a list or a map of objects (`blueprints.md` 3.5).
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Single(target) => target.object.clone(),
+            Self::List(targets) => targets.iter().map(|target| target.object.clone()).collect(),
+            Self::Map(targets) => Value::Object(
+                targets.iter().map(|(key, target)| (key.clone(), target.object.clone())).collect(),
+            ),
+        }
+    }
+}
+
+/// Everything that an Installation supplies, by the names of its own imports.
+#[derive(Debug, Clone, Default)]
+pub struct Supplied {
+    pub data: BTreeMap<String, Value>,
+    pub targets: BTreeMap<String, TargetValue>,
+    /// Results of `importDataMappings`, by the names of blueprint imports; they win over `data`.
+    pub mapped: BTreeMap<String, Value>,
+}
+
+/// The satisfied imports of a blueprint.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Imports {
+    /// What templates see under `imports`: conditional imports too, all on one level.
+    pub values: Map<String, Value>,
+    /// The target imports among them, for deploy items that refer to them.
+    pub targets: BTreeMap<String, TargetValue>,
+}
+
+/// Why an import cannot be used. Texts name the import and its type, never its value.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// IMP-011.
+    #[error("blueprint defines import {name:?} of type {type_name}, which is not satisfied")]
+    NotSatisfied { name: String, type_name: FieldType },
+    /// IMP-013.
+    #[error("{path}: imported datatype does not have the expected schema: {}", join(violations))]
+    Schema { path: String, violations: Vec<SchemaViolation> },
+    /// IMP-013.
+    #[error("{path}: validator creation failed: {source}")]
+    Compile { path: String, source: SchemaError },
+    /// IMP-014.
+    #[error("{path}: {problem}")]
+    Target { path: String, problem: String },
+}
+
+impl ImportError {
+    /// The reason under which the original reports it (`blueprints.md` 10).
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotSatisfied { .. } => "ImportNotFound",
+            Self::Schema { .. } | Self::Compile { .. } | Self::Target { .. } => "SchemaValidationFailed",
+        }
+    }
+}
+
+fn join(violations: &[SchemaViolation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Picks a value for every import of the blueprint and checks it.
+///
+/// # Errors
+///
+/// Every import that is missing or does not fit.
+pub(crate) fn construct(
+    blueprint: &Blueprint,
+    installation: &str,
+    supplied: &Supplied,
+    schemas: Option<&dyn SchemaSource>,
+) -> Result<Imports, Vec<ImportError>> {
+    let mut constructor =
+        Constructor { blueprint, supplied, schemas, imports: Imports::default(), errors: Vec::new() };
+    constructor.imports(&blueprint.definition.imports, installation);
+    if constructor.errors.is_empty() { Ok(constructor.imports) } else { Err(constructor.errors) }
+}
+
+struct Constructor<'a> {
+    blueprint: &'a Blueprint,
+    supplied: &'a Supplied,
+    schemas: Option<&'a dyn SchemaSource>,
+    imports: Imports,
+    errors: Vec<ImportError>,
+}
+
+impl Constructor<'_> {
+    fn imports(&mut self, definitions: &[ImportDefinition], path: &str) {
+        for definition in definitions {
+            let path = format!("{path}.{}", definition.name);
+            let type_name = definition.type_.as_deref().and_then(|name| name.parse::<FieldType>().ok());
+            // Validation has refused every other type.
+            let Some(type_name) = type_name else { continue };
+            let satisfied = match type_name {
+                FieldType::Data => self.data(definition, &path),
+                FieldType::Target | FieldType::TargetList | FieldType::TargetMap => {
+                    self.target(definition, type_name, &path)
+                }
+            };
+            if satisfied {
+                // Conditional imports exist only where their owner is satisfied (3.6).
+                self.imports(&definition.imports, &path);
+            } else if definition.required != Some(false) {
+                self.errors.push(ImportError::NotSatisfied { name: definition.name.clone(), type_name });
+            }
+        }
+    }
+
+    fn data(&mut self, definition: &ImportDefinition, path: &str) -> bool {
+        let name = &definition.name;
+        let supplied = self.supplied.mapped.get(name).or_else(|| self.supplied.data.get(name));
+        let default = if definition.required == Some(false) { definition.default_value() } else { None };
+        let Some(value) = supplied.or(default) else { return false };
+        if let Some(schema) = definition.schema() {
+            self.check_schema(schema, value, path);
+        }
+        self.imports.values.insert(name.clone(), value.clone());
+        true
+    }
+
+    fn check_schema(&mut self, schema: &Value, value: &Value, path: &str) {
+        let blueprint = self.blueprint;
+        match Schema::compile(schema, &blueprint.definition, &blueprint.files, self.schemas) {
+            Err(source) => self.errors.push(ImportError::Compile { path: path.to_owned(), source }),
+            Ok(schema) => {
+                let violations = schema.violations(value);
+                if !violations.is_empty() {
+                    self.errors.push(ImportError::Schema { path: path.to_owned(), violations });
+                }
+            }
+        }
+    }
+
+    fn target(&mut self, definition: &ImportDefinition, type_name: FieldType, path: &str) -> bool {
+        let Some(value) = self.supplied.targets.get(&definition.name) else { return false };
+        let same_form = match value {
+            TargetValue::Single(_) => type_name == FieldType::Target,
+            TargetValue::List(_) => type_name == FieldType::TargetList,
+            TargetValue::Map(_) => type_name == FieldType::TargetMap,
+        };
+        if !same_form {
+            return false;
+        }
+        let expected = definition.target_type.as_deref().unwrap_or_default();
+        for problem in target_problems(value, expected) {
+            self.errors.push(ImportError::Target { path: path.to_owned(), problem });
+        }
+        self.imports.values.insert(definition.name.clone(), value.to_value());
+        self.imports.targets.insert(definition.name.clone(), value.clone());
+        true
+    }
+}
+
+/// The texts of `blueprints.md` 3.5.
+fn target_problems(value: &TargetValue, expected: &str) -> Vec<String> {
+    let actual = |target: &ImportedTarget| {
+        target.object.pointer("/spec/type").and_then(Value::as_str).map(str::to_owned)
+    };
+    let element = |position: String, kind: &str, target: &ImportedTarget| match actual(target) {
+        None => Some(format!(
+            "element at position {position} of the imported {kind} does not match the expected target template schema"
+        )),
+        Some(actual) if actual != expected => Some(format!(
+            "type of the element at position {position} of the imported {kind} is {actual} but expected {expected}"
+        )),
+        Some(_) => None,
+    };
+    match value {
+        TargetValue::Single(target) => match actual(target) {
+            None => vec!["imported target does not match the expected target template schema".to_owned()],
+            Some(actual) if actual != expected => {
+                vec![format!("imported target type is {actual} but expected {expected}")]
+            }
+            Some(_) => Vec::new(),
+        },
+        TargetValue::List(targets) => targets
+            .iter()
+            .enumerate()
+            .filter_map(|(index, target)| element(index.to_string(), "targetlist", target))
+            .collect(),
+        TargetValue::Map(targets) => {
+            targets.iter().filter_map(|(key, target)| element(key.clone(), "targetmap", target)).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! From a file tree to a checked blueprint (`blueprints.md` sections 1 and 2).
+
+use groundwork_api::{
+    BLUEPRINT_API_VERSION, BLUEPRINT_KIND, Blueprint as Definition, ExportDefinition, ImportDefinition, List,
+};
+use groundwork_yaml::{self as yaml, Node, Position, Step};
+
+use crate::field::{FieldError, aggregate};
+use crate::filesystem::{Filesystem, PathError};
+use crate::validate;
+
+/// The file at the root of the tree that describes the blueprint.
+pub const BLUEPRINT_FILE: &str = "blueprint.yaml";
+/// The dialect of schemas that name none (`blueprints.md` 1.1).
+pub(crate) const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2019-09/schema";
+/// Target types without a slash belong to this group (`blueprints.md` 1.6).
+const TARGET_TYPE_PREFIX: &str = "landscaper.gardener.cloud/";
+
+/// A blueprint that passed validation: its definition with defaults filled in, and its files.
+#[derive(Debug, Clone)]
+pub struct Blueprint {
+    pub definition: Definition,
+    pub files: Filesystem,
+    /// Oddities that do not stop anything.
+    pub warnings: Vec<String>,
+    source: Source,
+}
+
+/// Text and structure of `blueprint.yaml`, for messages.
+#[derive(Debug, Clone)]
+struct Source {
+    text: String,
+    document: Node,
+}
+
+/// Why a file tree is no usable blueprint.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LoadError {
+    /// BP-005.
+    #[error("unable to read blueprint definition: {BLUEPRINT_FILE}: {0}")]
+    Unreadable(PathError),
+    /// BP-005.
+    #[error("unable to decode blueprint definition: {BLUEPRINT_FILE}: {problem}")]
+    Undecodable { problem: String, position: Option<Position>, text: String },
+    /// BP-010: all findings at once.
+    #[error("blueprint is invalid: {}", aggregate(errors))]
+    Invalid { errors: Vec<FieldError>, positions: Vec<Position>, text: String },
+}
+
+impl Blueprint {
+    /// Decodes, defaults and validates.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`]; an invalid blueprint is refused with every finding.
+    pub fn load(files: Filesystem) -> Result<Self, LoadError> {
+        let bytes = files.read(BLUEPRINT_FILE).map_err(LoadError::Unreadable)?;
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let document =
+            yaml::parse_first(&text, yaml::Options::default()).map_err(|error| LoadError::Undecodable {
+                problem: error.message().to_owned(),
+                position: Some(error.position()),
+                text: text.clone(),
+            })?;
+        let mut definition = decode(&document, &text)?;
+        set_defaults(&mut definition);
+        let findings = validate::blueprint(&definition);
+        if !findings.errors.is_empty() {
+            let positions = findings.errors.iter().map(|error| error.path.locate(&document)).collect();
+            return Err(LoadError::Invalid { errors: findings.errors, positions, text });
+        }
+        Ok(Self { definition, files, warnings: findings.warnings, source: Source { text, document } })
+    }
+
+    /// The text of `blueprint.yaml`.
+    pub fn text(&self) -> &str {
+        &self.source.text
+    }
+
+    /// The place of a member of `blueprint.yaml`.
+    pub fn locate<'a>(&self, path: impl IntoIterator<Item = Step<'a>>) -> Position {
+        self.source.document.locate(path)
+    }
+}
+
+fn decode(document: &Node, text: &str) -> Result<Definition, LoadError> {
+    let undecodable = |problem: String, position: Position| LoadError::Undecodable {
+        problem,
+        position: Some(position),
+        text: text.to_owned(),
+    };
+    if document.is_null() {
+        return Ok(Definition::default());
+    }
+    for (member, expected) in [("apiVersion", BLUEPRINT_API_VERSION), ("kind", BLUEPRINT_KIND)] {
+        if let Some(node) = document.get(member)
+            && node.as_str() != Some(expected)
+        {
+            return Err(undecodable(format!("{member} must be {expected:?} if it is given"), node.position));
+        }
+    }
+    serde_path_to_error::deserialize(document.to_value()).map_err(|error| {
+        let steps: Vec<Step<'_>> = error
+            .path()
+            .iter()
+            .filter_map(|segment| match segment {
+                serde_path_to_error::Segment::Seq { index } => Some(Step::Index(*index)),
+                serde_path_to_error::Segment::Map { key } => Some(Step::Key(key)),
+                _ => None,
+            })
+            .collect();
+        let position = document.locate(steps);
+        undecodable(format!("{}: {}", error.path(), error.inner()), position)
+    })
+}
+
+/// `blueprints.md` 1.6.
+fn set_defaults(definition: &mut Definition) {
+    let dialect = definition.json_schema_version.get_or_insert_default();
+    if dialect.is_empty() {
+        DEFAULT_DIALECT.clone_into(dialect);
+    }
+    default_imports(&mut definition.imports);
+    for export in definition.exports.iter_mut() {
+        default_export(export);
+    }
+}
+
+fn default_imports(imports: &mut List<ImportDefinition>) {
+    for import in imports.iter_mut() {
+        import.required.get_or_insert(true);
+        let has_schema = import.schema().is_some();
+        default_type(&mut import.type_, has_schema, import.target_type.as_ref());
+        prefix_target_type(&mut import.target_type);
+        default_imports(&mut import.imports);
+    }
+}
+
+fn default_export(export: &mut ExportDefinition) {
+    let has_schema = export.schema().is_some();
+    default_type(&mut export.type_, has_schema, export.target_type.as_ref());
+    prefix_target_type(&mut export.target_type);
+}
+
+fn default_type(type_name: &mut Option<String>, has_schema: bool, target_type: Option<&String>) {
+    let has_target_type = target_type.is_some_and(|target_type| !target_type.is_empty());
+    if type_name.as_ref().is_some_and(|name| !name.is_empty()) || has_schema == has_target_type {
+        return;
+    }
+    *type_name = Some(if has_schema { "data" } else { "target" }.to_owned());
+}
+
+fn prefix_target_type(target_type: &mut Option<String>) {
+    if let Some(name) = target_type
+        && !name.is_empty()
+        && !name.contains('/')
+    {
+        name.insert_str(0, TARGET_TYPE_PREFIX);
+    }
+}
+
+#[cfg(test)]
+mod tests;

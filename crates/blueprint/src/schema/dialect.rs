@@ -1,0 +1,122 @@
+//! Which draft a schema is written in (`blueprints.md` 3.7.1).
+
+use jsonschema::Draft;
+use serde_json::{Map, Value};
+
+use crate::load::DEFAULT_DIALECT;
+
+/// A draft, and whether habits of the older validator are tolerated: it knew no dialects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dialect {
+    draft: Draft,
+    hybrid: bool,
+}
+
+impl Dialect {
+    /// `$schema` of the root decides, else the blueprint's default.
+    pub(super) fn of(schema: &Value, default: &str) -> Result<Self, String> {
+        let declared = schema.get("$schema").and_then(Value::as_str);
+        let uri = declared.unwrap_or(default);
+        let draft = draft(uri).ok_or_else(|| format!("the dialect {uri:?} is not known"))?;
+        Ok(Self { draft, hybrid: declared.is_none() && default == DEFAULT_DIALECT })
+    }
+
+    pub(super) fn draft(self) -> Draft {
+        self.draft
+    }
+
+    /// Rewrites spellings of older drafts that stay usable.
+    pub(super) fn normalise(self, mut schema: Value) -> Value {
+        if matches!(self.draft, Draft::Draft201909 | Draft::Draft202012) {
+            normalise(&mut schema, self.hybrid);
+        }
+        schema
+    }
+
+    /// Checks the document against the schema of schemas.
+    pub(super) fn check(self, schema: &Value) -> Result<(), String> {
+        if !schema.is_object() && !schema.is_boolean() {
+            return Err("a map or a boolean is expected".to_owned());
+        }
+        let result = match self.draft {
+            Draft::Draft4 => jsonschema::draft4::meta::validate(schema),
+            Draft::Draft6 => jsonschema::draft6::meta::validate(schema),
+            Draft::Draft7 => jsonschema::draft7::meta::validate(schema),
+            Draft::Draft202012 => jsonschema::draft202012::meta::validate(schema),
+            _ => jsonschema::draft201909::meta::validate(schema),
+        };
+        result.map_err(|error| {
+            let at = error.instance_path().as_str();
+            if at.is_empty() { error.to_string() } else { format!("{error} at {at}") }
+        })
+    }
+}
+
+/// The draft behind a URI; a trailing `#` and the scheme make no difference.
+fn draft(uri: &str) -> Option<Draft> {
+    let uri = uri.trim_end_matches('#');
+    let uri = uri.strip_prefix("https://").or_else(|| uri.strip_prefix("http://"))?;
+    match uri {
+        "json-schema.org/draft-04/schema" => Some(Draft::Draft4),
+        "json-schema.org/draft-06/schema" => Some(Draft::Draft6),
+        "json-schema.org/draft-07/schema" => Some(Draft::Draft7),
+        "json-schema.org/draft/2019-09/schema" => Some(Draft::Draft201909),
+        "json-schema.org/draft/2020-12/schema" => Some(Draft::Draft202012),
+        _ => None,
+    }
+}
+
+fn normalise(schema: &mut Value, hybrid: bool) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(|item| normalise(item, hybrid)),
+        Value::Object(members) => {
+            for (key, value) in members.iter_mut() {
+                // Values of these are data, not schemas.
+                if !matches!(key.as_str(), "enum" | "const" | "default" | "examples") {
+                    normalise(value, hybrid);
+                }
+            }
+            split_dependencies(members);
+            if hybrid {
+                exclusive_bound(members, "exclusiveMinimum", "minimum");
+                exclusive_bound(members, "exclusiveMaximum", "maximum");
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Draft 4: `minimum: 1, exclusiveMinimum: true`; later drafts: `exclusiveMinimum: 1`.
+fn exclusive_bound(members: &mut Map<String, Value>, exclusive: &str, bound: &str) {
+    let Some(Value::Bool(is_exclusive)) = members.get(exclusive) else { return };
+    let is_exclusive = *is_exclusive;
+    members.remove(exclusive);
+    if is_exclusive && let Some(value) = members.remove(bound) {
+        members.insert(exclusive.to_owned(), value);
+    }
+}
+
+/// `dependencies` became two keywords in draft 2019-09.
+fn split_dependencies(members: &mut Map<String, Value>) {
+    let is_keyword = |value: &Value| {
+        value.as_object().is_some_and(|entries| {
+            entries.values().all(|entry| {
+                entry.as_array().is_some_and(|names| names.iter().all(Value::is_string))
+                    || entry.is_object()
+                    || entry.is_boolean()
+            })
+        })
+    };
+    if !members.get("dependencies").is_some_and(is_keyword)
+        || members.contains_key("type") && members["type"].is_object()
+    {
+        return;
+    }
+    let Some(Value::Object(entries)) = members.remove("dependencies") else { return };
+    let (names, schemas): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, entry)| entry.is_array());
+    for (keyword, entries) in [("dependentRequired", names), ("dependentSchemas", schemas)] {
+        if !entries.is_empty() {
+            members.entry(keyword).or_insert_with(|| Value::Object(entries.into_iter().collect()));
+        }
+    }
+}

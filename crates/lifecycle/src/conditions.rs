@@ -1,0 +1,71 @@
+//! Conditions of an Installation (`components.md` 3, `installations.md` 1.0 and 9).
+
+use groundwork_api::{Condition, List, Time};
+
+/// A condition without its times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConditionUpdate {
+    pub type_name: &'static str,
+    pub status: bool,
+    pub reason: String,
+    pub message: String,
+}
+
+/// Puts a condition into a list: an existing one of its type is replaced in place, a new one appended.
+///
+/// `lastTransitionTime` moves when the status changes, `lastUpdateTime` when anything does.
+pub fn merge_condition(conditions: &mut List<Condition>, update: &ConditionUpdate, now: &Time) {
+    let status = if update.status { "True" } else { "False" };
+    let fresh = Condition {
+        type_: update.type_name.to_owned(),
+        status: status.to_owned(),
+        last_transition_time: Some(now.clone()),
+        last_update_time: Some(now.clone()),
+        reason: update.reason.clone(),
+        message: update.message.clone(),
+        ..Condition::default()
+    };
+    match conditions.iter_mut().find(|condition| condition.type_ == update.type_name) {
+        None => conditions.push(fresh),
+        Some(old) => {
+            let same_status = old.status == fresh.status;
+            let unchanged = same_status
+                && old.reason == fresh.reason
+                && old.message == fresh.message
+                && old.codes.is_empty();
+            let transition = if same_status { old.last_transition_time.clone() } else { Some(now.clone()) };
+            let update = if unchanged { old.last_update_time.clone() } else { Some(now.clone()) };
+            *old = Condition { last_transition_time: transition, last_update_time: update, ..fresh };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(second: i64) -> Time {
+        serde_json::from_value(format!("2026-01-01T00:00:0{second}Z").into()).unwrap()
+    }
+
+    fn update(status: bool, message: &str) -> ConditionUpdate {
+        ConditionUpdate { type_name: "Ready", status, reason: "r".into(), message: message.into() }
+    }
+
+    /// O-41: a second job with the same outcome keeps both times.
+    #[test]
+    fn times_move_as_the_chapter_says() {
+        let mut conditions = List::absent();
+        let mut step = |status: bool, message: &str, second: i64| {
+            merge_condition(&mut conditions, &update(status, message), &time(second));
+            let condition = &conditions[0];
+            (condition.last_transition_time.clone(), condition.last_update_time.clone())
+        };
+        let at = |transition, update| (Some(time(transition)), Some(time(update)));
+        assert_eq!(step(true, "a", 1), at(1, 1));
+        assert_eq!(step(true, "a", 2), at(1, 1));
+        assert_eq!(step(true, "b", 3), at(1, 3));
+        assert_eq!(step(false, "b", 4), at(4, 4));
+        assert_eq!(conditions.len(), 1);
+    }
+}

@@ -1,0 +1,75 @@
+//! Why a job failed, in the form that `status.lastError` has (`installations.md` 1.0, 2.2).
+
+use groundwork_api::{ErrorCode, LastError, Time};
+
+/// An operation that failed, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub operation: &'static str,
+    pub reason: &'static str,
+    pub message: String,
+    pub codes: Vec<ErrorCode>,
+}
+
+impl Failure {
+    pub(crate) fn new(operation: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { operation, reason, message: message.into(), codes: vec![ErrorCode::ConfigurationProblem] }
+    }
+
+    /// A failure inside another one: the inner pair heads the message.
+    pub(crate) fn caused_by(
+        operation: &'static str,
+        reason: &'static str,
+        inner: (&str, &str),
+        cause: impl std::fmt::Display,
+    ) -> Self {
+        Self::new(operation, reason, format!("Op: {} - Reason: {} - Message: {cause}", inner.0, inner.1))
+    }
+
+    /// The status field. `lastTransitionTime` of the previous error is kept unless the operation changes.
+    pub fn to_last_error(&self, previous: Option<&LastError>, now: &Time) -> LastError {
+        let codes: Vec<String> = self.codes.iter().map(|code| code.as_str().to_owned()).collect();
+        let same_operation = previous.filter(|previous| previous.operation == self.operation);
+        let unchanged = same_operation.filter(|previous| {
+            previous.reason == self.reason
+                && previous.message == self.message
+                && previous.codes[..] == codes[..]
+        });
+        LastError {
+            operation: self.operation.to_owned(),
+            reason: self.reason.to_owned(),
+            message: self.message.clone(),
+            last_transition_time: same_operation
+                .map_or_else(|| Some(now.clone()), |previous| previous.last_transition_time.clone()),
+            last_update_time: unchanged
+                .map_or_else(|| Some(now.clone()), |previous| previous.last_update_time.clone()),
+            codes: codes.into(),
+            ..LastError::default()
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Op: {} - Reason: {} - Message: {}", self.operation, self.reason, self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_the_same_error_stay() {
+        let time = |second: i64| -> Time {
+            serde_json::from_value(format!("2026-01-01T00:00:0{second}Z").into()).unwrap()
+        };
+        let first = Failure::new("a", "b", "c").to_last_error(None, &time(1));
+        assert_eq!(Failure::new("a", "b", "c").to_last_error(Some(&first), &time(2)), first);
+        let changed = Failure::new("a", "b", "d").to_last_error(Some(&first), &time(3));
+        assert_eq!((changed.last_transition_time, changed.last_update_time), (Some(time(1)), Some(time(3))));
+        let other = Failure::new("x", "b", "d").to_last_error(Some(&first), &time(4));
+        assert_eq!((other.last_transition_time, other.last_update_time), (Some(time(4)), Some(time(4))));
+        assert_eq!(first.codes[..], ["ERR_CONFIGURATION_PROBLEM".to_owned()]);
+    }
+}

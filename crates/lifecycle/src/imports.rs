@@ -1,0 +1,136 @@
+//! The objects that an Installation imports, and their values (`installations.md` 4.4, `blueprints.md` 3.2, 3.5).
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{
+    DataImport, DataObject, Installation, ObjectReference, ResourceExt, Target, TargetImport, TargetSource,
+};
+use groundwork_blueprint::{ImportedTarget, Supplied, TargetValue};
+use groundwork_yaml as yaml;
+use serde_json::{Map, Value};
+
+use crate::names::object_name;
+
+/// The entries of a Secret (decoded) or ConfigMap (`data` and `binaryData` in one).
+pub type Entries = BTreeMap<String, Vec<u8>>;
+
+/// Objects of one namespace that Installations may import, by name.
+pub trait ImportedObjects {
+    fn data_object(&self, name: &str) -> Option<DataObject>;
+    fn target(&self, name: &str) -> Option<Target>;
+    fn secret(&self, name: &str) -> Option<Entries>;
+    fn config_map(&self, name: &str) -> Option<Entries>;
+}
+
+/// Reads everything that a root Installation names.
+///
+/// Every problem is reported, and none shows a value (`installations.md` 5.3, check 3).
+pub(crate) fn load(
+    installation: &Installation,
+    objects: &dyn ImportedObjects,
+) -> Result<Supplied, Vec<String>> {
+    let namespace = installation.namespace().unwrap_or_default();
+    let loader = Loader { objects, namespace };
+    let mut supplied = Supplied::default();
+    let mut problems = Vec::new();
+    for import in installation.spec.data_imports() {
+        match loader.data(import) {
+            Ok(value) => {
+                supplied.data.insert(import.name.clone(), value);
+            }
+            Err(problem) => problems.push(format!("data import {:?}: {problem}", import.name)),
+        }
+    }
+    for import in installation.spec.target_imports() {
+        match loader.target(import) {
+            Ok(value) => {
+                supplied.targets.insert(import.name.clone(), value);
+            }
+            Err(problem) => problems.push(format!("target import {:?}: {problem}", import.name)),
+        }
+    }
+    if problems.is_empty() { Ok(supplied) } else { Err(problems) }
+}
+
+struct Loader<'a> {
+    objects: &'a dyn ImportedObjects,
+    namespace: String,
+}
+
+/// Root Installations live in the scope of their namespace.
+const ROOT_SCOPE: &str = "";
+
+impl Loader<'_> {
+    fn data(&self, import: &DataImport) -> Result<Value, String> {
+        if let Some(data_ref) = import.data_ref.as_deref().filter(|name| !name.is_empty()) {
+            let name = object_name(ROOT_SCOPE, data_ref);
+            let object = self.objects.data_object(&name);
+            return object.map(|object| object.data.into_value().unwrap_or_default()).ok_or_else(|| {
+                format!(
+                    "unable to fetch data object {name} ({data_ref}): not found in namespace {}",
+                    self.namespace
+                )
+            });
+        }
+        if let Some(reference) = &import.secret_ref {
+            let place = format!("secret {}/{}", self.namespace, reference.name);
+            let entries = self.objects.secret(&reference.name).ok_or_else(|| format!("{place} not found"))?;
+            return value_of(&entries, reference.entry(), &place);
+        }
+        if let Some(reference) = &import.config_map_ref {
+            let place = format!("configmap {}/{}", self.namespace, reference.name);
+            let entries =
+                self.objects.config_map(&reference.name).ok_or_else(|| format!("{place} not found"))?;
+            return value_of(&entries, reference.entry(), &place);
+        }
+        Err("it names no dataRef, secretRef or configMapRef".to_owned())
+    }
+
+    fn target(&self, import: &TargetImport) -> Result<TargetValue, String> {
+        match import.source().map_err(|error| error.to_string())? {
+            TargetSource::Single(name) => self.one_target(name).map(TargetValue::Single),
+            TargetSource::List(names) => names
+                .iter()
+                .map(|name| self.one_target(name))
+                .collect::<Result<_, _>>()
+                .map(TargetValue::List),
+            TargetSource::Map(names) => names
+                .iter()
+                .map(|(key, name)| Ok(((*key).to_owned(), self.one_target(name)?)))
+                .collect::<Result<_, _>>()
+                .map(TargetValue::Map),
+            TargetSource::ListRef(name) | TargetSource::MapRef(name) => Err(format!(
+                "it refers to the import {name:?} of a parent, which a root installation does not have"
+            )),
+        }
+    }
+
+    fn one_target(&self, name: &str) -> Result<ImportedTarget, String> {
+        let object_name = object_name(ROOT_SCOPE, name);
+        let target = self
+            .objects
+            .target(&object_name)
+            .ok_or_else(|| format!("target {}/{object_name} not found", self.namespace))?;
+        let reference = ObjectReference { name: object_name, namespace: Some(self.namespace.clone()) };
+        let object = serde_json::to_value(&target).map_err(|error| error.to_string())?;
+        Ok(ImportedTarget { reference, object })
+    }
+}
+
+/// One entry, or all of them as a map; each is read as YAML.
+fn value_of(entries: &Entries, key: Option<&str>, place: &str) -> Result<Value, String> {
+    let parse = |key: &str, bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        yaml::from_str(&text).map_err(|error| format!("key {key} in {place} is no valid YAML: {error}"))
+    };
+    match key {
+        Some(key) => {
+            let bytes = entries.get(key).ok_or_else(|| format!("key {key} in {place} does not exist"))?;
+            parse(key, bytes)
+        }
+        None => {
+            let entry = |(key, bytes): (&String, &Vec<u8>)| Ok((key.clone(), parse(key, bytes)?));
+            entries.iter().map(entry).collect::<Result<Map<_, _>, String>>().map(Value::Object)
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The first half of a job, up to the objects that it creates (`installations.md` 2.2 phase `Init`,
+//! `components.md` 4.1).
+
+mod blueprint;
+mod component;
+
+use groundwork_api::{ComponentVersionOverwrites, Context, DeployItem, Execution, Installation};
+use groundwork_blueprint::{Excerpt, RenderError, Rendered, Request, Supplied, aggregate};
+use groundwork_component::{
+    OVERWRITE_CONDITION, OverwriteCondition, Overwrites, Repositories, RuleOutcome, Substitution,
+};
+use serde_json::{Value, json};
+
+use crate::conditions::ConditionUpdate;
+use crate::failure::Failure;
+use crate::imports::{self, ImportedObjects};
+use crate::objects;
+use crate::validate::validate;
+
+/// Everything that a job reads.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    pub installation: &'a Installation,
+    /// The Context that the Installation names, if it exists.
+    pub context: Option<&'a Context>,
+    /// The overwrites that the Context names, if they exist.
+    pub overwrites: Option<&'a ComponentVersionOverwrites>,
+    /// Objects of the Installation's namespace.
+    pub objects: &'a dyn ImportedObjects,
+    pub repositories: &'a dyn Repositories,
+}
+
+impl std::fmt::Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inputs")
+            .field("installation", &self.installation.metadata.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a job found and would write.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// How the overwrites were applied; absent when none apply.
+    pub overwrites: Option<OverwriteReport>,
+    /// Conditions to merge into the status, in order.
+    pub conditions: Vec<ConditionUpdate>,
+    /// Types of conditions that no longer hold and are removed.
+    pub obsolete_conditions: Vec<&'static str>,
+    pub failure: Option<Problem>,
+    pub execution: Option<Execution>,
+    pub deploy_items: Vec<DeployItem>,
+    /// What its author should know.
+    pub warnings: Vec<String>,
+}
+
+/// What became of every rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OverwriteReport {
+    pub rules: Overwrites,
+    pub substitution: Substitution,
+    pub outcomes: Vec<RuleOutcome>,
+}
+
+/// A failure with the place in a file that it is about, where there is one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    pub failure: Failure,
+    /// Places in blueprint files, each with the sentence that belongs there.
+    pub excerpts: Vec<(String, Excerpt)>,
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self { failure, excerpts: Vec::new() }
+    }
+}
+
+const PREREQUISITES: &str = "InitPrerequisites";
+const INIT: &str = "handlePhaseInit";
+const CREATE: &str = "CreateImportsAndSubobjects";
+
+/// Runs a job up to the objects that it creates.
+///
+/// It always answers: a failure is part of the outcome, beside what had been found before it.
+pub fn render(inputs: &Inputs<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    if let Err(problem) = run(inputs, &mut outcome) {
+        outcome.failure = Some(problem);
+    }
+    outcome
+}
+
+fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
+    let violations = validate(inputs.installation);
+    if !violations.is_empty() {
+        return Err(Failure::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
+    }
+    let prepared = component::prepare(inputs, outcome)?;
+    let blueprint = blueprint::resolve(inputs.installation, prepared.root.as_ref())?;
+    let supplied = load_imports(inputs)?;
+    let component_definition = component_definition(inputs.installation, prepared.substitution.as_ref());
+    let blueprint_definition =
+        serde_json::to_value(&inputs.installation.spec.blueprint).unwrap_or(Value::Null);
+    let request = Request {
+        blueprint: &blueprint,
+        name: inputs.installation.metadata.name.as_deref().unwrap_or_default(),
+        namespace: inputs.installation.metadata.namespace.as_deref().unwrap_or_default(),
+        supplied: &supplied,
+        components: &prepared.components,
+        schemas: None,
+        blueprint_definition: &blueprint_definition,
+        component_definition: &component_definition,
+    };
+    let rendered = groundwork_blueprint::render(&request);
+    record(&rendered, outcome);
+    let rendered = rendered.map_err(|error| render_problem(&error))?;
+    let execution = objects::execution(inputs.installation, rendered.deploy_items);
+    outcome.deploy_items = objects::deploy_items(&execution);
+    if !outcome.deploy_items.is_empty() {
+        outcome.execution = Some(execution);
+    }
+    outcome.warnings.extend(rendered.warnings);
+    Ok(())
+}
+
+fn load_imports(inputs: &Inputs<'_>) -> Result<Supplied, Problem> {
+    let mut supplied = imports::load(inputs.installation, inputs.objects)
+        .map_err(|problems| Failure::new("init", "ImportsSatisfied", problems.join("; ")))?;
+    for (name, mapping) in &inputs.installation.spec.import_data_mappings {
+        let value = mapping.as_written().cloned().unwrap_or_default();
+        if holds_expression(&value) {
+            let cause = format!(
+                "importDataMappings.{name} holds a spiff expression, which this version cannot evaluate"
+            );
+            return Err(Failure::caused_by(INIT, CREATE, (CREATE, "ConstructImports"), cause).into());
+        }
+        supplied.mapped.insert(name.clone(), value);
+    }
+    Ok(supplied)
+}
+
+/// A mapping without expressions is a literal (`blueprints.md` 3.4).
+fn holds_expression(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains("(("),
+        Value::Array(items) => items.iter().any(holds_expression),
+        Value::Object(members) => members
+            .iter()
+            .any(|(key, value)| key == "<<" || key == "<<<" || key.contains("((") || holds_expression(value)),
+        _ => false,
+    }
+}
+
+/// The definition as templates see it: what was written, but for the reference, which is the effective one.
+fn component_definition(installation: &Installation, substitution: Option<&Substitution>) -> Value {
+    let Some(definition) = &installation.spec.component_descriptor else { return json!({}) };
+    match (&definition.reference, substitution) {
+        (Some(_), Some(substitution)) => {
+            let effective = &substitution.effective;
+            let mut reference = json!({"componentName": effective.name, "version": effective.version});
+            if let Some(repository) = &effective.repository {
+                reference["repositoryContext"] = repository.as_value().clone();
+            }
+            json!({"ref": reference})
+        }
+        _ => serde_json::to_value(definition).unwrap_or_else(|_| json!({})),
+    }
+}
+
+/// The conditions that tell how far rendering came (`installations.md` 9).
+fn record(rendered: &Result<Rendered, RenderError>, outcome: &mut Outcome) {
+    let condition = |type_name, status, reason: &str, message: String| ConditionUpdate {
+        type_name,
+        status,
+        reason: reason.to_owned(),
+        message,
+    };
+    let imports_valid =
+        || condition("ValidateImports", true, "ImportsValid", "Imports successfully validated".to_owned());
+    match rendered {
+        Ok(_) => {
+            outcome.conditions.push(imports_valid());
+            let message = "Deploy items successfully rendered".to_owned();
+            outcome.conditions.push(condition("ReconcileExecution", true, "ExecutionDeployed", message));
+        }
+        Err(RenderError::Imports(_) | RenderError::Refused(_) | RenderError::ImportExecution(_)) => {
+            let message = match rendered {
+                Err(RenderError::Refused(errors)) => errors.join(", "),
+                Err(RenderError::Imports(errors)) => {
+                    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                }
+                _ => "Unable to template executions".to_owned(),
+            };
+            outcome.conditions.push(condition("ValidateImports", false, "ImportValidationFailed", message));
+        }
+        Err(error) => {
+            outcome.conditions.push(imports_valid());
+            outcome.conditions.push(condition(
+                "ReconcileExecution",
+                false,
+                "TemplatingFailed",
+                error.to_string(),
+            ));
+        }
+    }
+}
+
+fn render_problem(error: &RenderError) -> Problem {
+    let step = match error {
+        RenderError::Imports(errors) => match errors.first() {
+            Some(first) => return imports_problem(first.reason(), error),
+            None => "ConstructImports",
+        },
+        RenderError::Refused(_) | RenderError::ImportExecution(_) => "RenderImportExecutions",
+        RenderError::DeployExecution(_) | RenderError::DeployItems(_) => "ReconcileExecution",
+        RenderError::Subinstallations(_) => "EnsureSubinstallations",
+    };
+    let failure = Failure::caused_by(INIT, CREATE, (CREATE, step), error);
+    Problem { failure, excerpts: blueprint::template_excerpts(error) }
+}
+
+fn imports_problem(reason: &str, error: &RenderError) -> Problem {
+    let cause = format!("Op: ConstructImports - Reason: {reason} - Message: {error}");
+    Failure::caused_by(INIT, CREATE, (CREATE, "ConstructImports"), cause).into()
+}
+
+/// The condition about overwrites is known before anything can fail, and kept when something does.
+fn record_overwrites(report: OverwriteReport, outcome: &mut Outcome) {
+    let condition = OverwriteCondition::from(&report.substitution);
+    outcome.conditions.push(ConditionUpdate {
+        type_name: OVERWRITE_CONDITION,
+        status: condition.status,
+        reason: condition.reason.to_owned(),
+        message: condition.message,
+    });
+    outcome.overwrites = Some(report);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! The blueprint of an Installation (`blueprints.md` section 2, `components.md` 6.7).
+
+use groundwork_api::Installation;
+use groundwork_blueprint::{
+    ArchiveLimits, BLUEPRINT_FILE, Blueprint, Excerpt, ExecutionError, Filesystem, LoadError, RenderError,
+};
+use groundwork_component::ComponentVersion;
+
+use super::{PREREQUISITES, Problem};
+use crate::failure::Failure;
+
+const RESOURCE_TYPES: [&str; 2] = ["landscaper.gardener.cloud/blueprint", "blueprint"];
+
+/// What the content of a blueprint resource may be declared as; its compression is found out, not declared.
+const MEDIA_TYPES: [&str; 10] = [
+    "application/x-tar",
+    "application/x-tgz",
+    "application/x-tar+gzip",
+    "application/tar",
+    "application/tar+gzip",
+    "application/gzip",
+    "application/vnd.gardener.landscaper.blueprint.v1+tar",
+    "application/vnd.gardener.landscaper.blueprint.v1+tar+gzip",
+    "application/vnd.gardener.landscaper.blueprint.layer.v1.tar",
+    "application/vnd.gardener.landscaper.blueprint.layer.v1.tar+gzip",
+];
+
+/// Finds, unpacks and checks the blueprint.
+pub(super) fn resolve(
+    installation: &Installation,
+    root: Option<&ComponentVersion>,
+) -> Result<Blueprint, Problem> {
+    let files = files(installation, root).map_err(|cause| failure(installation, &cause))?;
+    Blueprint::load(files).map_err(|error| {
+        let excerpts = load_excerpts(&error);
+        Problem { failure: failure(installation, &error.to_string()), excerpts }
+    })
+}
+
+fn failure(installation: &Installation, cause: &str) -> Failure {
+    let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
+    let name = installation.metadata.name.as_deref().unwrap_or_default();
+    let message = format!("unable to resolve blueprint for {namespace}/{name}: {cause}");
+    Failure::new(PREREQUISITES, "ResolveBlueprint", message)
+}
+
+fn files(installation: &Installation, root: Option<&ComponentVersion>) -> Result<Filesystem, String> {
+    let blueprint = &installation.spec.blueprint;
+    if let Some(inline) = &blueprint.inline {
+        let tree = inline.filesystem.get().ok_or("no remote reference nor a inline blueprint is defined")?;
+        return Filesystem::from_inline(tree).map_err(|error| error.to_string());
+    }
+    let reference =
+        blueprint.reference.as_ref().ok_or("no remote reference nor a inline blueprint is defined")?;
+    let root = root.ok_or("no component descriptor reference defined")?;
+    let resource = root.descriptor.resource(&reference.resource_name).map_err(|error| error.to_string())?;
+    if !RESOURCE_TYPES.contains(&resource.type_name.as_str()) {
+        return Err(format!("no handler found for resource type {}", resource.type_name));
+    }
+    let content = root.content(&resource).map_err(|error| error.to_string())?;
+    if !content.media_type.is_empty() && !MEDIA_TYPES.contains(&content.media_type.as_str()) {
+        return Err(format!(
+            "artifact does not match blueprint downloader (check config media type): resource {:?} has media type {}",
+            resource.name, content.media_type
+        ));
+    }
+    Filesystem::from_archive(&content.bytes, ArchiveLimits::default())
+        .map_err(|error| format!("blueprint resource {:?}: {error}", resource.name))
+}
+
+fn load_excerpts(error: &LoadError) -> Vec<(String, Excerpt)> {
+    let excerpt = |text: &str, position: &groundwork_yaml::Position| Excerpt {
+        origin: BLUEPRINT_FILE.to_owned(),
+        line: position.line,
+        column: Some(position.column),
+        text: text.lines().nth(position.line - 1).unwrap_or_default().to_owned(),
+    };
+    match error {
+        LoadError::Undecodable { problem, position: Some(position), text } => {
+            vec![(problem.clone(), excerpt(text, position))]
+        }
+        LoadError::Invalid { errors, positions, text } => errors
+            .iter()
+            .zip(positions)
+            .map(|(error, position)| (error.to_string(), excerpt(text, position)))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The place in a template that a rendering error is about.
+pub(super) fn template_excerpts(error: &RenderError) -> Vec<(String, Excerpt)> {
+    match error {
+        RenderError::ImportExecution(ExecutionError::Template(error))
+        | RenderError::DeployExecution(ExecutionError::Template(error)) => {
+            error.excerpt().map(|excerpt| (error.summary(), excerpt.clone())).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,82 @@
+//! Names that are computed, and are part of the stored format (`installations.md` 4.3, 7.2).
+
+use data_encoding::{Encoding, Specification};
+use sha1::{Digest as _, Sha1};
+use sha2::Sha256;
+use std::sync::LazyLock;
+
+/// Object names are labels of pods and the like at times, which bounds them.
+const LONGEST_NAME: usize = 63;
+const SUFFIX: usize = 5;
+
+static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
+    let mut specification = Specification::new();
+    specification.symbols.push_str("abcdefghijklmnopqrstuvwxyz234567");
+    specification.encoding().expect("the alphabet has 32 different symbols")
+});
+
+/// The name of the DataObject or Target that holds `key` in a scope; the empty scope is that of the namespace.
+///
+/// A key that begins with `#` names an object directly.
+pub fn object_name(scope: &str, key: &str) -> String {
+    if let Some(name) = key.strip_prefix('#') {
+        return name.to_owned();
+    }
+    if scope.is_empty() && is_dns_subdomain(key) {
+        return key.to_owned();
+    }
+    BASE32.encode(&Sha1::digest(format!("{scope}/{key}")))
+}
+
+/// The name of the DeployItem for one template of an Execution.
+///
+/// It is the same on every attempt, so that a repeated create finds the first one's object.
+pub fn deploy_item_name(execution_uid: &str, execution: &str, template: &str) -> String {
+    let digest = Sha256::digest(format!("{execution_uid}/{template}"));
+    let suffix = &BASE32.encode(&digest)[..SUFFIX];
+    let mut prefix = format!("{execution}-{template}");
+    prefix.truncate(LONGEST_NAME - SUFFIX - 1);
+    format!("{}-{suffix}", prefix.trim_end_matches(['-', '.']))
+}
+
+fn is_dns_subdomain(name: &str) -> bool {
+    let label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vectors of `installations.md` 4.3.
+    #[test]
+    fn object_names() {
+        for (scope, key, name) in [
+            ("", "my-data", "my-data"),
+            ("", "UPPER_x", "5xqikps3z4hqttgp5fpnpbgxtw63wbpj"),
+            ("Inst.root", "root.a", "sc3k7adib6t22srkym6bal5pwfa5l77g"),
+            ("Inst.root", "clusters[0]", "vyrr2cxn4kgmsxwfbidhrrpxadzeqmsi"),
+            ("Inst.root", "clusters[blue]", "esfwivpgtydkba2ns4lyswj7qwde7mie"),
+            ("Inst.application", "databaseaccess", "pjhytr7hbe4ba5zpwmhbhytsgobrxxhj"),
+            ("Installation.ns1.root", "root.a", "vauka2l4s26flpqshrw5lgor2nfhd6ic"),
+            ("Installation.default.application", "databaseaccess", "n5gt6tkql4hpmz3cvuy6qqswz5bw62qe"),
+            ("Exec.root", "", "3ma3sfyypbemjcx6szifjuezoviyii4c"),
+            ("Inst.root", "#plain", "plain"),
+        ] {
+            assert_eq!(object_name(scope, key), name);
+        }
+        assert_eq!(object_name("", "a..b").len(), 32);
+    }
+
+    #[test]
+    fn deploy_item_names() {
+        let name = deploy_item_name("uid", "server", "echo");
+        assert!(name.starts_with("server-echo-") && name.len() == "server-echo-".len() + SUFFIX);
+        assert_eq!(deploy_item_name("uid", "server", "echo"), name);
+        assert_ne!(deploy_item_name("other", "server", "echo"), name);
+        assert_eq!(deploy_item_name("u", &"x".repeat(58), &"y".repeat(60)).len(), LONGEST_NAME);
+    }
+}

@@ -1,0 +1,99 @@
+//! The objects that a job creates (`installations.md` 7.1, 7.2; `blueprints.md` 7.4).
+
+use std::collections::BTreeMap;
+
+use groundwork_api::metadata::{FINALIZER, annotation, label};
+use groundwork_api::{
+    DeployItem, DeployItemSpec, DeployItemTemplate, Execution, ExecutionSpec, Installation, Kind,
+    KubeResource, List, ObjectMeta, OwnerReference,
+};
+
+use crate::names::deploy_item_name;
+
+/// The Execution that carries the deploy items of an Installation.
+pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) -> Execution {
+    let cache = installation
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(annotation::CACHE_HELM_CHARTS))
+        .filter(|value| *value == "true");
+    let annotations =
+        cache.map(|value| BTreeMap::from([(annotation::CACHE_HELM_CHARTS.to_owned(), value.clone())]));
+    Execution {
+        metadata: ObjectMeta {
+            name: installation.metadata.name.clone(),
+            namespace: installation.metadata.namespace.clone(),
+            annotations,
+            ..owned_by(installation)
+        },
+        spec: ExecutionSpec {
+            context: Some(installation.spec.context().to_owned()),
+            deploy_items: List::from(items),
+            ..ExecutionSpec::default()
+        },
+        ..Execution::default()
+    }
+}
+
+/// One DeployItem for every template of an Execution.
+///
+/// Their names depend on the Execution's UID, which an object that has not been created lacks; the names shown
+/// offline end in other characters than those in a cluster.
+pub fn deploy_items(execution: &Execution) -> Vec<DeployItem> {
+    execution.spec.deploy_items.iter().map(|template| deploy_item(execution, template)).collect()
+}
+
+fn deploy_item(execution: &Execution, template: &DeployItemTemplate) -> DeployItem {
+    let name = execution.metadata.name.as_deref().unwrap_or_default();
+    let uid = execution.metadata.uid.as_deref().unwrap_or_default();
+    let mut labels = template.labels.clone().into_map();
+    labels.insert(label::MANAGED_BY.to_owned(), name.to_owned());
+    labels.insert(label::DEPLOY_ITEM_NAME.to_owned(), template.name.clone());
+    let target = template.target.as_ref().map_or(annotation::NO_TARGET_NAME, |target| target.name.as_str());
+    let mut annotations = BTreeMap::from([
+        (annotation::DEPLOYER_TYPE.to_owned(), template.type_.clone()),
+        (annotation::DEPLOYER_TARGET_NAME.to_owned(), target.to_owned()),
+    ]);
+    if !template.depends_on.is_empty() {
+        annotations.insert(annotation::DEPENDS_ON.to_owned(), template.depends_on.join(","));
+    }
+    DeployItem {
+        metadata: ObjectMeta {
+            name: Some(deploy_item_name(uid, name, &template.name)),
+            namespace: execution.metadata.namespace.clone(),
+            labels: Some(labels),
+            annotations: Some(annotations),
+            ..owned_by(execution)
+        },
+        spec: DeployItemSpec {
+            type_: template.type_.clone(),
+            target: template.target.clone(),
+            context: execution.spec.context.clone(),
+            config: template.config.clone(),
+            timeout: template.timeout.clone(),
+            update_on_change_only: template.update_on_change_only,
+            on_delete: template.on_delete.clone(),
+            ..DeployItemSpec::default()
+        },
+        ..DeployItem::default()
+    }
+}
+
+/// Finalizer and, for an owner that exists in a cluster, the controller reference.
+fn owned_by<K: Kind + KubeResource>(owner: &K) -> ObjectMeta {
+    let metadata = owner.meta();
+    let reference = |uid: &String| OwnerReference {
+        api_version: K::API_VERSION.to_owned(),
+        kind: K::KIND.to_owned(),
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    ObjectMeta {
+        finalizers: Some(vec![FINALIZER.to_owned()]),
+        owner_references: metadata.uid.as_ref().map(|uid| vec![reference(uid)]),
+        ..ObjectMeta::default()
+    }
+}
