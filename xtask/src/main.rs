@@ -1,1 +1,60 @@
-fn main() {}
+//! Developer commands: `cargo xtask <command>`.
+
+mod ci;
+mod commands;
+mod crds;
+mod examples;
+mod licences;
+mod servers;
+mod test;
+
+use std::path::Path;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Developer commands")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write the CRDs to k8s/ and the JSON schemas to docs/schemas/.
+    Crds {
+        /// Write nothing, and fail if a file is not up to date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Find the servers that tests need, and build those that are missing.
+    Servers,
+    /// Write the component stores of the examples from their sources.
+    Examples {
+        /// Write nothing, and fail if a store is not up to date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check licences, bans and sources of all dependencies against deny.toml.
+    Licences,
+    /// Run all tests, with the servers they need.
+    Test,
+    /// Run everything that has to hold before a change lands.
+    Ci,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Crds { check } => crds::run(workspace(), check),
+        Command::Servers => servers::run(workspace()),
+        Command::Examples { check } => examples::run(workspace(), check),
+        Command::Licences => licences::run(workspace()),
+        Command::Test => test::run(workspace()),
+        Command::Ci => ci::run(workspace()),
+    }
+}
+
+/// Root folder of the workspace.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}

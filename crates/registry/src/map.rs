@@ -91,6 +91,11 @@ impl RepositoryMap {
         Ok(map)
     }
 
+    /// The contexts and the directories that stand for them.
+    pub fn stores(&self) -> impl Iterator<Item = (&RepositoryContext, &Path)> {
+        self.stores.iter().map(|(context, directory)| (context, directory.as_path()))
+    }
+
     /// Adds a store; later entries win.
     pub fn insert(&mut self, context: RepositoryContext, directory: impl Into<PathBuf>) {
         self.stores.insert(0, (context, directory.into()));

@@ -1,0 +1,56 @@
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// Turns blueprints into installations: shows what a cluster would do, from files.
+#[derive(Debug, Parser)]
+#[command(name = "groundwork", disable_version_flag = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Render Installations from files, with no server at all.
+    ///
+    /// Exit code 0: everything was rendered. 1: an Installation cannot be rendered; what a cluster would hold is
+    /// printed all the same. 2: the input cannot be used; nothing is printed to standard output.
+    Render(RenderArguments),
+    /// Print the version.
+    Version,
+    /// Print a completion script for a shell.
+    Completion { shell: Shell },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RenderArguments {
+    /// Files or directories with Installations and what they need: Contexts, ComponentVersionOverwrites, DataObjects,
+    /// Targets, ConfigMaps, Secrets. Of a directory, its own YAML and JSON files are read. `-` is standard input.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// What to print.
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
+
+    /// Namespace of objects that name none.
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// Which directories hold the components of which repository [default: repositories.yaml or
+    /// components/repositories.yaml in a PATH]
+    #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES")]
+    pub(crate) repositories: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// For people.
+    Text,
+    /// The objects that a cluster would hold, as a YAML stream.
+    Yaml,
+    /// The same as one `List`.
+    Json,
+}

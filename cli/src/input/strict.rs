@@ -1,0 +1,156 @@
+//! Manifests against the schemas of the CRDs: unknown fields, wrong types, missing fields, all at once.
+//!
+//! This is what an API server says with strict validation, offline and with the line.
+
+use std::collections::HashMap;
+
+use groundwork_yaml::{Content, Node, Position};
+use serde_json::{Map, Value};
+
+/// Fields that every object may have beside those of its schema.
+const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
+const METADATA: [&str; 14] = [
+    "name",
+    "generateName",
+    "namespace",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+];
+
+/// The schemas of all kinds, by `apiVersion` and `kind`.
+#[derive(Debug)]
+pub(crate) struct Schemas(HashMap<(String, String), Value>);
+
+/// A finding: where, and what.
+pub(crate) type Finding = (Position, String);
+
+impl Schemas {
+    pub(crate) fn new() -> Self {
+        let mut schemas = HashMap::new();
+        for crd in groundwork_api::crds() {
+            for version in crd.spec.versions {
+                let schema = version.schema.and_then(|schema| schema.open_api_v3_schema);
+                let schema = serde_json::to_value(schema).unwrap_or(Value::Null);
+                let api_version = format!("{}/{}", crd.spec.group, version.name);
+                schemas.insert((api_version, crd.spec.names.kind.clone()), schema);
+            }
+        }
+        Self(schemas)
+    }
+
+    /// Whether there is a kind of that name, and every violation of its schema.
+    pub(crate) fn check(&self, api_version: &str, kind: &str, object: &Node) -> Option<Vec<Finding>> {
+        let schema = self.0.get(&(api_version.to_owned(), kind.to_owned()))?;
+        let mut findings = Vec::new();
+        walk(schema, object, "", &mut findings);
+        if let Some(metadata) = object.get("metadata") {
+            check_metadata(metadata, &mut findings);
+        }
+        Some(findings)
+    }
+
+    /// The group and version of a kind, for a hint about a wrong one.
+    pub(crate) fn api_version_of(&self, kind: &str) -> Option<&str> {
+        self.0.keys().find(|(_, known)| known == kind).map(|(api_version, _)| api_version.as_str())
+    }
+}
+
+fn check_metadata(metadata: &Node, findings: &mut Vec<Finding>) {
+    let Content::Mapping(members) = &metadata.content else {
+        findings.push((metadata.position, "metadata: a map is expected".to_owned()));
+        return;
+    };
+    for member in members.iter().filter(|member| !METADATA.contains(&member.key.as_str())) {
+        findings.push((member.key_position, format!("unknown field \"metadata.{}\"", member.key)));
+    }
+}
+
+fn walk(schema: &Value, node: &Node, path: &str, findings: &mut Vec<Finding>) {
+    let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
+    if node.is_null() {
+        return;
+    }
+    let expected = schema.get("type").and_then(Value::as_str);
+    if let Some(expected) = expected
+        && !flag("x-kubernetes-int-or-string")
+        && !fits(expected, &node.content)
+    {
+        let found = type_name(&node.content);
+        findings.push((node.position, format!("{}: expected {expected}, found {found}", shown(path))));
+        return;
+    }
+    match &node.content {
+        Content::Mapping(_) => walk_map(schema, node, path, findings),
+        Content::Sequence(items) => {
+            let Some(schema) = schema.get("items") else { return };
+            for (index, item) in items.iter().enumerate() {
+                walk(schema, item, &format!("{path}[{index}]"), findings);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn walk_map(schema: &Value, node: &Node, path: &str, findings: &mut Vec<Finding>) {
+    let Content::Mapping(members) = &node.content else { return };
+    let nothing = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&nothing);
+    let free =
+        schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool).unwrap_or_default();
+    let additional = schema.get("additionalProperties");
+    for member in members {
+        let path = if path.is_empty() { member.key.clone() } else { format!("{path}.{}", member.key) };
+        if let Some(schema) = properties.get(&member.key) {
+            if path != "metadata" {
+                walk(schema, &member.value, &path, findings);
+            }
+        } else if let Some(schema) = additional.filter(|schema| schema.is_object()) {
+            walk(schema, &member.value, &path, findings);
+        } else if !free && additional.is_none() && !(path == member.key && COMMON.contains(&path.as_str())) {
+            findings.push((member.key_position, format!("unknown field {path:?}")));
+        }
+    }
+    let required = schema.get("required").and_then(Value::as_array);
+    for name in required.into_iter().flatten().filter_map(Value::as_str) {
+        if node.get(name).is_none() {
+            let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            findings.push((node.position, format!("missing required field {path:?}")));
+        }
+    }
+}
+
+fn fits(expected: &str, content: &Content) -> bool {
+    match (expected, content) {
+        ("string", Content::String(_))
+        | ("boolean", Content::Bool(_))
+        | ("object", Content::Mapping(_))
+        | ("array", Content::Sequence(_))
+        | ("number", Content::Number(_)) => true,
+        ("integer", Content::Number(number)) => number.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => false,
+    }
+}
+
+fn type_name(content: &Content) -> &'static str {
+    match content {
+        Content::Null => "null",
+        Content::Bool(_) => "boolean",
+        Content::Number(_) => "number",
+        Content::String(_) => "string",
+        Content::Sequence(_) => "list",
+        Content::Mapping(_) => "map",
+    }
+}
+
+fn shown(path: &str) -> &str {
+    if path.is_empty() { "the object" } else { path }
+}

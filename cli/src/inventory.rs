@@ -1,0 +1,223 @@
+//! Documents to typed objects, by kind, namespace and name.
+
+mod core;
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, Kind, Target};
+use groundwork_lifecycle::{Entries, ImportedObjects};
+use groundwork_yaml::{Content, Node, Step};
+use serde_json::Value;
+
+use crate::diagnostic::Diagnostic;
+use crate::input::{Document, Schemas};
+
+/// Namespace and name.
+pub(crate) type Key = (String, String);
+
+/// An object and the document it was read from.
+#[derive(Debug)]
+pub(crate) struct Loaded<T> {
+    pub(crate) object: T,
+    pub(crate) document: Document,
+}
+
+/// Everything that was read.
+#[derive(Debug, Default)]
+pub(crate) struct Inventory {
+    pub(crate) installations: BTreeMap<Key, Loaded<Installation>>,
+    pub(crate) contexts: BTreeMap<Key, Loaded<Context>>,
+    pub(crate) overwrites: BTreeMap<Key, Loaded<ComponentVersionOverwrites>>,
+    data_objects: BTreeMap<Key, Loaded<DataObject>>,
+    targets: BTreeMap<Key, Loaded<Target>>,
+    secrets: BTreeMap<Key, Loaded<Entries>>,
+    config_maps: BTreeMap<Key, Loaded<Entries>>,
+}
+
+impl Inventory {
+    /// Sorts documents; whatever is wrong with one goes to `diagnostics`.
+    pub(crate) fn new(documents: Vec<Document>, namespace: &str, diagnostics: &mut Vec<Diagnostic>) -> Self {
+        let schemas = Schemas::new();
+        let mut inventory = Self::default();
+        for document in documents {
+            hide_values(&document);
+            inventory.add(document, namespace, &schemas, diagnostics);
+        }
+        inventory
+    }
+
+    fn add(
+        &mut self,
+        document: Document,
+        namespace: &str,
+        schemas: &Schemas,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) {
+        let (api_version, kind) = (document.text("apiVersion").to_owned(), document.text("kind").to_owned());
+        for (member, value) in [("apiVersion", &api_version), ("kind", &kind)] {
+            if value.is_empty() {
+                return diagnostics.push(document.error(format!("the object has no {member}")));
+            }
+        }
+        let Some(name) = document.metadata("name").filter(|name| !name.is_empty()).map(str::to_owned) else {
+            return diagnostics.push(document.error(format!("the {kind} has no metadata.name")));
+        };
+        let namespace = document.metadata("namespace").unwrap_or(namespace).to_owned();
+        let key = (namespace, name);
+        let findings = schemas.check(&api_version, &kind, &document.node);
+        if let Some(findings) = findings.filter(|findings| !findings.is_empty()) {
+            let title = document.title();
+            diagnostics.extend(findings.into_iter().map(|(position, problem)| {
+                Diagnostic::error(format!("{title}: {problem}")).at(&document.source, position)
+            }));
+            return;
+        }
+        match (api_version.as_str(), kind.as_str()) {
+            (Installation::API_VERSION, Installation::KIND) => {
+                insert_typed(&mut self.installations, key, document, diagnostics)
+            }
+            (Context::API_VERSION, Context::KIND) => {
+                insert_typed(&mut self.contexts, key, document, diagnostics)
+            }
+            (ComponentVersionOverwrites::API_VERSION, ComponentVersionOverwrites::KIND) => {
+                insert_typed(&mut self.overwrites, key, document, diagnostics);
+            }
+            (DataObject::API_VERSION, DataObject::KIND) => {
+                insert_typed(&mut self.data_objects, key, document, diagnostics)
+            }
+            (Target::API_VERSION, Target::KIND) => {
+                insert_typed(&mut self.targets, key, document, diagnostics)
+            }
+            ("v1", "Secret") => {
+                let entries = core::secret(&document, diagnostics);
+                insert(&mut self.secrets, key, entries, document, diagnostics);
+            }
+            ("v1", "ConfigMap") => {
+                let entries = core::config_map(&document, diagnostics);
+                insert(&mut self.config_maps, key, entries, document, diagnostics);
+            }
+            // Part of what people apply together, and nothing that rendering depends on.
+            ("v1", "Namespace" | "ServiceAccount") => {}
+            _ => diagnostics.push(unknown_kind(&document, schemas, &api_version, &kind)),
+        }
+    }
+
+    /// The objects that Installations of a namespace may import.
+    pub(crate) fn imported(&self, namespace: &str) -> NamespaceObjects<'_> {
+        NamespaceObjects { inventory: self, namespace: namespace.to_owned() }
+    }
+}
+
+fn unknown_kind(document: &Document, schemas: &Schemas, api_version: &str, kind: &str) -> Diagnostic {
+    let hint = match schemas.api_version_of(kind) {
+        Some(known) if known != api_version => format!("; a {kind} has apiVersion {known}"),
+        Some(_) => {
+            "; rendering takes Installations, Contexts, ComponentVersionOverwrites, DataObjects, Targets, \
+                    ConfigMaps and Secrets"
+                .to_owned()
+        }
+        None => String::new(),
+    };
+    let position = document.node.locate([Step::Key("kind")]);
+    let message = format!("unknown kind {kind:?} of apiVersion {api_version:?}{hint}");
+    Diagnostic::error(message).at(&document.source, position)
+}
+
+fn insert_typed<T: serde::de::DeserializeOwned + groundwork_api::KubeResource>(
+    objects: &mut BTreeMap<Key, Loaded<T>>,
+    key: Key,
+    document: Document,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let mut value = document.node.to_value();
+    if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
+        metadata.insert("namespace".to_owned(), Value::from(key.0.as_str()));
+    }
+    match serde_json::from_value::<T>(value) {
+        Ok(object) => insert(objects, key, object, document, diagnostics),
+        Err(error) => {
+            diagnostics.push(document.error(format!("{}: {}", document.title(), without_values(&error))))
+        }
+    }
+}
+
+/// The decoder quotes what it found; a value of a Secret or DataObject must not show.
+fn without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(": ").next().unwrap_or_default().to_owned()
+}
+
+fn insert<T>(
+    objects: &mut BTreeMap<Key, Loaded<T>>,
+    key: Key,
+    object: T,
+    document: Document,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    if let Some(first) = objects.get(&key) {
+        let place = format!("{}:{}", first.document.source.name, first.document.node.position.line);
+        let message = format!(
+            "{} of namespace {:?} is defined twice; the first one is at {place}",
+            document.title(),
+            key.0
+        );
+        return diagnostics.push(document.error(message));
+    }
+    objects.insert(key, Loaded { object, document });
+}
+
+/// Lines of objects that carry values are not shown in messages.
+fn hide_values(document: &Document) {
+    if matches!(document.text("kind"), "Secret" | "ConfigMap" | "DataObject" | "Target") {
+        let first = document.node.position.line;
+        let last = last_line(&document.node).max(first) + longest_block(document);
+        document.source.secret_lines.borrow_mut().push(first..last + 1);
+    }
+}
+
+fn last_line(node: &Node) -> usize {
+    let inner = match &node.content {
+        Content::Sequence(items) => items.iter().map(last_line).max(),
+        Content::Mapping(entries) => entries.iter().map(|entry| last_line(&entry.value)).max(),
+        _ => None,
+    };
+    inner.unwrap_or_default().max(node.position.line)
+}
+
+/// The last value may go on for as many lines as the text has.
+fn longest_block(document: &Document) -> usize {
+    let last = last_line(&document.node);
+    let rest = document.source.text.lines().skip(last);
+    rest.take_while(|line| !line.starts_with("---")).count()
+}
+
+/// The view of one namespace.
+#[derive(Debug)]
+pub(crate) struct NamespaceObjects<'a> {
+    inventory: &'a Inventory,
+    namespace: String,
+}
+
+impl NamespaceObjects<'_> {
+    fn get<T: Clone>(&self, objects: &BTreeMap<Key, Loaded<T>>, name: &str) -> Option<T> {
+        objects.get(&(self.namespace.clone(), name.to_owned())).map(|loaded| loaded.object.clone())
+    }
+}
+
+impl ImportedObjects for NamespaceObjects<'_> {
+    fn data_object(&self, name: &str) -> Option<DataObject> {
+        self.get(&self.inventory.data_objects, name)
+    }
+
+    fn target(&self, name: &str) -> Option<Target> {
+        self.get(&self.inventory.targets, name)
+    }
+
+    fn secret(&self, name: &str) -> Option<Entries> {
+        self.get(&self.inventory.secrets, name)
+    }
+
+    fn config_map(&self, name: &str) -> Option<Entries> {
+        self.get(&self.inventory.config_maps, name)
+    }
+}

@@ -1,0 +1,84 @@
+//! Secrets and ConfigMaps, of which only the entries matter.
+
+use groundwork_lifecycle::Entries;
+use groundwork_yaml::{Content, Entry, Step};
+
+use crate::diagnostic::Diagnostic;
+use crate::input::Document;
+
+const SECRET_FIELDS: [&str; 7] =
+    ["apiVersion", "kind", "metadata", "type", "immutable", "data", "stringData"];
+const CONFIG_MAP_FIELDS: [&str; 6] = ["apiVersion", "kind", "metadata", "immutable", "data", "binaryData"];
+
+/// `stringData` wins over `data`, as in a cluster.
+pub(crate) fn secret(document: &Document, diagnostics: &mut Vec<Diagnostic>) -> Entries {
+    only_known(document, &SECRET_FIELDS, diagnostics);
+    let mut entries = base64_entries(document, "data", diagnostics);
+    entries.extend(text_entries(document, "stringData", diagnostics));
+    entries
+}
+
+pub(crate) fn config_map(document: &Document, diagnostics: &mut Vec<Diagnostic>) -> Entries {
+    only_known(document, &CONFIG_MAP_FIELDS, diagnostics);
+    let mut entries = text_entries(document, "data", diagnostics);
+    entries.extend(base64_entries(document, "binaryData", diagnostics));
+    entries
+}
+
+fn only_known(document: &Document, known: &[&str], diagnostics: &mut Vec<Diagnostic>) {
+    let Content::Mapping(members) = &document.node.content else { return };
+    for member in members.iter().filter(|member| !known.contains(&member.key.as_str())) {
+        let message = format!("{}: unknown field {:?}", document.title(), member.key);
+        diagnostics.push(Diagnostic::error(message).at(&document.source, member.key_position));
+    }
+}
+
+fn text_entries(document: &Document, field: &str, diagnostics: &mut Vec<Diagnostic>) -> Entries {
+    entries(document, field, diagnostics, |text| Some(text.as_bytes().to_vec()))
+}
+
+fn base64_entries(document: &Document, field: &str, diagnostics: &mut Vec<Diagnostic>) -> Entries {
+    entries(document, field, diagnostics, |text| {
+        let compact: String = text.split_whitespace().collect();
+        data_encoding::BASE64.decode(compact.as_bytes()).ok()
+    })
+}
+
+fn entries(
+    document: &Document,
+    field: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+    decode: impl Fn(&str) -> Option<Vec<u8>>,
+) -> Entries {
+    let mut found = Entries::new();
+    for Entry { key, value, .. } in members(document, field, diagnostics) {
+        let bytes = match value.as_str() {
+            Some(text) => decode(text).ok_or("is not base64"),
+            None => Err("is not a text; quote numbers and booleans"),
+        };
+        match bytes {
+            Ok(bytes) => {
+                found.insert(key.clone(), bytes);
+            }
+            Err(problem) => {
+                let position = document.node.locate([Step::Key(field), Step::Key(key)]);
+                let message = format!("{}: {field}.{key} {problem}", document.title());
+                diagnostics.push(Diagnostic::error(message).at(&document.source, position));
+            }
+        }
+    }
+    found
+}
+
+fn members<'a>(document: &'a Document, field: &str, diagnostics: &mut Vec<Diagnostic>) -> &'a [Entry] {
+    let Some(node) = document.node.get(field) else { return &[] };
+    match &node.content {
+        Content::Mapping(entries) => entries,
+        Content::Null => &[],
+        _ => {
+            let message = format!("{}: {field} must be a map", document.title());
+            diagnostics.push(Diagnostic::error(message).at(&document.source, node.position));
+            &[]
+        }
+    }
+}

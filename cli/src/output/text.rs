@@ -1,0 +1,120 @@
+//! The readable report.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use groundwork_api::DeployItem;
+use groundwork_component::{Attribute, AttributeSet, Attributes, OverwriteCondition, Reference, RuleOutcome};
+use groundwork_lifecycle::{Outcome, OverwriteReport};
+use groundwork_yaml as yaml;
+
+use crate::render::Rendering;
+
+const TITLE: Style = Style::new().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const FAINT: Style = Style::new().dimmed();
+
+/// One Installation: its component reference, its deploy items, its failure.
+pub(super) fn show(rendering: &Rendering<'_>) -> String {
+    let metadata = &rendering.installation.metadata;
+    let mut text = format!(
+        "{TITLE}Installation {}/{}{TITLE:#}\n",
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default()
+    );
+    let Outcome { overwrites, deploy_items, failure, .. } = &rendering.outcome;
+    if let Some(report) = overwrites {
+        show_overwrites(&mut text, report);
+    }
+    for item in deploy_items {
+        show_item(&mut text, item);
+    }
+    if deploy_items.is_empty() && failure.is_none() {
+        text.push_str("\n  no deploy items\n");
+    }
+    if let Some(problem) = failure {
+        let failure = &problem.failure;
+        let _ = writeln!(text, "\n  {BAD}failed{BAD:#} {}/{}", failure.operation, failure.reason);
+        push_indented(&mut text, &failure.message, 4);
+    }
+    text
+}
+
+fn show_overwrites(text: &mut String, report: &OverwriteReport) {
+    text.push_str("\n  Overwrites\n");
+    if report.outcomes.is_empty() {
+        text.push_str("    no rules\n");
+    }
+    for (index, (rule, outcome)) in report.rules.rules().iter().zip(&report.outcomes).enumerate() {
+        let (style, word, detail) = match outcome {
+            RuleOutcome::Applied if rule.substitution.specified().is_empty() => {
+                (FAINT, "matched", "replaces nothing".to_owned())
+            }
+            RuleOutcome::Applied => (GOOD, "applied", assignments(&rule.substitution)),
+            RuleOutcome::Ignored(conflicts) => {
+                let causes: Vec<String> = conflicts
+                    .iter()
+                    .map(|(attribute, by)| format!("{} has been set by rule {}", attribute.field(), by + 1))
+                    .collect();
+                (FAINT, "ignored", format!("{}; a rule applies as a whole or not at all", causes.join(", ")))
+            }
+            RuleOutcome::NotMatched(differing) => {
+                (FAINT, "no match", format!("{} differs", fields(*differing)))
+            }
+            RuleOutcome::NotReached => (FAINT, "not reached", "all attributes have been set".to_owned()),
+        };
+        let _ = writeln!(text, "    rule {}: {style}{word}{style:#} ({detail})", index + 1);
+    }
+    let substitution = &report.substitution;
+    let _ = writeln!(text, "    written:   {}", show_reference(&substitution.original));
+    let _ = writeln!(text, "    effective: {}", show_reference(&substitution.effective));
+    let condition = OverwriteCondition::from(substitution);
+    let status = if condition.status { "True" } else { "False" };
+    let _ =
+        writeln!(text, "    condition ComponentReferenceOverwrite {status}, reason {:?}:", condition.reason);
+    push_indented(text, &condition.message, 6);
+}
+
+fn fields(attributes: AttributeSet) -> String {
+    attributes.iter().map(Attribute::field).collect::<Vec<_>>().join(", ")
+}
+
+fn assignments(attributes: &Attributes) -> String {
+    let parts = [
+        attributes.repository.as_ref().map(|value| (Attribute::Repository, value.to_string())),
+        attributes.name.as_ref().map(|value| (Attribute::Name, value.clone())),
+        attributes.version.as_ref().map(|value| (Attribute::Version, value.clone())),
+    ];
+    let shown: Vec<String> = parts
+        .into_iter()
+        .flatten()
+        .map(|(attribute, value)| format!("{} = {value}", attribute.field()))
+        .collect();
+    shown.join(", ")
+}
+
+fn show_reference(reference: &Reference) -> String {
+    match &reference.repository {
+        Some(repository) => format!("{reference} from {repository}"),
+        None => reference.to_string(),
+    }
+}
+
+fn show_item(text: &mut String, item: &DeployItem) {
+    let name = item.metadata.name.as_deref().unwrap_or_default();
+    let _ = writeln!(text, "\n  {TITLE}DeployItem {name}{TITLE:#} {FAINT}{}{FAINT:#}", item.spec.type_);
+    if let Some(target) = &item.spec.target {
+        let _ =
+            writeln!(text, "    target: {}/{}", target.namespace.as_deref().unwrap_or_default(), target.name);
+    }
+    if let Some(config) = item.spec.config.get() {
+        push_indented(text, &yaml::to_string(config), 4);
+    }
+}
+
+fn push_indented(text: &mut String, block: &str, indent: usize) {
+    for line in block.lines() {
+        let _ = writeln!(text, "{:indent$}{line}", "");
+    }
+}

@@ -1,0 +1,171 @@
+//! `groundwork render`: a job of every Installation in the input, as far as it goes without a cluster.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use groundwork_api::{Installation, Time};
+use groundwork_lifecycle::{Inputs, Outcome, Problem, render, validate};
+use groundwork_registry::{MapError, RepositoryMap};
+use groundwork_yaml::{Position, Step};
+
+use crate::arguments::RenderArguments;
+use crate::diagnostic::{self, Diagnostic, Severity, Source};
+use crate::input::{self, REPOSITORIES_FILE};
+use crate::inventory::{Inventory, Loaded};
+use crate::output;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Rendered,
+    /// At least one Installation could not be rendered.
+    Failed,
+    /// The input could not be used.
+    Unusable,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Rendered => Self::SUCCESS,
+            Ending::Failed => Self::from(1),
+            Ending::Unusable => Self::from(2),
+        }
+    }
+}
+
+/// An Installation and what its job gave.
+#[derive(Debug)]
+pub(crate) struct Rendering<'a> {
+    pub(crate) installation: &'a Installation,
+    pub(crate) outcome: Outcome,
+}
+
+/// Reads, renders, prints.
+pub(crate) fn run(arguments: &RenderArguments) -> Ending {
+    let mut diagnostics = Vec::new();
+    let documents = input::read(&arguments.paths, &mut diagnostics);
+    let inventory = Inventory::new(documents, &arguments.namespace, &mut diagnostics);
+    let repositories = repositories(arguments, &mut diagnostics);
+    if inventory.installations.is_empty() && diagnostics.is_empty() {
+        diagnostics.push(Diagnostic::error("the input holds no Installation"));
+    }
+    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        diagnostic::print(&diagnostics);
+        return Ending::Unusable;
+    }
+    let renderings = render_all(&inventory, &repositories, &mut diagnostics);
+    let now = Time(jiff::Timestamp::now());
+    output::print(arguments.output, &renderings, &now);
+    diagnostic::print(&diagnostics);
+    let failed = renderings.iter().any(|rendering| rendering.outcome.failure.is_some());
+    if failed { Ending::Failed } else { Ending::Rendered }
+}
+
+fn render_all<'a>(
+    inventory: &'a Inventory,
+    repositories: &RepositoryMap,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Rendering<'a>> {
+    let mut renderings = Vec::new();
+    for ((namespace, _), loaded) in &inventory.installations {
+        let in_namespace = |name: &str| (namespace.clone(), name.to_owned());
+        let context = inventory.contexts.get(&in_namespace(loaded.object.spec.context()));
+        let overwrites = context
+            .and_then(|context| context.object.overwrites())
+            .and_then(|name| inventory.overwrites.get(&in_namespace(name)));
+        let objects = inventory.imported(namespace);
+        let outcome = render(&Inputs {
+            installation: &loaded.object,
+            context: context.map(|context| &context.object),
+            overwrites: overwrites.map(|overwrites| &overwrites.object),
+            objects: &objects,
+            repositories,
+        });
+        report(loaded, &outcome, diagnostics);
+        renderings.push(Rendering { installation: &loaded.object, outcome });
+    }
+    renderings
+}
+
+/// Warnings and the failure of one Installation as messages with places.
+fn report(loaded: &Loaded<Installation>, outcome: &Outcome, diagnostics: &mut Vec<Diagnostic>) {
+    let title = title(&loaded.object);
+    let at = |path: &[&'static str]| loaded.document.node.locate(path.iter().map(|key| Step::Key(key)));
+    let warn = |warning: &String| {
+        Diagnostic::warning(format!("{title}: {warning}"))
+            .at(&loaded.document.source, at(&["metadata", "name"]))
+    };
+    diagnostics.extend(outcome.warnings.iter().map(warn));
+    let Some(Problem { failure, excerpts }) = &outcome.failure else { return };
+    let violations = validate(&loaded.object);
+    if !violations.is_empty() {
+        diagnostics.extend(violations.iter().map(|violation| {
+            let position = violation.path.locate(&loaded.document.node);
+            Diagnostic::error(format!("{title}: {violation}")).at(&loaded.document.source, position)
+        }));
+        return;
+    }
+    if excerpts.is_empty() {
+        let message = format!("{title}: {}", failure.message);
+        diagnostics
+            .push(Diagnostic::error(message).at(&loaded.document.source, at(field_of(failure.reason))));
+        return;
+    }
+    for (problem, excerpt) in excerpts {
+        let owner = format!("blueprint of {title}");
+        diagnostics
+            .push(Diagnostic::error(format!("{title}: {problem}")).in_blueprint(owner, excerpt.clone()));
+    }
+}
+
+fn title(installation: &Installation) -> String {
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    format!("Installation {}/{}", part(&installation.metadata.namespace), part(&installation.metadata.name))
+}
+
+/// The part of an Installation that a failure is about.
+fn field_of(reason: &str) -> &'static [&'static str] {
+    match reason {
+        "CalculateContext" => &["spec", "context"],
+        "InitInstallationOperation" => &["spec", "componentDescriptor"],
+        "ResolveBlueprint" => &["spec", "blueprint"],
+        "ImportsSatisfied" => &["spec", "imports"],
+        _ => &["metadata", "name"],
+    }
+}
+
+/// The map that was named, or the first one found beside the input.
+fn repositories(arguments: &RenderArguments, diagnostics: &mut Vec<Diagnostic>) -> RepositoryMap {
+    let Some(file) = arguments.repositories.clone().or_else(|| find_repositories(&arguments.paths)) else {
+        return RepositoryMap::empty(REPOSITORIES_FILE);
+    };
+    RepositoryMap::load(&file).unwrap_or_else(|error| {
+        diagnostics.push(map_diagnostic(&file, &error));
+        RepositoryMap::empty(REPOSITORIES_FILE)
+    })
+}
+
+fn find_repositories(paths: &[PathBuf]) -> Option<PathBuf> {
+    let directory = |path: &PathBuf| {
+        if path.is_dir() { Some(path.clone()) } else { path.parent().map(Path::to_owned) }
+    };
+    paths.iter().filter_map(directory).find_map(|directory| {
+        let candidates =
+            [directory.join(REPOSITORIES_FILE), directory.join("components").join(REPOSITORIES_FILE)];
+        candidates.into_iter().find(|file| file.is_file())
+    })
+}
+
+fn map_diagnostic(file: &Path, error: &MapError) -> Diagnostic {
+    let name = file.display().to_string();
+    match error.position() {
+        None => Diagnostic::error(format!("cannot read {name}: {}", error.problem())),
+        Some((line, column)) => {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let source = Rc::new(Source::new(name, text));
+            Diagnostic::error(error.problem()).at(&source, Position { line, column })
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! `cargo xtask ci`: everything that has to hold before a change lands.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{commands, crds, examples, licences, test};
+
+/// Runs all checks; the first failure ends the run.
+pub(crate) fn run(workspace: &Path) -> Result<()> {
+    step("format", || commands::run(workspace, "cargo", &["fmt", "--all", "--check"]))?;
+    step("generated files", || crds::run(workspace, true))?;
+    step("examples", || examples::run(workspace, true))?;
+    step("licences", || licences::run(workspace))?;
+    step("lint", || {
+        let arguments =
+            ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+        commands::run(workspace, "cargo", &arguments)
+    })?;
+    step("tests", || test::run(workspace))?;
+    step("commands of the README", || readme(workspace))
+}
+
+fn step(name: &str, check: impl FnOnce() -> Result<()>) -> Result<()> {
+    println!("== {name}");
+    let start = Instant::now();
+    check().with_context(|| format!("step \"{name}\""))?;
+    println!("== {name}: passed in {} s", start.elapsed().as_secs());
+    Ok(())
+}
+
+/// Runs the commands that the README shows behind a prompt in its `console` blocks.
+fn readme(workspace: &Path) -> Result<()> {
+    let text = fs::read_to_string(workspace.join("README.md")).context("cannot read README.md")?;
+    let mut in_block = false;
+    let mut count = 0;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            in_block = line == "```console";
+        } else if in_block && let Some(command) = line.strip_prefix("$ ") {
+            println!("$ {command}");
+            commands::run(workspace, "sh", &["-c", command])?;
+            count += 1;
+        }
+    }
+    ensure!(count > 0, "README.md shows no commands in console blocks");
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! `cargo xtask examples`: the component stores of the examples, written from readable sources.
+//!
+//! `examples/<name>/components/repositories.yaml` says which directory stands for which repository; the component
+//! versions of directory `D` lie in `components/sources/D/<version>/`: a `component-descriptor.yaml` and, for every
+//! blueprint resource, its files in `blueprint/`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use groundwork_registry::{CtfWriter, LocalBlob, RepositoryMap};
+use serde_json::Value;
+
+const BLUEPRINT_MEDIA_TYPE: &str = "application/vnd.gardener.landscaper.blueprint.layer.v1.tar";
+const BLUEPRINT_TYPES: [&str; 2] = ["landscaper.gardener.cloud/blueprint", "blueprint"];
+
+/// Writes the stores of all examples; with `check` it only tells which ones are not up to date.
+pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
+    let mut stale = Vec::new();
+    let mut stores = 0;
+    for example in folders(&workspace.join("examples"))? {
+        let components = example.join("components");
+        let map_file = components.join("repositories.yaml");
+        if !map_file.exists() {
+            continue;
+        }
+        let map = RepositoryMap::load(&map_file)?;
+        for (context, directory) in map.stores() {
+            let Some(name) = directory.file_name() else { continue };
+            let sources = components.join("sources").join(name);
+            let fresh = tempfile::tempdir()?;
+            let mut writer = CtfWriter::create(fresh.path(), context.clone())?;
+            for version in folders(&sources)? {
+                add_version(&mut writer, &version)
+                    .with_context(|| format!("component version {}", version.display()))?;
+            }
+            writer.finish()?;
+            stores += 1;
+            if contents(fresh.path())? != contents(directory).unwrap_or_default() {
+                let shown = directory.strip_prefix(workspace).unwrap_or(directory).display().to_string();
+                if !check {
+                    replace(directory, fresh.path())?;
+                    println!("written: {shown}");
+                }
+                stale.push(shown);
+            }
+        }
+    }
+    if check && !stale.is_empty() {
+        bail!("not up to date: {}; run `cargo xtask examples`", stale.join(", "));
+    }
+    println!("{stores} component stores are up to date");
+    Ok(())
+}
+
+fn add_version(writer: &mut CtfWriter, folder: &Path) -> Result<()> {
+    let text = fs::read_to_string(folder.join("component-descriptor.yaml"))?;
+    let descriptor = groundwork_yaml::from_str(&text)?;
+    let files = contents(&folder.join("blueprint")).unwrap_or_default();
+    let resources = descriptor.pointer("/component/resources").and_then(Value::as_array);
+    let text_of = |resource: &Value, member: &str| {
+        resource.get(member).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let blobs: Vec<LocalBlob> = resources
+        .into_iter()
+        .flatten()
+        .filter(|resource| BLUEPRINT_TYPES.contains(&text_of(resource, "type").as_str()))
+        .map(|resource| {
+            let files = files.iter().map(|(name, content)| (name.as_str(), content.as_slice()));
+            LocalBlob::tree(text_of(resource, "name"), BLUEPRINT_MEDIA_TYPE, files)
+        })
+        .collect();
+    Ok(writer.add(&descriptor, &blobs)?)
+}
+
+/// All files below a folder by their relative names, with `/` between the parts.
+fn contents(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(&next).with_context(|| format!("cannot read {}", next.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let parts: Vec<_> =
+                path.strip_prefix(folder)?.iter().map(|part| part.to_string_lossy()).collect();
+            files.insert(parts.join("/"), fs::read(&path)?);
+        }
+    }
+    Ok(files)
+}
+
+fn replace(directory: &Path, fresh: &Path) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    for (name, content) in contents(fresh)? {
+        let path = directory.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(directory))?;
+        fs::write(path, content)?;
+    }
+    Ok(())
+}
+
+fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut folders: Vec<PathBuf> =
+        entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    Ok(folders)
+}

@@ -1,0 +1,89 @@
+//! `cargo xtask servers`: finds the servers that tests need, and builds those that are missing.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use groundwork_testkit::{Binary, Server, build_folder, find};
+
+/// Kubernetes' version in `tools/testservers/go.mod`; the binaries do not know it unless the linker is told.
+const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
+
+/// Prints where each server was found, building it first if need be.
+pub(crate) fn run(workspace: &Path) -> Result<()> {
+    let mut missing = Vec::new();
+    for server in Server::ALL {
+        find(server).map_or_else(|_| missing.push(server), |binary| report(&binary));
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let folder =
+        build_folder().context("set HOME or XDG_CACHE_HOME: the servers are built into the user's cache")?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
+    // Two builds at once would take twice the time of one after the other.
+    let lock = File::create(folder.join(".lock")).context("cannot create the lock file of the build")?;
+    if lock.try_lock().is_err() {
+        println!("waiting for another build to end");
+        lock.lock().context("cannot lock the build")?;
+    }
+    let module = workspace.join("tools/testservers");
+    for server in missing {
+        // The other build may have been faster.
+        if find(server).is_err() {
+            build(&module, &folder, server)?;
+        }
+        report(&find(server).with_context(|| format!("{server} was built but cannot be used"))?);
+    }
+    Ok(())
+}
+
+fn report(Binary { server, path, version }: &Binary) {
+    println!("{server} {version}: {}", path.display());
+}
+
+/// Builds one server next to its place and moves it there, so that nobody meets half a file.
+fn build(module: &Path, folder: &Path, server: Server) -> Result<()> {
+    println!("{server}: building; the first time this takes minutes");
+    let start = Instant::now();
+    let unfinished = tempfile::Builder::new().prefix(".build-").tempdir_in(folder)?;
+    let file = unfinished.path().join(server.name());
+    let status = Command::new("go")
+        .current_dir(module)
+        .env("CGO_ENABLED", "0")
+        .args(["build", "-trimpath", "-ldflags", &linker_flags(module)?, "-o"])
+        .arg(&file)
+        .arg(server.package())
+        .status()
+        .context("cannot run `go`; it is needed to build the servers (https://go.dev/doc/install)")?;
+    if !status.success() {
+        bail!("{server}: `go build {}` failed in {}: {status}", server.package(), module.display());
+    }
+    fs::rename(&file, folder.join(server.name()))?;
+    println!("{server}: built in {} s", start.elapsed().as_secs());
+    Ok(())
+}
+
+/// Tells Kubernetes' binaries their version. Without it they call themselves `v0.0.0-master+$Format:%H$`, which
+/// clients cannot parse.
+fn linker_flags(module: &Path) -> Result<String> {
+    let text = fs::read_to_string(module.join("go.mod")).context("cannot read tools/testservers/go.mod")?;
+    let version = text
+        .lines()
+        .filter_map(|line| line.trim().trim_start_matches("require ").strip_prefix(KUBERNETES_MODULE))
+        .find_map(|rest| rest.split_whitespace().next().filter(|version| version.starts_with('v')))
+        .context("tools/testservers/go.mod does not name k8s.io/kubernetes")?;
+    let (major, minor) = version
+        .trim_start_matches('v')
+        .split_once('.')
+        .and_then(|(major, rest)| Some((major, rest.split_once('.')?.0)))
+        .with_context(|| format!("{version:?} is not a version of Kubernetes"))?;
+    let package = "k8s.io/component-base/version";
+    let commit = "0".repeat(40);
+    Ok(format!(
+        "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor} \
+         -X {package}.gitTreeState=clean -X {package}.gitCommit={commit}"
+    ))
+}
