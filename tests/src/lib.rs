@@ -1,1 +1,9 @@
-//! End-to-end suites against real servers.
+//! End-to-end suites against real servers: what they share.
+
+mod cluster;
+mod fixtures;
+mod manifests;
+
+pub use cluster::{Cluster, Part, UnknownFields, cluster, installed_crds};
+pub use fixtures::{Fixtures, fixtures, fixtures_folder};
+pub use manifests::{Manifest, documents, files_below, manifests_in, workspace};

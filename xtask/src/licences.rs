@@ -6,12 +6,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use cargo_metadata::{MetadataCommand, Package};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
-
-const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// The members of `deny.toml` that are looked at.
 #[derive(Deserialize)]
@@ -51,17 +49,7 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     let file = workspace.join("deny.toml");
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let policy: Policy = toml::from_str(&text).with_context(|| format!("malformed {}", file.display()))?;
-    let metadata = MetadataCommand::new()
-        .manifest_path(workspace.join("Cargo.toml"))
-        .other_options(vec!["--locked".to_owned()])
-        .exec()?;
-    let resolved: BTreeSet<_> =
-        metadata.resolve.iter().flat_map(|graph| &graph.nodes).map(|node| &node.id).collect();
-    let dependencies: Vec<&Package> = metadata
-        .packages
-        .iter()
-        .filter(|package| package.source.is_some() && resolved.contains(&package.id))
-        .collect();
+    let dependencies = dependencies(workspace)?;
     let problems: Vec<String> = dependencies.iter().flat_map(|package| problems(package, &policy)).collect();
     if !problems.is_empty() {
         bail!("dependencies against deny.toml:\n  {}", problems.join("\n  "));
@@ -70,30 +58,59 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A crate that is really built, on any platform.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Package {
+    name: String,
+    version: String,
+    /// Where it comes from, for anything but crates.io.
+    origin: Option<String>,
+    licence: String,
+}
+
+/// Asks `cargo tree`: unlike `cargo metadata` it leaves out dependencies of features that nobody uses.
+fn dependencies(workspace: &Path) -> Result<BTreeSet<Package>> {
+    let arguments =
+        ["tree", "--workspace", "--locked", "--target", "all", "--edges", "all", "--prefix", "none"];
+    let output = Command::new("cargo")
+        .args(arguments)
+        .args(["--format", "{p}|{l}"])
+        .current_dir(workspace)
+        .output()
+        .context("cannot run cargo tree")?;
+    ensure!(output.status.success(), "cargo tree failed: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout)?;
+    let own = format!("({}", workspace.canonicalize()?.display());
+    Ok(text.lines().filter(|line| !line.contains(&own)).filter_map(package).collect())
+}
+
+/// One line: `name v1.2.3 (origin)|licence`.
+fn package(line: &str) -> Option<Package> {
+    let (id, licence) = line.split_once('|')?;
+    let mut parts = id.split_whitespace();
+    let (name, version) = (parts.next()?.to_owned(), parts.next()?.trim_start_matches('v').to_owned());
+    let origin = parts
+        .find(|part| part.starts_with('(') && !matches!(*part, "(proc-macro)" | "(*)"))
+        .map(str::to_owned);
+    Some(Package { name, version, origin, licence: licence.trim_end_matches(" (*)").to_owned() })
+}
+
 fn problems(package: &Package, policy: &Policy) -> Vec<String> {
     let name = format!("{} {}", package.name, package.version);
     let mut problems = Vec::new();
-    if let Some(ban) = policy.bans.deny.iter().find(|ban| *ban.name == **package.name) {
+    if let Some(ban) = policy.bans.deny.iter().find(|ban| ban.name == package.name) {
         problems.push(format!("{name} is banned: {}", ban.reason.as_deref().unwrap_or("no reason given")));
     }
-    if package.source.as_ref().is_some_and(|source| source.repr != REGISTRY) {
-        problems.push(format!("{name} does not come from crates.io"));
+    if let Some(origin) = &package.origin {
+        problems.push(format!("{name} does not come from crates.io but from {origin}"));
     }
-    let exceptions = policy.licenses.exceptions.iter().filter(|exception| *exception.name == **package.name);
-    let allowed: Vec<&String> =
+    let exceptions = policy.licenses.exceptions.iter().filter(|exception| exception.name == package.name);
+    let allowed: BTreeSet<&String> =
         policy.licenses.allow.iter().chain(exceptions.flat_map(|exception| &exception.allow)).collect();
-    match package.license.as_deref().map(|text| spdx::Expression::parse_mode(text, spdx::ParseMode::LAX)) {
-        None => problems.push(format!("{name} declares no licence")),
-        Some(Err(error)) => problems.push(format!("{name}: {error}")),
-        Some(Ok(expression)) => {
-            let is_allowed = |requirement: &spdx::LicenseReq| {
-                let text = requirement.to_string();
-                allowed.iter().any(|licence| **licence == text)
-            };
-            if !expression.evaluate(is_allowed) {
-                problems.push(format!("{name}: the licence {expression} is not allowed"));
-            }
-        }
+    match spdx::Expression::parse_mode(&package.licence, spdx::ParseMode::LAX) {
+        Err(error) => problems.push(format!("{name}: licence {:?}: {error}", package.licence)),
+        Ok(expression) if expression.evaluate(|requirement| allowed.contains(&requirement.to_string())) => {}
+        Ok(expression) => problems.push(format!("{name}: the licence {expression} is not allowed")),
     }
     problems
 }

@@ -1,1 +1,66 @@
-//! Rust types of every object Groundwork reads and writes, and their CRDs.
+//! Rust types of every object that Groundwork reads and writes, and their CRDs.
+//!
+//! - Custom resources: [`Installation`], [`Execution`], [`DeployItem`], [`DataObject`], [`Target`],
+//!   [`Context`], [`ComponentVersionOverwrites`] (`landscaper.gardener.cloud`), [`PackageVariant`],
+//!   [`PackageVariantSet`], [`Repository`] (`config.porch.kpt.dev`), [`PackageRevision`] and
+//!   [`PackageRevisionResources`] (`porch.kpt.dev`).
+//! - Files: [`Blueprint`], [`InstallationTemplate`], [`ComponentDescriptor`], [`Kptfile`].
+//!
+//! The types take what people may have written and give it back unchanged (see [`List`], [`Map`],
+//! [`AnyJson`] and [`OneOrMany`]); where a chapter allows several spellings, accessors read them as one.
+//! Rules about the content are not checked here. Doc comments of fields are user documentation: they are
+//! the descriptions in the CRDs.
+
+mod blueprint;
+mod blueprint_schema;
+mod common;
+mod component_descriptor;
+mod context;
+mod crd;
+mod data;
+mod deploy_item;
+mod deploy_item_list;
+mod duration;
+mod execution;
+mod imports;
+mod installation;
+mod json;
+mod kptfile;
+pub mod metadata;
+mod object;
+mod one_or_many;
+mod package_resources;
+mod package_revision;
+mod package_variant;
+mod package_variant_set;
+mod repository;
+mod schema;
+
+pub use k8s_openapi::ByteString;
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    Condition as MetaCondition, LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference, Time,
+};
+pub use kube_core::{Resource as KubeResource, ResourceExt};
+
+pub use blueprint::*;
+pub use blueprint_schema::blueprint_schema;
+pub use common::*;
+pub use component_descriptor::*;
+pub use context::*;
+pub use crd::{crds, package_revision_crd};
+pub use data::*;
+pub use deploy_item::*;
+pub use deploy_item_list::DeployItemsError;
+pub use duration::*;
+pub use execution::*;
+pub use imports::*;
+pub use installation::*;
+pub use json::{Absent, AnyJson, Extra, IntOrString, List, Map};
+pub use kptfile::*;
+pub use object::Kind;
+pub use one_or_many::{OneOrMany, ShapeError, TextMembers};
+pub use package_resources::*;
+pub use package_revision::*;
+pub use package_variant::*;
+pub use package_variant_set::*;
+pub use repository::*;

@@ -1,1 +1,28 @@
 //! Starts the real servers that tests need.
+//!
+//! A server runs on a free port of the loopback device, with a fresh folder for its data. It is gone, and the
+//! folder with it, when its handle is dropped, and also when the test panics or is killed.
+//!
+//! Without the feature `run` the crate only finds the binaries.
+
+mod binaries;
+#[cfg(feature = "run")]
+mod control_plane;
+#[cfg(feature = "run")]
+mod nats;
+#[cfg(feature = "run")]
+mod process;
+#[cfg(feature = "run")]
+mod registry;
+mod skip;
+
+pub use binaries::{Binary, NotFound, Server, Version, build_folder, find};
+#[cfg(feature = "run")]
+pub use control_plane::{ControlPlane, ControlPlaneOptions};
+#[cfg(feature = "run")]
+pub use nats::Nats;
+#[cfg(feature = "run")]
+pub use process::StartError;
+#[cfg(feature = "run")]
+pub use registry::{Registry, RegistryOptions};
+pub use skip::{servers_or_skip, skipped};

@@ -34,9 +34,7 @@ impl Default for Options {
 /// Malformed YAML up to the end of the first document; see [`Error`].
 pub fn parse_first(text: &str, options: Options) -> Result<Node, Error> {
     let mut composer = Composer::new(text, options);
-    Ok(composer
-        .document()?
-        .unwrap_or_else(|| null_at(Position { line: 1, column: 1 })))
+    Ok(composer.document()?.unwrap_or_else(|| null_at(Position { line: 1, column: 1 })))
 }
 
 /// Parses every document of a stream; empty documents between markers are null.
@@ -79,16 +77,10 @@ impl<'input> Composer<'input> {
         match self.events.next() {
             Some(Ok((Event::DocumentEnd, span))) if self.ends_at_directive(&span) => {
                 // The parser would begin another document here, and the rest of this one would be lost.
-                Err(Error::new(
-                    start_of(&span),
-                    "a value may not begin with % unless it is quoted",
-                ))
+                Err(Error::new(start_of(&span), "a value may not begin with % unless it is quoted"))
             }
             Some(Ok((event, span))) => Ok((event, start_of(&span))),
-            Some(Err(error)) => Err(Error::new(
-                position_of(error.marker()),
-                plain_message(&error.info()),
-            )),
+            Some(Err(error)) => Err(Error::new(position_of(error.marker()), plain_message(&error.info()))),
             None => Ok((Event::StreamEnd, Position { line: 1, column: 1 })),
         }
     }
@@ -132,18 +124,12 @@ impl<'input> Composer<'input> {
                 Ok(node)
             }
             Event::SequenceStart(_, anchor, _) => {
-                let node = Node {
-                    position,
-                    content: Content::Sequence(self.sequence()?),
-                };
+                let node = Node { position, content: Content::Sequence(self.sequence()?) };
                 self.remember(anchor, &node);
                 Ok(node)
             }
             Event::MappingStart(_, anchor, _) => {
-                let node = Node {
-                    position,
-                    content: Content::Mapping(self.mapping()?),
-                };
+                let node = Node { position, content: Content::Mapping(self.mapping()?) };
                 self.remember(anchor, &node);
                 Ok(node)
             }
@@ -195,20 +181,10 @@ impl<'input> Composer<'input> {
                 Key::Merge => merges.push(value),
                 Key::Text(key) => match index.get(&key) {
                     // Of equal keys the last one wins.
-                    Some(&at) => {
-                        entries[at] = Entry {
-                            key,
-                            key_position,
-                            value,
-                        }
-                    }
+                    Some(&at) => entries[at] = Entry { key, key_position, value },
                     None => {
                         index.insert(key.clone(), entries.len());
-                        entries.push(Entry {
-                            key,
-                            key_position,
-                            value,
-                        });
+                        entries.push(Entry { key, key_position, value });
                     }
                 },
             }
@@ -296,10 +272,7 @@ fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, position: Posi
             Scalar::Number(number) => Content::Number(number),
             Scalar::Merge | Scalar::Text => Content::String(text.to_owned()),
             Scalar::NotFinite(_) => {
-                return Err(Error::new(
-                    position,
-                    "infinity and not-a-number cannot be expressed in JSON",
-                ));
+                return Err(Error::new(position, "infinity and not-a-number cannot be expressed in JSON"));
             }
         },
     };
@@ -327,18 +300,14 @@ fn weight(node: &Node) -> usize {
         Content::Null | Content::Bool(_) | Content::Number(_) => 0,
         Content::String(value) => text(value),
         Content::Sequence(items) => items.iter().map(weight).sum(),
-        Content::Mapping(entries) => entries
-            .iter()
-            .map(|entry| text(&entry.key) + weight(&entry.value))
-            .sum(),
+        Content::Mapping(entries) => {
+            entries.iter().map(|entry| text(&entry.key) + weight(&entry.value)).sum()
+        }
     }
 }
 
 fn null_at(position: Position) -> Node {
-    Node {
-        position,
-        content: Content::Null,
-    }
+    Node { position, content: Content::Null }
 }
 
 fn start_of(span: &Span) -> Position {
@@ -346,21 +315,14 @@ fn start_of(span: &Span) -> Position {
 }
 
 fn position_of(marker: &granit_parser::Marker) -> Position {
-    Position {
-        line: marker.line().max(1),
-        column: marker.col() + 1,
-    }
+    Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
 /// The parser's message, cut before anything that it may quote from the document.
 fn plain_message(info: &str) -> String {
     let quote = info.find(['"', '\'', '`']).unwrap_or(info.len());
     let kept = info[..quote].trim_end_matches([' ', ':', ',']);
-    if kept.is_empty() {
-        "malformed YAML".to_owned()
-    } else {
-        kept.to_owned()
-    }
+    if kept.is_empty() { "malformed YAML".to_owned() } else { kept.to_owned() }
 }
 
 #[cfg(test)]

@@ -17,11 +17,7 @@ const LONGEST_SIMPLE_KEY: usize = 128;
 
 /// Writes `value` as one YAML document that ends with a line break.
 pub fn to_string(value: &Value) -> String {
-    let mut emitter = Emitter {
-        out: String::new(),
-        column: 0,
-        line_ended: false,
-    };
+    let mut emitter = Emitter { out: String::new(), column: 0, line_ended: false };
     emitter.top(value);
     emitter.line_break(0);
     emitter.out
@@ -51,11 +47,7 @@ fn through_json(value: &Value) -> Option<Value> {
 
 /// A key of flow style must stand on one line, and U+0085 ends a line.
 fn key_through_json(key: &str) -> Option<String> {
-    if key.contains('\u{85}') {
-        None
-    } else {
-        text_through_json(key)
-    }
+    if key.contains('\u{85}') { None } else { text_through_json(key) }
 }
 
 fn text_through_json(text: &str) -> Option<String> {
@@ -198,9 +190,9 @@ impl Emitter {
                 self.spaces(indent);
             }
             if c == '\'' && quoted {
-                self.push("''")
+                self.push("''");
             } else {
-                self.push_char(c)
+                self.push_char(c);
             }
         }
     }

@@ -12,10 +12,7 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(position: Position, message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            position,
-        }
+        Self { message: message.into(), position }
     }
 
     /// What is wrong, without the place.

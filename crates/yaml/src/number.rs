@@ -3,12 +3,7 @@
 /// The shortest text that reads back as the same double, in Go's `%g` layout: exponent form below 1e-4 and
 /// from 1e6 on (`blueprints.md` 5.5.1).
 pub fn format_g64(value: f64) -> String {
-    layout_g(
-        &format!("{value:e}"),
-        value.is_nan(),
-        value.is_infinite(),
-        value.is_sign_negative(),
-    )
+    layout_g(&format!("{value:e}"), value.is_nan(), value.is_infinite(), value.is_sign_negative())
 }
 
 /// The same with the digits of single precision, which is what keys and names get (`blueprints.md` 5.1, 12).
@@ -16,12 +11,7 @@ pub fn format_g32(value: f64) -> String {
     // Rounding to single precision is the rule itself here, not an accident.
     #[allow(clippy::cast_possible_truncation)]
     let single = value as f32;
-    layout_g(
-        &format!("{single:e}"),
-        single.is_nan(),
-        single.is_infinite(),
-        single.is_sign_negative(),
-    )
+    layout_g(&format!("{single:e}"), single.is_nan(), single.is_infinite(), single.is_sign_negative())
 }
 
 /// Lays out Rust's `d.ddde<exp>` (shortest digits) the way Go's `%g` does.
@@ -86,13 +76,9 @@ mod tests {
     /// The texts of `blueprints.md` 5.1 step 6.
     #[test]
     fn single_precision_layout() {
-        for (value, text) in [
-            (1.1, "1.1"),
-            (1000.0, "1000"),
-            (1e6, "1e+06"),
-            (12_345_678.5, "1.2345678e+07"),
-            (1.0, "1"),
-        ] {
+        for (value, text) in
+            [(1.1, "1.1"), (1000.0, "1000"), (1e6, "1e+06"), (12_345_678.5, "1.2345678e+07"), (1.0, "1")]
+        {
             assert_eq!(format_g32(value), text);
         }
     }

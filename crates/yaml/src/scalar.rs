@@ -149,14 +149,10 @@ mod tests {
 
     #[test]
     fn words() {
-        for text in [
-            "y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE",
-        ] {
+        for text in ["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"] {
             check(text, "true");
         }
-        for text in [
-            "n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE",
-        ] {
+        for text in ["n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"] {
             check(text, "false");
         }
         for text in ["", "~", "null", "Null", "NULL"] {

@@ -12,11 +12,7 @@ fn recorded_cases() {
         let case: Value = serde_json::from_str(line).expect("a case is a line of JSON");
         if let Some(text) = case["parse"].as_str() {
             let parsed = groundwork_yaml::from_str(text).ok();
-            assert_eq!(
-                parsed.map(|value| as_doubles(&value)),
-                case.get("json").map(as_doubles),
-                "{text}"
-            );
+            assert_eq!(parsed.map(|value| as_doubles(&value)), case.get("json").map(as_doubles), "{text}");
         } else {
             let text = groundwork_yaml::to_string_through_json(&case["emit"]);
             assert_eq!(text.as_deref(), case["yaml"].as_str(), "{case}");

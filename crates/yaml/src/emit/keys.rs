@@ -38,19 +38,12 @@ fn compare_numbers(left: &[char], right: &[char], at: usize) -> Ordering {
     let leading = i64::from(zero && significant_digit_before(left, at));
     let (left_number, left_len) = digits_from(left, at, leading);
     let (right_number, right_len) = digits_from(right, at, leading);
-    left_number
-        .cmp(&right_number)
-        .then(left_len.cmp(&right_len))
-        .then(left[at].cmp(&right[at]))
+    left_number.cmp(&right_number).then(left_len.cmp(&right_len)).then(left[at].cmp(&right[at]))
 }
 
 /// Whether the digits directly before `at` (common to both keys) hold one other than zero.
 fn significant_digit_before(key: &[char], at: usize) -> bool {
-    key[..at]
-        .iter()
-        .rev()
-        .take_while(|c| c.is_ascii_digit())
-        .any(|c| *c != '0')
+    key[..at].iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0')
 }
 
 /// The number that begins at `at` (wrapping at 64 bits) and its length.

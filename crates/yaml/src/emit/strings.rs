@@ -13,11 +13,7 @@ pub(super) enum Style {
 /// The first notation that fits, in the order of `blueprints.md` 5.5.1 "Strings".
 pub(super) fn choose_style(text: &str) -> Style {
     if text.contains('\n') {
-        return if fits_literal(text) {
-            Style::Literal
-        } else {
-            Style::DoubleQuoted
-        };
+        return if fits_literal(text) { Style::Literal } else { Style::DoubleQuoted };
     }
     if reads_as_other_type(text) || text.contains(is_special) || has_blank_beside_break(text) {
         Style::DoubleQuoted

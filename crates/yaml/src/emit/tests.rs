@@ -6,10 +6,7 @@ use super::*;
 /// Every row of `blueprints.md` 5.5.1.
 #[test]
 fn rows_of_the_chapter() {
-    for row in include_str!("../../tests/data/emit.tsv")
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-    {
+    for row in include_str!("../../tests/data/emit.tsv").lines().filter(|line| !line.starts_with('#')) {
         let (value, expected) = row.split_once('\t').expect("two columns");
         let value: Value = serde_json::from_str(value).expect("first column is JSON");
         let expected: String = serde_json::from_str(expected).expect("second column is a JSON string");
@@ -21,11 +18,9 @@ fn rows_of_the_chapter() {
 /// Control characters that the JSON way refuses are escaped on the direct way: nothing is unprintable.
 #[test]
 fn direct_way_never_fails() {
-    for (text, yaml) in [
-        ("a\u{7f}b", "\"a\\x7Fb\"\n"),
-        ("a\u{85}b", "\"a\\Nb\"\n"),
-        ("\u{ffff}", "\"\\uFFFF\"\n"),
-    ] {
+    for (text, yaml) in
+        [("a\u{7f}b", "\"a\\x7Fb\"\n"), ("a\u{85}b", "\"a\\Nb\"\n"), ("\u{ffff}", "\"\\uFFFF\"\n")]
+    {
         assert_eq!(to_string(&json!(text)), yaml);
         assert_eq!(crate::from_str(yaml).unwrap(), json!(text));
     }

@@ -1,0 +1,322 @@
+//! Bad input is normal input: what, where, why, and nothing on standard output that would be half a truth.
+
+use super::*;
+
+/// A variant of the echo-server example that cannot be used at all: exit code 2, nothing printed, and messages
+/// with file and line.
+#[track_caller]
+fn unusable(change: impl FnOnce(&EchoServer), messages: &[&str]) {
+    let echo_server = EchoServer::new();
+    change(&echo_server);
+    let run = echo_server.render(&[]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{}", run.err);
+    let err = run.err.replace(&format!("{}/", echo_server.path()), "");
+    for message in messages {
+        assert!(err.contains(message), "{message:?} is missing in\n{err}");
+    }
+}
+
+/// A variant that can be read but not rendered: exit code 1, the Installation with its error on standard output.
+#[track_caller]
+fn failing(change: impl FnOnce(&EchoServer), operation: &str, reason: &str, messages: &[&str]) {
+    let echo_server = EchoServer::new();
+    change(&echo_server);
+    let run = echo_server.render_json();
+    assert_eq!(run.code, 1, "{}\n{}", run.out, run.err);
+    let error = run.object("Installation")["status"]["lastError"].clone();
+    assert_eq!((&error["operation"], &error["reason"]), (&operation.into(), &reason.into()), "{error:#}");
+    let err = run.err.replace(&format!("{}/", echo_server.path()), "");
+    for message in messages {
+        assert!(err.contains(message), "{message:?} is missing in\n{err}");
+    }
+}
+
+#[test]
+fn malformed_yaml() {
+    unusable(|input| drop(input.write("broken.yaml", "a: [1\nb: 2\n")), &["malformed YAML", "broken.yaml:"]);
+    unusable(
+        |input| drop(input.write("list.yaml", "- 1\n")),
+        &["a Kubernetes object is expected here", "list.yaml:1:1"],
+    );
+    unusable(
+        |input| drop(input.write("x.yaml", "kind: Context\n")),
+        &["the object has no apiVersion", "x.yaml:1:1"],
+    );
+}
+
+#[test]
+fn unknown_kinds() {
+    unusable(
+        |input| drop(input.write("x.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n")),
+        &["unknown kind \"Deployment\" of apiVersion \"apps/v1\"", "x.yaml:2:1", "kind: Deployment"],
+    );
+    unusable(
+        |input| drop(input.replace("context.yaml", "v1alpha1", "v1")),
+        &[
+            "unknown kind \"Context\"",
+            "a Context has apiVersion landscaper.gardener.cloud/v1alpha1",
+            "context.yaml:2:1",
+        ],
+    );
+}
+
+/// All problems of all files at once, each with its line and a caret.
+#[test]
+fn unknown_fields_and_wrong_types() {
+    unusable(
+        |input| {
+            input
+                .replace("installation.yaml", "  context: default\n", "  contxt: default\n  context: 5\n")
+                .replace("overwrites.yaml", "    version: v1.2.3", "    version: [v1]\n    versoin: x")
+                .replace("context.yaml", "  name: default", "  name: default\n  lables: {}");
+        },
+        &[
+            "Installation \"server\": unknown field \"spec.contxt\"",
+            "installation.yaml:10:3",
+            "  contxt: default",
+            "Installation \"server\": spec.context: expected string, found number",
+            "overwrites[1].substitution.version: expected string, found list",
+            "unknown field \"overwrites[1].substitution.versoin\"",
+            "unknown field \"metadata.lables\"",
+            "^",
+        ],
+    );
+    unusable(
+        |input| {
+            drop(input.replace(
+                "overwrites.yaml",
+                "- source:\n    componentName",
+                "- sources:\n    componentName",
+            ))
+        },
+        &["missing required field \"overwrites[1].source\"", "unknown field \"overwrites[1].sources\""],
+    );
+}
+
+#[test]
+fn two_objects_of_one_name() {
+    unusable(
+        |input| {
+            let text = fs::read_to_string(input.folder.path().join("installation.yaml")).unwrap();
+            input.write("second.yaml", &text);
+        },
+        &[
+            "Installation \"server\" of namespace \"my-namespace\" is defined twice; the first one is at installation.yaml:1",
+        ],
+    );
+}
+
+#[test]
+fn nothing_to_render() {
+    unusable(|input| drop(input.remove("installation.yaml")), &["the input holds no Installation"]);
+    let run = groundwork(&["render", "does-not-exist"], "");
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(run.err.contains("cannot read does-not-exist"), "{}", run.err);
+    assert_eq!(groundwork(&["render"], "").code, 2);
+    assert_eq!(groundwork(&["render", "-", "-o", "xml"], "").code, 2);
+}
+
+#[test]
+fn malformed_repository_map() {
+    let echo_server = EchoServer::new();
+    let map = echo_server.folder.path().join("repositories.yaml");
+    fs::write(&map, "repositories:\n- {context: {type: oci}, dir: x}\n").unwrap();
+    let run = groundwork(&["render", &echo_server.path()], "");
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(
+        run.err.contains("unknown field \"dir\"") && run.err.contains("repositories.yaml:2:24"),
+        "{}",
+        run.err
+    );
+}
+
+/// I-19, I-20, E1.
+#[test]
+fn missing_context() {
+    failing(
+        |input| drop(input.remove("context.yaml")),
+        "InitPrerequisites",
+        "CalculateContext",
+        &["context \"my-namespace/default\" not found", "installation.yaml:10:3", "  context: default"],
+    );
+    failing(
+        |input| drop(input.replace("context.yaml", "namespace: my-namespace", "namespace: other")),
+        "InitPrerequisites",
+        "CalculateContext",
+        &["context \"my-namespace/default\" not found"],
+    );
+}
+
+/// E7 and the repository that no store stands for.
+#[test]
+fn missing_component() {
+    failing(
+        |input| {
+            drop(input.replace("installation.yaml", "version: v0.2.0", "version: v9.9.9").write("overwrites.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: ComponentVersionOverwrites\nmetadata: {name: my-overwrites, namespace: my-namespace}\n"))
+        },
+        "InitPrerequisites",
+        "InitInstallationOperation",
+        &[
+            "unable to create installation operation: component version \"github.com/gardener/landscaper/echo-server:v9.9.9\" not found in eu.gcr.io/gardener-project/landscaper/tutorials/components",
+            "installation.yaml:11:3",
+        ],
+    );
+    failing(
+        |input| {
+            drop(input.replace(
+                "overwrites.yaml",
+                "example.org/my-own-registry/components",
+                "example.org/nowhere",
+            ))
+        },
+        "InitPrerequisites",
+        "InitInstallationOperation",
+        &[
+            "no store is configured for the repository context {\"baseUrl\":\"example.org/nowhere\",\"type\":\"ociRegistry\"}; add it to",
+        ],
+    );
+}
+
+#[test]
+fn missing_resource_and_import() {
+    failing(
+        |input| drop(input.replace("installation.yaml", "echo-server-blueprint", "nope")),
+        "InitPrerequisites",
+        "ResolveBlueprint",
+        &[
+            "failed to get resource with name \"nope\" of component my-own-echo-server:v0.2.0: not found; the component has \"echo-server-blueprint\", \"echo-server-image\"",
+        ],
+    );
+    failing(
+        |input| drop(input.remove("greeting.yaml")),
+        "init",
+        "ImportsSatisfied",
+        &[
+            "data import \"greeting\": unable to fetch data object greeting (greeting): not found in namespace my-namespace",
+        ],
+    );
+}
+
+#[test]
+fn schema_that_refuses() {
+    failing(
+        |input| drop(input.replace("greeting.yaml", "good morning", "12345678")),
+        "handlePhaseInit",
+        "CreateImportsAndSubobjects",
+        &[
+            "server.greeting: imported datatype does not have the expected schema: (root): Invalid value: <redacted>: Invalid type. Expected: string, given: integer",
+        ],
+    );
+}
+
+/// All rules that an Installation breaks, each at its line.
+#[test]
+fn rules_of_installations() {
+    failing(
+        |input| {
+            input.replace(
+                "installation.yaml",
+                "    - name: greeting\n      dataRef: greeting\n",
+                "    - name: greeting\n      dataRef: greeting\n      secretRef: {name: s}\n    - name: greeting\n      dataRef: x\n    targets:\n    - name: t\n      targetMap: {UPPER: x}\n",
+            );
+        },
+        "InitPrerequisites",
+        "ValidateInstallation",
+        &[
+            "spec.imports.data[0]: Invalid value: null: exactly one of [dataRef, secretRef, configMapRef] must be set (currently set: [dataRef, secretRef])",
+            "installation.yaml:23:7",
+            "spec.imports.data[1].name: Duplicate value: \"greeting\"",
+            "spec.imports.targets[0].targetMap[UPPER]: Invalid value: \"UPPER\"",
+        ],
+    );
+}
+
+fn with_blueprint(input: &EchoServer, blueprint: &str) {
+    let indented: String = blueprint.lines().map(|line| format!("          {line}\n")).collect();
+    input.replace(
+        "installation.yaml",
+        "    ref:\n      resourceName: echo-server-blueprint\n",
+        &format!("    inline:\n      filesystem:\n        blueprint.yaml: |\n{indented}"),
+    );
+}
+
+#[test]
+fn templates_with_errors() {
+    let executor = |template: &str| {
+        format!(
+            "deployExecutions:\n- name: main\n  type: GoTemplate\n  template: |\n    deployItems:\n    {template}\n"
+        )
+    };
+    for (template, messages) in [
+        (
+            "- name: {{ .imports.greeting.x.y }}",
+            [
+                "template: execution:2:",
+                "deployExecutions[main].template:2:",
+                "- name: {{ .imports.greeting.x.y }}",
+            ],
+        ),
+        (
+            "- name: {{ nope }}",
+            ["function \"nope\" not defined", "deployExecutions[main].template:2", "- name: {{ nope }}"],
+        ),
+        (
+            "- name: {{ .imports.missing }}",
+            ["contains fields with \"no value\"", "installation.yaml:5:3", "name: server"],
+        ),
+        (
+            "- {name: a, type: t, timeout: 300}",
+            [
+                "deployItems[0].timeout: a duration such as 5m or none, as a text, is expected, found a number",
+                "",
+                "",
+            ],
+        ),
+        ("- {name: a}", ["deployExecutions[0][a].type: Required value: type must not be empty", "", ""]),
+        (
+            "- {name: a, type: t, dependsOn: [b]}",
+            ["deployExecutions[0][a]: Invalid value: \"b\": depends on undefined deploy item", "", ""],
+        ),
+        (
+            "- {name: a, type: t, target: {import: c}}",
+            ["invalid deployitem specification \"a\": target import \"c\" not found", "", ""],
+        ),
+    ] {
+        failing(
+            |input| with_blueprint(input, &executor(template)),
+            "handlePhaseInit",
+            "CreateImportsAndSubobjects",
+            &messages,
+        );
+    }
+}
+
+/// BP-010: every finding with its line in `blueprint.yaml`.
+#[test]
+fn invalid_blueprints() {
+    failing(
+        |input| {
+            with_blueprint(
+                input,
+                "imports:\n- name: a\n  type: foo\n- name: b\n  type: data\n- name: b\n  schema: {type: nonsense}\ndeployExecutions:\n- {name: x, type: Helm, file: a, template: b}\n",
+            );
+        },
+        "InitPrerequisites",
+        "ResolveBlueprint",
+        &[
+            "imports[0][a].type: Unsupported value: \"foo\": supported values: \"data\", \"target\", \"targetList\", \"targetMap\"",
+            "blueprint.yaml (blueprint of Installation my-namespace/server):3:3",
+            "imports[1][b]: Required value: Schema must not be empty for type data",
+            "imports[2][b]: Duplicate value: \"duplicate import name\"",
+            "imports[2][b].schema: Invalid value: {\"type\":\"nonsense\"}: schema is not a valid JSON schema",
+            "deployExecutions[0][x].type: Unsupported value: \"Helm\": supported values: \"GoTemplate\", \"Spiff\"",
+            "exactly one of [file, template] must be set",
+        ],
+    );
+    failing(
+        |input| with_blueprint(input, "apiVersion: v2\n"),
+        "InitPrerequisites",
+        "ResolveBlueprint",
+        &["apiVersion must be \"landscaper.gardener.cloud/v1alpha1\" if it is given"],
+    );
+}

@@ -1,0 +1,72 @@
+use super::*;
+
+/// Every example renders, and gives what its `expected.txt` shows.
+#[test]
+fn examples_give_what_they_show() {
+    let mut count = 0;
+    for entry in fs::read_dir(examples()).unwrap() {
+        let folder = entry.unwrap().path();
+        assert!(folder.join("README.md").is_file(), "{} has no README.md", folder.display());
+        let run = groundwork(&["render", &folder.display().to_string()], "");
+        assert_eq!(run.code, 0, "{}: {}", folder.display(), run.err);
+        assert_eq!(run.err, "", "{}", folder.display());
+        let expected = fs::read_to_string(folder.join("expected.txt")).unwrap();
+        assert_eq!(run.out, expected, "{}", folder.display());
+        count += 1;
+    }
+    assert!(count > 0);
+}
+
+/// The three forms of the output hold the same objects.
+#[test]
+fn yaml_and_json_agree() {
+    let echo_server = EchoServer::new();
+    let (yaml, json) = (echo_server.render(&["-o", "yaml"]), echo_server.render_json());
+    assert_eq!((yaml.code, json.code), (0, 0));
+    let documents = groundwork_yaml::parse_all(&yaml.out, groundwork_yaml::Options::default()).unwrap();
+    let without_times = |value: &Value| {
+        let mut value = value.clone();
+        for condition in value["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            condition.as_object_mut().unwrap().retain(|member, _| !member.ends_with("Time"));
+        }
+        value
+    };
+    let documents: Vec<Value> = documents.iter().map(|node| without_times(&node.to_value())).collect();
+    let list = json.json();
+    let items: Vec<Value> = list["items"].as_array().unwrap().iter().map(without_times).collect();
+    assert_eq!(documents, items);
+    assert_eq!((&list["apiVersion"], &list["kind"]), (&"v1".into(), &"List".into()));
+    let kinds: Vec<_> = items.iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["Installation", "Execution", "DeployItem"]);
+}
+
+/// I-22: the context reaches Execution and DeployItem; labels, annotations and finalizers are those of a cluster.
+#[test]
+fn generated_objects() {
+    let run = EchoServer::new().render_json();
+    let (execution, item) = (run.object("Execution"), run.object("DeployItem"));
+    assert_eq!(execution["metadata"]["name"], "server");
+    assert_eq!(execution["metadata"]["namespace"], "my-namespace");
+    assert_eq!(execution["spec"]["context"], "default");
+    assert_eq!(execution["spec"]["deployItems"][0]["name"], "echo");
+    assert_eq!(item["spec"]["context"], "default");
+    assert_eq!(item["spec"]["type"], "landscaper.gardener.cloud/mock");
+    let metadata = &item["metadata"];
+    assert_eq!(metadata["finalizers"][0], "finalizer.landscaper.gardener.cloud");
+    assert_eq!(metadata["labels"]["execution.landscaper.gardener.cloud/managed-by"], "server");
+    assert_eq!(metadata["labels"]["execution.landscaper.gardener.cloud/name"], "echo");
+    assert_eq!(
+        metadata["annotations"]["landscaper.gardener.cloud/deployer-type"],
+        "landscaper.gardener.cloud/mock"
+    );
+    assert_eq!(metadata["annotations"]["landscaper.gardener.cloud/deployer-target-name"], ".noTargetName");
+}
+
+#[test]
+fn version_and_completion() {
+    assert_eq!(groundwork(&["version"], "").out, format!("groundwork {}\n", env!("CARGO_PKG_VERSION")));
+    for shell in ["bash", "zsh", "fish"] {
+        let run = groundwork(&["completion", shell], "");
+        assert!(run.code == 0 && run.out.contains("groundwork"), "{shell}");
+    }
+}

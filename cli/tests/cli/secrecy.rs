@@ -1,0 +1,104 @@
+//! Values of imported objects appear in no message (design document "Security"; `blueprints.md` 10).
+
+use super::*;
+
+const CANARY: &str = "canary-7f3a9c";
+
+fn installation(template: &str, schema: &str) -> String {
+    format!(
+        r#"
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Context
+metadata: {{name: default}}
+---
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Installation
+metadata: {{name: shop}}
+spec:
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          imports:
+          - name: password
+            schema: {schema}
+          deployExecutions:
+          - name: main
+            type: GoTemplate
+            file: deploy.tmpl
+        deploy.tmpl: |
+          deployItems:
+          - name: a
+            {template}
+  imports:
+    data:
+    - {{name: password, secretRef: {{name: login, key: password}}}}
+"#
+    )
+}
+
+#[track_caller]
+fn check(template: &str, schema: &str, secret: &str) {
+    let input = format!("{}---\n{secret}", installation(template, schema));
+    for format in ["text", "json", "yaml"] {
+        let run = groundwork(&["render", "-", "-o", format], &input);
+        assert_ne!(run.code, 0, "{template} {schema}");
+        assert!(!run.err.is_empty());
+        for (name, text) in [("standard error", &run.err), ("standard output", &run.out)] {
+            assert!(!text.contains(CANARY), "the secret is shown on {name}:\n{text}");
+        }
+    }
+}
+
+fn secret(value: &str) -> String {
+    format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: login}}\nstringData:\n  password: {value}\n")
+}
+
+#[test]
+fn templates_and_schemas_that_fail() {
+    let password = secret(CANARY);
+    for template in [
+        "type: {{ .imports.password.x }}",
+        "type: {{ fail .imports.password }}",
+        "type: {{ fail (printf \"bad %s\" .imports.password) }}",
+        "type: {{ .imports.password }} {{ .imports.nope }}",
+        "config: {{ .imports.password }}\n            x: {{ .imports.nope }}",
+        "{{ .imports.password }}: [",
+        "target: {import: {{ .imports.password | quote }}",
+        "timeout: {{ .imports.password }}",
+        "type: {{ fromYaml (printf \"[%s\" .imports.password) }}",
+        "type: {{ add (index .imports.password 100) 1 }}",
+        "type: {{ include .imports.password . }}",
+    ] {
+        check(template, "{type: string}", &password);
+    }
+    for schema in [
+        "{type: integer}",
+        "{enum: [other]}",
+        "{pattern: '^x'}",
+        "{const: x}",
+        "{format: ipv4}",
+        "{maxLength: 3}",
+    ] {
+        check("type: t", schema, &password);
+    }
+}
+
+#[test]
+fn secrets_that_cannot_be_read() {
+    for value in [format!("'[{CANARY}'"), format!("\"{CANARY}: a: b\"")] {
+        check("type: t", "{type: string}", &secret(&value));
+    }
+    let broken =
+        format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: login}}\ndata:\n  password: \"{CANARY}\"\n");
+    check("type: t", "{type: string}", &broken);
+    let number = "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\ndata: {password: 7}\n";
+    check("type: t", "{type: string}", number);
+    let malformed = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: login}}\nstringData:\n  password: [{CANARY}\n"
+    );
+    check("type: t", "{type: string}", &malformed);
+    let unknown =
+        format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: login}}\nstrData: {{password: {CANARY}}}\n");
+    check("type: t", "{type: string}", &unknown);
+}

@@ -1,0 +1,295 @@
+//! Durations as the objects write them (installations.md 1.0): Go's notation, or the word `none` for zero.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What [`Duration`] accepts, as a regular expression for schemas.
+const PATTERN: &str = r"^(none|[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$";
+
+/// A length of time with the precision of a nanosecond, within ±292 years.
+///
+/// The text that it was read from is kept and written again; durations are equal when their lengths are.
+#[derive(Clone)]
+pub struct Duration {
+    nanoseconds: i64,
+    written: Option<Box<str>>,
+}
+
+/// Why a text is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// The text does not follow Go's notation.
+    #[error(
+        "unable to parse string into a duration: {0:?} is neither \"none\" nor a number with a unit such as \"5m\", \"1h30m\" or \"300ms\""
+    )]
+    Syntax(String),
+    /// The length does not fit.
+    #[error("unable to parse string into a duration: {0:?} is longer than 292 years")]
+    TooLong(String),
+}
+
+impl Duration {
+    /// The zero duration, written `none`.
+    pub const NONE: Self = Self { nanoseconds: 0, written: None };
+
+    /// A duration of that many nanoseconds.
+    pub const fn from_nanos(nanoseconds: i64) -> Self {
+        Self { nanoseconds, written: None }
+    }
+
+    /// A duration of that many seconds, at most about 292 years.
+    pub const fn from_secs(seconds: i64) -> Self {
+        Self::from_nanos(seconds.saturating_mul(1_000_000_000))
+    }
+
+    /// The length in nanoseconds.
+    pub const fn as_nanos(&self) -> i64 {
+        self.nanoseconds
+    }
+
+    /// True for zero, which switches off whatever the duration limits.
+    pub const fn is_none(&self) -> bool {
+        self.nanoseconds == 0
+    }
+
+    /// The length as the standard library's type, which knows no negative ones.
+    pub fn to_std(&self) -> Option<std::time::Duration> {
+        u64::try_from(self.nanoseconds).ok().map(std::time::Duration::from_nanos)
+    }
+}
+
+impl Default for Duration {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl PartialEq for Duration {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanoseconds == other.nanoseconds
+    }
+}
+
+impl Eq for Duration {}
+
+impl PartialOrd for Duration {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Duration {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.nanoseconds.cmp(&other.nanoseconds)
+    }
+}
+
+impl fmt::Debug for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Duration({self})")
+    }
+}
+
+/// Go's notation (`1h30m0s`, `1.5s`, `300ms`), and `none` for zero.
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nanoseconds == 0 {
+            return f.write_str("none");
+        }
+        if self.nanoseconds < 0 {
+            f.write_str("-")?;
+        }
+        let total = self.nanoseconds.unsigned_abs();
+        let (unit, digits) = match total {
+            0..1_000 => ("ns", 0),
+            1_000..1_000_000 => ("µs", 3),
+            1_000_000..1_000_000_000 => ("ms", 6),
+            _ => ("s", 9),
+        };
+        let scale = 10_u64.pow(digits);
+        let (mut whole, fraction) = (total / scale, total % scale);
+        if unit == "s" {
+            let (hours, minutes) = (whole / 3600, whole / 60 % 60);
+            if hours > 0 {
+                write!(f, "{hours}h")?;
+            }
+            if hours > 0 || minutes > 0 {
+                write!(f, "{minutes}m")?;
+            }
+            whole %= 60;
+        }
+        write!(f, "{whole}")?;
+        if fraction > 0 {
+            let text = format!("{fraction:0width$}", width = digits as usize);
+            write!(f, ".{}", text.trim_end_matches('0'))?;
+        }
+        f.write_str(unit)
+    }
+}
+
+impl FromStr for Duration {
+    type Err = DurationError;
+
+    fn from_str(text: &str) -> Result<Self, DurationError> {
+        let syntax = || DurationError::Syntax(text.to_owned());
+        let too_long = || DurationError::TooLong(text.to_owned());
+        let written = Some(text.into());
+        if text == "none" {
+            return Ok(Self { nanoseconds: 0, written });
+        }
+        let negative = text.starts_with('-');
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        if unsigned == "0" {
+            return Ok(Self { nanoseconds: 0, written });
+        }
+        if unsigned.is_empty() {
+            return Err(syntax());
+        }
+        let mut total = 0_i128;
+        let mut rest = unsigned;
+        while !rest.is_empty() {
+            let (nanoseconds, tail) = leading_term(rest).ok_or_else(syntax)?;
+            total = total.checked_add(nanoseconds.ok_or_else(too_long)?).ok_or_else(too_long)?;
+            rest = tail;
+        }
+        let signed = if negative { -total } else { total };
+        let nanoseconds = i64::try_from(signed).map_err(|_| too_long())?;
+        Ok(Self { nanoseconds, written })
+    }
+}
+
+/// Splits off one term such as `1.5h`: its nanoseconds (`None` inside when they overflow) and what
+/// follows it. Fractions of a nanosecond are cut off, as Go does.
+fn leading_term(text: &str) -> Option<(Option<i128>, &str)> {
+    let digits_end = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (whole, rest) = text.split_at(digits_end(text));
+    let (fraction, rest) = match rest.strip_prefix('.') {
+        Some(after_point) => after_point.split_at(digits_end(after_point)),
+        None => ("", rest),
+    };
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let unit_end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
+    let (unit, rest) = rest.split_at(unit_end);
+    let scale: i128 = match unit {
+        "ns" => 1,
+        "us" | "µs" | "μs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    };
+    Some((term_nanoseconds(whole, fraction, scale), rest))
+}
+
+fn term_nanoseconds(whole: &str, fraction: &str, scale: i128) -> Option<i128> {
+    let number = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<i128>().ok() };
+    // Eighteen places are finer than a nanosecond of an hour; more would only overflow.
+    let places = fraction.get(..18).unwrap_or(fraction);
+    let divisor = 10_i128.pow(u32::try_from(places.len()).ok()?);
+    number(whole)?.checked_mul(scale)?.checked_add(number(places)?.checked_mul(scale)? / divisor)
+}
+
+impl Serialize for Duration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.written {
+            Some(text) => serializer.serialize_str(text),
+            None => serializer.collect_str(self),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Duration {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({"type": "string", "pattern": PATTERN})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(input: &str, expected: &str) {
+        let outcome = match input.parse::<Duration>() {
+            Ok(duration) => format!("{} {duration}", duration.as_nanos()),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(outcome, expected, "{input}");
+    }
+
+    #[test]
+    fn go_notation_and_none() {
+        check("none", "0 none");
+        check("0", "0 none");
+        check("0s", "0 none");
+        check("300ms", "300000000 300ms");
+        check("1h30m", "5400000000000 1h30m0s");
+        check("24h", "86400000000000 24h0m0s");
+        check("1.5s", "1500000000 1.5s");
+        check(".5h", "1800000000000 30m0s");
+        check("5.s", "5000000000 5s");
+        check("1h1ns", "3600000000001 1h0m0.000000001s");
+        check("1us", "1000 1µs");
+        check("1μs", "1000 1µs");
+        check("-5m", "-300000000000 -5m0s");
+        check("+5m", "300000000000 5m0s");
+        check("9223372036854775807ns", "9223372036854775807 2562047h47m16.854775807s");
+        check("-9223372036854775808ns", "-9223372036854775808 -2562047h47m16.854775808s");
+    }
+
+    #[test]
+    fn texts_that_are_no_durations() {
+        for input in ["", "5", "-", "m", ".s", "1 h", "1d", "h1", "None", "1h-5m", "1..5s"] {
+            assert_eq!(input.parse::<Duration>(), Err(DurationError::Syntax(input.to_owned())), "{input}");
+        }
+        for input in ["2562048h", "99999999999999999999999999999999999999999999h"] {
+            assert_eq!(input.parse::<Duration>(), Err(DurationError::TooLong(input.to_owned())), "{input}");
+        }
+    }
+
+    #[test]
+    fn the_written_text_survives() {
+        let read: Duration = serde_json::from_str("\"60m\"").unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), "\"60m\"");
+        assert_eq!(read, Duration::from_secs(3600));
+        assert_eq!(serde_json::to_string(&Duration::from_secs(3600)).unwrap(), "\"1h0m0s\"");
+        assert_eq!(serde_json::to_string(&Duration::NONE).unwrap(), "\"none\"");
+        assert!(serde_json::from_str::<Duration>("300").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_again(nanoseconds: i64) {
+            let printed = Duration::from_nanos(nanoseconds).to_string();
+            prop_assert_eq!(printed.parse::<Duration>().map(|duration| duration.as_nanos()), Ok(nanoseconds));
+        }
+
+        #[test]
+        fn no_text_panics(text in "[-+0-9.nuµmsh]{0,24}") {
+            let _ = text.parse::<Duration>();
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! PackageVariant (packagevariants.md 1.2).
+//!
+//! The schema refuses next to nothing: what is wrong with a spec is told in the conditions, all faults
+//! at once and in fixed words (packagevariants.md 1.2.2).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::json::{IntOrString, List, Map};
+use crate::kptfile::Pipeline;
+use crate::object::{kind, part};
+use crate::one_or_many::{OneOrMany, ShapeError, TextMembers};
+use crate::package_resources::RenderStatus;
+use crate::schema;
+
+kind! {
+    "config.porch.kpt.dev" / "v1alpha1" / "packagevariants"
+    /// A PackageVariant derives a package from another one and keeps it up to date.
+    pub struct PackageVariant {
+        /// Which package to derive, and how it differs.
+        pub spec: PackageVariantSpec,
+        /// What the controller found and did.
+        pub status: Option<PackageVariantStatus>,
+    }
+}
+
+part! {
+    /// Which package to derive, and how it differs.
+    pub struct PackageVariantSpec {
+        /// Package that the variant is derived from.
+        pub upstream: Option<Upstream>,
+        /// Package that is made.
+        pub downstream: Option<Downstream>,
+        /// What to do with drafts of the downstream package that somebody else made: `adoptNone` (the default) or
+        /// `adoptExisting`.
+        pub adoption_policy: Option<String>,
+        /// What to do with the package revisions when the variant is deleted: `delete` (the default) or `orphan`.
+        pub deletion_policy: Option<String>,
+        /// Labels of package revisions, set when they are created.
+        pub labels: Map<String>,
+        /// Annotations of package revisions, set when they are created.
+        pub annotations: Map<String>,
+        /// Changes to the package context.
+        pub package_context: Option<PackageContext>,
+        /// Functions that are put before those of the package.
+        pub pipeline: Option<Pipeline>,
+        /// Objects of the cluster that are injected into the package, best first; a single object is read as a
+        /// list of one.
+        pub injectors: OneOrMany<InjectionSelector>,
+        /// How upstream changes are merged: `resource-merge` (the default), `fast-forward`, `force-delete-replace`
+        /// or `copy-merge`.
+        pub update_strategy: Option<String>,
+        ..
+    }
+}
+
+impl PackageVariantSpec {
+    /// Selectors of injected objects in one form for all spellings.
+    ///
+    /// # Errors
+    /// Everything about `injectors` that does not fit (packagevariants.md 1.2.2 rule 17).
+    pub fn injectors(&self) -> Result<Vec<InjectionSelector>, Vec<ShapeError>> {
+        self.injectors.entries("spec.injectors")
+    }
+}
+
+part! {
+    /// A package, and which revision of it.
+    #[derive(Eq)]
+    pub struct Upstream {
+        /// Name of the Repository.
+        pub repo: Option<String>,
+        /// Path of the package in the repository.
+        pub package: Option<String>,
+        /// Number of a revision (`3` or `v3`), or a tag such as `latest`.
+        pub revision: Option<IntOrString>,
+        /// Workspace of the revision; counts instead of `revision` if both are given.
+        pub workspace_name: Option<String>,
+    }
+}
+
+part! {
+    /// The package that is made.
+    #[derive(Eq)]
+    pub struct Downstream {
+        /// Name of the Repository.
+        pub repo: Option<String>,
+        /// Path of the package in the repository.
+        pub package: Option<String>,
+    }
+}
+
+part! {
+    /// Changes to the package context.
+    #[derive(Eq)]
+    pub struct PackageContext {
+        /// Values to set. The keys `name` and `package-path` are reserved.
+        pub data: Map<String>,
+        /// Keys to remove. The keys `name` and `package-path` are reserved.
+        pub remove_keys: List<String>,
+    }
+}
+
+/// Selects an object of the cluster for injection. An absent field matches anything; an empty group is the
+/// core group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InjectionSelector {
+    /// API group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// API version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Name of the object; empty if it was left out.
+    pub name: String,
+}
+
+impl TextMembers for InjectionSelector {
+    const MEMBERS: &'static [&'static str] = &["group", "version", "kind", "name"];
+
+    fn from_members(text: impl Fn(&str) -> Option<String>) -> Self {
+        Self {
+            group: text("group"),
+            version: text("version"),
+            kind: text("kind"),
+            name: text("name").unwrap_or_default(),
+        }
+    }
+}
+
+part! {
+    /// What the controller found and did.
+    pub struct PackageVariantStatus {
+        /// Whether the variant is up to date (`Ready`) or cannot be worked on (`Stalled`).
+        #[schemars(schema_with = "schema::conditions")]
+        pub conditions: List<Condition>,
+        /// Package revisions that the variant works on: drafts and proposed ones, or else the latest published one.
+        pub downstream_targets: List<DownstreamTarget>,
+        /// Generation of the spec that was worked on last.
+        pub observed_generation: Option<i64>,
+        /// What `spec.upstream` stands for.
+        pub upstream: Option<ResolvedUpstream>,
+        /// Objects that were injected last.
+        pub injection_sources: List<InjectionSource>,
+        ..
+    }
+}
+
+part! {
+    /// A package revision that the variant works on.
+    pub struct DownstreamTarget {
+        /// Name of the PackageRevision.
+        pub name: String,
+        /// Outcome of the last time that its functions ran.
+        pub render_status: Option<RenderStatus>,
+        ..
+    }
+}
+
+part! {
+    /// What the upstream stands for.
+    pub struct ResolvedUpstream {
+        /// Name of the PackageRevision.
+        pub name: Option<String>,
+        /// Number of the revision.
+        pub revision: Option<IntOrString>,
+        /// Commit of the revision.
+        pub commit: Option<String>,
+        /// Tag that led to the revision.
+        pub floating_tag: Option<String>,
+        /// When the tag was looked up.
+        #[schemars(schema_with = "schema::time")]
+        pub resolved_at: Option<Time>,
+        ..
+    }
+}
+
+part! {
+    /// An object that was injected.
+    pub struct InjectionSource {
+        /// Group and version.
+        pub api_version: String,
+        /// Kind.
+        pub kind: String,
+        /// Name.
+        pub name: String,
+        /// State of the object that was injected.
+        pub resource_version: Option<String>,
+        ..
+    }
+}

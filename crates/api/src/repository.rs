@@ -1,0 +1,141 @@
+//! Repository (packagevariants.md 1.4).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use crate::common::LocalObjectReference;
+use crate::json::List;
+use crate::object::{kind, part};
+use crate::schema;
+
+kind! {
+    "config.porch.kpt.dev" / "v1alpha1" / "repositories"
+    /// A Repository registers a place where packages are kept.
+    #[schemars(extend("x-kubernetes-validations" = [
+        {
+            "rule": "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+            "message": "metadata.name must conform to the RFC1123 DNS label standard",
+        },
+        {
+            "rule": "size(self.metadata.name) <= 63",
+            "message": "metadata.name must be no more than 63 characters",
+        },
+    ]))]
+    pub struct Repository {
+        /// Where the packages are.
+        pub spec: RepositorySpec,
+        /// What was found there.
+        pub status: Option<RepositoryStatus>,
+    }
+}
+
+part! {
+    /// Where the packages are.
+    pub struct RepositorySpec {
+        /// Text for people.
+        pub description: Option<String>,
+        /// Packages of this repository are deployed: clones get a package context, and readiness gates apply.
+        pub deployment: Option<bool>,
+        /// `git` or `oci`. It cannot be changed.
+        #[serde(rename = "type")]
+        #[schemars(extend(
+            "x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "spec.type is immutable"}]
+        ))]
+        pub type_: Option<String>,
+        /// Deprecated; `Package` is the only value.
+        #[schemars(extend("crdDefault" = "Package", "x-kubernetes-validations" = [{
+            "rule": "self == '' || self == 'Package'",
+            "message": "The 'content' field is deprecated, its only valid value is 'Package'",
+        }]))]
+        pub content: Option<String>,
+        /// When to look for changes.
+        pub sync: Option<RepositorySync>,
+        /// Place in a git repository.
+        pub git: Option<GitRepository>,
+        /// Place in an OCI registry.
+        pub oci: Option<OciRepository>,
+        ..
+    }
+}
+
+part! {
+    /// When to look for changes.
+    pub struct RepositorySync {
+        /// Points in time as a cron expression.
+        pub schedule: Option<String>,
+        /// A single point in time.
+        #[schemars(schema_with = "schema::time")]
+        pub run_once_at: Option<Time>,
+    }
+}
+
+part! {
+    /// Place in a git repository.
+    #[schemars(extend("required" = ["repo"], "x-kubernetes-validations" = [{
+        "rule": "(has(self.directory) ? self.directory : '') == (has(oldSelf.directory) ? oldSelf.directory : '')",
+        "message": "spec.git.directory is immutable",
+        "fieldPath": ".directory",
+    }]))]
+    pub struct GitRepository {
+        /// Address of the repository. It cannot be changed.
+        #[schemars(extend("x-kubernetes-validations" = [
+            {"rule": "self == oldSelf", "message": "spec.git.repo is immutable"}
+        ]))]
+        pub repo: String,
+        /// Branch that holds published packages. It cannot be changed.
+        #[schemars(length(min = 1), extend("crdDefault" = "main", "x-kubernetes-validations" = [
+            {"rule": "self == oldSelf", "message": "spec.git.branch is immutable"}
+        ]))]
+        pub branch: Option<String>,
+        /// Create the branch if it is missing.
+        pub create_branch: Option<bool>,
+        /// Folder that the packages live below. It cannot be changed.
+        pub directory: Option<String>,
+        /// Secret with credentials: user name and password, or a bearer token.
+        pub secret_ref: Option<LocalObjectReference>,
+        /// Name of the author of commits.
+        pub author: Option<String>,
+        /// Mail address of the author of commits.
+        pub email: Option<String>,
+        ..
+    }
+}
+
+part! {
+    /// Place in an OCI registry.
+    #[schemars(extend("required" = ["registry"]))]
+    pub struct OciRepository {
+        /// Address of the registry. It cannot be changed.
+        #[schemars(extend("x-kubernetes-validations" = [
+            {"rule": "self == oldSelf", "message": "spec.oci.registry is immutable"}
+        ]))]
+        pub registry: String,
+        /// Secret with credentials.
+        pub secret_ref: Option<LocalObjectReference>,
+        ..
+    }
+}
+
+part! {
+    /// What was found in the repository.
+    pub struct RepositoryStatus {
+        /// Whether the repository can be used (`Ready`).
+        #[schemars(schema_with = "schema::conditions")]
+        pub conditions: List<Condition>,
+        /// When all packages were read last.
+        #[schemars(schema_with = "schema::time")]
+        pub last_full_sync_time: Option<Time>,
+        /// When all packages will be read next.
+        #[schemars(schema_with = "schema::time")]
+        pub next_full_sync_time: Option<Time>,
+        /// Generation of the spec that was worked on last.
+        pub observed_generation: Option<i64>,
+        /// The value of `spec.sync.runOnceAt` that was worked on last.
+        #[schemars(schema_with = "schema::time")]
+        pub observed_run_once_at: Option<Time>,
+        /// Number of packages.
+        pub package_count: Option<i32>,
+        /// Commit of the branch that was read last.
+        pub git_commit_hash: Option<String>,
+        ..
+    }
+}

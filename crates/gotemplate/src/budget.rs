@@ -1,0 +1,65 @@
+//! What one render may spend (chapter gotemplate, section 10).
+
+use crate::options::Limits;
+use crate::value::copy::{MAX_DEPTH, TooDeep};
+
+/// A configured limit was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    #[error("template output exceeds the limit of {0} bytes")]
+    Output(usize),
+    #[error("template execution exceeds the limit of {0} steps")]
+    Steps(u64),
+    #[error("template values use more than the limit of {0} bytes")]
+    Text(usize),
+    #[error("value is nested deeper than {MAX_DEPTH} levels (does a map contain itself?)")]
+    ValueDepth,
+    #[error("exceeded maximum template depth (100000)")]
+    TemplateDepth,
+}
+
+impl From<TooDeep> for LimitError {
+    fn from(_: TooDeep) -> LimitError {
+        LimitError::ValueDepth
+    }
+}
+
+/// The running account of a render; nested renders share it.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limits: Limits,
+    steps: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: Limits) -> Budget {
+        Budget { limits, steps: 0 }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Accounts for one unit of work.
+    pub(crate) fn step(&mut self) -> Result<(), LimitError> {
+        self.spend(1)
+    }
+
+    /// Accounts for work in proportion to `amount`, such as copied list elements.
+    pub(crate) fn spend(&mut self, amount: usize) -> Result<(), LimitError> {
+        self.steps = self.steps.saturating_add(amount as u64);
+        if self.steps > self.limits.steps { Err(LimitError::Steps(self.limits.steps)) } else { Ok(()) }
+    }
+
+    /// Checks the size of a text before it is built, and accounts for building it.
+    pub(crate) fn text(&mut self, bytes: usize) -> Result<(), LimitError> {
+        if bytes > self.limits.output_bytes {
+            return Err(LimitError::Text(self.limits.output_bytes));
+        }
+        self.spend(bytes / 64)
+    }
+
+    pub(crate) fn check_value_depth(&self, depth: usize) -> Result<(), LimitError> {
+        if depth > MAX_DEPTH { Err(LimitError::ValueDepth) } else { Ok(()) }
+    }
+}

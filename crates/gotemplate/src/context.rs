@@ -1,0 +1,117 @@
+//! What functions see of the running render.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::budget::{Budget, LimitError};
+use crate::cycles;
+use crate::error::CallError;
+use crate::eval;
+use crate::functions::Functions;
+use crate::options::{NumberMode, Options};
+use crate::sprig::regex::Pattern;
+use crate::template::Template;
+use crate::value::{DataNumber, Map, Str, Value};
+
+/// State that a render shares with the renders nested in it.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) budget: Budget,
+    /// Nested template calls and renders.
+    pub(crate) depth: usize,
+    active: HashMap<String, usize>,
+    /// Maps that received a container and so may have become part of a cycle.
+    grown: HashMap<usize, Map>,
+    /// Compiled regular expressions, or why they do not compile.
+    pub(crate) patterns: HashMap<Str, Result<Rc<Pattern>, String>>,
+}
+
+impl Run {
+    pub(crate) fn new(options: &Options) -> Run {
+        let budget = Budget::new(options.limits.clone());
+        Run { budget, depth: 0, active: HashMap::new(), grown: HashMap::new(), patterns: HashMap::new() }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        cycles::cut(std::mem::take(&mut self.grown).into_values());
+    }
+}
+
+/// The running render, as functions and methods see it.
+#[derive(Debug)]
+pub struct Context<'r> {
+    pub(crate) functions: &'r Arc<Functions>,
+    pub(crate) options: &'r Options,
+    pub(crate) run: &'r mut Run,
+}
+
+impl Context<'_> {
+    /// The functions of the running template, for parsing another one with the same.
+    pub fn functions(&self) -> &Arc<Functions> {
+        self.functions
+    }
+
+    /// The options of the running template.
+    pub fn options(&self) -> &Options {
+        self.options
+    }
+
+    /// A float result in the render's number mode.
+    pub fn float(&self, f: f64) -> Value {
+        match self.options.numbers {
+            NumberMode::Data => Value::Number(DataNumber::Float(f)),
+            NumberMode::Float64 | NumberMode::Int64 | NumberMode::Int => Value::Float(f),
+        }
+    }
+
+    /// Accounts for work in proportion to `amount`; fails when the step budget is used up.
+    pub fn spend(&mut self, amount: usize) -> Result<(), CallError> {
+        Ok(self.run.budget.spend(amount)?)
+    }
+
+    /// Checks that a text of this size is allowed; call it before building one.
+    pub fn check_text(&mut self, bytes: usize) -> Result<(), CallError> {
+        Ok(self.run.budget.text(bytes)?)
+    }
+
+    /// Sets a key of a map in place. Use this rather than [`Map::insert`] on maps that the template can reach: a map
+    /// that gets into itself is cut open at the end of the render, so that it cannot leak.
+    pub fn insert(&mut self, map: &Map, key: Str, value: Value) {
+        if value.is_container() {
+            self.run.grown.entry(map.address()).or_insert_with(|| map.clone());
+        }
+        map.insert(key, value);
+    }
+
+    /// How many renders started by [`Context::render`] under this key are running.
+    pub fn active(&self, key: &str) -> usize {
+        self.run.active.get(key).copied().unwrap_or(0)
+    }
+
+    /// Renders another template as part of this render: with its own functions and options, but on this render's
+    /// budget and depth. The key counts nested uses, see [`Context::active`].
+    pub fn render(&mut self, key: &str, template: &Template, data: Value) -> Result<Vec<u8>, CallError> {
+        let limit = self.run.budget.limits().template_depth;
+        if self.run.depth >= limit {
+            return Err(CallError::Limit(LimitError::TemplateDepth));
+        }
+        *self.run.active.entry(key.to_string()).or_default() += 1;
+        let depth = self.run.depth;
+        self.run.depth += 1;
+        let (output, result) = crate::stack::guarded(|| eval::render(template, data, self.run));
+        // A failed render leaves its template calls open.
+        self.run.depth = depth;
+        if let Some(count) = self.run.active.get_mut(key) {
+            *count -= 1;
+        }
+        result?;
+        Ok(output)
+    }
+
+    pub(crate) fn budget(&mut self) -> &mut Budget {
+        &mut self.run.budget
+    }
+}

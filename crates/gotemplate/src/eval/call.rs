@@ -1,0 +1,281 @@
+//! Calls: argument count, fitting, the call itself (section 5.3).
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Evaluator, Reached, Result};
+use crate::error::CallError;
+use crate::functions::{Body, FunctionId, Signature, Type};
+use crate::syntax::literal::NumberLiteral;
+use crate::syntax::tree::{Kind, NodeId};
+use crate::value::{Element, IntKind, List, Map, Value};
+
+/// Written operands, and the piped value.
+pub(super) type Given<'g> = (&'g [NodeId], Option<Reached>);
+
+impl Evaluator<'_> {
+    /// Calls a function. `node` is what a failure of the function shows; `identifier` is current until then.
+    pub(super) fn function(
+        &mut self,
+        id: FunctionId,
+        node: NodeId,
+        identifier: NodeId,
+        dot: &Reached,
+        given: Given<'_>,
+    ) -> Result<Reached> {
+        let functions = &self.program.functions;
+        let function = functions.get(id);
+        self.at(identifier);
+        let name = function.name();
+        match &function.body {
+            Body::And => self.short_circuit(name, &function.signature, false, dot, given),
+            Body::Or => self.short_circuit(name, &function.signature, true, dot, given),
+            Body::Call => {
+                let callee = given.0.first().map(|&operand| self.source_of(operand));
+                let arguments = self.arguments(name, &function.signature, dot, given)?;
+                self.finish_call(call_value(callee, arguments.first().unwrap_or(&Value::Absent)), name, node)
+            }
+            Body::Plain(implementation) => {
+                let arguments = self.arguments(name, &function.signature, dot, given)?;
+                let context = &mut self.context;
+                // A host function that panics must not take the process with it; Go reports panics the same way.
+                let result = catch_unwind(AssertUnwindSafe(|| implementation(context, &arguments)))
+                    .unwrap_or_else(|panic| Err(panic_text(panic.as_ref()).into()));
+                self.finish_call(result, name, node)
+            }
+        }
+    }
+
+    /// The result of a call, or its failure shown at `node`.
+    pub(super) fn finish_call(
+        &mut self,
+        result: std::result::Result<Value, CallError>,
+        name: &str,
+        node: NodeId,
+    ) -> Result<Reached> {
+        match result {
+            // A nil result is a nil interface; the pipeline's unwrapping makes it absent.
+            Ok(value) => Ok(Reached { boxed: matches!(value, Value::Nil), value }),
+            Err(error) => {
+                self.at(node);
+                Err(self.failure(error.kind(), format!("error calling {name}: {error}")))
+            }
+        }
+    }
+
+    /// `and` and `or`: evaluates arguments until one decides.
+    fn short_circuit(
+        &mut self,
+        name: &str,
+        signature: &Signature,
+        decisive: bool,
+        dot: &Reached,
+        (operands, piped): Given<'_>,
+    ) -> Result<Reached> {
+        self.check_count(name, signature, operands.len(), piped.is_some())?;
+        let mut last = Value::Absent;
+        for &operand in operands {
+            last = self.argument(operand, Type::Raw, dot)?;
+            if last.truth() == decisive {
+                return Ok(Reached { boxed: matches!(last, Value::Nil), value: last });
+            }
+        }
+        Ok(piped.unwrap_or(Reached { boxed: matches!(last, Value::Nil), value: last }))
+    }
+
+    fn check_count(&self, name: &str, signature: &Signature, written: usize, piped: bool) -> Result<()> {
+        let total = written + usize::from(piped);
+        let wanted = signature.parameters.len();
+        if signature.variadic.is_some() {
+            if total < wanted {
+                return Err(self
+                    .fail(format!("wrong number of args for {name}: want at least {wanted} got {written}")));
+            }
+        } else if total != wanted {
+            return Err(self.fail(format!("wrong number of args for {name}: want {wanted} got {total}")));
+        }
+        Ok(())
+    }
+
+    /// All arguments, fitted to the signature.
+    pub(super) fn arguments(
+        &mut self,
+        name: &str,
+        signature: &Signature,
+        dot: &Reached,
+        (operands, piped): Given<'_>,
+    ) -> Result<Vec<Value>> {
+        self.check_count(name, signature, operands.len(), piped.is_some())?;
+        let type_at = |index: usize| {
+            signature.parameters.get(index).copied().or(signature.variadic).unwrap_or(Type::Any)
+        };
+        let mut arguments = Vec::with_capacity(operands.len() + usize::from(piped.is_some()));
+        for (index, &operand) in operands.iter().enumerate() {
+            arguments.push(self.argument(operand, type_at(index), dot)?);
+        }
+        if let Some(piped) = piped {
+            arguments.push(self.fit(piped, type_at(operands.len()))?);
+        }
+        Ok(arguments)
+    }
+
+    /// A written operand, fitted to a parameter type.
+    fn argument(&mut self, node: NodeId, wanted: Type, dot: &Reached) -> Result<Value> {
+        self.at(node);
+        match self.program.tree.kind(node) {
+            Kind::Nil => self.nil_argument(wanted),
+            Kind::Bool(_) | Kind::Number { .. } | Kind::String { .. } => {
+                self.literal_argument(node, wanted, dot)
+            }
+            _ => {
+                let reached = self.bare_operand(node, dot)?;
+                self.fit(reached, wanted)
+            }
+        }
+    }
+
+    fn nil_argument(&self, wanted: Type) -> Result<Value> {
+        zero(wanted).ok_or_else(|| self.fail(format!("cannot assign nil to {}", wanted.name())))
+    }
+
+    fn literal_argument(&mut self, node: NodeId, wanted: Type, dot: &Reached) -> Result<Value> {
+        let kind = self.program.tree.kind(node);
+        let number = match kind {
+            Kind::Number { literal, .. } => Some(literal),
+            _ => None,
+        };
+        let int = |kind| {
+            let value = number.and_then(|literal: &NumberLiteral| literal.int);
+            value.map(|i| Value::Int(kind, i)).ok_or("integer")
+        };
+        let fitted = match (wanted, kind) {
+            (Type::Any | Type::Raw, _) => return Ok(self.constant(node, dot)?.value),
+            (Type::Bool, Kind::Bool(value)) => Ok(Value::Bool(*value)),
+            (Type::Bool, _) => Err("bool"),
+            (Type::String, Kind::String { value, .. }) => Ok(Value::Str(value.clone())),
+            (Type::String, _) => Err("string"),
+            (Type::Int, _) => int(IntKind::Int),
+            (Type::Int64, _) => int(IntKind::Int64),
+            (Type::Float64, _) => {
+                let float = number.and_then(|literal| literal.float);
+                float.map(|f| self.context.float(f)).ok_or("float")
+            }
+            (Type::Map | Type::List | Type::Object(_), _) => {
+                let source = self.source_of(node);
+                return Err(self.fail(format!("can't handle {source} for arg of type {}", wanted.name())));
+            }
+        };
+        fitted.map_err(|class| self.fail(format!("expected {class}; found {}", self.source_of(node))))
+    }
+
+    /// Fits an evaluated value to a parameter type. Data numbers fit integers when integral; nothing else converts.
+    fn fit(&self, reached: Reached, wanted: Type) -> Result<Value> {
+        let expected = wanted.name();
+        match reached.value {
+            Value::Absent => {
+                zero(wanted).ok_or_else(|| self.fail(format!("invalid value; expected {expected}")))
+            }
+            Value::Nil if matches!(wanted, Type::Any | Type::Raw) => Ok(Value::Nil),
+            Value::Nil => Err(self.wrong_type(expected, Type::Any.name())),
+            value if wanted.accepts(&value) => Ok(value),
+            value => match (wanted, whole_number(&value)) {
+                (Type::Int, Some(i)) => Ok(Value::int(i)),
+                (Type::Int64, Some(i)) => Ok(Value::int64(i)),
+                _ => Err(self.wrong_type(expected, value.type_name())),
+            },
+        }
+    }
+
+    fn wrong_type(&self, expected: &str, got: &str) -> Box<crate::error::Error> {
+        self.fail(format!("wrong type for value; expected {expected}; got {got}"))
+    }
+}
+
+/// The integer that a data number stands for where one is asked (blueprints, section 5.2).
+fn whole_number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => number.integral().and_then(|i| i64::try_from(i).ok()),
+        _ => None,
+    }
+}
+
+/// Nil as a value of a type that has one.
+fn zero(wanted: Type) -> Option<Value> {
+    match wanted {
+        Type::Any => Some(Value::Nil),
+        Type::Raw => Some(Value::Absent),
+        Type::Map => Some(Value::Map(Map::nil())),
+        Type::List => Some(Value::List(List::nil(Element::Any))),
+        Type::Bool | Type::Int | Type::Int64 | Type::Float64 | Type::String | Type::Object(_) => None,
+    }
+}
+
+/// The built-in `call`: templates have no function values, so it always fails. `callee` is the source of a written
+/// operand; a piped value is named by itself.
+fn call_value(callee: Option<String>, value: &Value) -> std::result::Result<Value, CallError> {
+    let type_name = value.type_name();
+    let callee = match (callee, value) {
+        (_, Value::Absent | Value::Nil) => return Err("call of nil".into()),
+        (Some(callee), _) => callee,
+        (None, Value::Str(text)) => text.to_text().into_owned(),
+        (None, _) => format!("<{type_name} Value>"),
+    };
+    Err(format!("non-function {callee} of type {type_name}").into())
+}
+
+/// The message of a panic.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "function panicked".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check_all;
+
+    #[test]
+    fn arguments_are_counted_and_fitted() {
+        check_all(&[
+            ("{{len}}", r#"error 1:2: executing "t" at <len>: wrong number of args for len: want 1 got 0"#),
+            (
+                "{{index}}",
+                r#"error 1:2: executing "t" at <index>: wrong number of args for index: want at least 1 got 0"#,
+            ),
+            ("{{printf 1}}", r#"error 1:9: executing "t" at <1>: expected string; found 1"#),
+            ("{{until 1.5}}", r#"error 1:8: executing "t" at <1.5>: expected integer; found 1.5"#),
+            (r#"{{ternary 1 2 "x"}}"#, r#"error 1:14: executing "t" at <"x">: expected bool; found "x""#),
+            (
+                "{{keys 1}}",
+                r#"error 1:7: executing "t" at <1>: can't handle 1 for arg of type map[string]interface {}"#,
+            ),
+            ("{{upper nil}}", r#"error 1:8: executing "t" at <nil>: cannot assign nil to string"#),
+            (
+                "{{until (add 1 1)}}",
+                r#"error 1:15: executing "t" at <1>: wrong type for value; expected int; got int64"#,
+            ),
+            (
+                r#"{{1 | ternary "a" "b"}}"#,
+                r#"error 1:18: executing "t" at <"b">: wrong type for value; expected bool; got int"#,
+            ),
+            ("{{nil}}", r#"error 1:2: executing "t" at <nil>: nil is not a command"#),
+            ("{{1 2}}", r#"error 1:2: executing "t" at <1>: can't give argument to non-function 1"#),
+            (
+                "{{1 | (print)}}",
+                r#"error 1:2: executing "t" at <1>: can't give argument to non-function print"#,
+            ),
+        ]);
+    }
+
+    #[test]
+    fn and_or_evaluate_only_what_decides() {
+        check_all(&[
+            ("{{and 1 0 (index 1 1)}} {{or 0 2 (index 1 1)}}", "0 2"),
+            ("{{0 | and 1}} {{1 | or 0}} {{2 | or 1}}", "0 1 1"),
+            (
+                "{{and}}",
+                r#"error 1:2: executing "t" at <and>: wrong number of args for and: want at least 1 got 0"#,
+            ),
+        ]);
+    }
+}

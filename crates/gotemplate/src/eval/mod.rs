@@ -1,0 +1,192 @@
+//! The evaluator (sections 5, 6 and 9): walks the compiled tree and writes the output.
+
+mod call;
+mod control;
+mod field;
+mod pipeline;
+
+use crate::context::{Context, Run};
+use crate::error::{Error, ErrorKind};
+use crate::format::{self, Sink};
+use crate::stack;
+use crate::syntax::print::canonical;
+use crate::syntax::tree::{Definition, Kind, NodeId, ROOT_SLOT};
+use crate::template::{Program, Template};
+use crate::value::{Element, MapValues, Str, Value};
+
+/// Executes the template's own body. Gives what was written, also on failure.
+pub(crate) fn render(
+    template: &Template,
+    data: Value,
+    run: &mut Run,
+) -> (Vec<u8>, std::result::Result<(), Error>) {
+    let program = template.program();
+    let name = Str::from(program.name.as_str());
+    let Some(definition) = program.definitions.get(&name) else {
+        return (Vec::new(), Ok(()));
+    };
+    let output = Sink::new(&run.budget);
+    let mut evaluator = Evaluator {
+        program,
+        context: Context { functions: &program.functions, options: &program.options, run },
+        executing: name.clone(),
+        node: definition.root,
+        slots: Vec::new(),
+        frame: 0,
+        output,
+    };
+    let result = evaluator.body(definition, &Reached::concrete(data));
+    (evaluator.output.into_partial(), result.map_err(|error| *error))
+}
+
+/// A value with Go's static view of it (section 1.2).
+#[derive(Clone, Debug)]
+struct Reached {
+    value: Value,
+    /// Of static type `interface {}`: taken straight out of a map or list, with no pipeline in between.
+    boxed: bool,
+}
+
+impl Reached {
+    fn concrete(value: Value) -> Reached {
+        Reached { value: unboxed(value), boxed: false }
+    }
+
+    /// An element of a list.
+    fn element(element: Element, value: Value) -> Reached {
+        Reached { value, boxed: element == Element::Any }
+    }
+
+    /// An entry of a map.
+    fn entry(values: MapValues, value: Value) -> Reached {
+        Reached { value, boxed: values == MapValues::Any }
+    }
+
+    /// The unwrapping at the end of each pipeline command: a null becomes absent.
+    fn unwrapped(self) -> Reached {
+        Reached::concrete(self.value)
+    }
+}
+
+fn unboxed(value: Value) -> Value {
+    match value {
+        Value::Nil => Value::Absent,
+        other => other,
+    }
+}
+
+/// How a list of nodes ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Done,
+    Break,
+    Continue,
+}
+
+type Result<T> = std::result::Result<T, Box<Error>>;
+
+struct Evaluator<'r> {
+    program: &'r Program,
+    context: Context<'r>,
+    /// The template being executed, for error messages.
+    executing: Str,
+    /// The node that errors show. Entering a node sets it, leaving does not restore it (section 9).
+    node: NodeId,
+    /// The variables of all running templates; `None` until declared.
+    slots: Vec<Option<Reached>>,
+    /// Where the variables of the current template start.
+    frame: usize,
+    output: Sink,
+}
+
+impl Evaluator<'_> {
+    /// Runs a named body on fresh variables.
+    fn body(&mut self, definition: &Definition, data: &Reached) -> Result<()> {
+        let caller = self.frame;
+        self.frame = self.slots.len();
+        self.slots.resize(self.frame + definition.slots as usize, None);
+        self.slots[self.frame + ROOT_SLOT as usize] = Some(data.clone());
+        self.walk(definition.root, data)?;
+        self.slots.truncate(self.frame);
+        self.frame = caller;
+        Ok(())
+    }
+
+    fn at(&mut self, node: NodeId) {
+        self.node = node;
+    }
+
+    /// An execution error at the current node.
+    fn fail(&self, message: impl Into<String>) -> Box<Error> {
+        self.failure(ErrorKind::Execution, message.into())
+    }
+
+    fn failure(&self, kind: ErrorKind, message: String) -> Box<Error> {
+        let Program { name, source, tree, .. } = self.program;
+        let before = &source[..tree.node(self.node).pos];
+        let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
+        let column = before.len() - before.iter().rposition(|&b| b == b'\n').map_or(0, |newline| newline + 1);
+        let text = String::from_utf8_lossy(&canonical(tree, source, self.node)).into_owned();
+        let executing = self.executing.to_text().into_owned();
+        Box::new(Error::execution(kind, name, (line, column), executing, text, message))
+    }
+
+    /// Accounts for one evaluated node.
+    fn step(&mut self) -> Result<()> {
+        let spent = self.context.budget().step();
+        spent.map_err(|limit| self.failure(ErrorKind::Limit, limit.to_string()))
+    }
+
+    fn check_output(&self) -> Result<()> {
+        match self.output.failure() {
+            None => Ok(()),
+            Some(limit) => Err(self.failure(ErrorKind::Limit, limit.to_string())),
+        }
+    }
+
+    fn walk(&mut self, node: NodeId, dot: &Reached) -> Result<Flow> {
+        let program = self.program;
+        self.at(node);
+        self.step()?;
+        match program.tree.kind(node) {
+            Kind::List(items) => {
+                for &item in items {
+                    let flow = self.walk(item, dot)?;
+                    if flow != Flow::Done {
+                        return Ok(flow);
+                    }
+                }
+            }
+            Kind::Text { end } => {
+                self.output.push(&program.source[program.tree.node(node).pos..*end]);
+                self.check_output()?;
+            }
+            Kind::Action { pipe } => self.action(node, *pipe, dot)?,
+            Kind::If(branch) | Kind::With(branch) => {
+                let rebinds = matches!(program.tree.kind(node), Kind::With(_));
+                return stack::guarded(|| self.condition(branch, rebinds, dot));
+            }
+            Kind::Range(branch) => return stack::guarded(|| self.range(branch, dot)),
+            Kind::Template { name, pipe } => stack::guarded(|| self.template(name, *pipe, dot))?,
+            Kind::Break => return Ok(Flow::Break),
+            Kind::Continue => return Ok(Flow::Continue),
+            // The parser puts only the kinds above into lists.
+            _ => {}
+        }
+        Ok(Flow::Done)
+    }
+
+    /// Prints a pipeline's value, unless it declares or assigns.
+    fn action(&mut self, node: NodeId, pipe: NodeId, dot: &Reached) -> Result<()> {
+        let value = self.pipeline(pipe, dot)?.value;
+        if self.pipe(pipe).is_some_and(|pipe| !pipe.variables.is_empty()) {
+            return Ok(());
+        }
+        self.at(node);
+        match value {
+            Value::Absent | Value::Nil => self.output.push(b"<no value>"),
+            value => format::write_value(&mut self.output, &value),
+        }
+        self.check_output()
+    }
+}

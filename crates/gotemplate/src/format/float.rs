@@ -1,0 +1,285 @@
+//! Floats in the layouts of Go's `strconv.FormatFloat` (sections 7.1 and 7.2).
+
+use std::io::Write;
+
+/// The layouts; capitals are done by the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FloatVerb {
+    /// `%e`.
+    Exponent,
+    /// `%f`.
+    Decimal,
+    /// `%g`; without precision in exponent form from the given decimal exponent on.
+    General { exponent_from: i32 },
+    /// `%b`: decimal mantissa and binary exponent.
+    Binary,
+    /// `%x`: hexadecimal mantissa and binary exponent.
+    Hexadecimal,
+}
+
+impl FloatVerb {
+    pub(crate) const GENERAL: FloatVerb = FloatVerb::General { exponent_from: 6 };
+}
+
+/// A double has at most this many decimals; further ones are zeros.
+const MAX_DECIMALS: usize = 1074;
+
+/// Appends the float; no precision means the shortest digits that read back.
+pub(crate) fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision: Option<usize>) {
+    if f.is_nan() {
+        return out.extend_from_slice(b"NaN");
+    }
+    if f.is_infinite() {
+        return out.extend_from_slice(if f > 0.0 { b"+Inf" } else { b"-Inf" });
+    }
+    if f.is_sign_negative() {
+        out.push(b'-');
+    }
+    let f = f.abs();
+    match (verb, precision) {
+        (FloatVerb::Decimal, Some(precision)) => {
+            let exact = precision.min(MAX_DECIMALS);
+            append(out, format_args!("{f:.exact$}"));
+            out.resize(out.len() + (precision - exact), b'0');
+        }
+        (FloatVerb::Decimal, None) => append_plain(out, &Digits::shortest(f)),
+        (FloatVerb::Exponent, Some(precision)) => {
+            let digits = Digits::rounded(f, precision.min(MAX_DECIMALS) + 1);
+            append_exponent_form(out, &digits, precision);
+        }
+        (FloatVerb::Exponent, None) => {
+            let digits = Digits::shortest(f);
+            append_exponent_form(out, &digits, digits.len - 1);
+        }
+        (FloatVerb::General { exponent_from }, precision) => append_general(out, f, exponent_from, precision),
+        (FloatVerb::Binary, _) => {
+            let (mantissa, exponent) = decompose(f);
+            append(out, format_args!("{mantissa}p{exponent:+}"));
+        }
+        (FloatVerb::Hexadecimal, precision) => append_hexadecimal(out, f, precision),
+    }
+}
+
+fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing to a vector cannot fail.
+    let _ = out.write_fmt(text);
+}
+
+fn append_general(out: &mut Vec<u8>, f: f64, exponent_from: i32, precision: Option<usize>) {
+    let digits = match precision {
+        None => Digits::shortest(f),
+        Some(precision) => Digits::rounded(f, precision.clamp(1, MAX_DECIMALS)).without_trailing_zeros(),
+    };
+    let point = digits.exponent + 1;
+    let count = i32::try_from(digits.len).unwrap_or(i32::MAX);
+    let threshold = match precision {
+        None => exponent_from,
+        Some(precision) => {
+            let precision = i32::try_from(precision.max(1)).unwrap_or(i32::MAX);
+            if precision > count && count >= point { count } else { precision }
+        }
+    };
+    if digits.exponent < -4 || digits.exponent >= threshold {
+        append_exponent_form(out, &digits, digits.len - 1);
+    } else {
+        append_plain(out, &digits);
+    }
+}
+
+/// Decimal digits `d.ddd * 10^exponent` of a finite, non-negative float.
+struct Digits {
+    digits: [u8; MAX_DECIMALS + 2],
+    len: usize,
+    exponent: i32,
+}
+
+impl Digits {
+    fn shortest(f: f64) -> Digits {
+        Digits::parse(format_args!("{f:e}"))
+    }
+
+    /// Correctly rounded to `count` digits.
+    fn rounded(f: f64, count: usize) -> Digits {
+        let decimals = count - 1;
+        Digits::parse(format_args!("{f:.decimals$e}"))
+    }
+
+    fn parse(text: std::fmt::Arguments<'_>) -> Digits {
+        let mut buffer = [0u8; MAX_DECIMALS + 16];
+        let mut free = &mut buffer[..];
+        // The longest mantissa and exponent fit the buffer.
+        let _ = free.write_fmt(text);
+        let unused = free.len();
+        let written = &buffer[..buffer.len() - unused];
+        let mut parsed = Digits { digits: [0; MAX_DECIMALS + 2], len: 0, exponent: 0 };
+        let mark = written.iter().position(|&b| b == b'e').unwrap_or(written.len());
+        for &b in written[..mark].iter().filter(|b| b.is_ascii_digit()) {
+            parsed.digits[parsed.len] = b;
+            parsed.len += 1;
+        }
+        let exponent = written.get(mark + 1..).and_then(|text| std::str::from_utf8(text).ok());
+        parsed.exponent = exponent.and_then(|text| text.parse().ok()).unwrap_or(0);
+        parsed
+    }
+
+    fn without_trailing_zeros(mut self) -> Digits {
+        while self.len > 1 && self.digits[self.len - 1] == b'0' {
+            self.len -= 1;
+        }
+        self
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.digits[..self.len]
+    }
+}
+
+/// `d.ddde±XX` with the given number of decimals, filled up with zeros.
+fn append_exponent_form(out: &mut Vec<u8>, digits: &Digits, decimals: usize) {
+    let (first, rest) = digits.as_bytes().split_at(1);
+    out.extend_from_slice(first);
+    if decimals > 0 {
+        out.push(b'.');
+        out.extend_from_slice(rest);
+        out.resize(out.len() + decimals.saturating_sub(rest.len()), b'0');
+    }
+    append_exponent(out, b'e', digits.exponent);
+}
+
+/// A signed exponent of at least two digits.
+fn append_exponent(out: &mut Vec<u8>, mark: u8, exponent: i32) {
+    let sign = if exponent < 0 { '-' } else { '+' };
+    append(out, format_args!("{}{sign}{:02}", char::from(mark), exponent.unsigned_abs()));
+}
+
+/// Plain decimal notation of exactly these digits.
+fn append_plain(out: &mut Vec<u8>, digits: &Digits) {
+    let text = digits.as_bytes();
+    let Ok(point) = usize::try_from(digits.exponent + 1) else {
+        return append_fraction(out, text, digits.exponent.unsigned_abs() as usize - 1);
+    };
+    if point == 0 {
+        return append_fraction(out, text, 0);
+    }
+    if text.len() <= point {
+        out.extend_from_slice(text);
+        out.resize(out.len() + point - text.len(), b'0');
+    } else {
+        out.extend_from_slice(&text[..point]);
+        out.push(b'.');
+        out.extend_from_slice(&text[point..]);
+    }
+}
+
+fn append_fraction(out: &mut Vec<u8>, digits: &[u8], zeros: usize) {
+    out.extend_from_slice(b"0.");
+    out.resize(out.len() + zeros, b'0');
+    out.extend_from_slice(digits);
+}
+
+/// Mantissa and exponent with `f = mantissa * 2^exponent`.
+fn decompose(f: f64) -> (u64, i32) {
+    let bits = f.to_bits();
+    let fraction = bits & ((1 << 52) - 1);
+    match (bits >> 52) & 0x7ff {
+        0 => (fraction, -1074),
+        biased => (fraction | 1 << 52, biased as i32 - 1075),
+    }
+}
+
+fn append_hexadecimal(out: &mut Vec<u8>, f: f64, precision: Option<usize>) {
+    let (mut mantissa, mut exponent) = decompose(f);
+    if mantissa == 0 {
+        exponent = 0;
+    } else {
+        let shift = mantissa.leading_zeros() - 11;
+        mantissa <<= shift;
+        exponent += 52 - shift as i32;
+    }
+    // One leading digit and 13 hexadecimal decimals.
+    let decimals = match precision {
+        Some(precision) if precision < 13 => {
+            let drop = 4 * (13 - precision);
+            let (rest, half) = (mantissa & ((1 << drop) - 1), 1u64 << (drop - 1));
+            mantissa >>= drop;
+            mantissa += u64::from(rest > half || (rest == half && mantissa & 1 == 1));
+            mantissa <<= drop;
+            if mantissa >> 53 != 0 {
+                mantissa >>= 1;
+                exponent += 1;
+            }
+            precision
+        }
+        Some(precision) => precision,
+        None => 13 - (mantissa.trailing_zeros() as usize / 4).min(13),
+    };
+    append(out, format_args!("0x{}", mantissa >> 52));
+    if decimals > 0 {
+        out.push(b'.');
+        let shown = decimals.min(13);
+        append(out, format_args!("{:0shown$x}", (mantissa & ((1 << 52) - 1)) >> (4 * (13 - shown))));
+        out.resize(out.len() + decimals - shown, b'0');
+    }
+    append_exponent(out, b'p', exponent);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(f: f64, verb: FloatVerb, precision: Option<usize>) -> String {
+        let mut out = Vec::new();
+        append_float(&mut out, f, verb, precision);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn default_format_follows_the_float_rule() {
+        let check = |f: f64, expected: &str| assert_eq!(text(f, FloatVerb::GENERAL, None), expected);
+        check(100000.0, "100000");
+        check(999999.0, "999999");
+        check(1000000.0, "1e+06");
+        check(1234567.0, "1.234567e+06");
+        check(123456789.0, "1.23456789e+08");
+        check(12345678.9, "1.23456789e+07");
+        check(0.0001, "0.0001");
+        check(0.00001, "1e-05");
+        check(1e20, "1e+20");
+        check(3.0, "3");
+        check(-0.0, "-0");
+        check(9007199254740992.0, "9.007199254740992e+15");
+        check(1e100, "1e+100");
+    }
+
+    #[test]
+    fn data_numbers_use_the_exponent_from_21() {
+        let check = |f: f64, expected: &str| {
+            assert_eq!(text(f, FloatVerb::General { exponent_from: 21 }, None), expected);
+        };
+        check(12345678.9, "12345678.9");
+        check(1e20, "100000000000000000000");
+        check(1e21, "1e+21");
+        check(0.00001, "1e-05");
+    }
+
+    #[test]
+    fn precision_rounds_half_to_even_on_the_exact_value() {
+        let decimal = |f: f64| text(f, FloatVerb::Decimal, Some(0));
+        assert_eq!([decimal(0.5), decimal(1.5), decimal(2.5)], ["0", "2", "2"]);
+        assert_eq!(text(1234.5, FloatVerb::Exponent, Some(6)), "1.234500e+03");
+        assert_eq!(text(0.0, FloatVerb::Exponent, Some(2)), "0.00e+00");
+        assert_eq!(text(100000.0, FloatVerb::GENERAL, Some(3)), "1e+05");
+        assert_eq!(text(100.0, FloatVerb::GENERAL, Some(3)), "100");
+        assert_eq!(text(1234567.0, FloatVerb::GENERAL, Some(20)), "1234567");
+        assert_eq!(text(1.0, FloatVerb::Decimal, Some(1080)).len(), 1082);
+    }
+
+    #[test]
+    fn binary_and_hexadecimal_forms() {
+        assert_eq!(text(1.5, FloatVerb::Binary, None), "6755399441055744p-52");
+        assert_eq!(text(1.5, FloatVerb::Hexadecimal, None), "0x1.8p+00");
+        assert_eq!(text(0.0, FloatVerb::Hexadecimal, None), "0x0p+00");
+        assert_eq!(text(1.999, FloatVerb::Hexadecimal, Some(1)), "0x1.0p+01");
+        assert_eq!(text(1.0, FloatVerb::Hexadecimal, Some(3)), "0x1.000p+00");
+    }
+}

@@ -1,0 +1,271 @@
+//! `printf`: directives, arguments, and complaints in the output (section 7.2).
+
+use super::value::write_argument;
+use super::{Sink, Spec};
+use crate::text;
+use crate::value::Value;
+
+/// Larger widths and precisions are refused (section 7.2).
+const MAX_NUMBER: i64 = 1_000_000;
+
+/// Formats the arguments.
+pub(crate) fn printf(sink: &mut Sink, format: &[u8], arguments: &[Value]) {
+    let mut printer = Printer {
+        format,
+        arguments,
+        at: 0,
+        next_argument: 0,
+        reordered: false,
+        index_ok: true,
+        spec: Spec::default(),
+    };
+    while printer.at < format.len() {
+        let rest = &format[printer.at..];
+        let Some(percent) = rest.iter().position(|&b| b == b'%') else {
+            sink.push(rest);
+            break;
+        };
+        sink.push(&rest[..percent]);
+        printer.at += percent + 1;
+        printer.directive(sink);
+    }
+    printer.extra_arguments(sink);
+}
+
+struct Printer<'p> {
+    format: &'p [u8],
+    arguments: &'p [Value],
+    at: usize,
+    next_argument: usize,
+    /// An explicit index was used somewhere, so unused arguments are no mistake.
+    reordered: bool,
+    /// The explicit indexes of this directive are usable.
+    index_ok: bool,
+    spec: Spec,
+}
+
+impl Printer<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.format.get(self.at).copied()
+    }
+
+    fn directive(&mut self, sink: &mut Sink) {
+        self.spec = Spec::default();
+        self.index_ok = true;
+        self.flags();
+        let mut after_index = self.argument_index();
+        self.width(sink, &mut after_index);
+        if self.at + 1 < self.format.len() && self.peek() == Some(b'.') {
+            self.at += 1;
+            self.precision(sink, &mut after_index);
+        }
+        if !after_index {
+            self.argument_index();
+        }
+        self.verb(sink);
+    }
+
+    fn flags(&mut self) {
+        while let Some(flag) = self.peek() {
+            match flag {
+                b'#' => self.spec.sharp = true,
+                b'0' => self.spec.zero = true,
+                b'+' => self.spec.plus = true,
+                b'-' => self.spec.minus = true,
+                b' ' => self.spec.space = true,
+                _ => return,
+            }
+            self.at += 1;
+        }
+    }
+
+    fn width(&mut self, sink: &mut Sink, after_index: &mut bool) {
+        if self.peek() == Some(b'*') {
+            self.at += 1;
+            match self.integer_argument() {
+                Some(width) => {
+                    self.spec.width = usize::try_from(width.unsigned_abs()).ok();
+                    if width < 0 {
+                        self.spec.minus = true;
+                        self.spec.zero = false;
+                    }
+                }
+                None => sink.push(b"%!(BADWIDTH)"),
+            }
+            *after_index = false;
+            return;
+        }
+        self.spec.width = self.number();
+        if *after_index && self.spec.width.is_some() {
+            self.index_ok = false;
+        }
+    }
+
+    fn precision(&mut self, sink: &mut Sink, after_index: &mut bool) {
+        if *after_index {
+            self.index_ok = false;
+        }
+        *after_index = self.argument_index();
+        if self.peek() == Some(b'*') {
+            self.at += 1;
+            self.spec.precision =
+                self.integer_argument().and_then(|precision| usize::try_from(precision).ok());
+            if self.spec.precision.is_none() {
+                sink.push(b"%!(BADPREC)");
+            }
+            *after_index = false;
+        } else {
+            self.spec.precision = Some(self.number().unwrap_or(0));
+        }
+    }
+
+    /// Digits at this place. Too large a number ends the whole format.
+    fn number(&mut self) -> Option<usize> {
+        let mut number: Option<i64> = None;
+        while let Some(digit) = self.peek().filter(u8::is_ascii_digit) {
+            let value = number.unwrap_or(0);
+            if value > MAX_NUMBER {
+                self.at = self.format.len();
+                return None;
+            }
+            number = Some(value * 10 + i64::from(digit - b'0'));
+            self.at += 1;
+        }
+        number.and_then(|value| usize::try_from(value).ok())
+    }
+
+    /// The value of `*`.
+    fn integer_argument(&mut self) -> Option<i64> {
+        let argument = self.arguments.get(self.next_argument)?;
+        self.next_argument += 1;
+        let number = i64::try_from(argument.as_integer()?).ok()?;
+        (number.abs() <= MAX_NUMBER).then_some(number)
+    }
+
+    /// `[n]`: tells whether a well-formed index stood here.
+    fn argument_index(&mut self) -> bool {
+        if self.peek() != Some(b'[') {
+            return false;
+        }
+        self.reordered = true;
+        let rest = &self.format[self.at..];
+        let close = if rest.len() < 3 { None } else { rest[1..].iter().position(|&b| b == b']') };
+        let Some(close) = close else {
+            self.at += 1;
+            self.index_ok = false;
+            return false;
+        };
+        let index = std::str::from_utf8(&rest[1..=close]).ok().and_then(parse_index);
+        self.at += close + 2;
+        match index {
+            Some(index) if (1..=self.arguments.len()).contains(&index) => self.next_argument = index - 1,
+            Some(_) => self.index_ok = false,
+            None => {
+                self.index_ok = false;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn verb(&mut self, sink: &mut Sink) {
+        let Some((verb, width)) = text::decode(&self.format[self.at..]) else {
+            return sink.push(b"%!(NOVERB)");
+        };
+        self.at += width;
+        let verb = verb.unwrap_or(char::REPLACEMENT_CHARACTER);
+        if verb == '%' {
+            return sink.push(b"%");
+        }
+        if !self.index_ok {
+            return sink.push(format!("%!{verb}(BADINDEX)").as_bytes());
+        }
+        let Some(argument) = self.arguments.get(self.next_argument) else {
+            return sink.push(format!("%!{verb}(MISSING)").as_bytes());
+        };
+        if matches!(verb, 'v' | 'w') {
+            self.spec.sharp_v = self.spec.sharp;
+            self.spec.sharp = false;
+            self.spec.plus = false;
+        }
+        write_argument(sink, self.spec, verb, argument);
+        self.next_argument += 1;
+    }
+
+    fn extra_arguments(&mut self, sink: &mut Sink) {
+        if self.reordered || self.next_argument >= self.arguments.len() {
+            return;
+        }
+        sink.push(b"%!(EXTRA ");
+        for (index, argument) in self.arguments[self.next_argument..].iter().enumerate() {
+            if index > 0 {
+                sink.push(b", ");
+            }
+            sink.push(argument.type_name().as_bytes());
+            if !argument.is_nil() {
+                sink.push(b"=");
+                write_argument(sink, Spec::default(), 'v', argument);
+            }
+        }
+        sink.push(b")");
+    }
+}
+
+/// Only digits make an index; an overlong one is none.
+fn parse_index(digits: &str) -> Option<usize> {
+    let valid = !digits.is_empty() && digits.len() <= 8 && digits.bytes().all(|b| b.is_ascii_digit());
+    if valid { digits.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check_all;
+
+    #[test]
+    fn complaints_go_to_the_output() {
+        check_all(&[
+            (r#"{{printf "%d" "x"}}|{{printf "%05d" "a"}}"#, "%!d(string=x)|%!d(string=0000a)"),
+            (r#"{{printf "%d %v %T" nil nil nil}}"#, "%!d(<nil>) <nil> <nil>"),
+            (r#"{{printf "%d %s" 1}}"#, "1 %!s(MISSING)"),
+            (r#"{{printf "%d" 1 2 "x" nil}}"#, "1%!(EXTRA int=2, string=x, <nil>)"),
+            (r#"{{printf "%z %!" 1 2}}"#, "%!z(int=1) %!!(int=2)"),
+            (r#"{{printf "%"}}{{printf "%-5"}}"#, "%!(NOVERB)%!(NOVERB)"),
+            (r#"{{printf "%[9]d %[x]d %[0]d" 1}}"#, "%!d(BADINDEX) %!d(BADINDEX) %!d(BADINDEX)"),
+            (r#"{{printf "%*d" "w" 3}}"#, "%!(BADWIDTH)3"),
+            (r#"{{printf "%.*f" -1 3.14}}"#, "%!(BADPREC)3.140000"),
+            (r#"{{printf "a%99999999dbc" 1}}"#, "a%!(NOVERB)%!(EXTRA int=1)"),
+        ]);
+    }
+
+    #[test]
+    fn flags_widths_and_indexes() {
+        check_all(&[
+            (r#"{{printf "%5d|%-5d|%05d|%+d|% d" 42 42 42 42 42}}"#, "   42|42   |00042|+42| 42"),
+            (
+                r#"{{printf "%x %#x %X %o %#o %O %b %#b" 42 42 42 42 42 42 5 5}}"#,
+                "2a 0x2a 2A 52 052 0o52 101 0b101",
+            ),
+            (
+                r#"{{printf "%.3d|%08.3d|%c|%q|%U|%#U" 7 7 42 42 42 42}}"#,
+                "007|     007|*|'*'|U+002A|U+002A '*'",
+            ),
+            (
+                r#"{{printf "%5s|%-5s|%05s|%.1s|%x|% X" "ab" "ab" "ab" "hé" "ab" "ab"}}"#,
+                "   ab|ab   |000ab|h|6162|61 62",
+            ),
+            (r#"{{printf "%*d|%-*d|%[2]d %[1]d" 5 3 4 2}}"#, "    3|2   |3 5"),
+            (
+                r#"{{printf "%.2f|%8.3f|%-8.1f|%08.2f|%e|%g" 3.14159 3.14159 3.14159 -3.14159 1234.5 1e21}}"#,
+                "3.14|   3.142|3.1     |-0003.14|1.234500e+03|1e+21",
+            ),
+            (
+                r#"{{printf "%5v|%q|%s" (list 1 "a") (list "b" nil) (list 1.0)}}"#,
+                "[    1     a]|[\"b\" <nil>]|[%!s(float64=1)]",
+            ),
+            (
+                r#"{{printf "%#v %#v" (list 1 "a" nil) (dict "k" true)}}"#,
+                r#"[]interface {}{1, "a", interface {}(nil)} map[string]interface {}{"k":true}"#,
+            ),
+        ]);
+    }
+}

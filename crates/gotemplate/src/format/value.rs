@@ -1,0 +1,200 @@
+//! Values under a verb (section 7.2): scalars, and containers element by element.
+
+use super::float::FloatVerb;
+use super::scalar::{self, Integer, Radix};
+use super::{Sink, Spec};
+use crate::budget::LimitError;
+use crate::stack;
+use crate::value::copy::MAX_DEPTH;
+use crate::value::{DataNumber, List, Map, Value};
+
+/// The default format, `%v`, without flags.
+pub(crate) fn write_value(sink: &mut Sink, value: &Value) {
+    match value {
+        Value::Str(s) => sink.push(s),
+        other => write_argument(sink, Spec::default(), 'v', other),
+    }
+}
+
+/// An argument of a directive.
+pub(super) fn write_argument(sink: &mut Sink, spec: Spec, verb: char, value: &Value) {
+    match (value, verb) {
+        (Value::Absent | Value::Nil, 'T' | 'v') => scalar::pad(sink, spec, b"<nil>"),
+        (Value::Absent | Value::Nil, _) => bad_verb(sink, spec, verb, value),
+        (_, 'T') => scalar::string(sink, spec, value.type_name().as_bytes()),
+        (_, 'p') => bad_verb(sink, spec, verb, value),
+        (Value::List(_) | Value::Map(_) | Value::Object(_), 'w') => bad_verb(sink, spec, verb, value),
+        _ => write_at(sink, spec, verb, value, 0),
+    }
+}
+
+/// `%!verb(type=value)`, the value with the flags of the directive.
+fn bad_verb(sink: &mut Sink, spec: Spec, verb: char, value: &Value) {
+    sink.push(format!("%!{verb}(").as_bytes());
+    if value.is_nil() {
+        sink.push(b"<nil>");
+    } else {
+        sink.push(value.type_name().as_bytes());
+        sink.push(b"=");
+        write_at(sink, spec, 'v', value, 0);
+    }
+    sink.push(b")");
+}
+
+fn write_at(sink: &mut Sink, spec: Spec, verb: char, value: &Value, depth: usize) {
+    match value {
+        Value::Absent | Value::Nil => sink.push(if spec.sharp_v { b"interface {}(nil)" } else { b"<nil>" }),
+        Value::Bool(b) if matches!(verb, 't' | 'v') => {
+            scalar::pad(sink, spec, if *b { b"true" } else { b"false" });
+        }
+        Value::Bool(_) => bad_verb(sink, spec, verb, value),
+        Value::Int(kind, bits) => {
+            let signed = !kind.is_unsigned();
+            write_integer(sink, spec, verb, Integer { bits: bits.cast_unsigned(), signed }, value);
+        }
+        Value::Float(f) => write_float(sink, spec, verb, *f, value),
+        Value::Number(number) => write_number(sink, spec, verb, *number, value),
+        Value::Complex(re, im) => write_complex(sink, spec, verb, (*re, *im), value),
+        Value::Str(s) => write_string(sink, spec, verb, s, value),
+        Value::Bytes(bytes) => write_bytes(sink, spec, verb, bytes, value, depth),
+        Value::List(list) => nested(sink, depth, |sink| write_list(sink, spec, verb, list, depth)),
+        Value::Map(map) => nested(sink, depth, |sink| write_map(sink, spec, verb, map, depth)),
+        Value::Object(object) => write_string(sink, spec, verb, object.text().as_bytes(), value),
+    }
+}
+
+/// Guards one level of nesting; a sink that failed needs no deeper levels.
+fn nested(sink: &mut Sink, depth: usize, write: impl FnOnce(&mut Sink)) {
+    if depth > MAX_DEPTH {
+        sink.fail(LimitError::ValueDepth);
+    }
+    if sink.failure().is_none() {
+        stack::guarded(|| write(sink));
+    }
+}
+
+fn write_integer(sink: &mut Sink, spec: Spec, verb: char, integer: Integer, value: &Value) {
+    let radix = |base, upper| Radix { base, upper, octal_prefix: verb == 'O' };
+    match verb {
+        'v' if spec.sharp_v && !integer.signed => {
+            scalar::integer(sink, Spec { sharp: true, ..spec }, integer, radix(16, false));
+        }
+        'v' | 'd' => scalar::integer(sink, spec, integer, Radix::DECIMAL),
+        'b' => scalar::integer(sink, spec, integer, radix(2, false)),
+        'o' | 'O' => scalar::integer(sink, spec, integer, radix(8, false)),
+        'x' => scalar::integer(sink, spec, integer, radix(16, false)),
+        'X' => scalar::integer(sink, spec, integer, radix(16, true)),
+        'c' => scalar::char_of(sink, spec, integer.bits),
+        'q' => scalar::quoted_char(sink, spec, integer.bits),
+        'U' => scalar::unicode(sink, spec, integer.bits),
+        _ => bad_verb(sink, spec, verb, value),
+    }
+}
+
+fn write_float(sink: &mut Sink, spec: Spec, verb: char, f: f64, value: &Value) {
+    let (layout, precision) = match verb {
+        'v' | 'g' | 'G' => (FloatVerb::GENERAL, None),
+        'b' => (FloatVerb::Binary, None),
+        'x' | 'X' => (FloatVerb::Hexadecimal, None),
+        'e' | 'E' => (FloatVerb::Exponent, Some(6)),
+        'f' | 'F' => (FloatVerb::Decimal, Some(6)),
+        _ => return bad_verb(sink, spec, verb, value),
+    };
+    scalar::float(sink, spec, f, layout, precision, matches!(verb, 'E' | 'G' | 'X'));
+}
+
+/// Data numbers (blueprints, section 5.2): integer verbs act on the integer, `%v` and `%s` print it in decimal.
+fn write_number(sink: &mut Sink, spec: Spec, verb: char, number: DataNumber, value: &Value) {
+    let is_negative_zero = number.as_f64() == 0.0 && number.as_f64().is_sign_negative();
+    let integer = number.integral().filter(|_| !is_negative_zero).map(|i| Integer {
+        // An integral data number is an i64 or a u64.
+        bits: i as u64,
+        signed: i < 0 || i64::try_from(i).is_ok(),
+    });
+    match (verb, integer) {
+        ('v' | 's', Some(integer)) => scalar::integer(sink, spec, integer, Radix::DECIMAL),
+        ('v' | 's', None) => {
+            let layout = FloatVerb::General { exponent_from: 21 };
+            scalar::float(sink, spec, number.as_f64(), layout, None, false);
+        }
+        ('d' | 'x' | 'X' | 'o' | 'O' | 'b' | 'c' | 'U' | 'q', Some(integer)) => {
+            write_integer(sink, spec, verb, integer, value);
+        }
+        _ => write_float(sink, spec, verb, number.as_f64(), value),
+    }
+}
+
+fn write_complex(sink: &mut Sink, spec: Spec, verb: char, (re, im): (f64, f64), value: &Value) {
+    if !matches!(verb, 'v' | 'b' | 'g' | 'G' | 'x' | 'X' | 'f' | 'F' | 'e' | 'E') {
+        return bad_verb(sink, spec, verb, value);
+    }
+    sink.push(b"(");
+    write_float(sink, spec, verb, re, value);
+    write_float(sink, Spec { plus: true, ..spec }, verb, im, value);
+    sink.push(b"i)");
+}
+
+fn write_string(sink: &mut Sink, spec: Spec, verb: char, bytes: &[u8], value: &Value) {
+    match verb {
+        'v' if spec.sharp_v => scalar::quoted(sink, spec, bytes),
+        'v' | 's' => scalar::string(sink, spec, bytes),
+        'x' | 'X' => scalar::hex_bytes(sink, spec, bytes, verb == 'X'),
+        'q' => scalar::quoted(sink, spec, bytes),
+        _ => bad_verb(sink, spec, verb, value),
+    }
+}
+
+fn write_bytes(sink: &mut Sink, spec: Spec, verb: char, bytes: &[u8], value: &Value, depth: usize) {
+    if matches!(verb, 's' | 'x' | 'X' | 'q') {
+        return write_string(sink, spec, verb, bytes, value);
+    }
+    let items: Vec<Value> =
+        bytes.iter().map(|&b| Value::Int(crate::value::IntKind::Uint8, i64::from(b))).collect();
+    // Go names the type by its alias at the top level only.
+    let type_name = if depth == 0 { "[]byte" } else { "[]uint8" };
+    write_items(sink, spec, verb, type_name, &items, depth);
+}
+
+fn write_list(sink: &mut Sink, spec: Spec, verb: char, list: &List, depth: usize) {
+    let type_name = list.element().list_type_name();
+    if spec.sharp_v && list.is_nil() {
+        sink.push(type_name.as_bytes());
+        return sink.push(b"(nil)");
+    }
+    write_items(sink, spec, verb, type_name, list.items(), depth);
+}
+
+fn write_items(sink: &mut Sink, spec: Spec, verb: char, type_name: &str, items: &[Value], depth: usize) {
+    let (open, separator, close): (&[u8], &[u8], &[u8]) =
+        if spec.sharp_v { (b"{", b", ", b"}") } else { (b"[", b" ", b"]") };
+    if spec.sharp_v {
+        sink.push(type_name.as_bytes());
+    }
+    sink.push(open);
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            sink.push(separator);
+        }
+        write_at(sink, spec, verb, item, depth + 1);
+    }
+    sink.push(close);
+}
+
+fn write_map(sink: &mut Sink, spec: Spec, verb: char, map: &Map, depth: usize) {
+    if spec.sharp_v {
+        sink.push(map.type_name().as_bytes());
+        if map.is_nil() {
+            return sink.push(b"(nil)");
+        }
+    }
+    sink.push(if spec.sharp_v { b"{" } else { b"map[" });
+    for (index, (key, value)) in map.entries().into_iter().enumerate() {
+        if index > 0 {
+            sink.push(if spec.sharp_v { b", " } else { b" " });
+        }
+        write_at(sink, spec, verb, &Value::Str(key), depth + 1);
+        sink.push(b":");
+        write_at(sink, spec, verb, &value, depth + 1);
+    }
+    sink.push(if spec.sharp_v { b"}" } else { b"]" });
+}

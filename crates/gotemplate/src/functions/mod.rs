@@ -1,0 +1,222 @@
+//! Functions: descriptors and their registry (section 16).
+//!
+//! A descriptor names the parameter types; the evaluator checks arguments against them once for all functions
+//! (section 5.3), so implementations get values that already fit.
+
+pub(crate) mod arguments;
+mod builtin;
+pub(crate) mod compare;
+mod escape;
+mod index;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::context::Context;
+use crate::error::CallError;
+use crate::value::{Element, IntKind, MapValues, Value};
+
+/// A Go parameter type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `interface {}`: everything; absent arrives as nil.
+    Any,
+    /// Go's `reflect.Value`: everything, absent and nil stay distinct.
+    Raw,
+    Bool,
+    Int,
+    Int64,
+    Float64,
+    String,
+    /// `map[string]interface {}`.
+    Map,
+    /// `[]interface {}`.
+    List,
+    /// An object with this type name.
+    Object(&'static str),
+}
+
+impl Type {
+    /// The Go name, as error messages show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::Any => "interface {}",
+            Type::Raw => "reflect.Value",
+            Type::Bool => "bool",
+            Type::Int => "int",
+            Type::Int64 => "int64",
+            Type::Float64 => "float64",
+            Type::String => "string",
+            Type::Map => "map[string]interface {}",
+            Type::List => "[]interface {}",
+            Type::Object(name) => name,
+        }
+    }
+
+    /// Whether a value other than nil is of this type.
+    pub(crate) fn accepts(self, value: &Value) -> bool {
+        match (self, value) {
+            (Type::Any | Type::Raw, _)
+            | (Type::Bool, Value::Bool(_))
+            | (Type::Int, Value::Int(IntKind::Int, _))
+            | (Type::Int64, Value::Int(IntKind::Int64, _))
+            | (Type::Float64, Value::Float(_) | Value::Number(_))
+            | (Type::String, Value::Str(_)) => true,
+            (Type::Map, Value::Map(map)) => map.values_type() == MapValues::Any,
+            (Type::List, Value::List(list)) => list.element() == Element::Any,
+            (Type::Object(name), Value::Object(object)) => object.type_name() == name,
+            _ => false,
+        }
+    }
+}
+
+/// The parameter types of a function or method.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    pub(crate) parameters: Cow<'static, [Type]>,
+    pub(crate) variadic: Option<Type>,
+}
+
+impl Signature {
+    /// Exactly these parameters.
+    pub fn fixed(parameters: &'static [Type]) -> Signature {
+        Signature { parameters: Cow::Borrowed(parameters), variadic: None }
+    }
+
+    /// These parameters, then any number of the last type.
+    pub fn variadic(parameters: &'static [Type], rest: Type) -> Signature {
+        Signature { parameters: Cow::Borrowed(parameters), variadic: Some(rest) }
+    }
+}
+
+type Implementation = dyn Fn(&mut Context<'_>, &[Value]) -> Result<Value, CallError> + Send + Sync;
+
+/// What calling a function means.
+#[derive(Clone)]
+pub(crate) enum Body {
+    /// The short-circuiting built-ins, which evaluate their own arguments.
+    And,
+    Or,
+    /// Needs the source of its first operand for its message.
+    Call,
+    Plain(Arc<Implementation>),
+}
+
+/// A function that templates can call.
+#[derive(Clone)]
+pub struct Function {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) signature: Signature,
+    pub(crate) body: Body,
+}
+
+impl Function {
+    /// A function or closure under a name. It gets as many arguments as its signature allows, each of its type.
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        signature: Signature,
+        implementation: impl Fn(&mut Context<'_>, &[Value]) -> Result<Value, CallError> + Send + Sync + 'static,
+    ) -> Function {
+        Function { name: name.into(), signature, body: Body::Plain(Arc::new(implementation)) }
+    }
+
+    /// The name in templates.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Function").field("name", &self.name).field("signature", &self.signature).finish()
+    }
+}
+
+/// Index of a function in its registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FunctionId(usize);
+
+/// The functions that a template may use. Build it once and share it.
+#[derive(Clone, Debug, Default)]
+pub struct Functions {
+    functions: Vec<Function>,
+    by_name: HashMap<Cow<'static, str>, FunctionId>,
+}
+
+impl Functions {
+    /// No functions at all.
+    pub fn none() -> Functions {
+        Functions::default()
+    }
+
+    /// The built-in functions of `text/template` (section 8).
+    pub fn builtins() -> Functions {
+        let mut functions = Functions::none();
+        builtin::register(&mut functions);
+        functions
+    }
+
+    /// The built-in functions and those of sprig (section 12).
+    pub fn sprig() -> Functions {
+        let mut functions = Functions::builtins();
+        crate::sprig::register(&mut functions);
+        functions
+    }
+
+    /// Adds a function; it replaces an earlier one of the same name.
+    pub fn register(&mut self, function: Function) -> &mut Functions {
+        match self.by_name.get(&function.name) {
+            Some(&FunctionId(at)) => self.functions[at] = function,
+            None => {
+                self.by_name.insert(function.name.clone(), FunctionId(self.functions.len()));
+                self.functions.push(function);
+            }
+        }
+        self
+    }
+
+    /// Adds a function from its parts, see [`Function::new`].
+    pub fn add(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        signature: Signature,
+        implementation: impl Fn(&mut Context<'_>, &[Value]) -> Result<Value, CallError> + Send + Sync + 'static,
+    ) -> &mut Functions {
+        self.register(Function::new(name, signature, implementation))
+    }
+
+    /// Whether a function of this name exists.
+    pub fn contains(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// All names, in the order of their registration.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().map(Function::name)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<FunctionId> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(crate) fn get(&self, id: FunctionId) -> &Function {
+        &self.functions[id.0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_registration_replaces_an_earlier_one() {
+        let mut functions = Functions::builtins();
+        let before = functions.names().count();
+        functions.add("len", Signature::fixed(&[Type::Any]), |_, _| Ok(Value::str("mine")));
+        assert_eq!(functions.names().count(), before);
+        functions.add("own", Signature::fixed(&[]), |_, _| Ok(Value::Nil));
+        assert!(functions.contains("own") && !functions.contains("other"));
+    }
+}

@@ -1,0 +1,168 @@
+//! Lists (section 12.8). Every result is a new list; the arguments stay as they are.
+
+use std::borrow::Cow;
+
+use super::cast::to_int;
+use super::{NIL_POINTER, Outcome, add_all, any_rest};
+use crate::context::Context;
+use crate::error::CallError;
+use crate::functions::arguments::Arguments;
+use crate::functions::{Functions, Signature, Type};
+use crate::value::{Element, IntKind, List, Value};
+
+pub(super) fn register(functions: &mut Functions) {
+    let one = Signature::fixed(&[Type::Any]);
+    let two = Signature::fixed(&[Type::Any, Type::Any]);
+    add_all(functions, &["list", "tuple"], &any_rest(&[]), |context, args| new_list(context, args.to_vec()));
+    add_all(functions, &["first", "mustFirst"], &one, |_, args| {
+        let list = items(args.value(0), "Cannot find first on type")?;
+        Ok(list.first().cloned().unwrap_or(Value::Nil))
+    });
+    add_all(functions, &["last", "mustLast"], &one, |_, args| {
+        let list = items(args.value(0), "Cannot find last on type")?;
+        Ok(list.last().cloned().unwrap_or(Value::Nil))
+    });
+    add_all(functions, &["rest", "mustRest"], &one, |context, args| {
+        let list = items(args.value(0), "Cannot find rest on type")?;
+        list.get(1..).map_or_else(nil_list, |rest| new_list(context, rest.to_vec()))
+    });
+    add_all(functions, &["initial", "mustInitial"], &one, |context, args| {
+        let list = items(args.value(0), "Cannot find initial on type")?;
+        list.split_last().map_or_else(nil_list, |(_, head)| new_list(context, head.to_vec()))
+    });
+    add_all(functions, &["append", "push", "mustAppend", "mustPush"], &two, |context, args| {
+        let mut list = items(args.value(0), "Cannot push on type")?.into_owned();
+        list.push(args.value(1).clone());
+        new_list(context, list)
+    });
+    add_all(functions, &["prepend", "mustPrepend"], &two, |context, args| {
+        let mut list = items(args.value(0), "Cannot prepend on type")?.into_owned();
+        list.insert(0, args.value(1).clone());
+        new_list(context, list)
+    });
+    add_all(functions, &["reverse", "mustReverse"], &one, |context, args| {
+        let list = items(args.value(0), "Cannot find reverse on type")?;
+        new_list(context, list.iter().rev().cloned().collect())
+    });
+    functions.add("concat", any_rest(&[]), concat);
+    add_all(functions, &["uniq", "mustUniq"], &one, uniq);
+    add_all(functions, &["without", "mustWithout"], &any_rest(&[Type::Any]), without);
+    add_all(functions, &["has", "mustHas"], &two, has);
+    add_all(functions, &["slice", "mustSlice"], &any_rest(&[Type::Any]), slice);
+    add_all(functions, &["chunk", "mustChunk"], &Signature::fixed(&[Type::Int, Type::Any]), chunk);
+}
+
+/// The elements of any list type. Other kinds are named behind the complaint; nil is a nil pointer in Go.
+pub(super) fn items<'v>(value: &'v Value, complaint: &str) -> Result<Cow<'v, [Value]>, CallError> {
+    match value {
+        Value::List(list) => Ok(Cow::Borrowed(list.items())),
+        Value::Bytes(bytes) => {
+            Ok(bytes.iter().map(|&byte| Value::Int(IntKind::Uint8, i64::from(byte))).collect())
+        }
+        Value::Absent | Value::Nil => Err(NIL_POINTER.into()),
+        other => Err(format!("{complaint} {}", other.kind_name()).into()),
+    }
+}
+
+fn new_list(context: &mut Context<'_>, items: Vec<Value>) -> Outcome {
+    context.spend(items.len())?;
+    Ok(Value::List(List::new(items)))
+}
+
+fn nil_list() -> Outcome {
+    Ok(Value::List(List::nil(Element::Any)))
+}
+
+fn concat(context: &mut Context<'_>, args: &[Value]) -> Outcome {
+    let mut all = Vec::new();
+    for arg in args {
+        if !matches!(arg, Value::List(_) | Value::Bytes(_)) && !arg.is_nil() {
+            return Err(format!("Cannot concat type {} as list", arg.kind_name()).into());
+        }
+        all.extend(items(arg, "")?.iter().cloned());
+    }
+    if all.is_empty() { nil_list() } else { new_list(context, all) }
+}
+
+fn contains(context: &mut Context<'_>, list: &[Value], needle: &Value) -> Result<bool, CallError> {
+    for item in list {
+        if item.deep_equal(needle, context.budget())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn uniq(context: &mut Context<'_>, args: &[Value]) -> Outcome {
+    let list = items(args.value(0), "Cannot find uniq on type")?;
+    let mut kept: Vec<Value> = Vec::new();
+    for item in list.iter() {
+        if !contains(context, &kept, item)? {
+            kept.push(item.clone());
+        }
+    }
+    new_list(context, kept)
+}
+
+fn without(context: &mut Context<'_>, args: &[Value]) -> Outcome {
+    let list = items(args.value(0), "Cannot find without on type")?;
+    let mut kept = Vec::new();
+    for item in list.iter() {
+        if !contains(context, args.rest(1), item)? {
+            kept.push(item.clone());
+        }
+    }
+    new_list(context, kept)
+}
+
+fn has(context: &mut Context<'_>, args: &[Value]) -> Outcome {
+    if args.value(1).is_nil() {
+        return Ok(Value::Bool(false));
+    }
+    let list = items(args.value(1), "Cannot find has on type")?;
+    Ok(Value::Bool(contains(context, &list, args.value(0))?))
+}
+
+/// A part of a list, of the list's own type. Bounds are the length, not Go's capacity (section 12.8).
+fn slice(context: &mut Context<'_>, args: &[Value]) -> Outcome {
+    let subject = args.value(0);
+    let list = items(subject, "list should be type of slice or array but")?;
+    if list.is_empty() {
+        return Ok(Value::Nil);
+    }
+    let bound = |index: usize, default: usize| {
+        args.get(index).map_or(Some(default), |value| usize::try_from(to_int(value)).ok())
+    };
+    let range = bound(1, 0).zip(bound(2, list.len()));
+    let Some((from, to)) = range.filter(|&(from, to)| from <= to && to <= list.len()) else {
+        return Err("reflect.Value.Slice: slice index out of bounds".into());
+    };
+    context.spend(to - from)?;
+    Ok(match subject {
+        Value::Bytes(bytes) => Value::Bytes(bytes[from..to].into()),
+        Value::List(typed) => Value::List(List::typed(typed.element(), list[from..to].to_vec())),
+        other => other.clone(),
+    })
+}
+
+fn chunk(context: &mut Context<'_>, args: &[Value]) -> Outcome {
+    const BAD_LENGTH: &str = "runtime error: makeslice: len out of range";
+    let list = items(args.value(1), "Cannot chunk type")?;
+    context.spend(list.len())?;
+    let chunks = |size: usize| {
+        let chunk = |part: &[Value]| Value::List(List::new(part.to_vec()));
+        Ok(Value::List(List::typed(Element::List, list.chunks(size).map(chunk).collect())))
+    };
+    let size = args.int(0);
+    let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
+    match usize::try_from(size) {
+        Ok(0) => Err(BAD_LENGTH.into()),
+        Ok(size) => chunks(size),
+        // The original counts the chunks with float division, which a negative size does not stop at once.
+        Err(_) => match ((length - 1) as f64 / size as f64).floor() as i64 + 1 {
+            0 => Ok(Value::List(List::typed(Element::List, Vec::new()))),
+            1 if length % size != 0 => chunks(usize::try_from(length % size).unwrap_or(1)),
+            _ => Err(BAD_LENGTH.into()),
+        },
+    }
+}

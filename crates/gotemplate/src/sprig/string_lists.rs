@@ -1,0 +1,104 @@
+//! String lists (section 12.2).
+
+use super::{Outcome, strval};
+use crate::context::Context;
+use crate::error::CallError;
+use crate::functions::arguments::Arguments;
+use crate::functions::{Functions, Signature, Type};
+use crate::text;
+use crate::value::{List, Map, Str, Value};
+
+pub(super) fn register(functions: &mut Functions) {
+    let two = Signature::fixed(&[Type::String, Type::String]);
+    functions
+        .add("join", Signature::fixed(&[Type::String, Type::Any]), |context, args| {
+            let parts = strings(context, args.value(1))?;
+            let separators = args.string(0).len().saturating_mul(parts.len());
+            let total = parts.iter().map(|part| part.len()).fold(separators, usize::saturating_add);
+            context.check_text(total)?;
+            let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
+            Ok(parts.join(args.string(0)).into())
+        })
+        .add("toStrings", Signature::fixed(&[Type::Any]), |context, args| {
+            Ok(List::strings(strings(context, args.value(0))?).into())
+        })
+        .add("sortAlpha", Signature::fixed(&[Type::Any]), |context, args| {
+            let mut sorted = match args.value(0) {
+                list @ (Value::List(_) | Value::Bytes(_)) => strings(context, list)?,
+                other => vec![strval(context, other)?],
+            };
+            sorted.sort_unstable();
+            Ok(List::strings(sorted).into())
+        })
+        .add("splitList", two.clone(), |context, args| {
+            let parts = split(context, args.string(0), args.string(1), None)?;
+            Ok(List::strings(parts.into_iter().map(Str::from)).into())
+        })
+        .add("split", two, |context, args| {
+            let parts = split(context, args.string(0), args.string(1), None)?;
+            numbered(context, &parts)
+        })
+        .add("splitn", Signature::fixed(&[Type::String, Type::Int, Type::String]), |context, args| {
+            let limit = usize::try_from(args.int(1)).ok();
+            let parts = split(context, args.string(0), args.string(2), limit)?;
+            numbered(context, &parts)
+        });
+}
+
+/// sprig's `toStrings`: the text of each element that is not nil; a scalar counts as one element.
+fn strings(context: &mut Context<'_>, value: &Value) -> Result<Vec<Str>, CallError> {
+    match value {
+        Value::Absent | Value::Nil => Ok(Vec::new()),
+        Value::List(list) => {
+            context.spend(list.len())?;
+            list.items().iter().filter(|item| !item.is_nil()).map(|item| strval(context, item)).collect()
+        }
+        Value::Bytes(bytes) => Ok(bytes.iter().map(|byte| Str::from(byte.to_string())).collect()),
+        other => Ok(vec![strval(context, other)?]),
+    }
+}
+
+/// Go's `strings.SplitN`: at most `limit` parts, all without a limit; an empty separator splits into characters.
+fn split<'s>(
+    context: &mut Context<'_>,
+    separator: &[u8],
+    subject: &'s [u8],
+    limit: Option<usize>,
+) -> Result<Vec<&'s [u8]>, CallError> {
+    if limit == Some(0) {
+        return Ok(Vec::new());
+    }
+    let mut parts = Vec::new();
+    let mut rest = subject;
+    while limit.is_none_or(|limit| parts.len() + 1 < limit) {
+        let (end, next) = if separator.is_empty() {
+            match text::decode(rest) {
+                // The last character needs no split behind it.
+                Some((_, width)) if width < rest.len() => (width, width),
+                _ => break,
+            }
+        } else {
+            match text::find(rest, separator) {
+                Some(at) => (at, at + separator.len()),
+                None => break,
+            }
+        };
+        parts.push(&rest[..end]);
+        rest = &rest[next..];
+    }
+    if !(separator.is_empty() && subject.is_empty()) {
+        parts.push(rest);
+    }
+    context.spend(parts.len())?;
+    Ok(parts)
+}
+
+/// The parts as a `map[string]string` with the keys `_0`, `_1` and so on.
+fn numbered(context: &mut Context<'_>, parts: &[&[u8]]) -> Outcome {
+    context.spend(parts.len())?;
+    let map = Map::of_strings();
+    for (index, &part) in parts.iter().enumerate() {
+        map.insert(format!("_{index}").into(), Str::from(part).into());
+    }
+    Ok(map.into())
+}

@@ -1,0 +1,63 @@
+//! URLs (section 12.11).
+
+use super::url_syntax::{Url, User};
+use super::{NIL_POINTER, Outcome};
+use crate::context::Context;
+use crate::error::CallError;
+use crate::functions::arguments::Arguments;
+use crate::functions::{Functions, Signature, Type};
+use crate::value::{Map, Str, Value};
+
+pub(super) fn register(functions: &mut Functions) {
+    functions.add("urlParse", Signature::fixed(&[Type::String]), parse).add(
+        "urlJoin",
+        Signature::fixed(&[Type::Map]),
+        join,
+    );
+}
+
+fn parse(_: &mut Context<'_>, args: &[Value]) -> Outcome {
+    let url = Url::parse(args.string(0)).map_err(|error| format!("unable to parse url: {error}"))?;
+    let user = url.user.as_ref().map(User::to_bytes).unwrap_or_default();
+    let parts = [
+        ("scheme", url.scheme.as_bytes()),
+        ("host", &url.host),
+        ("hostname", url.hostname()),
+        ("path", &url.path),
+        ("query", &url.query),
+        ("opaque", &url.opaque),
+        ("fragment", &url.fragment),
+        ("userinfo", &user),
+    ];
+    Ok(parts.into_iter().map(|(name, part)| (name.into(), Str::from(part).into())).collect::<Map>().into())
+}
+
+fn join(_: &mut Context<'_>, args: &[Value]) -> Outcome {
+    let parts = args.map(0);
+    let part = |name: &str| match parts.get(name.as_bytes()) {
+        None => Ok(Vec::new()),
+        Some(Value::Str(text)) => Ok(text.to_vec()),
+        Some(nil) if nil.is_nil() => Err(NIL_POINTER.into()),
+        Some(other) => {
+            let kind = other.kind_name();
+            Err(CallError::from(format!(
+                "unable to parse {name} key, must be of type string, but {kind} found"
+            )))
+        }
+    };
+    let mut url = Url {
+        scheme: String::from_utf8_lossy(&part("scheme")?).into_owned(),
+        host: part("host")?,
+        path: part("path")?,
+        query: part("query")?,
+        opaque: part("opaque")?,
+        fragment: part("fragment")?,
+        user: None,
+    };
+    let user = part("userinfo")?;
+    if !user.is_empty() {
+        let carrier = Url::parse(&[b"proto://", &user[..], b"@host"].concat());
+        url.user = carrier.map_err(|error| format!("unable to parse userinfo in dict: {error}"))?.user;
+    }
+    Ok(url.to_bytes().into())
+}

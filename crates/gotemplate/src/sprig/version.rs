@@ -1,0 +1,189 @@
+//! Versions in the lenient reading of the original (section 12.11).
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// A semantic version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) major: u64,
+    pub(super) minor: u64,
+    pub(super) patch: u64,
+    pub(super) prerelease: String,
+    pub(super) metadata: String,
+    /// The text it was read from.
+    pub(super) original: String,
+}
+
+const INVALID: &str = "invalid semantic version";
+
+impl Version {
+    /// Reads a version: an optional `v`, one to three numbers, then pre-release and build metadata.
+    pub(super) fn parse(text: &str) -> Result<Version, String> {
+        let body = text.strip_prefix('v').unwrap_or(text);
+        let (body, metadata) = split_suffix(body, '+')?;
+        let (numbers, prerelease) = split_suffix(body, '-')?;
+        let numbers: Vec<&str> = numbers.split('.').collect();
+        let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        if numbers.len() > 3 || !numbers.iter().all(is_number) {
+            return Err(INVALID.to_string());
+        }
+        let mut segments = [0; 3];
+        for (segment, part) in segments.iter_mut().zip(numbers) {
+            *segment = part.parse().map_err(|_| {
+                format!(
+                    "error parsing version segment: strconv.ParseUint: parsing \"{part}\": value out of range"
+                )
+            })?;
+        }
+        check_prerelease(prerelease)?;
+        let [major, minor, patch] = segments;
+        let (prerelease, metadata) = (prerelease.to_string(), metadata.to_string());
+        Ok(Version { major, minor, patch, prerelease, metadata, original: text.to_string() })
+    }
+
+    /// Precedence: numbers, then pre-release; metadata does not count.
+    pub(super) fn compare(&self, other: &Version) -> Ordering {
+        let numbers = |version: &Version| (version.major, version.minor, version.patch);
+        numbers(self)
+            .cmp(&numbers(other))
+            .then_with(|| compare_prerelease(&self.prerelease, &other.prerelease))
+    }
+
+    fn renamed(mut self) -> Version {
+        let prefix = if self.original.starts_with('v') { "v" } else { "" };
+        self.original = format!("{prefix}{self}");
+        self
+    }
+
+    /// The release with the given numbers.
+    fn release(&self, major: u64, minor: u64, patch: u64) -> Version {
+        let (prerelease, metadata) = (String::new(), String::new());
+        Version { major, minor, patch, prerelease, metadata, original: self.original.clone() }.renamed()
+    }
+
+    pub(super) fn next_major(&self) -> Version {
+        self.release(self.major.wrapping_add(1), 0, 0)
+    }
+
+    pub(super) fn next_minor(&self) -> Version {
+        self.release(self.major, self.minor.wrapping_add(1), 0)
+    }
+
+    /// The release that a pre-release leads to, else the next patch.
+    pub(super) fn next_patch(&self) -> Version {
+        let step = u64::from(self.prerelease.is_empty());
+        self.release(self.major, self.minor, self.patch.wrapping_add(step))
+    }
+
+    pub(super) fn with_prerelease(&self, prerelease: &str) -> Result<Version, String> {
+        check_prerelease(prerelease)?;
+        Ok(Version { prerelease: prerelease.to_string(), ..self.clone() }.renamed())
+    }
+
+    pub(super) fn with_metadata(&self, metadata: &str) -> Result<Version, String> {
+        if !metadata.is_empty() && !metadata.split('.').all(is_identifier) {
+            return Err("invalid metadata string".to_string());
+        }
+        Ok(Version { metadata: metadata.to_string(), ..self.clone() }.renamed())
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
+        if !self.prerelease.is_empty() {
+            write!(f, "-{}", self.prerelease)?;
+        }
+        if !self.metadata.is_empty() {
+            write!(f, "+{}", self.metadata)?;
+        }
+        Ok(())
+    }
+}
+
+/// A text and its suffix behind a mark, empty if there is no mark.
+fn split_suffix(text: &str, mark: char) -> Result<(&str, &str), String> {
+    match text.split_once(mark) {
+        None => Ok((text, "")),
+        Some((head, suffix)) if suffix.split('.').all(is_identifier) => Ok((head, suffix)),
+        Some(_) => Err(INVALID.to_string()),
+    }
+}
+
+fn is_identifier(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+fn check_prerelease(prerelease: &str) -> Result<(), String> {
+    if prerelease.is_empty() {
+        return Ok(());
+    }
+    for part in prerelease.split('.') {
+        if part.len() > 1 && part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit()) {
+            return Err("version segment starts with 0".to_string());
+        }
+        if !is_identifier(part) {
+            return Err("invalid prerelease string".to_string());
+        }
+    }
+    Ok(())
+}
+
+/// A release comes after its pre-releases; these compare part by part, numbers before words.
+pub(super) fn compare_prerelease(a: &str, b: &str) -> Ordering {
+    if a.is_empty() || b.is_empty() {
+        return b.is_empty().cmp(&a.is_empty()).reverse();
+    }
+    let (mut a, mut b) = (a.split('.'), b.split('.'));
+    loop {
+        let order = match (a.next(), b.next()) {
+            (None, None) => return Ordering::Equal,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (Some(a), Some(b)) => compare_part(a, b),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+}
+
+fn compare_part(a: &str, b: &str) -> Ordering {
+    match (a.parse::<u64>(), b.parse::<u64>()) {
+        (Ok(a), Ok(b)) => a.cmp(&b),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => a.cmp(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn precedence_is_that_of_semantic_versions() {
+        let ascending = [
+            "0.9.9",
+            "1.0.0-1",
+            "1.0.0-2",
+            "1.0.0-alpha",
+            "1.0.0-alpha.1",
+            "1.0.0-alpha.beta",
+            "1.0.0-beta.2",
+            "1.0.0-beta.11",
+            "1.0.0",
+            "1.0.1",
+            "1.2",
+        ];
+        for (index, low) in ascending.iter().enumerate() {
+            for high in &ascending[index + 1..] {
+                let (low, high) = (Version::parse(low).unwrap(), Version::parse(high).unwrap());
+                assert_eq!(low.compare(&high), Ordering::Less, "{low} {high}");
+                assert_eq!(high.compare(&low), Ordering::Greater, "{low} {high}");
+            }
+        }
+        assert_eq!(Version::parse("1+a").unwrap().compare(&Version::parse("1+b").unwrap()), Ordering::Equal);
+    }
+}

@@ -1,0 +1,246 @@
+//! `camelcase`, `snakecase` and `kebabcase` (section 12.12).
+
+use unicode_general_category::{GeneralCategory as Category, get_general_category};
+
+use super::casing::{is_upper, to_lower, to_upper};
+use crate::functions::arguments::Arguments;
+use crate::functions::{Functions, Signature, Type};
+use crate::text;
+
+pub(super) fn register(functions: &mut Functions) {
+    let one = Signature::fixed(&[Type::String]);
+    functions
+        .add("camelcase", one.clone(), |_, args| Ok(pascal_case(&characters(args.string(0))).into()))
+        .add("snakecase", one.clone(), |_, args| Ok(separate_words(&characters(args.string(0)), '_').into()))
+        .add("kebabcase", one, |_, args| Ok(separate_words(&characters(args.string(0)), '-').into()));
+}
+
+fn characters(subject: &[u8]) -> Vec<char> {
+    text::runes(subject).map(|(c, _)| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+}
+
+fn is_connector(c: char) -> bool {
+    c == '-' || c == '_' || text::is_space(c)
+}
+
+fn is_number(c: char) -> bool {
+    matches!(
+        get_general_category(c),
+        Category::DecimalNumber | Category::LetterNumber | Category::OtherNumber
+    )
+}
+
+fn is_punctuation(c: char) -> bool {
+    matches!(
+        get_general_category(c),
+        Category::ConnectorPunctuation
+            | Category::DashPunctuation
+            | Category::OpenPunctuation
+            | Category::ClosePunctuation
+            | Category::InitialPunctuation
+            | Category::FinalPunctuation
+            | Category::OtherPunctuation
+    )
+}
+
+/// Letters of scripts that have case; Han characters and the like are none.
+fn is_alphabet(c: char) -> bool {
+    matches!(
+        get_general_category(c),
+        Category::UppercaseLetter | Category::LowercaseLetter | Category::TitlecaseLetter
+    )
+}
+
+/// Each word with a capital, the connectors between words dropped, those around kept.
+fn pascal_case(chars: &[char]) -> String {
+    let lead = chars.iter().take_while(|&&c| is_connector(c)).count();
+    let mut out: String = chars[..lead].iter().collect();
+    let Some((&first, rest)) = chars[lead..].split_first() else {
+        // The original writes the last of nothing but connectors twice.
+        out.extend(chars.last());
+        return out;
+    };
+    let mut lowers_capitals = is_upper(first);
+    let mut previous = to_upper(first);
+    for &c in rest {
+        let current = match (is_connector(previous), is_connector(c)) {
+            (true, false) => {
+                // The connector is dropped: the next letter's capital stands for it.
+                lowers_capitals = is_upper(c);
+                previous = to_upper(c);
+                continue;
+            }
+            (true, true) => c,
+            (false, _) if lowers_capitals && is_upper(c) => to_lower(c),
+            (false, _) => {
+                lowers_capitals = false;
+                c
+            }
+        };
+        out.push(previous);
+        previous = current;
+    }
+    out.push(previous);
+    out
+}
+
+/// What a run of characters is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    End,
+    Number,
+    Upper,
+    Lower,
+    Connector,
+    Punctuation,
+    Other,
+}
+
+impl Kind {
+    /// Whether a connector belongs between a word and this one.
+    fn needs_connector(self) -> bool {
+        !matches!(self, Kind::End | Kind::Connector | Kind::Punctuation)
+    }
+
+    fn continues_number(self) -> bool {
+        matches!(self, Kind::Lower | Kind::Number)
+    }
+}
+
+/// Takes the next run off the front.
+fn next_word(chars: &[char]) -> (Kind, &[char], &[char]) {
+    let Some(&first) = chars.first() else { return (Kind::End, chars, chars) };
+    let run = |belongs: fn(char) -> bool| chars.iter().take_while(|&&c| belongs(c)).count();
+    let is_lower = |c: char| is_alphabet(c) && !is_upper(c);
+    let (kind, length) = if is_connector(first) {
+        (Kind::Connector, run(is_connector))
+    } else if is_punctuation(first) {
+        (Kind::Punctuation, run(is_punctuation))
+    } else if is_upper(first) {
+        let capitals = run(is_upper);
+        let follower = chars.get(capitals).copied();
+        let length = match (capitals, follower) {
+            // A single capital takes its lower-case letters.
+            (1, _) => 1 + chars[1..].iter().take_while(|&&c| is_lower(c)).count(),
+            // The last of several capitals starts the next word.
+            (_, Some(c)) if is_alphabet(c) => capitals - 1,
+            _ => capitals,
+        };
+        (Kind::Upper, length)
+    } else if is_alphabet(first) {
+        (Kind::Lower, chars.iter().take_while(|&&c| is_lower(c)).count())
+    } else if is_number(first) {
+        (Kind::Number, run(is_number))
+    } else {
+        let is_other = |c| !is_connector(c) && !is_alphabet(c) && !is_number(c) && !is_punctuation(c);
+        (Kind::Other, 1 + chars[1..].iter().take_while(|&&c| is_other(c)).count())
+    };
+    let (word, rest) = chars.split_at(length);
+    (kind, word, rest)
+}
+
+/// The words of a text, lower-cased and joined by a connector.
+struct Joiner {
+    out: String,
+    connector: char,
+}
+
+impl Joiner {
+    fn word(&mut self, kind: Kind, word: &[char]) {
+        match kind {
+            Kind::Upper => self.out.extend(word.iter().map(|&c| to_lower(c))),
+            Kind::Connector => self.out.extend(word.iter().map(|_| self.connector)),
+            _ => self.out.extend(word),
+        }
+    }
+
+    fn connect_before(&mut self, kind: Kind) {
+        if kind.needs_connector() {
+            self.out.push(self.connector);
+        }
+    }
+
+    /// Lower-case letters and digits behind a number belong to it; gives the word after them.
+    fn number_tail<'c>(
+        &mut self,
+        mut next: (Kind, &'c [char], &'c [char]),
+    ) -> (Kind, &'c [char], &'c [char]) {
+        while next.0.continues_number() {
+            self.word(next.0, next.1);
+            next = next_word(next.2);
+        }
+        self.connect_before(next.0);
+        next
+    }
+}
+
+fn separate_words(chars: &[char], connector: char) -> String {
+    let mut joiner = Joiner { out: String::with_capacity(chars.len() + 8), connector };
+    let (mut kind, mut word, mut rest) = next_word(chars);
+    while !rest.is_empty() {
+        joiner.word(kind, word);
+        let previous = kind;
+        (kind, word, rest) = next_word(rest);
+        match previous {
+            Kind::Number => (kind, word, rest) = joiner.number_tail((kind, word, rest)),
+            Kind::Connector | Kind::Punctuation => {}
+            _ if kind != Kind::Number => joiner.connect_before(kind),
+            _ if rest.is_empty() => {}
+            _ => {
+                // Digits stay with the word before them unless lower-case letters follow.
+                let digits = word;
+                let after = next_word(rest);
+                if after.0 == Kind::Lower {
+                    joiner.out.push(connector);
+                    joiner.word(Kind::Number, digits);
+                    (kind, word, rest) = joiner.number_tail(after);
+                } else {
+                    joiner.word(Kind::Number, digits);
+                    joiner.connect_before(after.0);
+                    (kind, word, rest) = after;
+                }
+            }
+        }
+    }
+    joiner.word(kind, word);
+    joiner.out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn camelcase_is_pascal_case() {
+        let check = |input: &str, expected: &str| {
+            assert_eq!(pascal_case(&characters(input.as_bytes())), expected, "{input}");
+        };
+        check("GOLANG_IS_GREAT", "GolangIsGreat");
+        check("foo_Bar-BAZ qux", "FooBarBazQux");
+        check("_complex__case_", "_Complex_Case_");
+        check("HTTPServer", "Httpserver");
+        check("no_https", "NoHttps");
+        check("a- b", "A-B");
+        check("a -b", "A B");
+        check("a -_b", "A -B");
+        check("", "");
+        check("__", "___");
+    }
+
+    #[test]
+    fn snakecase_splits_words() {
+        let check = |input: &str, connector: char, expected: &str| {
+            assert_eq!(separate_words(&characters(input.as_bytes()), connector), expected, "{input}");
+        };
+        check("Bld4Floor3rd", '_', "bld4_floor_3rd");
+        check("http2xx", '_', "http_2xx");
+        check("HTTP20xOK", '_', "http_20x_ok");
+        check("Duration2m3s", '_', "duration_2m3s");
+        check("a.b:c", '_', "a.b:c");
+        check("fooBar.bazQux_1a", '-', "foo-bar.baz-qux-1a");
+        check("HTTPServer", '_', "http_server");
+        check("NoHTTPS", '_', "no_https");
+        check("GO PATH", '_', "go_path");
+        check("", '_', "");
+    }
+}

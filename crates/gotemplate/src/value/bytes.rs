@@ -1,0 +1,67 @@
+//! Go strings: shared, immutable bytes that are usually, but not always, UTF-8.
+
+use std::borrow::{Borrow, Cow};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A Go string. Cheap to clone; compares and sorts by bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Str(Arc<[u8]>);
+
+impl Str {
+    /// The text, with invalid UTF-8 replaced by U+FFFD.
+    pub fn to_text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+}
+
+impl Default for Str {
+    fn default() -> Str {
+        Str(Arc::from([]))
+    }
+}
+
+impl fmt::Debug for Str {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.to_text(), f)
+    }
+}
+
+impl Deref for Str {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Borrow<[u8]> for Str {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&str> for Str {
+    fn from(text: &str) -> Str {
+        Str(Arc::from(text.as_bytes()))
+    }
+}
+
+impl From<String> for Str {
+    fn from(text: String) -> Str {
+        Str(Arc::from(text.into_bytes()))
+    }
+}
+
+impl From<&[u8]> for Str {
+    fn from(bytes: &[u8]) -> Str {
+        Str(Arc::from(bytes))
+    }
+}
+
+impl From<Vec<u8>> for Str {
+    fn from(bytes: Vec<u8>) -> Str {
+        Str(Arc::from(bytes))
+    }
+}

@@ -1,0 +1,43 @@
+//! Deep copies, so that a render cannot change its caller's input.
+
+use super::{List, Map, MapValues, Value};
+use crate::stack;
+
+/// Values nested deeper than this are refused wherever a value is walked.
+pub(crate) const MAX_DEPTH: usize = 10_000;
+
+/// A value nests deeper than the engine walks, usually because a map contains itself.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("value is nested deeper than {MAX_DEPTH} levels (does a map contain itself?)")]
+pub struct TooDeep;
+
+impl Value {
+    /// A copy that shares no map with the original. Host objects are shared.
+    pub fn deep_copy(&self) -> Result<Value, TooDeep> {
+        copy(self, 0)
+    }
+}
+
+fn copy(value: &Value, depth: usize) -> Result<Value, TooDeep> {
+    if depth > MAX_DEPTH {
+        return Err(TooDeep);
+    }
+    match value {
+        Value::List(list) if !list.is_nil() => stack::guarded(|| {
+            let items: Result<Vec<Value>, TooDeep> =
+                list.items().iter().map(|item| copy(item, depth + 1)).collect();
+            Ok(Value::List(List::typed(list.element(), items?)))
+        }),
+        Value::Map(map) if !map.is_nil() => stack::guarded(|| {
+            let target = match map.values_type() {
+                MapValues::Any => Map::default(),
+                MapValues::String => Map::of_strings(),
+            };
+            for (key, entry) in map.entries() {
+                target.insert(key, copy(&entry, depth + 1)?);
+            }
+            Ok(Value::Map(target))
+        }),
+        other => Ok(other.clone()),
+    }
+}

@@ -1,0 +1,98 @@
+//! Lists: shared and immutable, with the Go type of their elements.
+
+use std::rc::Rc;
+
+use super::{Str, Value, release};
+
+/// The Go element type of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// `interface {}`: elements may be null and are reached as interface slots (section 1.2).
+    Any,
+    String,
+    Int,
+    /// `[]interface {}`, the chunks of sprig's `chunk`.
+    List,
+    /// `map[string]interface {}`.
+    Map,
+}
+
+impl Element {
+    /// The Go name of a list with such elements.
+    pub fn list_type_name(self) -> &'static str {
+        match self {
+            Element::Any => "[]interface {}",
+            Element::String => "[]string",
+            Element::Int => "[]int",
+            Element::List => "[][]interface {}",
+            Element::Map => "[]map[string]interface {}",
+        }
+    }
+}
+
+/// A Go slice.
+#[derive(Clone, Debug)]
+pub struct List(Rc<ListData>);
+
+#[derive(Debug)]
+struct ListData {
+    element: Element,
+    nil: bool,
+    items: Vec<Value>,
+}
+
+impl List {
+    /// A `[]interface {}`.
+    pub fn new(items: Vec<Value>) -> List {
+        List::typed(Element::Any, items)
+    }
+
+    /// A list with the given element type; the caller provides fitting items.
+    pub fn typed(element: Element, items: Vec<Value>) -> List {
+        List(Rc::new(ListData { element, nil: false, items }))
+    }
+
+    /// A `[]string`.
+    pub fn strings(items: impl IntoIterator<Item = Str>) -> List {
+        List::typed(Element::String, items.into_iter().map(Value::Str).collect())
+    }
+
+    /// A typed nil: behaves as an empty list, but is null in JSON and equal to nil.
+    pub fn nil(element: Element) -> List {
+        List(Rc::new(ListData { element, nil: true, items: Vec::new() }))
+    }
+
+    pub fn element(&self) -> Element {
+        self.0.element
+    }
+
+    pub fn is_nil(&self) -> bool {
+        self.0.nil
+    }
+
+    pub fn items(&self) -> &[Value] {
+        &self.0.items
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.items.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.items.is_empty()
+    }
+
+    pub(super) fn take_items(self, into: &mut Vec<Value>) {
+        if let Some(mut data) = Rc::into_inner(self.0) {
+            into.append(&mut data.items);
+        }
+    }
+}
+
+impl Drop for ListData {
+    fn drop(&mut self) {
+        if self.items.iter().any(Value::is_container) {
+            release(std::mem::take(&mut self.items));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Maps: shared mutable references with sorted keys (sections 1.1 and 1.4).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::{Str, Value, release};
+
+/// The Go value type of a map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapValues {
+    /// `map[string]interface {}`.
+    #[default]
+    Any,
+    /// `map[string]string`.
+    String,
+}
+
+/// A Go map with string keys. Clones share the entries; iteration is in byte order of the keys.
+#[derive(Clone, Debug, Default)]
+pub struct Map(Rc<MapData>);
+
+#[derive(Debug, Default)]
+struct MapData {
+    values: MapValues,
+    nil: bool,
+    entries: RefCell<BTreeMap<Str, Value>>,
+}
+
+impl Map {
+    /// An empty `map[string]string`.
+    pub fn of_strings() -> Map {
+        Map::with(MapValues::String, false, BTreeMap::new())
+    }
+
+    /// A nil `map[string]interface {}`: readable as empty, not writable.
+    pub fn nil() -> Map {
+        Map::with(MapValues::Any, true, BTreeMap::new())
+    }
+
+    fn with(values: MapValues, nil: bool, entries: BTreeMap<Str, Value>) -> Map {
+        Map(Rc::new(MapData { values, nil, entries: RefCell::new(entries) }))
+    }
+
+    pub fn values_type(&self) -> MapValues {
+        self.0.values
+    }
+
+    pub fn type_name(&self) -> &'static str {
+        match self.0.values {
+            MapValues::Any => "map[string]interface {}",
+            MapValues::String => "map[string]string",
+        }
+    }
+
+    pub fn is_nil(&self) -> bool {
+        self.0.nil
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.entries.borrow().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.entries.borrow().is_empty()
+    }
+
+    /// The value under a key, if there is one.
+    pub fn get(&self, key: &[u8]) -> Option<Value> {
+        self.0.entries.borrow().get(key).cloned()
+    }
+
+    pub fn contains_key(&self, key: &[u8]) -> bool {
+        self.0.entries.borrow().contains_key(key)
+    }
+
+    /// Sets a key, visibly through every clone of this map.
+    pub fn insert(&self, key: Str, value: Value) {
+        // The old value goes away after the borrow ends: dropping it may run arbitrary host code.
+        let _old = self.0.entries.borrow_mut().insert(key, value);
+    }
+
+    /// Removes a key, visibly through every clone of this map.
+    pub fn remove(&self, key: &[u8]) -> Option<Value> {
+        self.0.entries.borrow_mut().remove(key)
+    }
+
+    /// A snapshot of the keys, sorted by bytes.
+    pub fn keys(&self) -> Vec<Str> {
+        self.0.entries.borrow().keys().cloned().collect()
+    }
+
+    /// A snapshot of the entries, sorted by the bytes of their keys.
+    pub fn entries(&self) -> Vec<(Str, Value)> {
+        self.0.entries.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// Whether both are the same map, not only equal ones.
+    pub fn is_same(&self, other: &Map) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Identity for visited sets; valid while the map is alive.
+    pub(crate) fn address(&self) -> usize {
+        Rc::as_ptr(&self.0).cast::<u8>() as usize
+    }
+
+    pub(super) fn take_values(self, into: &mut Vec<Value>) {
+        if let Some(mut data) = Rc::into_inner(self.0) {
+            into.extend(std::mem::take(data.entries.get_mut()).into_values());
+        }
+    }
+}
+
+impl Drop for MapData {
+    fn drop(&mut self) {
+        let entries = self.entries.get_mut();
+        if entries.values().any(Value::is_container) {
+            release(std::mem::take(entries).into_values().collect());
+        }
+    }
+}
+
+impl FromIterator<(Str, Value)> for Map {
+    fn from_iter<I: IntoIterator<Item = (Str, Value)>>(iter: I) -> Map {
+        Map::with(MapValues::Any, false, iter.into_iter().collect())
+    }
+}

@@ -1,0 +1,66 @@
+//! Host objects: opaque values with fields and methods.
+
+use std::any::Any;
+use std::fmt;
+
+use super::Value;
+use crate::context::Context;
+use crate::error::CallError;
+use crate::functions::{Signature, Type};
+
+/// What a name means on an object (section 5.2).
+#[derive(Debug)]
+pub enum Member {
+    /// A field, or anything that takes no arguments and is already at hand.
+    Field(Value),
+    /// A method, called through [`Object::call`] after its arguments were checked.
+    Method(Signature),
+}
+
+/// A value whose type belongs to the host, such as a file information record.
+pub trait Object: fmt::Debug {
+    /// The Go type name, e.g. `time.Time`.
+    fn type_name(&self) -> &str;
+
+    /// The Go kind name; objects usually stand for structs.
+    fn kind_name(&self) -> &str {
+        "struct"
+    }
+
+    /// The field or method with this name.
+    fn member(&self, name: &str) -> Option<Member>;
+
+    /// Calls a method that [`Object::member`] announced.
+    fn call(&self, context: &mut Context<'_>, method: &str, arguments: &[Value]) -> Result<Value, CallError>;
+
+    /// The text of `%v` and `%s`.
+    fn text(&self) -> String;
+
+    /// The value that JSON shows; by default the text.
+    fn json(&self) -> Value {
+        Value::from(self.text())
+    }
+
+    /// Go's `==`, where `other` may be any object.
+    fn equals(&self, other: &dyn Object) -> bool;
+
+    /// Go's `reflect.DeepEqual`, which looks behind pointers.
+    fn deep_equals(&self, other: &dyn Object) -> bool {
+        self.equals(other)
+    }
+
+    /// For downcasts in functions and in [`Object::equals`].
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl Member {
+    /// A method without parameters.
+    pub fn getter() -> Member {
+        Member::Method(Signature::fixed(&[]))
+    }
+
+    /// A method with the given parameters.
+    pub fn method(parameters: &'static [Type]) -> Member {
+        Member::Method(Signature::fixed(parameters))
+    }
+}

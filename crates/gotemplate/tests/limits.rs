@@ -1,0 +1,166 @@
+//! Limits (chapter gotemplate, section 10): hostile input ends in an error, never in an overflow of the native stack.
+
+use std::sync::Arc;
+
+use groundwork_gotemplate::{ErrorKind, Functions, Limits, List, Map, Options, Template, Value};
+
+/// Runs on the stack that a worker thread of a server has.
+fn on_small_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(work);
+    thread.expect("a thread starts").join().expect("the work does not panic")
+}
+
+fn render_with(source: &str, limits: Limits) -> Result<String, (ErrorKind, String)> {
+    let source = source.to_string();
+    on_small_stack(move || {
+        let options = Options { limits, ..Options::default() };
+        let template = Template::parse("t", &source, &Arc::new(Functions::sprig()), &options);
+        let rendered = template.and_then(|template| template.render(Value::Map(Map::default())));
+        rendered
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .map_err(|error| (error.kind(), error.message().to_string()))
+    })
+}
+
+fn check(source: &str, expected: &str) {
+    let got = match render_with(source, Limits::default()) {
+        Ok(text) => text,
+        Err((_, message)) => message,
+    };
+    assert_eq!(got, expected, "{}", &source[..source.len().min(80)]);
+}
+
+fn nested(open: &str, inner: &str, close: &str, depth: usize) -> String {
+    format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
+}
+
+#[test]
+fn nesting_in_the_source_is_bounded() {
+    check(&format!("{{{{{}}}}}", nested("(", "1", ")", 9_999)), "1");
+    check(&format!("{{{{{}}}}}", nested("(", "1", ")", 100_000)), "max expression depth exceeded");
+    check(&nested("{{if 1}}", "x", "{{end}}", 9_999), "x");
+    check(&nested("{{with 1}}", "x", "{{end}}", 100_000), "max block depth exceeded");
+    check(&nested("{{range 1}}", "x", "{{end}}", 9_999), "x");
+    let chain = format!("{{{{if 0}}}}{}{{{{end}}}}", "{{else if 0}}".repeat(9_000));
+    check(&chain, "");
+}
+
+#[test]
+fn errors_print_deep_sources() {
+    let source = format!("{{{{index {} \"a\"}}}}", nested("(print ", "1", ")", 9_000));
+    check(&source, "error calling index: cannot index slice/array with type string");
+}
+
+#[test]
+fn template_calls_are_bounded() {
+    const MESSAGE: &str = "exceeded maximum template depth (100000)";
+    check(r#"{{define "r"}}{{template "r" .}}{{end}}{{template "r" .}}"#, MESSAGE);
+    let deep = r#"{{define "r"}}{{range 1}}{{if 1}}{{with 1}}{{template "r" .}}{{end}}{{end}}{{end}}{{end}}{{template "r" .}}"#;
+    check(deep, MESSAGE);
+    check(
+        r#"{{define "r"}}{{if .}}{{template "r" (slice . 1)}}{{end}}{{end}}{{template "r" (until 400)}}ok"#,
+        "ok",
+    );
+}
+
+#[test]
+fn deep_values_are_dropped_and_refused() {
+    let build = "{{$x := list}}{{range until 100000}}{{$x = list $x}}{{end}}";
+    check(&format!("{build}ok"), "ok");
+    let too_deep = "value is nested deeper than 10000 levels (does a map contain itself?)";
+    check(&format!("{build}{{{{$x}}}}"), too_deep);
+    for call in ["toJson", "deepCopy", "quote", "printf \"%q\""] {
+        let name = call.split(' ').next().unwrap_or(call);
+        check(&format!("{build}{{{{{call} $x}}}}"), &format!("error calling {name}: {too_deep}"));
+    }
+    check(&format!("{build}{{{{deepEqual $x (list $x)}}}}"), &format!("error calling deepEqual: {too_deep}"));
+    check(&format!("{{{{fromJson {:?} | len}}}}", nested("[", "1", "]", 9_999)), "1");
+    check(
+        &format!("{{{{mustFromJson {:?}}}}}", nested("[", "1", "]", 20_000)),
+        "error calling mustFromJson: exceeded max depth",
+    );
+}
+
+#[test]
+fn maps_within_themselves_fail_and_are_freed() {
+    let build = r#"{{$d := dict}}{{$_ := set $d "self" (list $d)}}"#;
+    let too_deep = "value is nested deeper than 10000 levels (does a map contain itself?)";
+    check(&format!("{build}ok"), "ok");
+    check(&format!("{build}{{{{$d}}}}"), too_deep);
+    for call in ["toJson", "toRawJson", "deepCopy", "toString"] {
+        check(&format!("{build}{{{{{call} $d}}}}"), &format!("error calling {call}: {too_deep}"));
+    }
+    check(&format!("{build}{{{{deepEqual $d (deepCopy (omit $d \"self\"))}}}}"), "false");
+    let root = Map::default();
+    let options = Options::default();
+    let source = r#"{{$_ := set . "self" .}}"#;
+    let template = Template::parse("t", source, &Arc::new(Functions::sprig()), &options).unwrap();
+    template.render(Value::Map(root.clone())).unwrap();
+    assert!(root.is_empty(), "the cycle is cut at the end of the render");
+}
+
+#[test]
+fn budgets_stop_loops_and_padding() {
+    let limits = || Limits { output_bytes: 1_000, steps: 10_000, template_depth: 10 };
+    let fails = |source: &str, expected: &str| {
+        let (kind, message) = render_with(source, limits()).expect_err(source);
+        assert_eq!((kind, message.as_str()), (ErrorKind::Limit, expected), "{source}");
+    };
+    fails("{{range 100000}}{{end}}", "template execution exceeds the limit of 10000 steps");
+    fails("{{range 9223372036854775807}}x{{end}}", "template output exceeds the limit of 1000 bytes");
+    fails(
+        "{{printf \"%10000009d\" 1}}",
+        "error calling printf: template output exceeds the limit of 1000 bytes",
+    );
+    fails(
+        "{{printf \"%.10000009f\" 1.0}}",
+        "error calling printf: template output exceeds the limit of 1000 bytes",
+    );
+    fails(
+        "{{repeat 1001 \"x\"}}",
+        "error calling repeat: template values use more than the limit of 1000 bytes",
+    );
+    fails(
+        "{{until 9223372036854775807}}",
+        "error calling until: template execution exceeds the limit of 10000 steps",
+    );
+    fails(
+        "{{indent 9223372036854775807 \"x\"}}",
+        "error calling indent: template values use more than the limit of 1000 bytes",
+    );
+    fails(
+        r#"{{define "r"}}{{template "r"}}{{end}}{{template "r"}}"#,
+        "exceeded maximum template depth (100000)",
+    );
+    assert_eq!(render_with(&"x".repeat(1_000), limits()).map(|text| text.len()), Ok(1_000));
+    fails(&"x".repeat(1_001), "template output exceeds the limit of 1000 bytes");
+}
+
+#[test]
+fn exponential_sharing_is_stopped_by_the_budget() {
+    // Each level prints the one below twice: small in memory, 2^60 when walked.
+    let build = "{{$x := list}}{{range until 60}}{{$x = list $x $x}}{{end}}";
+    let limits = Limits { output_bytes: 1 << 20, steps: 1_000_000, ..Limits::default() };
+    for use_it in ["{{$x}}", "{{toJson $x}}", "{{deepCopy $x}}", "{{deepEqual $x (append $x 1 | initial)}}"] {
+        let result = render_with(&format!("{build}{use_it}"), limits.clone());
+        assert!(matches!(result, Err((ErrorKind::Limit, _))), "{use_it}: {result:?}");
+    }
+}
+
+#[test]
+fn templates_are_shared_between_threads() {
+    fn assert_shareable<T: Send + Sync + 'static>() {}
+    assert_shareable::<Template>();
+    assert_shareable::<Functions>();
+    let template =
+        Template::parse("t", "{{.}}", &Arc::new(Functions::builtins()), &Options::default()).unwrap();
+    let threads: Vec<_> = (0..4)
+        .map(|number| {
+            let template = template.clone();
+            std::thread::spawn(move || template.render(Value::List(List::new(vec![Value::int(number)]))))
+        })
+        .collect();
+    for (number, thread) in threads.into_iter().enumerate() {
+        assert_eq!(thread.join().unwrap().unwrap(), format!("[{number}]").into_bytes());
+    }
+}

@@ -1,0 +1,263 @@
+//! Where the binaries of the servers are.
+//!
+//! Looked at in this order: the variable of the binary (`TEST_ASSET_ETCD` and so on), the folder in
+//! `KUBEBUILDER_ASSETS`, `PATH`, and the folder that `cargo xtask servers` builds into. A binary counts only
+//! if its version is one that we support.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+/// Checksums of the module that names the servers; a change of it means other servers.
+const GO_SUM: &str = include_str!("../../../tools/testservers/go.sum");
+
+/// A server, or the client program of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Server {
+    /// The Kubernetes API server.
+    KubeApiserver,
+    /// The database of the API server.
+    Etcd,
+    /// The command line client of Kubernetes.
+    Kubectl,
+    /// Garbage collection and deletion of namespaces.
+    KubeControllerManager,
+    /// The message bus.
+    NatsServer,
+    /// An OCI registry.
+    Registry,
+}
+
+/// A binary that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binary {
+    /// Which server it is.
+    pub server: Server,
+    /// The file.
+    pub path: PathBuf,
+    /// What it says about its version.
+    pub version: Version,
+}
+
+/// Why there is no binary.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{server} {} was not found{}; `cargo xtask servers` builds it", server.needs(), notes(.rejected))]
+pub struct NotFound {
+    /// Which server was looked for.
+    pub server: Server,
+    /// Files that are there but cannot be used, and why.
+    pub rejected: Vec<String>,
+}
+
+fn notes(rejected: &[String]) -> String {
+    if rejected.is_empty() { String::new() } else { format!(" ({})", rejected.join("; ")) }
+}
+
+/// Major, minor and patch version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Server {
+    /// All servers, those first that others need.
+    pub const ALL: [Self; 6] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::Kubectl,
+        Self::KubeControllerManager,
+        Self::NatsServer,
+        Self::Registry,
+    ];
+
+    /// Name of the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KubeApiserver => "kube-apiserver",
+            Self::Etcd => "etcd",
+            Self::Kubectl => "kubectl",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::NatsServer => "nats-server",
+            Self::Registry => "registry",
+        }
+    }
+
+    /// Go package that the server is built from.
+    pub const fn package(self) -> &'static str {
+        match self {
+            Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::KubeControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
+            Self::NatsServer => "github.com/nats-io/nats-server/v2",
+            Self::Registry => "github.com/distribution/distribution/v3/cmd/registry",
+        }
+    }
+
+    /// Variable that holds the path of the file.
+    const fn variable(self) -> &'static str {
+        match self {
+            Self::KubeApiserver => "TEST_ASSET_KUBE_APISERVER",
+            Self::Etcd => "TEST_ASSET_ETCD",
+            Self::Kubectl => "TEST_ASSET_KUBECTL",
+            Self::KubeControllerManager => "TEST_ASSET_KUBE_CONTROLLER_MANAGER",
+            Self::NatsServer => "NATS_SERVER",
+            Self::Registry => "TEST_ASSET_REGISTRY",
+        }
+    }
+
+    const fn version_arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Kubectl => &["version", "--client"],
+            _ => &["--version"],
+        }
+    }
+
+    /// Whether we support that version.
+    fn supports(self, version: Version) -> bool {
+        match self {
+            Self::KubeApiserver | Self::Kubectl | Self::KubeControllerManager => version >= Version(1, 33, 0),
+            // Older ones of 3.5 cannot report how far a watch is, which the API server relies on.
+            Self::Etcd => version >= Version(3, 5, 13),
+            Self::NatsServer => version >= Version(2, 10, 23),
+            Self::Registry => version >= Version(2, 8, 0),
+        }
+    }
+
+    /// The versions that we support, in words.
+    pub const fn needs(self) -> &'static str {
+        match self {
+            Self::KubeApiserver | Self::Kubectl | Self::KubeControllerManager => "1.33 or later",
+            Self::Etcd => "3.5.13 or later",
+            Self::NatsServer => "2.10.23 or later",
+            Self::Registry => "2.8 or later",
+        }
+    }
+}
+
+/// Finds the binary of a server.
+///
+/// # Errors
+/// When there is none, or none of a version that we support.
+pub fn find(server: Server) -> Result<Binary, NotFound> {
+    let mut rejected = Vec::new();
+    for path in candidates(server, |name| std::env::var_os(name)) {
+        if !path.is_file() {
+            continue;
+        }
+        match version(server, &path) {
+            Some(version) if server.supports(version) => return Ok(Binary { server, path, version }),
+            Some(version) => rejected.push(format!("{} has version {version}", path.display())),
+            None => rejected.push(format!("{} does not tell its version", path.display())),
+        }
+    }
+    Err(NotFound { server, rejected })
+}
+
+/// Files that may be the server, best first.
+fn candidates<V: AsRef<OsStr>>(server: Server, variable: impl Fn(&str) -> Option<V>) -> Vec<PathBuf> {
+    let folder = |name: &str| variable(name).filter(|value| !value.as_ref().is_empty());
+    let mut paths = Vec::new();
+    paths.extend(folder(server.variable()).map(|path| PathBuf::from(path.as_ref())));
+    paths.extend(folder("KUBEBUILDER_ASSETS").map(|path| Path::new(path.as_ref()).join(server.name())));
+    if let Some(path) = folder("PATH") {
+        paths.extend(std::env::split_paths(&path).map(|folder| folder.join(server.name())));
+    }
+    paths.extend(cache_folder(variable).map(|folder| folder.join(server.name())));
+    paths
+}
+
+/// Folder that `cargo xtask servers` builds into: one for each state of the module.
+pub fn build_folder() -> Option<PathBuf> {
+    cache_folder(|name| std::env::var_os(name))
+}
+
+fn cache_folder<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Option<PathBuf> {
+    let absolute = |name: &str| {
+        variable(name).map(|value| PathBuf::from(value.as_ref())).filter(|path| path.is_absolute())
+    };
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    let digest = HEXLOWER.encode(&Sha256::digest(GO_SUM)[..6]);
+    Some(cache.join("groundwork/testservers").join(digest).join("bin"))
+}
+
+/// Asks a binary for its version.
+fn version(server: Server, path: &Path) -> Option<Version> {
+    let output = Command::new(path)
+        .args(server.version_arguments())
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    first_version(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The first `1.2.3` in a text; words in front of it (`v3` in a module path) are passed over.
+fn first_version(text: &str) -> Option<Version> {
+    text.split_whitespace().find_map(|word| {
+        let digits = word.trim_start_matches('v').split(['+', '-']).next()?;
+        let mut parts = digits.split('.').map(|part| part.parse().ok());
+        Some(Version(parts.next()??, parts.next()??, parts.next()??))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_as_the_servers_tell_them() {
+        let check =
+            |text: &str, expected: Option<Version>| assert_eq!(first_version(text), expected, "{text}");
+        check("Kubernetes v1.36.3\n", Some(Version(1, 36, 3)));
+        check("etcd Version: 3.6.8\nGit SHA: GitNotFound\nGo Version: go1.26\n", Some(Version(3, 6, 8)));
+        check("Client Version: v1.36.3\nKustomize Version: v5.8.1\n", Some(Version(1, 36, 3)));
+        check("nats-server: v2.15.2\n", Some(Version(2, 15, 2)));
+        check("registry github.com/distribution/distribution/v3 v3.1.2+unknown\n", Some(Version(3, 1, 2)));
+        check("Kubernetes v1.34.0-rc.1\n", Some(Version(1, 34, 0)));
+        check("usage: etcd [flags]", None);
+        check("", None);
+    }
+
+    #[test]
+    fn old_versions_are_refused() {
+        assert!(!Server::KubeApiserver.supports(Version(1, 32, 9)));
+        assert!(Server::KubeApiserver.supports(Version(1, 33, 0)));
+        assert!(!Server::Etcd.supports(Version(3, 5, 12)));
+        assert!(!Server::Etcd.supports(Version(3, 4, 31)));
+        assert!(Server::Etcd.supports(Version(3, 6, 0)));
+        assert!(!Server::NatsServer.supports(Version(2, 10, 22)));
+        assert!(Server::NatsServer.supports(Version(2, 11, 0)));
+    }
+
+    #[test]
+    fn order_of_the_places() {
+        let variables = |name: &str| match name {
+            "TEST_ASSET_ETCD" => Some("/own/etcd-3.6"),
+            "KUBEBUILDER_ASSETS" => Some("/assets"),
+            "PATH" => Some("/usr/bin:/bin"),
+            "HOME" => Some("/home/me"),
+            _ => None,
+        };
+        let paths = candidates(Server::Etcd, variables);
+        let texts: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+        assert_eq!(texts[..4], ["/own/etcd-3.6", "/assets/etcd", "/usr/bin/etcd", "/bin/etcd"]);
+        assert!(texts[4].starts_with("/home/me/.cache/groundwork/testservers/"), "{}", texts[4]);
+        assert!(texts[4].ends_with("/bin/etcd"), "{}", texts[4]);
+        assert_eq!(texts.len(), 5);
+    }
+}

@@ -1,0 +1,245 @@
+//! A Kubernetes control plane: etcd and kube-apiserver, and kube-controller-manager on demand.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use data_encoding::BASE64;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Request;
+use kube::core::params::GetParams;
+use kube::{Client, Config};
+use rcgen::KeyPair;
+use serde_json::json;
+
+use crate::binaries::{NotFound, Server, find};
+use crate::process::{Process, StartError, answers_http, folder, free_port, with_free_ports, write};
+
+const ADMIN_TOKEN: &str = "admin";
+const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
+
+/// What a control plane should have beside the usual.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ControlPlaneOptions {
+    /// Collect garbage by owner references, and finish the deletion of namespaces.
+    pub controller_manager: bool,
+    /// Write a line for each request to [`ControlPlane::audit_log`].
+    pub audit: bool,
+    /// Let only those set `blockOwnerDeletion` who may set finalizers of the owner, as stricter clusters do.
+    pub owner_references_permission: bool,
+}
+
+/// A running control plane. Dropping it ends it.
+///
+/// The ServiceAccount admission is off: accounts have to be created before they can be used, and no pod ever
+/// runs.
+#[derive(Debug)]
+pub struct ControlPlane {
+    // In the order in which they are stopped.
+    _controller_manager: Option<Process>,
+    api_server: Process,
+    _etcd: Process,
+    kubeconfig: PathBuf,
+    audit: bool,
+}
+
+impl ControlPlane {
+    /// Starts a control plane and waits until it answers.
+    ///
+    /// # Errors
+    /// When a binary is missing, or a server does not start; the error holds the end of its log.
+    pub async fn start(options: ControlPlaneOptions) -> Result<Self, StartError> {
+        let (etcd, etcd_port) = with_free_ports(start_etcd).await?;
+        let (api_server, kubeconfig) =
+            with_free_ports(async || start_api_server(etcd_port, options).await).await?;
+        let controller_manager =
+            if options.controller_manager { Some(start_controller_manager(&kubeconfig)?) } else { None };
+        Ok(Self {
+            _controller_manager: controller_manager,
+            api_server,
+            _etcd: etcd,
+            kubeconfig,
+            audit: options.audit,
+        })
+    }
+
+    /// The kubeconfig file of the administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// File with one JSON object for each request, if it was asked for.
+    pub fn audit_log(&self) -> Option<PathBuf> {
+        self.audit.then(|| self.api_server.folder().join("audit.log"))
+    }
+
+    /// A new client of the administrator. Clients belong to the async runtime that they were made in.
+    ///
+    /// # Errors
+    /// When the kubeconfig file cannot be used.
+    pub async fn client(&self) -> Result<Client, StartError> {
+        admin_client(&self.kubeconfig).await
+    }
+
+    /// A new client of a ServiceAccount, which has the rights that bindings give it and no others.
+    ///
+    /// # Errors
+    /// When the account does not exist, or no token can be had.
+    pub async fn service_account_client(&self, namespace: &str, name: &str) -> Result<Client, StartError> {
+        let accounts = Api::<ServiceAccount>::namespaced(self.client().await?, namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(24 * 3600),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let answer = accounts.create_token_request(name, &PostParams::default(), &request).await;
+        let token = answer.map_err(client_error)?.status.and_then(|status| status.token);
+        let mut config = admin_config(&self.kubeconfig).await?;
+        config.auth_info.token = token.map(Into::into);
+        Client::try_from(config).map_err(client_error)
+    }
+
+    /// Creates a namespace.
+    ///
+    /// # Errors
+    /// When it exists already.
+    pub async fn create_namespace(&self, name: &str) -> Result<(), StartError> {
+        let namespace = Namespace {
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            ..Namespace::default()
+        };
+        let namespaces = Api::<Namespace>::all(self.client().await?);
+        namespaces.create(&PostParams::default(), &namespace).await.map(drop).map_err(client_error)
+    }
+
+    /// kubectl as the administrator.
+    ///
+    /// # Errors
+    /// When there is no kubectl.
+    pub fn kubectl(&self) -> Result<Command, NotFound> {
+        let mut command = Command::new(find(Server::Kubectl)?.path);
+        // The cache of API discovery would outlive this control plane, and be wrong for the next one.
+        let cache = self.api_server.folder().join("kubectl-cache");
+        command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--cache-dir").arg(cache);
+        Ok(command)
+    }
+}
+
+async fn start_etcd() -> Result<(Process, u16), StartError> {
+    let server = Server::Etcd;
+    let folder = folder(server)?;
+    let (port, peer_port) = (free_port(server)?, free_port(server)?);
+    let (url, peer_url) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+    let data = folder.path().join("data").display().to_string();
+    let arguments = [
+        format!("--data-dir={data}"),
+        format!("--listen-client-urls={url}"),
+        format!("--advertise-client-urls={url}"),
+        format!("--listen-peer-urls={peer_url}"),
+        format!("--initial-advertise-peer-urls={peer_url}"),
+        format!("--initial-cluster=default={peer_url}"),
+        "--unsafe-no-fsync".to_owned(),
+    ];
+    let process = Process::start(server, folder, arguments)?;
+    process.wait_until(async || answers_http(port, "/health")).await?;
+    Ok((process, port))
+}
+
+async fn start_api_server(
+    etcd_port: u16,
+    options: ControlPlaneOptions,
+) -> Result<(Process, PathBuf), StartError> {
+    let server = Server::KubeApiserver;
+    let folder = folder(server)?;
+    let port = free_port(server)?;
+    let file = |name: &str| folder.path().join(name);
+    let key = KeyPair::generate().map_err(|error| StartError::prepare(server)(error.into()))?;
+    write(server, &file("accounts.key"), &key.serialize_pem())?;
+    write(server, &file("accounts.pub"), &key.public_key_pem())?;
+    write(server, &file("tokens.csv"), &format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\n"))?;
+    let flag = |name: &str, path: &str| format!("--{name}={}", file(path).display());
+    let mut arguments = vec![
+        format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={port}"),
+        flag("cert-dir", "certificates"),
+        flag("service-account-key-file", "accounts.pub"),
+        flag("service-account-signing-key-file", "accounts.key"),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+        flag("token-auth-file", "tokens.csv"),
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+    ];
+    if options.audit {
+        write(server, &file("audit-policy.yaml"), AUDIT_POLICY)?;
+        arguments.push(flag("audit-policy-file", "audit-policy.yaml"));
+        arguments.push(flag("audit-log-path", "audit.log"));
+    }
+    if options.owner_references_permission {
+        arguments.push("--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned());
+    }
+    let (certificate, kubeconfig) = (file("certificates/apiserver.crt"), file("kubeconfig"));
+    let process = Process::start(server, folder, arguments)?;
+    process.wait_until(async || certificate.exists()).await?;
+    write_kubeconfig(&kubeconfig, port, &certificate)?;
+    let client = admin_client(&kubeconfig).await?;
+    process.wait_until(async || is_ready(&client).await).await?;
+    Ok((process, kubeconfig))
+}
+
+/// The kubeconfig of the administrator. The server signed its certificate itself, so that is what to trust.
+fn write_kubeconfig(path: &Path, port: u16, certificate: &Path) -> Result<(), StartError> {
+    let server = Server::KubeApiserver;
+    let certificate = fs::read(certificate).map_err(|error| StartError::prepare(server)(error.into()))?;
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": {
+            "server": format!("https://127.0.0.1:{port}"),
+            "certificate-authority-data": BASE64.encode(&certificate),
+        }}],
+        "users": [{"name": "admin", "user": {"token": ADMIN_TOKEN}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+        "current-context": "test",
+    });
+    write(server, path, &config.to_string())
+}
+
+fn start_controller_manager(kubeconfig: &Path) -> Result<Process, StartError> {
+    let server = Server::KubeControllerManager;
+    let arguments = [
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--controllers=garbage-collector-controller,namespace-controller".to_owned(),
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+    ];
+    Process::start(server, folder(server)?, arguments)
+}
+
+/// Asks `/readyz`, which comes after the default roles are there.
+async fn is_ready(client: &Client) -> bool {
+    let Ok(request) = Request::new("").get("readyz", &GetParams::default()) else {
+        return false;
+    };
+    client.request_text(request).await.is_ok()
+}
+
+async fn admin_config(kubeconfig: &Path) -> Result<Config, StartError> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).map_err(client_error)?;
+    let options = KubeConfigOptions::default();
+    Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(client_error)
+}
+
+async fn admin_client(kubeconfig: &Path) -> Result<Client, StartError> {
+    Client::try_from(admin_config(kubeconfig).await?).map_err(client_error)
+}
+
+fn client_error(error: impl std::error::Error + Send + Sync + 'static) -> StartError {
+    StartError::Client { server: Server::KubeApiserver, source: error.into() }
+}

@@ -1,0 +1,52 @@
+//! A NATS server with JetStream.
+
+use crate::binaries::Server;
+use crate::process::{Process, StartError, answer, folder, free_port, with_free_ports, write};
+
+/// A running NATS server. Dropping it ends it.
+#[derive(Debug)]
+pub struct Nats {
+    _process: Process,
+    port: u16,
+}
+
+impl Nats {
+    /// Starts a server that everybody may use.
+    ///
+    /// # Errors
+    /// When the binary is missing, or the server does not start.
+    pub async fn start() -> Result<Self, StartError> {
+        Self::start_with("").await
+    }
+
+    /// Starts a server with more configuration, in the format of its configuration file; users for example.
+    ///
+    /// # Errors
+    /// When the binary is missing, or the server does not start.
+    pub async fn start_with(configuration: &str) -> Result<Self, StartError> {
+        with_free_ports(async || Self::start_once(configuration).await).await
+    }
+
+    async fn start_once(configuration: &str) -> Result<Self, StartError> {
+        let server = Server::NatsServer;
+        let folder = folder(server)?;
+        let port = free_port(server)?;
+        let file = folder.path().join("nats.conf");
+        write(server, &file, configuration)?;
+        let arguments = [
+            format!("--config={}", file.display()),
+            "--addr=127.0.0.1".to_owned(),
+            format!("--port={port}"),
+            "--jetstream".to_owned(),
+            format!("--store_dir={}", folder.path().join("data").display()),
+        ];
+        let process = Process::start(server, folder, arguments)?;
+        process.wait_until(async || answer(port, "").starts_with("INFO ")).await?;
+        Ok(Self { _process: process, port })
+    }
+
+    /// Address for clients.
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+}

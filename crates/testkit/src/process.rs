@@ -1,0 +1,267 @@
+//! A server process that does not outlive the test.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::binaries::{NotFound, Server, find};
+
+/// How long a server may take to become ready; machines that build something else are slow.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// Distance of two looks.
+const POLL: Duration = Duration::from_millis(50);
+/// Ports are chosen before a server binds them, so another process can be faster.
+const ATTEMPTS: usize = 4;
+/// How much of a log is part of an error.
+const LOG_TAIL: usize = 4000;
+
+/// Runs the server given as arguments until standard input ends, then kills it and removes its folder.
+///
+/// The other end of that pipe is held by the test and closes with it, however it ends. Signals to the test's
+/// process group do not reach this one.
+const GUARD: &str = r#"
+folder=$1; shift
+{ "$@" </dev/null >"$folder/log" 2>&1 & echo $! >"$folder/pid"; wait $!; echo $? >"$folder/exit"; } &
+cat >/dev/null
+until [ -s "$folder/pid" ]; do sleep 0.01; done
+kill -KILL "$(cat "$folder/pid")" 2>/dev/null
+wait
+rm -rf "$folder"
+"#;
+
+/// Why a server does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no binary.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    /// Its folder or a file in it cannot be written.
+    #[error("cannot prepare {server}: {source}")]
+    Prepare {
+        /// The server.
+        server: Server,
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It ended by itself.
+    #[error("{server} ended at once; its log ends with:\n{log}")]
+    Ended {
+        /// The server.
+        server: Server,
+        /// End of its log.
+        log: String,
+    },
+    /// It runs, but does not answer.
+    #[error("{server} is not ready after {} s; its log ends with:\n{log}", READY_LIMIT.as_secs())]
+    NotReady {
+        /// The server.
+        server: Server,
+        /// End of its log.
+        log: String,
+    },
+    /// No client can be made for it.
+    #[error("cannot talk to {server}: {source}")]
+    Client {
+        /// The server.
+        server: Server,
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl StartError {
+    pub(crate) fn prepare(server: Server) -> impl FnOnce(Box<dyn std::error::Error + Send + Sync>) -> Self {
+        move |source| Self::Prepare { server, source }
+    }
+
+    fn is_port_conflict(&self) -> bool {
+        matches!(self, Self::Ended { log, .. } if log.contains("address already in use"))
+    }
+}
+
+/// Starts a server, and again with other ports if one of them was taken meanwhile.
+pub(crate) async fn with_free_ports<T>(
+    start: impl AsyncFn() -> Result<T, StartError>,
+) -> Result<T, StartError> {
+    for _ in 1..ATTEMPTS {
+        match start().await {
+            Err(error) if error.is_port_conflict() => {}
+            outcome => return outcome,
+        }
+    }
+    start().await
+}
+
+/// A port that nobody listens on at the moment.
+pub(crate) fn free_port(server: Server) -> Result<u16, StartError> {
+    let port = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr().map(|address| address.port());
+    port().map_err(|error| StartError::prepare(server)(error.into()))
+}
+
+/// A folder for a server, until the server has it.
+pub(crate) fn folder(server: Server) -> Result<TempDir, StartError> {
+    let prefix = format!("groundwork-{server}-");
+    let folder = tempfile::Builder::new().prefix(&prefix).tempdir();
+    folder.map_err(|error| StartError::prepare(server)(error.into()))
+}
+
+/// Writes a file into the folder of a server.
+pub(crate) fn write(server: Server, path: &Path, content: &str) -> Result<(), StartError> {
+    fs::write(path, content).map_err(|error| StartError::prepare(server)(error.into()))
+}
+
+/// A running server. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    server: Server,
+    folder: PathBuf,
+    guard: Child,
+    /// Keeps the server running.
+    lifeline: Option<ChildStdin>,
+}
+
+impl Process {
+    /// Starts a server that may use `folder` for its files.
+    pub(crate) fn start<A: AsRef<OsStr>>(
+        server: Server,
+        folder: TempDir,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<Self, StartError> {
+        let binary = find(server)?;
+        let mut guard = Command::new("sh")
+            .args(["-c", GUARD, "guard"])
+            .arg(folder.path())
+            .arg(&binary.path)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| StartError::prepare(server)(error.into()))?;
+        let lifeline = guard.stdin.take();
+        Ok(Self { server, folder: folder.keep(), guard, lifeline })
+    }
+
+    /// The folder of the server.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Waits until `ready` says so.
+    pub(crate) async fn wait_until(&self, ready: impl AsyncFn() -> bool) -> Result<(), StartError> {
+        let start = Instant::now();
+        loop {
+            if ready().await {
+                return Ok(());
+            }
+            if self.folder.join("exit").exists() {
+                return Err(StartError::Ended { server: self.server, log: self.log_tail() });
+            }
+            if start.elapsed() > READY_LIMIT {
+                return Err(StartError::NotReady { server: self.server, log: self.log_tail() });
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    fn log_tail(&self) -> String {
+        let log = fs::read(self.folder.join("log")).unwrap_or_default();
+        let tail = log.len().saturating_sub(LOG_TAIL);
+        String::from_utf8_lossy(&log[tail..]).into_owned()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.lifeline = None;
+        // The guard ends when the server is dead and its folder gone; there is nothing else to hope for.
+        let _ = self.guard.wait();
+    }
+}
+
+/// The answer of a server on a loopback port to a few bytes, or to none; empty if there is no answer.
+pub(crate) fn answer(port: u16, request: &str) -> String {
+    let exchange = || -> std::io::Result<String> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(request.as_bytes())?;
+        let mut buffer = [0; 256];
+        let read = stream.read(&mut buffer)?;
+        Ok(String::from_utf8_lossy(&buffer[..read]).into_owned())
+    };
+    exchange().unwrap_or_default()
+}
+
+/// Whether a server answers a GET request with success.
+pub(crate) fn answers_http(port: u16, path: &str) -> bool {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    answer(port, &request).starts_with("HTTP/1.1 2")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a shell script under the guard, in place of a server.
+    fn guarded(folder: &Path, script: &str) -> Child {
+        Command::new("sh")
+            .args(["-c", GUARD, "guard"])
+            .arg(folder)
+            .args(["sh", "-c", script])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap()
+    }
+
+    fn wait_for(what: &str, condition: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn is_running(pid: &str) -> bool {
+        Path::new("/proc").join(pid.trim()).exists()
+    }
+
+    #[test]
+    fn a_closed_pipe_ends_the_server_and_removes_its_folder() {
+        let folder = tempfile::tempdir().unwrap().keep();
+        let mut guard = guarded(&folder, "exec sleep 1000");
+        wait_for("the server starts", || {
+            fs::read_to_string(folder.join("pid")).is_ok_and(|pid| !pid.is_empty())
+        });
+        let pid = fs::read_to_string(folder.join("pid")).unwrap();
+        assert!(is_running(&pid));
+        drop(guard.stdin.take());
+        guard.wait().unwrap();
+        assert!(!is_running(&pid));
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn the_end_of_a_server_is_seen_and_its_log_is_kept() {
+        let folder = tempfile::tempdir().unwrap().keep();
+        let mut guard = guarded(&folder, "echo out of luck; exit 3");
+        wait_for("the server ends", || {
+            fs::read_to_string(folder.join("exit")).is_ok_and(|text| text == "3\n")
+        });
+        let lifeline = guard.stdin.take();
+        let process = Process { server: Server::Etcd, folder: folder.clone(), guard, lifeline };
+        assert_eq!(process.log_tail(), "out of luck\n");
+        drop(process);
+        assert!(!folder.exists());
+    }
+}

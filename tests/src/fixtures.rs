@@ -1,0 +1,107 @@
+//! Manifests that other people wrote.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::cluster::installed_crds;
+use crate::manifests::{Manifest, documents, files_below, workspace};
+
+/// Manifests of our kinds, and files that may hold more.
+#[derive(Clone, Debug, Default)]
+pub struct Fixtures {
+    /// The manifests.
+    pub manifests: Vec<Manifest>,
+    /// Files that hold an object of our kinds in a form that is not YAML.
+    pub unreadable: Vec<PathBuf>,
+}
+
+/// The folder in the variable `GROUNDWORK_FIXTURES`, or else `../shared/fixtures`, if it exists.
+pub fn fixtures_folder() -> Option<PathBuf> {
+    let folder = match std::env::var_os("GROUNDWORK_FIXTURES") {
+        Some(folder) => PathBuf::from(folder),
+        None => workspace().join("../shared/fixtures"),
+    };
+    folder.is_dir().then_some(folder)
+}
+
+/// The manifests below the folder of fixtures; `None` if there is no such folder.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn fixtures() -> Result<Option<Fixtures>> {
+    let Some(folder) = fixtures_folder() else {
+        return Ok(None);
+    };
+    let mut found = Fixtures::default();
+    for file in files_below(&folder)? {
+        let name = file.to_string_lossy();
+        let is_template = name.ends_with(".tpl");
+        if ![".yaml", ".yml", ".json"].iter().any(|end| name.trim_end_matches(".tpl").ends_with(end)) {
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        let text = if is_template { fill(&text) } else { text };
+        match documents(&text) {
+            Ok(documents) => {
+                let manifests = documents
+                    .into_iter()
+                    .map(|document| Manifest { file: file.clone(), document: as_new(document) });
+                found.manifests.extend(manifests.filter(|manifest| manifest.plural().is_some()));
+            }
+            Err(_) if is_ours(&text) => found.unreadable.push(file),
+            Err(_) => {}
+        }
+    }
+    Ok(Some(found))
+}
+
+/// Whether a text that is not YAML would be an object of our kinds.
+fn is_ours(text: &str) -> bool {
+    let kinds = text.lines().filter_map(|line| line.strip_prefix("kind: ")).map(str::trim);
+    kinds.into_iter().any(|kind| installed_crds().iter().any(|crd| crd.spec.names.kind == kind))
+}
+
+/// Takes out what only a cluster writes: some manifests are states of an imagined cluster, with owners that do
+/// not exist.
+fn as_new(mut document: Value) -> Value {
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| ["name", "generateName", "labels", "annotations"].contains(&name.as_str()));
+    }
+    document
+}
+
+/// Fills the placeholders of a shell template, `${name}`, with words that fit anywhere. One that makes up a line
+/// stands for lines of its own, with an indentation of their own.
+fn fill(text: &str) -> String {
+    let mut parts = text.split("${");
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let Some((placeholder, rest)) = part.split_once('}') else {
+            filled.push_str("${");
+            filled.push_str(part);
+            continue;
+        };
+        if filled.ends_with('\n') && (rest.is_empty() || rest.starts_with('\n')) {
+            filled.push_str("          ");
+        }
+        filled.push_str(&placeholder.to_lowercase().replace('_', "-"));
+        filled.push_str(rest);
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_become_words() {
+        assert_eq!(fill("a: ${SOME_name}-x\n${config}\n"), "a: some-name-x\n          config\n");
+        assert_eq!(fill("no placeholder: $x ${y"), "no placeholder: $x ${y");
+    }
+}
