@@ -74,19 +74,19 @@ impl Inventory {
         }
         match (api_version.as_str(), kind.as_str()) {
             (Installation::API_VERSION, Installation::KIND) => {
-                insert_typed(&mut self.installations, key, document, diagnostics)
+                insert_typed(&mut self.installations, key, document, diagnostics);
             }
             (Context::API_VERSION, Context::KIND) => {
-                insert_typed(&mut self.contexts, key, document, diagnostics)
+                insert_typed(&mut self.contexts, key, document, diagnostics);
             }
             (ComponentVersionOverwrites::API_VERSION, ComponentVersionOverwrites::KIND) => {
                 insert_typed(&mut self.overwrites, key, document, diagnostics);
             }
             (DataObject::API_VERSION, DataObject::KIND) => {
-                insert_typed(&mut self.data_objects, key, document, diagnostics)
+                insert_typed(&mut self.data_objects, key, document, diagnostics);
             }
             (Target::API_VERSION, Target::KIND) => {
-                insert_typed(&mut self.targets, key, document, diagnostics)
+                insert_typed(&mut self.targets, key, document, diagnostics);
             }
             ("v1", "Secret") => {
                 let entries = core::secret(&document, diagnostics);
@@ -136,7 +136,7 @@ fn insert_typed<T: serde::de::DeserializeOwned + groundwork_api::KubeResource>(
     match serde_json::from_value::<T>(value) {
         Ok(object) => insert(objects, key, object, document, diagnostics),
         Err(error) => {
-            diagnostics.push(document.error(format!("{}: {}", document.title(), without_values(&error))))
+            diagnostics.push(document.error(format!("{}: {}", document.title(), without_values(&error))));
         }
     }
 }

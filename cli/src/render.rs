@@ -108,7 +108,9 @@ fn report(loaded: &Loaded<Installation>, outcome: &Outcome, diagnostics: &mut Ve
         return;
     }
     if excerpts.is_empty() {
-        let message = format!("{title}: {}", failure.message);
+        // The dump of the input belongs into the status, where nobody has the files at hand.
+        let message = failure.message.split("\ntemplate input:\n").next().unwrap_or_default();
+        let message = format!("{title}: {}", message.trim_end());
         diagnostics
             .push(Diagnostic::error(message).at(&loaded.document.source, at(field_of(failure.reason))));
         return;

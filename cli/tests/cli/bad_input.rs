@@ -5,7 +5,7 @@ use super::*;
 /// A variant of the echo-server example that cannot be used at all: exit code 2, nothing printed, and messages
 /// with file and line.
 #[track_caller]
-fn unusable(change: impl FnOnce(&EchoServer), messages: &[&str]) {
+fn unusable(change: impl FnOnce(&EchoServer) -> &EchoServer, messages: &[&str]) {
     let echo_server = EchoServer::new();
     change(&echo_server);
     let run = echo_server.render(&[]);
@@ -18,7 +18,12 @@ fn unusable(change: impl FnOnce(&EchoServer), messages: &[&str]) {
 
 /// A variant that can be read but not rendered: exit code 1, the Installation with its error on standard output.
 #[track_caller]
-fn failing(change: impl FnOnce(&EchoServer), operation: &str, reason: &str, messages: &[&str]) {
+fn failing(
+    change: impl FnOnce(&EchoServer) -> &EchoServer,
+    operation: &str,
+    reason: &str,
+    messages: &[&str],
+) {
     let echo_server = EchoServer::new();
     change(&echo_server);
     let run = echo_server.render_json();
@@ -33,13 +38,13 @@ fn failing(change: impl FnOnce(&EchoServer), operation: &str, reason: &str, mess
 
 #[test]
 fn malformed_yaml() {
-    unusable(|input| drop(input.write("broken.yaml", "a: [1\nb: 2\n")), &["malformed YAML", "broken.yaml:"]);
+    unusable(|input| input.write("broken.yaml", "a: [1\nb: 2\n"), &["malformed YAML", "broken.yaml:"]);
     unusable(
-        |input| drop(input.write("list.yaml", "- 1\n")),
+        |input| input.write("list.yaml", "- 1\n"),
         &["a Kubernetes object is expected here", "list.yaml:1:1"],
     );
     unusable(
-        |input| drop(input.write("x.yaml", "kind: Context\n")),
+        |input| input.write("x.yaml", "kind: Context\n"),
         &["the object has no apiVersion", "x.yaml:1:1"],
     );
 }
@@ -47,11 +52,11 @@ fn malformed_yaml() {
 #[test]
 fn unknown_kinds() {
     unusable(
-        |input| drop(input.write("x.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n")),
+        |input| input.write("x.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n"),
         &["unknown kind \"Deployment\" of apiVersion \"apps/v1\"", "x.yaml:2:1", "kind: Deployment"],
     );
     unusable(
-        |input| drop(input.replace("context.yaml", "v1alpha1", "v1")),
+        |input| input.replace("context.yaml", "v1alpha1", "v1"),
         &[
             "unknown kind \"Context\"",
             "a Context has apiVersion landscaper.gardener.cloud/v1alpha1",
@@ -68,7 +73,7 @@ fn unknown_fields_and_wrong_types() {
             input
                 .replace("installation.yaml", "  context: default\n", "  contxt: default\n  context: 5\n")
                 .replace("overwrites.yaml", "    version: v1.2.3", "    version: [v1]\n    versoin: x")
-                .replace("context.yaml", "  name: default", "  name: default\n  lables: {}");
+                .replace("context.yaml", "  name: default", "  name: default\n  lables: {}")
         },
         &[
             "Installation \"server\": unknown field \"spec.contxt\"",
@@ -83,11 +88,7 @@ fn unknown_fields_and_wrong_types() {
     );
     unusable(
         |input| {
-            drop(input.replace(
-                "overwrites.yaml",
-                "- source:\n    componentName",
-                "- sources:\n    componentName",
-            ))
+            input.replace("overwrites.yaml", "- source:\n    componentName", "- sources:\n    componentName")
         },
         &["missing required field \"overwrites[1].source\"", "unknown field \"overwrites[1].sources\""],
     );
@@ -98,7 +99,7 @@ fn two_objects_of_one_name() {
     unusable(
         |input| {
             let text = fs::read_to_string(input.folder.path().join("installation.yaml")).unwrap();
-            input.write("second.yaml", &text);
+            input.write("second.yaml", &text)
         },
         &[
             "Installation \"server\" of namespace \"my-namespace\" is defined twice; the first one is at installation.yaml:1",
@@ -108,7 +109,7 @@ fn two_objects_of_one_name() {
 
 #[test]
 fn nothing_to_render() {
-    unusable(|input| drop(input.remove("installation.yaml")), &["the input holds no Installation"]);
+    unusable(|input| input.remove("installation.yaml"), &["the input holds no Installation"]);
     let run = groundwork(&["render", "does-not-exist"], "");
     assert_eq!((run.code, run.out.as_str()), (2, ""));
     assert!(run.err.contains("cannot read does-not-exist"), "{}", run.err);
@@ -124,7 +125,7 @@ fn malformed_repository_map() {
     let run = groundwork(&["render", &echo_server.path()], "");
     assert_eq!((run.code, run.out.as_str()), (2, ""));
     assert!(
-        run.err.contains("unknown field \"dir\"") && run.err.contains("repositories.yaml:2:24"),
+        run.err.contains("unknown field \"dir\"") && run.err.contains("repositories.yaml:2:26"),
         "{}",
         run.err
     );
@@ -134,13 +135,13 @@ fn malformed_repository_map() {
 #[test]
 fn missing_context() {
     failing(
-        |input| drop(input.remove("context.yaml")),
+        |input| input.remove("context.yaml"),
         "InitPrerequisites",
         "CalculateContext",
         &["context \"my-namespace/default\" not found", "installation.yaml:10:3", "  context: default"],
     );
     failing(
-        |input| drop(input.replace("context.yaml", "namespace: my-namespace", "namespace: other")),
+        |input| input.replace("context.yaml", "namespace: my-namespace", "namespace: other"),
         "InitPrerequisites",
         "CalculateContext",
         &["context \"my-namespace/default\" not found"],
@@ -152,7 +153,7 @@ fn missing_context() {
 fn missing_component() {
     failing(
         |input| {
-            drop(input.replace("installation.yaml", "version: v0.2.0", "version: v9.9.9").write("overwrites.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: ComponentVersionOverwrites\nmetadata: {name: my-overwrites, namespace: my-namespace}\n"))
+            input.replace("installation.yaml", "version: v0.2.0", "version: v9.9.9").write("overwrites.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: ComponentVersionOverwrites\nmetadata: {name: my-overwrites, namespace: my-namespace}\n")
         },
         "InitPrerequisites",
         "InitInstallationOperation",
@@ -163,11 +164,7 @@ fn missing_component() {
     );
     failing(
         |input| {
-            drop(input.replace(
-                "overwrites.yaml",
-                "example.org/my-own-registry/components",
-                "example.org/nowhere",
-            ))
+            input.replace("overwrites.yaml", "example.org/my-own-registry/components", "example.org/nowhere")
         },
         "InitPrerequisites",
         "InitInstallationOperation",
@@ -180,7 +177,7 @@ fn missing_component() {
 #[test]
 fn missing_resource_and_import() {
     failing(
-        |input| drop(input.replace("installation.yaml", "echo-server-blueprint", "nope")),
+        |input| input.replace("installation.yaml", "echo-server-blueprint", "nope"),
         "InitPrerequisites",
         "ResolveBlueprint",
         &[
@@ -188,7 +185,7 @@ fn missing_resource_and_import() {
         ],
     );
     failing(
-        |input| drop(input.remove("greeting.yaml")),
+        |input| input.remove("greeting.yaml"),
         "init",
         "ImportsSatisfied",
         &[
@@ -200,7 +197,7 @@ fn missing_resource_and_import() {
 #[test]
 fn schema_that_refuses() {
     failing(
-        |input| drop(input.replace("greeting.yaml", "good morning", "12345678")),
+        |input| input.replace("greeting.yaml", "good morning", "12345678"),
         "handlePhaseInit",
         "CreateImportsAndSubobjects",
         &[
@@ -218,7 +215,7 @@ fn rules_of_installations() {
                 "installation.yaml",
                 "    - name: greeting\n      dataRef: greeting\n",
                 "    - name: greeting\n      dataRef: greeting\n      secretRef: {name: s}\n    - name: greeting\n      dataRef: x\n    targets:\n    - name: t\n      targetMap: {UPPER: x}\n",
-            );
+            )
         },
         "InitPrerequisites",
         "ValidateInstallation",
@@ -231,13 +228,13 @@ fn rules_of_installations() {
     );
 }
 
-fn with_blueprint(input: &EchoServer, blueprint: &str) {
+fn with_blueprint<'a>(input: &'a EchoServer, blueprint: &str) -> &'a EchoServer {
     let indented: String = blueprint.lines().map(|line| format!("          {line}\n")).collect();
     input.replace(
         "installation.yaml",
         "    ref:\n      resourceName: echo-server-blueprint\n",
         &format!("    inline:\n      filesystem:\n        blueprint.yaml: |\n{indented}"),
-    );
+    )
 }
 
 #[test]
@@ -252,17 +249,21 @@ fn templates_with_errors() {
             "- name: {{ .imports.greeting.x.y }}",
             [
                 "template: execution:2:",
-                "deployExecutions[main].template:2:",
+                "deployExecutions[main].template (blueprint of Installation my-namespace/server):2:20",
                 "- name: {{ .imports.greeting.x.y }}",
             ],
         ),
         (
             "- name: {{ nope }}",
-            ["function \"nope\" not defined", "deployExecutions[main].template:2", "- name: {{ nope }}"],
+            [
+                "function \"nope\" not defined",
+                "deployExecutions[main].template (blueprint of Installation my-namespace/server):2",
+                "- name: {{ nope }}",
+            ],
         ),
         (
             "- name: {{ .imports.missing }}",
-            ["contains fields with \"no value\"", "installation.yaml:5:3", "name: server"],
+            ["contains fields with \"no value\"", "installation.yaml:4:3", "name: server"],
         ),
         (
             "- {name: a, type: t, timeout: 300}",
@@ -299,7 +300,7 @@ fn invalid_blueprints() {
             with_blueprint(
                 input,
                 "imports:\n- name: a\n  type: foo\n- name: b\n  type: data\n- name: b\n  schema: {type: nonsense}\ndeployExecutions:\n- {name: x, type: Helm, file: a, template: b}\n",
-            );
+            )
         },
         "InitPrerequisites",
         "ResolveBlueprint",

@@ -171,11 +171,10 @@ impl<'a> Members<'a> {
         let Value::String(text) = value else {
             return Err(self.wrong(name, "a duration such as 5m or none, as a text,", value));
         };
-        let duration = text.parse().map_err(|error| {
-            DecodeError::new(
-                &format!("{}.{name}", self.path),
-                format!("unable to parse string into a duration: {error}"),
-            )
+        // The parser's own error quotes the text, which may come from an imported value.
+        let duration = text.parse().map_err(|_| {
+            let problem = "unable to parse string into a duration: none, or numbers with units such as 5m or 1h30m, are expected";
+            DecodeError::new(&format!("{}.{name}", self.path), problem)
         })?;
         Ok(Some(duration))
     }
