@@ -1,7 +1,7 @@
 //! The `groundwork` command.
 //!
 //! ```text
-//! paths --input--> documents --inventory--> typed objects --render--> outcomes --output--> text, YAML, JSON
+//! paths --input--> documents --inventory--> typed objects --render--> renderings --output--> text, YAML, JSON
 //!                      └────────────┴──── diagnostics: file, line, caret (standard error)
 //! ```
 
@@ -11,6 +11,7 @@ mod input;
 mod inventory;
 mod output;
 mod render;
+mod rendering;
 
 use std::process::ExitCode;
 

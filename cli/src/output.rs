@@ -10,7 +10,7 @@ use groundwork_yaml as yaml;
 use serde_json::json;
 
 use crate::arguments::OutputFormat;
-use crate::render::Rendering;
+use crate::rendering::Rendering;
 
 /// Prints all renderings to standard output.
 pub(crate) fn print(format: OutputFormat, renderings: &[Rendering<'_>], now: &Time) {

@@ -14,6 +14,7 @@ use crate::diagnostic::{self, Diagnostic, Severity, Source};
 use crate::input::{self, REPOSITORIES_FILE};
 use crate::inventory::{Inventory, Loaded};
 use crate::output;
+use crate::rendering::Rendering;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +34,6 @@ impl From<Ending> for ExitCode {
             Ending::Unusable => Self::from(2),
         }
     }
-}
-
-/// An Installation and what its job gave.
-#[derive(Debug)]
-pub(crate) struct Rendering<'a> {
-    pub(crate) installation: &'a Installation,
-    pub(crate) outcome: Outcome,
 }
 
 /// Reads, renders, prints.

@@ -5,7 +5,7 @@ use groundwork_lifecycle::merge_condition;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::render::Rendering;
+use crate::rendering::Rendering;
 
 /// Installation, Execution and DeployItems of every rendering, in this order.
 pub(super) fn all(renderings: &[Rendering<'_>], now: &Time) -> Vec<Value> {

@@ -8,7 +8,7 @@ use groundwork_component::{Attribute, AttributeSet, Attributes, OverwriteConditi
 use groundwork_lifecycle::{Outcome, OverwriteReport};
 use groundwork_yaml as yaml;
 
-use crate::render::Rendering;
+use crate::rendering::Rendering;
 
 const TITLE: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();

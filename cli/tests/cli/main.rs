@@ -1,6 +1,10 @@
 //! The `groundwork` command as a user runs it: files in, exit code and two streams out.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which the lints do not recognise as such")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which the lints do not recognise as such"
+)]
 
 mod bad_input;
 mod examples;
