@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 /// Turns blueprints into installations: shows what a cluster would do, from files.
 #[derive(Debug, Parser)]
-#[command(name = "groundwork", disable_version_flag = true)]
+#[command(name = "groundwork", version)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -1,6 +1,8 @@
 //! What is wrong with the input, where, and the line it is about.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::rc::Rc;
 
 use anstyle::{AnsiColor, Style};
@@ -12,25 +14,33 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
 
 /// A text that was read, under the name that the user knows it by.
+///
+/// Messages show lines of it only where it is known to hold no values of Secrets and the like.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Lines of Secrets are never shown.
-    pub(crate) secret_lines: std::cell::RefCell<Vec<std::ops::Range<usize>>>,
+    shown: RefCell<Vec<Range<usize>>>,
 }
 
 impl Source {
     pub(crate) fn new(name: String, text: String) -> Self {
-        Self { name, text, secret_lines: std::cell::RefCell::default() }
+        Self { name, text, shown: RefCell::default() }
     }
 
-    /// A line for a message, unless it may hold a secret.
+    /// Allows messages to show these lines, counted from 1.
+    pub(crate) fn show_lines(&self, lines: Range<usize>) {
+        self.shown.borrow_mut().push(lines);
+    }
+
+    /// Allows messages to show every line.
+    pub(crate) fn show_all(&self) {
+        self.show_lines(0..usize::MAX);
+    }
+
     fn line(&self, number: usize) -> Option<&str> {
-        if self.secret_lines.borrow().iter().any(|lines| lines.contains(&number)) {
-            return None;
-        }
-        self.text.lines().nth(number.checked_sub(1)?)
+        let may_show = self.shown.borrow().iter().any(|lines| lines.contains(&number));
+        if may_show { self.text.lines().nth(number.checked_sub(1)?) } else { None }
     }
 }
 

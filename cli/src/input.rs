@@ -16,6 +16,8 @@ pub(crate) use strict::Schemas;
 /// `repositories.yaml` is no manifest; it has its own argument.
 pub(crate) const REPOSITORIES_FILE: &str = "repositories.yaml";
 const MANIFEST_ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+/// Objects that hold no values of others: their lines may be shown.
+pub(crate) const KINDS_WITHOUT_VALUES: [&str; 3] = ["Installation", "Context", "ComponentVersionOverwrites"];
 const STANDARD_INPUT: &str = "-";
 /// Larger files are no manifests.
 const LARGEST_FILE: u64 = 32 << 20;
@@ -110,12 +112,24 @@ fn read_file(path: &Path, documents: &mut Vec<Document>, diagnostics: &mut Vec<D
             }
         }
         Err(error) => {
-            // The document may be a Secret: its line is not shown.
-            source.secret_lines.borrow_mut().push(0..usize::MAX);
+            if !may_carry_values(&source.text) {
+                source.show_all();
+            }
             let message = format!("malformed YAML: {}", error.message());
             diagnostics.push(Diagnostic::error(message).at(&source, error.position()));
         }
     }
+}
+
+/// Whether a text that could not be taken apart may hold values that must not be shown.
+fn may_carry_values(text: &str) -> bool {
+    let names_kind = |kinds: &[&str]| {
+        text.lines().any(|line| {
+            let kind = line.trim_start().strip_prefix("kind:").map(str::trim);
+            kind.is_some_and(|kind| kinds.contains(&kind.trim_matches(['"', '\''])))
+        })
+    };
+    !names_kind(&KINDS_WITHOUT_VALUES) || names_kind(&["Secret", "ConfigMap", "DataObject", "Target", "List"])
 }
 
 fn read_text_of(file: std::fs::File) -> std::io::Result<String> {

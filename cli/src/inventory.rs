@@ -10,7 +10,7 @@ use groundwork_yaml::{Content, Node, Step};
 use serde_json::Value;
 
 use crate::diagnostic::Diagnostic;
-use crate::input::{Document, Schemas};
+use crate::input::{Document, KINDS_WITHOUT_VALUES, Schemas};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);
@@ -40,7 +40,7 @@ impl Inventory {
         let schemas = Schemas::new();
         let mut inventory = Self::default();
         for document in documents {
-            hide_values(&document);
+            show_lines(&document);
             inventory.add(document, namespace, &schemas, diagnostics);
         }
         inventory
@@ -119,6 +119,7 @@ fn unknown_kind(document: &Document, schemas: &Schemas, api_version: &str, kind:
         None => String::new(),
     };
     let position = document.node.locate([Step::Key("kind")]);
+    document.source.show_lines(position.line..position.line + 1);
     let message = format!("unknown kind {kind:?} of apiVersion {api_version:?}{hint}");
     Diagnostic::error(message).at(&document.source, position)
 }
@@ -166,12 +167,12 @@ fn insert<T>(
     objects.insert(key, Loaded { object, document });
 }
 
-/// Lines of objects that carry values are not shown in messages.
-fn hide_values(document: &Document) {
-    if matches!(document.text("kind"), "Secret" | "ConfigMap" | "DataObject" | "Target") {
+/// Lines of objects that carry no values may be shown in messages.
+fn show_lines(document: &Document) {
+    if KINDS_WITHOUT_VALUES.contains(&document.text("kind")) {
         let first = document.node.position.line;
-        let last = last_line(&document.node).max(first) + longest_block(document);
-        document.source.secret_lines.borrow_mut().push(first..last + 1);
+        let last = last_line(&document.node);
+        document.source.show_lines(first..last + 1 + lines_of_last_value(document, last));
     }
 }
 
@@ -184,11 +185,11 @@ fn last_line(node: &Node) -> usize {
     inner.unwrap_or_default().max(node.position.line)
 }
 
-/// The last value may go on for as many lines as the text has.
-fn longest_block(document: &Document) -> usize {
-    let last = last_line(&document.node);
+/// The last value may be a block that goes on until the next document.
+fn lines_of_last_value(document: &Document, last: usize) -> usize {
     let rest = document.source.text.lines().skip(last);
-    rest.take_while(|line| !line.starts_with("---")).count()
+    rest.take_while(|line| !line.starts_with("---") && line.starts_with([' ', '#']) || line.is_empty())
+        .count()
 }
 
 /// The view of one namespace.

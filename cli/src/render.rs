@@ -161,6 +161,7 @@ fn map_diagnostic(file: &Path, error: &MapError) -> Diagnostic {
         Some((line, column)) => {
             let text = std::fs::read_to_string(file).unwrap_or_default();
             let source = Rc::new(Source::new(name, text));
+            source.show_all();
             Diagnostic::error(error.problem()).at(&source, Position { line, column })
         }
     }

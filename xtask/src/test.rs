@@ -6,6 +6,9 @@ use anyhow::Result;
 
 use crate::{commands, servers};
 
+/// Tests of these share the servers of their process; nextest would start them for every single test.
+const SHARING_SERVERS: [&str; 1] = ["groundwork-tests"];
+
 /// Gets the servers and runs every test. Where a server cannot be had, tests that need it say so and are skipped;
 /// with `CI` set they fail.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
@@ -15,11 +18,14 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
         }
         eprintln!("skipped: tests that need servers, because they could not be built: {error:#}");
     }
-    let has_nextest = commands::exists("cargo", &["nextest", "--version"]);
-    if has_nextest {
-        commands::run(workspace, "cargo", &["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])?;
-        commands::run(workspace, "cargo", &["test", "--workspace", "--locked", "--doc", "--quiet"])
-    } else {
-        commands::run(workspace, "cargo", &["test", "--workspace", "--locked", "--quiet"])
+    if !commands::exists("cargo", &["nextest", "--version"]) {
+        return commands::run(workspace, "cargo", &["test", "--workspace", "--locked", "--quiet"]);
     }
+    let mut arguments = vec!["nextest", "run", "--workspace", "--locked", "--no-fail-fast"];
+    arguments.extend(SHARING_SERVERS.iter().flat_map(|package| ["--exclude", package]));
+    commands::run(workspace, "cargo", &arguments)?;
+    let mut arguments = vec!["test", "--locked", "--quiet"];
+    arguments.extend(SHARING_SERVERS.iter().flat_map(|package| ["--package", package]));
+    commands::run(workspace, "cargo", &arguments)?;
+    commands::run(workspace, "cargo", &["test", "--workspace", "--locked", "--doc", "--quiet"])
 }

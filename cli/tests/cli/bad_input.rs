@@ -40,6 +40,16 @@ fn failing(
 fn malformed_yaml() {
     unusable(|input| input.write("broken.yaml", "a: [1\nb: 2\n"), &["malformed YAML", "broken.yaml:"]);
     unusable(
+        |input| input.replace("context.yaml", "  name: default", "  name: [default"),
+        &[
+            "malformed YAML",
+            "illegal placement of ':' indicator",
+            "context.yaml:5:12",
+            "5 |   namespace: my-namespace",
+            "^",
+        ],
+    );
+    unusable(
         |input| input.write("list.yaml", "- 1\n"),
         &["a Kubernetes object is expected here", "list.yaml:1:1"],
     );

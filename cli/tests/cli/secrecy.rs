@@ -102,3 +102,22 @@ fn secrets_that_cannot_be_read() {
         format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: login}}\nstrData: {{password: {CANARY}}}\n");
     check("type: t", "{type: string}", &unknown);
 }
+
+/// A line is shown only where the object is known to carry no values.
+#[test]
+fn objects_of_no_known_kind() {
+    for text in [
+        format!("password: {CANARY}\n"),
+        format!("kind: Secret\nstringData: {{password: {CANARY}}}\n"),
+        format!("apiVersion: v1\nkind: Secrets\nmetadata: {{name: x, password: {CANARY}}}\n"),
+        format!("apiVersion: v1\nkind: List\nitems: {CANARY}\n"),
+        format!("kind: Installation\n---\nkind: Secret\nx: [{CANARY}\n"),
+        format!(
+            "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DataObject\nmetadata: {{name: x, nam: {CANARY}}}\ndata: {CANARY}\n"
+        ),
+    ] {
+        let run = groundwork(&["render", "-"], &text);
+        assert_eq!((run.code, run.out.as_str()), (2, ""));
+        assert!(!run.err.contains(CANARY), "{}", run.err);
+    }
+}

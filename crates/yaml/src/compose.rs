@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use crate::error::Error;
 use crate::node::{Content, Entry, Node, Position};
@@ -80,7 +80,7 @@ impl<'input> Composer<'input> {
                 Err(Error::new(start_of(&span), "a value may not begin with % unless it is quoted"))
             }
             Some(Ok((event, span))) => Ok((event, start_of(&span))),
-            Some(Err(error)) => Err(Error::new(position_of(error.marker()), plain_message(&error.info()))),
+            Some(Err(error)) => Err(Error::new(position_of(error.marker()), message_of(&error))),
             None => Ok((Event::StreamEnd, Position { line: 1, column: 1 })),
         }
     }
@@ -318,11 +318,13 @@ fn position_of(marker: &granit_parser::Marker) -> Position {
     Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
-/// The parser's message, cut before anything that it may quote from the document.
-fn plain_message(info: &str) -> String {
-    let quote = info.find(['"', '\'', '`']).unwrap_or(info.len());
-    let kept = info[..quote].trim_end_matches([' ', ':', ',']);
-    if kept.is_empty() { "malformed YAML".to_owned() } else { kept.to_owned() }
+/// The parser's message. All its texts are constants but for one, which quotes a character of the document.
+fn message_of(error: &ScanError) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedCharacter { .. } => "unexpected character".to_owned(),
+        ErrorKind::Custom(_) => "malformed YAML".to_owned(),
+        _ => error.info(),
+    }
 }
 
 #[cfg(test)]
