@@ -154,8 +154,12 @@ fn label_errors(item: &DeployItemTemplate, path: &FieldPath) -> Vec<FieldError> 
             errors.push(FieldError::new(path.clone(), Violation::Invalid(json!(key)), detail));
         }
         if !(value.is_empty() || is_name_part(value)) {
-            let detail = "a label value is empty or at most 63 of A-Z, a-z, 0-9, - _ . with a letter or digit at both ends";
-            errors.push(FieldError::new(path.clone(), Violation::Invalid(json!(value)), detail));
+            // The value may come from an import, so only its key is told.
+            let detail = format!(
+                "the value of {key:?} is neither empty nor at most 63 of A-Z, a-z, 0-9, - _ . with a letter or digit \
+                 at both ends"
+            );
+            errors.push(FieldError::new(path.clone(), Violation::Invalid(json!("<redacted>")), detail));
         }
     }
     errors

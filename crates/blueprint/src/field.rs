@@ -43,6 +43,12 @@ impl FieldPath {
         self.with(&format!("[{index}]"), Some(PathStep::Index(index)))
     }
 
+    /// A member of a map whose keys are free, which messages show in brackets.
+    #[must_use]
+    pub fn entry(&self, key: &str) -> Self {
+        self.with(&format!("[{key}]"), Some(PathStep::Key(key.to_owned())))
+    }
+
     /// The same place, with the name of the element for the reader.
     #[must_use]
     pub fn named(&self, name: &str) -> Self {

@@ -13,11 +13,15 @@ mod components;
 mod deploy;
 mod field;
 mod filesystem;
+#[cfg(test)]
+mod fixtures;
 mod imports;
 mod load;
 mod render;
 mod schema;
 mod template;
+#[cfg(test)]
+mod testing;
 mod validate;
 
 pub use components::{Components, UnknownSchemaVersion};

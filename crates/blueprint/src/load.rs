@@ -93,8 +93,10 @@ fn decode(document: &Node, text: &str) -> Result<Definition, LoadError> {
         return Ok(Definition::default());
     }
     for (member, expected) in [("apiVersion", BLUEPRINT_API_VERSION), ("kind", BLUEPRINT_KIND)] {
+        // An empty member counts as absent, as it does in Go.
         if let Some(node) = document.get(member)
-            && node.as_str() != Some(expected)
+            && !node.is_null()
+            && ![Some(""), Some(expected)].contains(&node.as_str())
         {
             return Err(undecodable(format!("{member} must be {expected:?} if it is given"), node.position));
         }

@@ -136,6 +136,7 @@ impl Renderer<'_> {
             let kind = ExecutionKind::Import;
             let result = self.engine.run(kind, executor, &self.with_imports());
             let output = result.map_err(|error| RenderError::ImportExecution(error.into()))?;
+            self.warn_of_further_documents(kind, &executor.name, &output);
             let (bindings, errors) =
                 decode_import_output(&output).map_err(|error| RenderError::ImportExecution(error.into()))?;
             self.imports.values.extend(bindings);
@@ -154,11 +155,18 @@ impl Renderer<'_> {
         for executor in &request.blueprint.definition.deploy_executions {
             let result = self.engine.run(ExecutionKind::Deploy, executor, &bindings);
             let output = result.map_err(|error| RenderError::DeployExecution(error.into()))?;
+            self.warn_of_further_documents(ExecutionKind::Deploy, &executor.name, &output);
             self.look_over(&executor.name, &output);
             let decoded = deploy::decode_items(output.get("deployItems").unwrap_or(&Value::Null));
             items.extend(decoded.map_err(|error| RenderError::DeployExecution(error.into()))?);
         }
-        Ok(deploy::finish(items, &self.imports.targets, request.namespace)?)
+        let items = deploy::finish(items, &self.imports.targets, request.namespace)?;
+        for item in &items {
+            if item.timeout.as_ref().is_some_and(|timeout| timeout.as_nanos() < 0) {
+                self.warnings.push(format!("deploy item {:?}: the timeout is negative", item.name));
+            }
+        }
+        Ok(items)
     }
 
     /// Every execution gets a map of its own, so that none sees what another one changed (`blueprints.md` 4.5).
@@ -168,12 +176,16 @@ impl Renderer<'_> {
         bindings
     }
 
-    fn look_over(&mut self, executor: &str, output: &Output) {
+    fn warn_of_further_documents(&mut self, kind: ExecutionKind, executor: &str, output: &Output) {
         if output.several_documents {
             self.warnings.push(format!(
-                "deploy execution {executor:?}: only the first YAML document of the output is read"
+                "{} {executor:?}: only the first YAML document of the output is read",
+                kind.label()
             ));
         }
+    }
+
+    fn look_over(&mut self, executor: &str, output: &Output) {
         let misspelt = !output.document.is_empty()
             && output.get("deployItems").is_none()
             && output.get("state").is_none();

@@ -7,10 +7,12 @@
 mod dialect;
 mod references;
 
+use std::sync::LazyLock;
+
 use groundwork_api::Blueprint;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{PatternOptions, ValidationError, Validator};
-use serde_json::Value;
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
+use serde_json::{Value, json};
 
 use crate::filesystem::Filesystem;
 use dialect::Dialect;
@@ -20,7 +22,46 @@ pub use references::{ForeignSchema, ReferenceError, SchemaSource};
 /// Compiled patterns may not take more than this.
 const LARGEST_PATTERN: usize = 10 << 20;
 
-/// Formats that are not asserted although the engine knows them: only those of `blueprints.md` 3.7.1 are.
+/// The formats of `blueprints.md` 3.7.1, which are asserted whatever the dialect.
+///
+/// `idn-email` belongs to them as well, see [`is_international_email`].
+const ASSERTED_FORMATS: [&str; 16] = [
+    "date",
+    "date-time",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "iri",
+    "iri-reference",
+    "json-pointer",
+    "regex",
+    "relative-json-pointer",
+    "time",
+    "uri",
+    "uri-reference",
+    "uri-template",
+    "uuid",
+];
+
+/// A validator for each asserted format. Older drafts do not know all of them, so the newest one is asked.
+static FORMATS: LazyLock<[Validator; ASSERTED_FORMATS.len()]> =
+    LazyLock::new(|| ASSERTED_FORMATS.map(format_validator));
+static EMAIL: LazyLock<Validator> = LazyLock::new(|| format_validator("email"));
+
+fn format_validator(format: &str) -> Validator {
+    let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(true);
+    options.build(&json!({"format": format})).expect("a schema of one constant keyword compiles")
+}
+
+/// An address in which letters and digits of any script may stand: the engine knows the format only together
+/// with the tables of international domain names.
+fn is_international_email(text: &str) -> bool {
+    let plain = |letter: char| if !letter.is_ascii() && letter.is_alphanumeric() { 'x' } else { letter };
+    EMAIL.is_valid(&Value::String(text.chars().map(plain).collect()))
+}
+
+/// Formats that are not asserted although the engine knows them.
 const TOLERATED_FORMATS: [&str; 2] = ["duration", "idn-hostname"];
 
 /// Checks that schemas are schemas (rule G4), without following foreign references.
@@ -93,6 +134,10 @@ impl Schema {
             .should_validate_formats(true)
             .should_ignore_unknown_formats(true)
             .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN));
+        for (index, format) in ASSERTED_FORMATS.into_iter().enumerate() {
+            options = options.with_format(format, move |text: &str| FORMATS[index].is_valid(&json!(text)));
+        }
+        options = options.with_format("idn-email", is_international_email);
         for format in TOLERATED_FORMATS {
             options = options.with_format(format, |_: &str| true);
         }

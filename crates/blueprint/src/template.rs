@@ -3,6 +3,7 @@
 mod error;
 mod functions;
 mod oci;
+mod resource_key;
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub(crate) enum ExecutionKind {
 
 impl ExecutionKind {
     /// How messages call it.
-    fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Import => "import execution",
             Self::Deploy => "deploy execution",
@@ -84,33 +85,14 @@ impl Engine {
             Err(_) => return Err(TemplateError::UnknownType(type_name.to_owned())),
         }
         let (source, origin) = self.source(kind, executor)?;
-        let text = self.render(&source, &origin, bindings)?;
-        let excerpt = |line, column| Excerpt::new(&origin, &source, line, column);
+        let output = self.render(&source, &origin, bindings)?;
+        let undecodable = |cause: String| TemplateError::Output { executor: executor.name.clone(), cause };
+        let text =
+            String::from_utf8(output).map_err(|_| undecodable("the output is not UTF-8".to_owned()))?;
         if text.contains(NO_VALUE) {
             return Err(TemplateError::NoValue(error::no_value(kind.label(), &text, &source, bindings)));
         }
-        let documents = yaml::parse_all(&text, yaml::Options::default());
-        let first = yaml::parse_first(&text, yaml::Options::default()).map_err(|cause| {
-            // The text comes from values that may be secret: only the place in it is told.
-            TemplateError::Output {
-                executor: executor.name.clone(),
-                cause: cause.to_string(),
-                excerpt: excerpt(1, None),
-            }
-        })?;
-        let several = documents.map_or(true, |documents| documents.len() > 1);
-        let document = match first.to_value() {
-            Value::Null => Map::new(),
-            Value::Object(members) => members,
-            _ => {
-                return Err(TemplateError::Output {
-                    executor: executor.name.clone(),
-                    cause: "the output is no YAML map".to_owned(),
-                    excerpt: excerpt(1, None),
-                });
-            }
-        };
-        Ok(Output { document, several_documents: several })
+        Output::parse(&text).map_err(undecodable)
     }
 
     fn source(
@@ -133,7 +115,10 @@ impl Engine {
             file: file.to_owned(),
             cause,
         })?;
-        Ok((String::from_utf8_lossy(content).into_owned(), file.trim_start_matches(['/', '.']).to_owned()))
+        Ok((
+            String::from_utf8_lossy(content).into_owned(),
+            file.trim_start_matches("./").trim_start_matches('/').to_owned(),
+        ))
     }
 
     fn render(
@@ -141,21 +126,19 @@ impl Engine {
         source: &str,
         origin: &str,
         bindings: &Map<String, Value>,
-    ) -> Result<String, TemplateError> {
-        let failed = |error: groundwork_gotemplate::Error| {
-            let message = error::without_values(&error.to_string(), bindings);
-            let place = (error.line(), error.column().unwrap_or_default());
-            TemplateError::GoTemplate {
-                report: error::enrich(&message, place, source, bindings),
-                excerpt: Excerpt::new(origin, source, error.line(), error.column()),
-                message,
-            }
+    ) -> Result<Vec<u8>, TemplateError> {
+        let failed = |message: String, line: usize, column: Option<usize>| TemplateError::GoTemplate {
+            report: error::enrich(&message, (line, column.unwrap_or_default()), source, bindings),
+            excerpt: Excerpt::new(origin, source, line, column),
+            message,
         };
-        let template =
-            Template::parse(TEMPLATE_NAME, source, &self.functions, &self.options).map_err(failed)?;
+        // Only what happens while the template runs can hold values.
+        let template = Template::parse(TEMPLATE_NAME, source, &self.functions, &self.options)
+            .map_err(|error| failed(error.to_string(), error.line(), error.column()))?;
         let data = TemplateValue::from_json(&Value::Object(bindings.clone()), self.options.numbers);
-        let output = template.render(data).map_err(failed)?;
-        Ok(String::from_utf8_lossy(&output).into_owned())
+        template.render(data).map_err(|error| {
+            failed(error::without_values(&error.to_string(), bindings), error.line(), error.column())
+        })
     }
 }
 
@@ -168,6 +151,21 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// Reads the first document. The text is made of values that may be secret: the problem tells only the place in
+    /// it.
+    fn parse(text: &str) -> Result<Self, String> {
+        let first = yaml::parse_first(text, yaml::Options::default()).map_err(|error| error.to_string())?;
+        let document = match first.to_value() {
+            Value::Null => Map::new(),
+            Value::Object(members) => members,
+            _ => return Err("the output is no YAML map".to_owned()),
+        };
+        // What follows need not even be YAML.
+        let documents = yaml::parse_all(text, yaml::Options::default());
+        let several_documents = documents.map_or(true, |documents| documents.len() > 1);
+        Ok(Self { document, several_documents })
+    }
+
     /// A result key: exactly so, else without regard to case (`blueprints.md` 4.2).
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         member(&self.document, key)

@@ -139,7 +139,9 @@ impl<'a> Members<'a> {
 
     fn integer(&self, name: &str) -> Decoded<Option<i64>> {
         let Some(value) = self.value(name) else { return Ok(None) };
-        value.as_i64().map(Some).ok_or_else(|| self.wrong(name, "an integer", value))
+        // `1.0` is an integer as well: on its way through JSON the original writes it as `1`.
+        let integral = || value.as_f64().and_then(|number| number.to_string().parse().ok());
+        value.as_i64().or_else(integral).map(Some).ok_or_else(|| self.wrong(name, "an integer", value))
     }
 
     fn map(&self, name: &str) -> Decoded<Option<Inner<'a>>> {

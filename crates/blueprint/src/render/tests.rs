@@ -1,1 +1,351 @@
+use serde_json::json;
 
+use super::*;
+use crate::testing::{components, configurations, load, render_with, supplied, yaml};
+
+const DESCRIPTOR: &str = "
+meta: {schemaVersion: v2}
+component:
+  name: example.org/root
+  version: 1.0.0
+  provider: me
+  sources: []
+  repositoryContexts: []
+  componentReferences: []
+  resources: []
+";
+
+fn rendered(blueprint: &str, given: &str) -> Result<Rendered, String> {
+    let blueprint = load(blueprint, &[]).unwrap();
+    render_with(&blueprint, &supplied(given), &components(&[DESCRIPTOR], &[]))
+        .map_err(|error| error.to_string())
+}
+
+/// A deploy execution that shows what templates see under `imports`.
+const SHOW_IMPORTS: &str = r#"
+deployExecutions:
+- name: show
+  type: GoTemplate
+  template: |
+    deployItems:
+    - name: show
+      type: t
+      config: {{ .imports | toJson }}
+"#;
+
+/// `expected` is what deploy executions see under `imports`, as JSON.
+#[track_caller]
+fn check_imports(blueprint: &str, given: &str, expected: &str) {
+    let configurations =
+        rendered(&format!("{blueprint}{SHOW_IMPORTS}"), given).map(|rendered| configurations(&rendered));
+    assert_eq!(configurations.map(|items| items["show"].to_string()).as_deref(), Ok(expected), "{blueprint}");
+}
+
+#[track_caller]
+fn check_error(blueprint: &str, given: &str, expected: &str) {
+    assert_eq!(rendered(&format!("{blueprint}{SHOW_IMPORTS}"), given).unwrap_err(), expected, "{blueprint}");
+}
+
+fn import_executions(templates: &[&str]) -> String {
+    let executors: Value = templates
+        .iter()
+        .enumerate()
+        .map(|(index, template)| json!({"name": format!("e{index}"), "type": "GoTemplate", "template": template}))
+        .collect();
+    let imports = "imports: [{name: a, required: false, schema: {type: string}}]";
+    format!("{imports}\nimportExecutions: {executors}\n")
+}
+
+/// `blueprints.md` 4.4. B-36, B-53 to B-59.
+#[test]
+fn import_executions_add_bindings() {
+    for (templates, given, expected) in [
+        (&["bindings: {b: 1}"][..], "data: {a: x}", r#"{"a":"x","b":1}"#),
+        (&["bindings: {a: {c: 1}}"], "data: {a: x}", r#"{"a":{"c":1}}"#),
+        (
+            &["bindings: {b: '{{ .imports.a }}1'}", "bindings: {c: '{{ .imports.b }}2'}"],
+            "data: {a: x}",
+            r#"{"a":"x","b":"x1","c":"x12"}"#,
+        ),
+        (&["Bindings: {b: 1}\nERRORS: []"], "{}", r#"{"b":1}"#),
+        (&["bindings: null\nerrors: null\nother: 5"], "data: {a: x}", r#"{"a":"x"}"#),
+        (&["", "# nothing"], "data: {a: x}", r#"{"a":"x"}"#),
+        // The inputs of one execution are its own.
+        (&["{{ $_ := set .imports \"z\" 1 }}bindings: {}"], "data: {a: x}", r#"{"a":"x"}"#),
+    ] {
+        check_imports(&import_executions(templates), given, expected);
+    }
+}
+
+/// `blueprints.md` 4.4: order, stop and kinds of errors; acceptance item 6. B-57, B-58.
+#[test]
+fn import_executions_refuse() {
+    for (templates, expected) in [
+        (&["errors: [one, two]", "errors: [three]"][..], "import validation failed: one, two"),
+        (&["bindings: {b: 5}\nerrors: ['b is {{ .imports.a }}']"], "import validation failed: b is x"),
+        (&["bindings: {b: 5}", "errors: ['b is {{ .imports.b }}']"], "import validation failed: b is 5"),
+        (&["errors: [1, true, null, 1.5]"], "import validation failed: 1, true, , 1.5"),
+    ] {
+        check_error(&import_executions(templates), "data: {a: x}", expected);
+    }
+    let prefix = "RenderImportExecutions - unable to template executions:";
+    for (template, expected) in [
+        ("errors: [{}]", "error while decoding templated execution: errors[0]: a text is expected"),
+        ("errors: text", "error while decoding templated execution: errors: a list is expected"),
+        ("bindings: [a]", "error while decoding templated execution: bindings: a map is expected"),
+        ("text", "error while decoding templated execution: the output is no YAML map (execution \"e0\")"),
+    ] {
+        check_error(&import_executions(&[template]), "{}", &format!("{prefix} {expected}"));
+    }
+    let absent = rendered(&import_executions(&["bindings: {b: '{{ .imports.nope }}'}"]), "{}").unwrap_err();
+    assert!(
+        absent.starts_with(&format!(
+            "{prefix} template \"import execution\" contains fields with \"no value\""
+        ))
+    );
+}
+
+/// The printed example with its `scheme` spelling. B-60, B-61.
+#[test]
+fn prefix_and_suffix() {
+    let blueprint = r#"
+imports:
+- name: prefix
+  type: data
+  scheme: {type: string}
+- name: suffix
+  type: data
+  scheme: {type: string}
+importExecutions:
+- name: compound
+  type: GoTemplate
+  template: |
+    bindings:
+      basename: tempfile
+      compound: {{ .imports.prefix }}tempfile{{ .imports.suffix }}
+- name: check
+  type: GoTemplate
+  template: |
+    errors:
+    {{- if eq .imports.prefix .imports.suffix }}
+    - prefix and suffix must differ
+    {{- end }}
+"#;
+    check_imports(
+        blueprint,
+        "data: {prefix: pre-, suffix: .tmp}",
+        r#"{"basename":"tempfile","compound":"pre-tempfile.tmp","prefix":"pre-","suffix":".tmp"}"#,
+    );
+    check_error(
+        blueprint,
+        "data: {prefix: x, suffix: x}",
+        "import validation failed: prefix and suffix must differ",
+    );
+    check_error(
+        blueprint,
+        "data: {prefix: x, suffix: 5}",
+        "inst.suffix: imported datatype does not have the expected schema: (root): Invalid value: <redacted>: Invalid \
+         type. Expected: string, given: integer",
+    );
+}
+
+/// `blueprints.md` 4.1. B-44, B-45, B-47 to B-49.
+#[test]
+fn standard_bindings() {
+    let blueprint = r#"
+deployExecutions:
+- name: show
+  type: GoTemplate
+  template: |
+    deployItems:
+    - name: show
+      type: t
+      config: {keys: "{{ keys . | sortAlpha | join " " }}", cd: {{ .cd.component.name }}, bp: {{ .blueprint | toJson }},
+        def: {{ .blueprintDef | toJson }}, cdDef: {{ .componentDescriptorDef | toJson }}, imports: {{ .imports | toJson }}}
+"#;
+    let items = configurations(&rendered(blueprint, "data: {undeclared: 1}").unwrap());
+    let definition = json!({"ref": {"resourceName": "bp"}});
+    assert_eq!(
+        items["show"],
+        json!({
+            "keys": "blueprint blueprintDef cd componentDescriptorDef components imports state",
+            "cd": "example.org/root", "bp": definition, "def": definition, "cdDef": {}, "imports": {},
+        })
+    );
+    let without =
+        load(&SHOW_IMPORTS.replace(".imports", "(list .cd .components .componentDescriptorDef)"), &[])
+            .unwrap();
+    let items = render_with(&without, &Supplied::default(), &Components::default()).unwrap();
+    assert_eq!(configurations(&items)["show"], json!([null, null, {}]));
+}
+
+/// `blueprints.md` 4.5: lists are appended in order, names are unique over all of them. B-17, B-62 to B-65, B-79.
+#[test]
+fn deploy_executions() {
+    let executions = |templates: &[&str]| {
+        let list: Value = templates
+            .iter()
+            .enumerate()
+            .map(|(index, template)| json!({"name": format!("e{index}"), "type": "GoTemplate", "template": template}))
+            .collect();
+        let result = rendered(
+            &format!("imports: [{{name: c, required: false, targetType: t}}]\ndeployExecutions: {list}"),
+            "{}",
+        );
+        result.map(|rendered| {
+            let names: Vec<_> = rendered.deploy_items.iter().map(|item| item.name.as_str()).collect();
+            let warnings = rendered.warnings.iter().map(|warning| format!("; {warning}")).collect::<String>();
+            names.join(" ") + &warnings
+        })
+    };
+    let item = |name: &str| format!("deployItems: [{{name: {name}, type: t}}]");
+    for (templates, expected) in [
+        (vec![item("b"), item("a")], "b a"),
+        (vec![item("b").to_lowercase(), String::new()], "b"),
+        (vec!["deployItems: null".into(), "deployItems: []".into()], ""),
+        (
+            vec!["state: {a: 1}".into()],
+            "; deploy execution \"e0\": its state is not stored here; every run begins with an empty one",
+        ),
+        (vec!["items: []".into()], "; deploy execution \"e0\": the output has no key deployItems"),
+        (
+            vec![item("a") + "\n---\nmore: 1"],
+            "a; deploy execution \"e0\": only the first YAML document of the output is read",
+        ),
+        (
+            vec!["deployItems: [{name: a, type: t, timeout: -5m}]".into()],
+            "a; deploy item \"a\": the timeout is negative",
+        ),
+        (
+            vec![
+                "{{ $_ := set .imports \"x\" 1 }}".into(),
+                "deployItems: [{name: '{{ hasKey .imports \"x\" }}', type: t}]".into(),
+            ],
+            "false",
+        ),
+    ] {
+        let templates: Vec<&str> = templates.iter().map(String::as_str).collect();
+        assert_eq!(executions(&templates).as_deref(), Ok(expected), "{templates:?}");
+    }
+    for (templates, expected) in [
+        (
+            vec![item("a"), item("a")],
+            "error validating deployitem templates: deployExecutions[1]: Duplicate value: \"a\"",
+        ),
+        (
+            vec!["deployItems: [{name: {}}]".into()],
+            "unable to template executions: error while decoding templated execution: deployItems[0].name: a text is \
+             expected, found a map",
+        ),
+        (
+            vec!["deployItems: [{name: a, type: t, target: {import: c}}]".into()],
+            "invalid deployitem specification \"a\": target import \"c\" not found",
+        ),
+    ] {
+        let templates: Vec<&str> = templates.iter().map(String::as_str).collect();
+        assert_eq!(executions(&templates).unwrap_err(), expected);
+    }
+}
+
+/// A file gives the same as an inline template. B-11, B-16, B-17, B-63.
+#[test]
+fn files_and_inline_templates() {
+    let content = "deployItems:\n- {name: a, type: t, config: {{ .imports | toJson }}}\n";
+    let inline = json!({"deployExecutions": [{"name": "main", "type": "GoTemplate", "template": content}]})
+        .to_string();
+    let expected = rendered(&inline, "{}").unwrap().deploy_items;
+    for file in ["a/b.tmpl", "/a/b.tmpl"] {
+        let text = format!("deployExecutions: [{{name: main, type: GoTemplate, file: {file}}}]");
+        let blueprint = load(&text, &[("a/b.tmpl", content)]).unwrap();
+        let rendered =
+            render_with(&blueprint, &Supplied::default(), &components(&[DESCRIPTOR], &[])).unwrap();
+        assert_eq!(rendered.deploy_items, expected, "{file}");
+    }
+}
+
+/// Targets of items, through the whole way. B-22, B-23, B-69, B-70, B-81.
+#[test]
+fn targets_of_items() {
+    let blueprint = r#"
+imports:
+- {name: cluster, targetType: kubernetes-cluster}
+- {name: edges, type: targetMap, targetType: kubernetes-cluster}
+deployExecutions:
+- name: main
+  type: GoTemplate
+  template: |
+    deployItems:
+    - {name: main, type: t, target: {import: cluster}}
+    {{- range $key, $target := .imports.edges }}
+    - {name: "edge-{{ $key }}", type: t, target: {import: edges, key: {{ $key }}}, config: {{ $target.spec.type }}}
+    {{- end }}
+    - {name: old, type: t, target: {name: "{{ .imports.cluster.metadata.name }}"}}
+"#;
+    let long = "landscaper.gardener.cloud/kubernetes-cluster";
+    let result = rendered(
+        blueprint,
+        &format!("target: {{cluster: {long}}}\nmap: {{edges: {{red: {long}, blue: {long}}}}}"),
+    )
+    .unwrap();
+    let targets: Vec<String> = result
+        .deploy_items
+        .iter()
+        .map(|item| {
+            let target = item.target.as_ref().unwrap();
+            format!("{} {}/{}", item.name, target.namespace.as_deref().unwrap(), target.name)
+        })
+        .collect();
+    assert_eq!(
+        targets,
+        ["main source/cluster", "edge-blue source/edges-blue", "edge-red source/edges-red", "old ns/cluster"]
+    );
+    assert_eq!(configurations(&result)["edge-red"], json!(long));
+}
+
+/// Nothing is rendered before the imports are found good, and no value shows. B-35.
+#[test]
+fn imports_come_first() {
+    let blueprint = "imports: [{name: a, schema: {type: integer}}, {name: b, schema: {}}]\ndeployExecutions: [{name: x, \
+                     type: GoTemplate, template: '{{ fail \"rendered\" }}'}]";
+    let error = rendered(blueprint, "data: {a: c4nary}").unwrap_err();
+    assert_eq!(
+        error,
+        "inst.a: imported datatype does not have the expected schema: (root): Invalid value: <redacted>: Invalid type. \
+         Expected: integer, given: string; blueprint defines import \"b\" of type data, which is not satisfied"
+    );
+}
+
+#[test]
+fn unknown_formats_of_descriptors() {
+    let text = format!("annotations: {{ocmSchemaVersion: v9}}{SHOW_IMPORTS}");
+    check_error_text(
+        &text,
+        "unable to template executions: error during serializing of the resolved components: unknown schema version \"v9\"",
+    );
+}
+
+#[track_caller]
+fn check_error_text(blueprint: &str, expected: &str) {
+    assert_eq!(rendered(blueprint, "{}").unwrap_err(), expected);
+}
+
+#[test]
+fn nested_installations_are_refused() {
+    check_error_text(
+        "subinstallations: [{file: x}]",
+        "blueprint has nested installations (subinstallations), which this version cannot render",
+    );
+    check_error_text(
+        "subinstallationExecutions: [{name: a, type: GoTemplate, template: ''}]",
+        "blueprint has nested installations (subinstallationExecutions), which this version cannot render",
+    );
+}
+
+/// An opaque configuration reaches the deployer as it is. B-75, B-76.
+#[test]
+fn configurations_are_passed_on() {
+    let configuration = yaml("{a: 1, n: 1000000, list: [on, 010, 1.5, null], s: '05'}");
+    let text = json!({"deployExecutions": [{"name": "m", "type": "GoTemplate",
+        "template": format!("deployItems: [{{name: a, type: t, configuration: {configuration}}}]")}]});
+    assert_eq!(configurations(&rendered(&text.to_string(), "{}").unwrap())["a"], configuration);
+}

@@ -176,3 +176,118 @@ fn checker_finds_what_is_no_schema() {
     assert!(checker.check(&json!({"minimum": 1, "exclusiveMinimum": true})).is_ok());
     assert!(checker.check(&json!(true)).is_ok());
 }
+
+/// `blueprints.md` 3.7.1: these formats are asserted, whatever the dialect.
+#[test]
+fn formats_in_all_dialects() {
+    for dialect in [
+        "http://json-schema.org/draft-04/schema#",
+        "http://json-schema.org/draft-06/schema#",
+        "http://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft/2019-09/schema",
+        "https://json-schema.org/draft/2020-12/schema",
+    ] {
+        for (format, fits, misfit) in [
+            ("date", "2024-02-29", "2023-02-29"),
+            ("time", "10:00:00Z", "25:00:00Z"),
+            ("date-time", "2024-01-01T10:00:00Z", "2024-01-01"),
+            ("hostname", "a.example.org", "-a-"),
+            ("email", "a@example.org", "example.org"),
+            ("idn-email", "ü@example.org", "example.org"),
+            ("ipv4", "10.0.0.1", "10.0.0.256"),
+            ("ipv6", "::1", "10.0.0.1"),
+            ("uri", "https://example.org/a", "/a"),
+            ("uri-reference", "/a", "\\a"),
+            ("iri", "https://example.org/ü", "/ü"),
+            ("iri-reference", "/ü", "\\a"),
+            ("uri-template", "/a/{b}", "/a/{b"),
+            ("uuid", "2eb8aa08-aa98-11ea-b4aa-73b441d16380", "2eb8aa08"),
+            ("regex", "^a$", "a("),
+            ("json-pointer", "/a/b", "a/b"),
+            ("relative-json-pointer", "1/a", "/a"),
+        ] {
+            let schema = json!({"$schema": dialect, "format": format});
+            assert_eq!(violations(&schema, &json!(fits)).as_deref(), Ok(""), "{dialect} {format}");
+            assert_eq!(
+                violations(&schema, &json!(misfit)),
+                Ok(format!("(root): Invalid value: <redacted>: Does not match format '{format}'")),
+                "{dialect} {format}"
+            );
+        }
+    }
+}
+
+/// A component with its schema resources by URI, and the components that other URIs lead to.
+struct Source(&'static str);
+
+impl SchemaSource for Source {
+    fn schema(&self, uri: &str) -> Result<ForeignSchema, String> {
+        let foreign =
+            |owner: &'static str, document: Value| ForeignSchema { document, owner: Box::new(Source(owner)) };
+        Ok(match (self.0, uri) {
+            ("a:1", "cd://resources/own") => {
+                foreign("a:1", json!({"definitions": {"s": {"type": "string"}}}))
+            }
+            ("a:1", "cd://componentReferences/b/resources/x") => foreign(
+                "b:2",
+                json!({"properties": {"p": {"$ref": "cd://resources/own"}, "q": {"$ref": "#/definitions/i"}}, "definitions": {"i": {"type": "integer"}}}),
+            ),
+            // The same text as above, but another component.
+            ("b:2", "cd://resources/own") => foreign("b:2", json!({"type": "null"})),
+            ("a:1", "cd://resources/local") => foreign("a:1", json!({"items": {"$ref": "local://port"}})),
+            ("a:1", "cd://resources/file") => {
+                foreign("a:1", json!({"items": {"$ref": "blueprint://broken.json"}}))
+            }
+            ("a:1", "cd://resources/circle") => {
+                foreign("a:1", json!({"items": {"$ref": "cd://resources/circle"}}))
+            }
+            _ => return Err("not found".to_owned()),
+        })
+    }
+
+    fn component(&self) -> String {
+        self.0.to_owned()
+    }
+}
+
+/// `blueprints.md` 3.7.2: documents of components see their own component and nothing of the blueprint. B-19.
+#[test]
+fn references_to_components() {
+    let definition = definition(
+        json!({"port": {"type": "integer"}, "far": {"$ref": "cd://resources/own#/definitions/s"}}),
+    );
+    let check = |reference: &str, value: Value, expected: Result<&str, &str>| {
+        let result =
+            Schema::compile(&json!({"$ref": reference}), &definition, &files(), Some(&Source("a:1")))
+                .map(|schema| {
+                    schema.violations(&value).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+                })
+                .map_err(|error| error.to_string());
+        assert_eq!(result.as_deref().map_err(String::as_str), expected, "{reference}");
+    };
+    let text_expected = "(root): Invalid value: <redacted>: Invalid type. Expected: string, given: integer";
+    check("cd://resources/own#/definitions/s", json!(1), Ok(text_expected));
+    check("local://far", json!(1), Ok(text_expected));
+    check("cd://componentReferences/b/resources/x", json!({"p": null, "q": 1}), Ok(""));
+    check(
+        "cd://componentReferences/b/resources/x",
+        json!({"p": "text", "q": "text"}),
+        Ok(
+            "p: Invalid value: <redacted>: Invalid type. Expected: null, given: string; q: Invalid value: <redacted>: \
+            Invalid type. Expected: integer, given: string",
+        ),
+    );
+    let prefix = "error compiling jsonschema: error resolving reference at";
+    for (reference, problem) in [
+        ("cd://resources/nope", ".$ref: unable to fetch jsonschema for 'cd://resources/nope': not found"),
+        ("cd://resources/local", ".items.$ref: type port is not defined in local types"),
+        ("cd://resources/file", ".items.$ref: no filesystem defined to read a local schema"),
+        (
+            "cd://resources/circle",
+            ".items.$ref: cyclic references detected: reference \"cd://resources/circle\" from component a:1 is part \
+             of a cycle",
+        ),
+    ] {
+        check(reference, json!(1), Err(&format!("{prefix} {problem}")));
+    }
+}

@@ -1,7 +1,11 @@
 //! Errors of template executions, with the lines they are about (`blueprints.md` 5.6, 5.7).
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 
+use data_encoding::BASE64;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Map, Value};
 
 use super::NO_VALUE;
@@ -13,7 +17,7 @@ const PREFIX_WIDTH: usize = 6;
 const MARKER: &str = "\u{2c6}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}";
 /// Structure below this depth is not shown.
 const DEEPEST_INPUT: usize = 10;
-/// Longer bindings are cut; a reader of a condition has no use for them.
+/// Longer bindings are compressed; a reader of a condition has no use for them.
 const LONGEST_INPUT: usize = 512;
 /// Bindings whose values must not be seen (`blueprints.md` 5.7).
 const SENSITIVE: [&str; 6] = ["imports", "values", "state", "deployitems", "dataobjects", "targets"];
@@ -64,7 +68,7 @@ pub enum TemplateError {
     #[error("{0}")]
     NoValue(String),
     #[error("error while decoding templated execution: {cause} (execution {executor:?})")]
-    Output { executor: String, cause: String, excerpt: Excerpt },
+    Output { executor: String, cause: String },
 }
 
 impl TemplateError {
@@ -97,7 +101,9 @@ pub(super) fn enrich(
 }
 
 /// Shorter texts are no secrets, and would be found by chance in any message.
-const SHORTEST_SECRET: usize = 6;
+const SHORTEST_SECRET: usize = 4;
+/// Stands for a value.
+const REDACTED: &str = "[...]";
 
 /// A message without the values of sensitive bindings: functions such as `fail` put them there.
 pub(super) fn without_values(message: &str, bindings: &Map<String, Value>) -> String {
@@ -107,15 +113,40 @@ pub(super) fn without_values(message: &str, bindings: &Map<String, Value>) -> St
     }
     // Longer ones first, so that no part of one is left over.
     secrets.sort_by_key(|text| std::cmp::Reverse(text.len()));
-    secrets.iter().fold(message.to_owned(), |message, secret| message.replace(*secret, "[...]"))
+    let (place, problem) = message.split_at(place_length(message));
+    let problem = secrets.iter().fold(problem.to_owned(), |text, secret| text.replace(secret, REDACTED));
+    format!("{place}{problem}")
 }
 
-fn collect_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+/// How much of a message tells the place only: positions, text of the template and names of functions, once for
+/// every inclusion.
+fn place_length(message: &str) -> usize {
+    let mut rest = message;
+    while rest.starts_with("template: ")
+        && let Some((_, problem)) = rest.split_once(">: ")
+    {
+        let call = problem.strip_prefix("error calling ").and_then(|call| call.split_once(": "));
+        rest = call.map_or(problem, |(_, problem)| problem);
+    }
+    message.len() - rest.len()
+}
+
+/// The forms in which a message may hold a value: as it is, as a quoted text, and line by line.
+fn collect_texts(value: &Value, texts: &mut Vec<String>) {
     match value {
-        Value::String(text) if text.len() >= SHORTEST_SECRET => texts.push(text),
+        Value::String(text) => {
+            let quoted = format!("{text:?}");
+            let forms =
+                [text.as_str(), quoted.trim_matches('"')].into_iter().chain(text.lines().map(str::trim));
+            texts.extend(forms.filter(|form| form.len() >= SHORTEST_SECRET).map(str::to_owned));
+        }
+        Value::Number(number) => {
+            let text = number.to_string();
+            texts.extend((text.len() >= SHORTEST_SECRET).then_some(text));
+        }
         Value::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
         Value::Object(members) => members.values().for_each(|value| collect_texts(value, texts)),
-        _ => {}
+        Value::Null | Value::Bool(_) => {}
     }
 }
 
@@ -137,7 +168,7 @@ pub(super) fn no_value(context: &str, output: &str, source: &str, bindings: &Map
 
 /// The part of an output line that stands in the template literally, and the mark of an absent value.
 fn mask(line: &str, source: &str) -> String {
-    let literal = |source_line: &str| source_line.find("{{").map_or(source_line.len(), |at| at);
+    let literal = |source_line: &str| source_line.find("{{").unwrap_or(source_line.len());
     if source.lines().any(|source_line| source_line == line) {
         return line.to_owned();
     }
@@ -151,7 +182,7 @@ fn mask(line: &str, source: &str) -> String {
     let shown = match rest {
         "" => "",
         rest if rest.contains(NO_VALUE) => NO_VALUE,
-        _ => "[...]",
+        _ => REDACTED,
     };
     format!("{prefix}{shown}")
 }
@@ -178,15 +209,17 @@ fn input(bindings: &Map<String, Value>) -> String {
     let line = |(name, value): (&String, &Value)| {
         let text =
             if SENSITIVE.contains(&name.as_str()) { redact(value, 0).to_string() } else { value.to_string() };
-        let shown = if text.len() > LONGEST_INPUT {
-            let cut = (0..=LONGEST_INPUT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-            format!("{}… ({} bytes)", &text[..cut], text.len())
-        } else {
-            text
-        };
+        let shown = if text.len() > LONGEST_INPUT { compressed(&text) } else { text };
         format!("\t{name}: {shown}\n")
     };
     bindings.iter().map(line).collect()
+}
+
+fn compressed(text: &str) -> String {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let bytes = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
+    let bytes = bytes.expect("writing to a vector does not fail");
+    format!(">gzip>base64> {}", BASE64.encode(&bytes))
 }
 
 fn redact(value: &Value, depth: usize) -> Value {
@@ -194,7 +227,7 @@ fn redact(value: &Value, depth: usize) -> Value {
         Value::Object(members) if depth < DEEPEST_INPUT => Value::Object(
             members.iter().map(|(key, value)| (key.clone(), redact(value, depth + 1))).collect(),
         ),
-        leaf => Value::from(format!("[...] ({})", type_name(leaf))),
+        leaf => Value::from(format!("{REDACTED} ({})", type_name(leaf))),
     }
 }
 

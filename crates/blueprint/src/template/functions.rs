@@ -10,15 +10,17 @@ use groundwork_gotemplate::{
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value as Json};
 
-use super::{TEMPLATE_NAME, oci};
+use super::{TEMPLATE_NAME, oci, resource_key};
 use crate::components::Components;
 use crate::filesystem::{FileInfo, Filesystem};
 
 /// Active inclusions of one path; more of them are taken for a circle.
 const DEEPEST_INCLUSION: usize = 100;
 
-/// Functions that fetch credentials of other systems need a client, which rendering does not have.
-const NEED_A_CLIENT: [&str; 5] = [
+/// Functions that fetch contents or credentials need a client, which rendering does not have. They are known
+/// nevertheless, so that templates which call them in a branch not taken can be parsed.
+const NEED_A_CLIENT: [&str; 6] = [
+    "getResourceContent",
     "getShootAdminKubeconfig",
     "getShootAdminKubeconfigWithExpirationTimestamp",
     "getServiceAccountKubeconfig",
@@ -122,6 +124,17 @@ fn add_components(functions: &mut Functions, components: &Arc<Components>) {
         let component = find_component(&known, arguments)?;
         Ok(Value::from_json(&component, context.options().numbers))
     });
+    let known = Arc::clone(components);
+    functions.add("getResourceKey", Signature::variadic(&[], Type::Any), move |_, arguments| {
+        let [reference] = arguments else {
+            let count = arguments.len();
+            return Err(CallError::Message(format!(
+                "this function requires 1 argument, but {count} were provided"
+            )));
+        };
+        let reference = reference.as_str().ok_or("unable to assert the first argument as string")?;
+        Ok(Value::from(resource_key::key(&known, &reference.to_text())?))
+    });
     functions.add("getRepositoryContext", Signature::fixed(&[Type::Any]), |context, arguments| {
         let document = arguments[0].to_json().unwrap_or_default();
         let list =
@@ -138,6 +151,9 @@ struct Selection {
 }
 
 fn selection(components: &Components, arguments: &[Value], what: &str) -> Result<Selection, CallError> {
+    if arguments.len() < 2 {
+        return Err("at least 2 arguments are expected".into());
+    }
     let (descriptor, selectors, offset) = match arguments.split_first() {
         Some((Value::Map(_), rest)) => (arguments[0].to_json(), rest, 1),
         _ => (components.root().map(|root| root.to_schema(SchemaVersion::V2)), arguments, 0),
@@ -145,9 +161,6 @@ fn selection(components: &Components, arguments: &[Value], what: &str) -> Result
     let descriptor = descriptor.ok_or_else(|| {
         CallError::Message(format!("Unable to search for {what} as no ComponentDescriptor is defined."))
     })?;
-    if selectors.len() < 2 {
-        return Err("at least 2 arguments are expected".into());
-    }
     if !selectors.len().is_multiple_of(2) {
         return Err("odd number of key value pairs".into());
     }
@@ -256,3 +269,6 @@ fn text(argument: &Value) -> String {
 fn message(error: impl std::fmt::Display) -> CallError {
     CallError::Message(error.to_string())
 }
+
+#[cfg(test)]
+pub(super) mod tests;

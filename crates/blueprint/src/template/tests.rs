@@ -1,1 +1,274 @@
+use proptest::prelude::*;
+use serde_json::json;
 
+use super::functions::tests::engine_with;
+use super::*;
+
+fn executor(template: &str) -> TemplateExecutor {
+    serde_json::from_value(json!({"name": "main", "type": "GoTemplate", "template": template})).unwrap()
+}
+
+fn run(template: &str, bindings: &Value) -> Result<Output, TemplateError> {
+    engine_with(&Components::default()).run(
+        ExecutionKind::Deploy,
+        &executor(template),
+        bindings.as_object().unwrap(),
+    )
+}
+
+/// `blueprints.md` 4.2 and 5.1. B-50.
+#[test]
+fn output_documents() {
+    for (template, document, several) in [
+        ("", json!({}), false),
+        ("# nothing", json!({}), false),
+        ("a: 1", json!({"a": 1}), false),
+        ("---\na: 1", json!({"a": 1}), false),
+        ("a: 1\n---\nb: [", json!({"a": 1}), true),
+        ("---\n---\na: 1", json!({}), true),
+        ("{{ $x := 1 }}a: {{ $x }}", json!({"a": 1}), false),
+    ] {
+        let output = run(template, &json!({})).unwrap();
+        assert_eq!(
+            (Value::Object(output.document), output.several_documents),
+            (document, several),
+            "{template}"
+        );
+    }
+    for template in ["text", "- a", "5", "true"] {
+        assert_eq!(
+            run(template, &json!({})).unwrap_err().to_string(),
+            "error while decoding templated execution: the output is no YAML map (execution \"main\")",
+        );
+    }
+    for template in ["a: [", "a: b: c", "a: .inf", "{{ b64dec \"/w==\" }}"] {
+        let error = run(template, &json!({})).unwrap_err().to_string();
+        assert!(error.starts_with("error while decoding templated execution: "), "{template}: {error}");
+    }
+}
+
+/// `blueprints.md` 4.2: exact names first, then any case.
+#[test]
+fn result_keys() {
+    let output = run("deployitems: 1\nDeployItems: 2\ndeployItems: 3\nSTATE: 4", &json!({})).unwrap();
+    assert_eq!(output.get("deployItems"), Some(&json!(3)));
+    assert_eq!(output.get("state"), Some(&json!(4)));
+    assert_eq!(output.get("exports"), None);
+}
+
+/// TPL-001, TPL-002 and their like.
+#[test]
+fn sources() {
+    let run = |executor: Value| {
+        let executor: TemplateExecutor = serde_json::from_value(executor).unwrap();
+        let output = engine_with(&Components::default()).run(ExecutionKind::Deploy, &executor, &Map::new());
+        output.map(|output| Value::Object(output.document).to_string()).map_err(|error| error.to_string())
+    };
+    for file in ["VERSION.yaml", "/VERSION.yaml"] {
+        assert_eq!(
+            run(json!({"name": "a", "type": "GoTemplate", "file": file})).unwrap_err(),
+            format!("unable to read template file {file:?} of execution \"a\": file does not exist")
+        );
+    }
+    for (executor, expected) in [
+        (
+            json!({"name": "a", "type": "GoTemplate", "file": "dir"}),
+            "unable to read template file \"dir\" of execution \"a\": dir is a directory",
+        ),
+        (
+            json!({"name": "a", "type": "GoTemplate"}),
+            "no template found in execution \"a\": set file or template",
+        ),
+        (
+            json!({"name": "a", "type": "GoTemplate", "template": {"a": 1}}),
+            "the template of execution \"a\" is not a text",
+        ),
+        (json!({"name": "a", "type": "Jinja", "template": ""}), "unknown template type Jinja"),
+    ] {
+        assert_eq!(run(executor).unwrap_err(), expected);
+    }
+    assert!(run(json!({"name": "a", "type": "Spiff", "template": {}})).unwrap_err().contains("Spiff"));
+    assert_eq!(run(json!({"name": "a", "type": "GoTemplate", "template": ""})).as_deref(), Ok("{}"));
+    assert_eq!(run(json!({"name": "a", "type": "GoTemplate", "file": "./dir/sub/c"})).as_deref(), Ok("{}"));
+}
+
+/// `blueprints.md` 5.6.
+#[test]
+fn absent_values() {
+    let template =
+        "deployItems:\n- name: a\n  type: {{ .imports.type }}\n  config: x {{ .imports.more }} y\n";
+    let error = run(template, &json!({"imports": {"pw": "s3cret"}})).unwrap_err().to_string();
+    let expected = "template \"deploy execution\" contains fields with \"no value\":\n\
+        \n\
+        line 3:8\n\
+        1:    deployItems:\n\
+        2:    - name: a\n\
+        3:      type: <no value>\n\
+        \u{20}             \u{2c6}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\n\
+        4:      config: x <no value>\n\
+        5:    \n\
+        \n\
+        line 4:12\n\
+        1:    deployItems:\n\
+        2:    - name: a\n\
+        3:      type: <no value>\n\
+        4:      config: x <no value>\n\
+        \u{20}                 \u{2c6}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\n\
+        5:    \n\
+        \n\
+        template input:\n\
+        \timports: {\"pw\":\"[...] (string)\"}\n";
+    assert_eq!(error, expected);
+    let import = engine_with(&Components::default()).run(
+        ExecutionKind::Import,
+        &executor("errors: [{{ .nope }}]"),
+        &Map::new(),
+    );
+    assert!(import.unwrap_err().to_string().starts_with("template \"import execution\" contains fields"));
+    assert!(run("a: {{ .imports.x | default \"d\" }}", &json!({"imports": {}})).is_ok());
+}
+
+/// `blueprints.md` 5.7: five lines around, and lines beyond the source.
+#[test]
+fn snippets() {
+    let marker = format!("\u{2c6}{}", "\u{2248}".repeat(7));
+    assert_eq!(error::snippet("a\nb", 99, 0), format!("1:    a\n2:    b\n      {marker}"));
+    assert_eq!(error::snippet("a\nb", 0, 1), format!("1:    a\n       {marker}\n2:    b"));
+    assert_eq!(error::snippet("", 1, 0), format!("1:    \n      {marker}"));
+    let lines: Vec<String> = (1..=50).map(|line| format!("line {line}")).collect();
+    let snippet = error::snippet(&lines.join("\n"), 49, 7);
+    let shown: Vec<&str> = snippet.lines().collect();
+    assert_eq!(shown.len(), 8);
+    assert_eq!(shown[0], "44:   line 44");
+    assert_eq!(shown[5], "49:   line 49");
+    assert_eq!(shown[6], format!("{}{marker}", " ".repeat(13)));
+    assert_eq!(shown[7], "50:   line 50");
+}
+
+#[test]
+fn engine_errors_show_the_template() {
+    let template = "deployItems:\n- name: init\n  type: container\n\n  config:\n    kind: Configuration\n    verbosity: {{ .invalid.verbosity }}\n    memory:\n";
+    let error =
+        run(template, &json!({"imports": {"pw": "s3cret", "n": 5, "l": [1]}, "cd": null})).unwrap_err();
+    let text = error.to_string();
+    let marker = format!(
+        "7:        verbosity: {{{{ .invalid.verbosity }}}}\n{}\u{2c6}{}\n8:        memory:",
+        " ".repeat(32),
+        "\u{2248}".repeat(7)
+    );
+    assert!(text.contains(&marker), "{text}");
+    assert!(text.starts_with("template: execution:7:26: executing \"execution\" at <.invalid.verbosity>: nil pointer evaluating interface {}.verbosity\ntemplate source:\n2:    - name: init\n"), "{text}");
+    assert!(text.ends_with("\ntemplate input:\n\tcd: null\n\timports: {\"l\":\"[...] ([]interface {})\",\"n\":\"[...] (float64)\",\"pw\":\"[...] (string)\"}\n"), "{text}");
+    assert_eq!(error.excerpt().map(|excerpt| (excerpt.line, excerpt.column)), Some((7, Some(27))));
+    assert_eq!(error.excerpt().unwrap().origin, "deployExecutions[main].template");
+    let parse = run("a: 1\nb: {{ if }}\n", &json!({})).unwrap_err();
+    assert!(parse.to_string().starts_with("template: execution:2: missing value for if\ntemplate source:\n1:    a: 1\n2:    b: {{ if }}\n      \u{2c6}"), "{parse}");
+    assert_eq!(parse.to_string().matches("template source:").count(), 1);
+}
+
+/// `blueprints.md` 5.7: depth and length of the shown input.
+#[test]
+fn shown_input() {
+    let input = |bindings: Value| run("{{ fail \"x\" }}", &bindings).unwrap_err().to_string();
+    let deep = (0..12).fold(json!("leaf"), |inner, _| json!({"k": inner}));
+    assert!(
+        input(json!({"imports": deep}))
+            .contains(&format!("{}\"[...] (map[string]interface {{}})\"", "{\"k\":".repeat(10)))
+    );
+    assert!(
+        input(json!({"imports": {"a": null, "b": true}}))
+            .contains(r#"{"a":"[...] (nil)","b":"[...] (bool)"}"#)
+    );
+    let long = "x".repeat(600);
+    let text = input(json!({"cd": long}));
+    let packed = text.split("\tcd: >gzip>base64> ").nth(1).unwrap().trim();
+    let mut plain = String::new();
+    let bytes = data_encoding::BASE64.decode(packed.as_bytes()).unwrap();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&bytes[..]), &mut plain).unwrap();
+    assert_eq!(plain, format!("\"{long}\""));
+    for name in ["imports", "values", "state", "deployitems", "dataobjects", "targets"] {
+        assert!(
+            input(json!({name: {"a": "c4nary"}}))
+                .contains(&format!("\t{name}: {{\"a\":\"[...] (string)\"}}"))
+        );
+    }
+}
+
+/// Only the part of a message that may hold values is searched for them: the rest is text of the template.
+#[test]
+fn places_in_messages_stay() {
+    let bindings =
+        json!({"imports": {"a": "execution", "b": "calling", "c": "imports", "d": "leaf", "e": "readFile"}});
+    let error = run("{{ readFile (print .imports.a \" \" .imports.d) }}{{ fail .imports.a }}", &bindings)
+        .unwrap_err();
+    assert_eq!(
+        error.summary(),
+        "template: execution:1:3: executing \"execution\" at <readFile (print .imports.a \" \" .imports.d)>: error \
+         calling readFile: file does not exist"
+    );
+    let error = run("{{ calling }}", &bindings).unwrap_err();
+    assert_eq!(error.summary(), "template: execution:1: function \"calling\" not defined");
+    let error = run("{{ fail (print .imports.a \" \" .imports.d) }}", &bindings).unwrap_err();
+    assert!(error.summary().ends_with(">: error calling fail: [...] [...]"), "{}", error.summary());
+}
+
+/// `blueprints.md` 10: whatever fails, no imported value shows.
+#[test]
+fn values_never_show() {
+    let bindings = json!({"imports": {"pw": "c4nary: [", "multi": "first-c4nary\nsecond \"c4nary\"\n", "pin": 271_828, "map": {"k": "c4nary!"}}});
+    for template in [
+        "{{ fail .imports.pw }}",
+        "{{ fail .imports.multi }}",
+        "{{ fail (printf \"bad: %q\" .imports.multi) }}",
+        "{{ fail (printf \"pin %v\" .imports.pin) }}",
+        "{{ fail (toString .imports.map) }}",
+        "a: {{ .imports.pw }}",
+        "{{ .imports.pw }}",
+        "a: *{{ .imports.map.k }}",
+        "a: !!int {{ .imports.map.k }}",
+        "a: {{ .imports.pw }} {{ .imports.absent }}",
+        "{{ .imports.pw }}: {{ .imports.absent }}",
+        "{{ fromYaml .imports.pw }}",
+        "{{ readFile .imports.pw }}",
+        "{{ include .imports.pw . }}",
+        "{{ include \"/leaf.tmpl\" .imports.pw }}",
+        "{{ ociRefRepo .imports.pw }}",
+        "{{ getResource \"name\" .imports.pw }}",
+        "{{ index .imports .imports.pw }}",
+        "{{ template .imports.pw }}",
+        "{{ .imports.pw.x }}",
+        "{{ call .imports.pw }}",
+        "{{ mustToDate \"2006\" .imports.pw }}",
+        "{{ semver .imports.pw }}",
+        "{{ mustRegexMatch .imports.pw \"x\" }}",
+        "{{ mustFromJson .imports.pw }}",
+        "{{ urlParse .imports.pw }}",
+        "{{ b64dec .imports.pw }}",
+        "{{ add .imports.pw 1 }}{{ fail \"x\" }}",
+        "{{ len .imports.pin }}",
+        "{{ range .imports.pw }}{{ end }}",
+        "{{ lt .imports.pw 1 }}",
+        "{{ duration .imports.pw }}{{ fail \"x\" }}",
+    ] {
+        let error = run(template, &bindings).unwrap_err();
+        for text in [error.to_string(), error.summary(), format!("{:?}", error.excerpt())] {
+            assert!(!text.contains("c4nary") && !text.contains("271828"), "{template}\n{text}");
+        }
+    }
+}
+
+proptest! {
+    /// The letters do not occur in the template, so every occurrence would be the value.
+    #[test]
+    fn no_value_shows(value in "[αβγδ#\\\\\"'\n ]{4,30}", format in prop::sample::select(vec!["%s", "%v", "%q", "x%sx", "%v: ["])) {
+        prop_assume!(value.trim().len() >= 4 && value.contains(['α', 'β', 'γ', 'δ']));
+        let bindings = json!({"imports": {"list": [{"pw": value}]}});
+        for template in ["{{ fail (printf .format (index .imports.list 0).pw) }}", "a: {{ printf .format (index .imports.list 0).pw }} {{ .imports.nope }}", "a: [{{ printf .format (index .imports.list 0).pw }}"] {
+            let template = template.replace(".format", &format!("{format:?}"));
+            let Err(error) = run(&template, &bindings) else { continue };
+            for line in value.lines().map(str::trim).filter(|line| line.len() >= 4 && line.contains(['α', 'β', 'γ', 'δ'])) {
+                prop_assert!(!error.to_string().contains(line), "{error}");
+            }
+        }
+    }
+}

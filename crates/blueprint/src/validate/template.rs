@@ -2,7 +2,10 @@
 
 use std::sync::LazyLock;
 
-use groundwork_api::{InstallationTemplate, SubinstallationTemplate, TargetImport};
+use groundwork_api::{
+    BLUEPRINT_API_VERSION, INSTALLATION_TEMPLATE_KIND, InstallationTemplate, SubinstallationTemplate,
+    TargetImport,
+};
 use regex::Regex;
 use serde_json::json;
 
@@ -21,16 +24,34 @@ fn pattern(pattern: &str) -> Regex {
 
 pub(super) fn subinstallation(findings: &mut Findings, entry: &SubinstallationTemplate, path: &FieldPath) {
     let has_file = entry.file.as_ref().is_some_and(|file| !file.is_empty());
-    let fields = [("file", has_file), ("inline template", entry.inline().is_some())];
+    let template = entry.inline().filter(|template| has_known_fields(template));
+    let fields = [("file", has_file), ("inline template", template.is_some())];
     findings.errors.extend(exactly_one_of(path, &fields));
-    if let Some(template) = entry.inline() {
+    if let Some(template) = template {
         findings.errors.extend(installation_template(template, path));
     }
 }
 
-/// All findings about one template.
+/// Whether more is written than members that nobody knows: those are ignored, beside `file` too.
+fn has_known_fields(template: &InstallationTemplate) -> bool {
+    let unknown_only =
+        InstallationTemplate { extra: template.extra.clone(), ..InstallationTemplate::default() };
+    *template != unknown_only
+}
+
+/// All findings about one template; version and kind may be absent (`blueprints.md` 1.5).
 fn installation_template(template: &InstallationTemplate, path: &FieldPath) -> Vec<FieldError> {
     let mut findings = Findings::default();
+    for (member, value, supported) in [
+        ("apiVersion", &template.api_version, &[BLUEPRINT_API_VERSION]),
+        ("kind", &template.kind, &[INSTALLATION_TEMPLATE_KIND]),
+    ] {
+        if let Some(value) = value.as_deref().filter(|value| !value.is_empty())
+            && !supported.contains(&value)
+        {
+            findings.add(&path.key(member), Violation::NotSupported(json!(value), supported), "");
+        }
+    }
     name(&mut findings, template.name(), &path.key("name"));
     let has_blueprint = template.blueprint.as_ref().is_some_and(|blueprint| {
         blueprint.reference.as_ref().is_some_and(|reference| !reference.is_empty())
@@ -105,7 +126,7 @@ fn target_import(findings: &mut Findings, import: &TargetImport, path: &FieldPat
         }
         Ok(TargetSource::Map(targets)) => {
             for (key, target) in targets {
-                let at = path.key("targetMap").named(key);
+                let at = path.key("targetMap").entry(key);
                 if !MAP_KEY.is_match(key) {
                     let detail = "key must contain only lower-case alphanumeric characters, dots, or dashes; it must \
                                   begin and end with a lower-case alphanumeric character; it must not be empty, and \

@@ -1,0 +1,104 @@
+//! Short ways to blueprints and what they give, for tests: everything is written as YAML.
+
+use std::collections::BTreeMap;
+
+use groundwork_api::ObjectReference;
+use groundwork_component::{Attributes, Descriptor, Overwrites, Rule};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Blueprint, Components, Filesystem, ImportedTarget, LoadError, RenderError, Rendered, Request, Supplied,
+    TargetValue, render,
+};
+
+pub(crate) fn yaml(text: &str) -> Value {
+    groundwork_yaml::from_str(text).unwrap()
+}
+
+pub(crate) fn load(blueprint: &str, files: &[(&str, &str)]) -> Result<Blueprint, LoadError> {
+    let mut tree = Filesystem::default();
+    tree.insert(crate::BLUEPRINT_FILE, blueprint);
+    for (path, content) in files {
+        tree.insert(path, *content);
+    }
+    Blueprint::load(tree)
+}
+
+/// What an Installation gives: `data` and `mapped` hold values; `target`, `list` and `map` hold the types of the
+/// Targets, null for an object without a type. The objects are called like their import, elements with a suffix.
+pub(crate) fn supplied(text: &str) -> Supplied {
+    let document = yaml(text);
+    let members = |name: &str| document.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut targets = BTreeMap::new();
+    for (name, type_name) in members("target") {
+        targets.insert(name.clone(), TargetValue::Single(target(&name, &type_name)));
+    }
+    for (name, types) in members("list") {
+        let element = |(index, type_name): (usize, &Value)| target(&format!("{name}-{index}"), type_name);
+        let elements = types.as_array().unwrap().iter().enumerate().map(element).collect();
+        targets.insert(name, TargetValue::List(elements));
+    }
+    for (name, types) in members("map") {
+        let element =
+            |(key, type_name): (&String, &Value)| (key.clone(), target(&format!("{name}-{key}"), type_name));
+        targets
+            .insert(name.clone(), TargetValue::Map(types.as_object().unwrap().iter().map(element).collect()));
+    }
+    Supplied {
+        data: members("data").into_iter().collect(),
+        targets,
+        mapped: members("mapped").into_iter().collect(),
+    }
+}
+
+fn target(name: &str, type_name: &Value) -> ImportedTarget {
+    let mut object = json!({"kind": "Target", "metadata": {"name": name, "namespace": "source"}});
+    if !type_name.is_null() {
+        object["spec"] = json!({"type": type_name});
+    }
+    ImportedTarget {
+        reference: ObjectReference { name: name.to_owned(), namespace: Some("source".to_owned()) },
+        object,
+    }
+}
+
+/// Component versions from descriptors; each overwrite is a name, a version and the version to take instead.
+pub(crate) fn components(descriptors: &[&str], overwrites: &[(&str, &str, &str)]) -> Components {
+    let versions = descriptors.iter().map(|text| Descriptor::parse(text.as_bytes()).unwrap()).collect();
+    let rule = |(name, from, to): &(&str, &str, &str)| Rule {
+        source: Attributes {
+            name: Some((*name).into()),
+            version: Some((*from).into()),
+            ..Attributes::default()
+        },
+        substitution: Attributes { version: Some((*to).into()), ..Attributes::default() },
+    };
+    let overwrites: Overwrites = overwrites.iter().map(rule).collect();
+    Components::new(versions, overwrites, None)
+}
+
+/// Renders for an Installation `inst` in the namespace `ns`.
+pub(crate) fn render_with(
+    blueprint: &Blueprint,
+    supplied: &Supplied,
+    components: &Components,
+) -> Result<Rendered, RenderError> {
+    render(&Request {
+        blueprint,
+        name: "inst",
+        namespace: "ns",
+        supplied,
+        components,
+        schemas: None,
+        blueprint_definition: &json!({"ref": {"resourceName": "bp"}}),
+        component_definition: &json!({}),
+    })
+}
+
+/// The configuration of each deploy item, by its name.
+pub(crate) fn configurations(rendered: &Rendered) -> Map<String, Value> {
+    let entry = |item: &groundwork_api::DeployItemTemplate| {
+        (item.name.clone(), item.config.get().cloned().unwrap_or_default())
+    };
+    rendered.deploy_items.iter().map(entry).collect()
+}
