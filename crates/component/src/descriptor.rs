@@ -146,6 +146,16 @@ impl Descriptor {
         self.identity().get("version").and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Whether this is the descriptor of that version. A version in the spelling of tags (`1.0.0.build-7`) is the
+    /// one written with a plus sign (`components.md` 6.1).
+    pub fn is_version(&self, name: &str, version: &str) -> bool {
+        let from_tag = || match version.rsplit_once(".build-") {
+            Some((core, build)) => format!("{core}+{build}"),
+            None => version.to_owned(),
+        };
+        self.name() == name && (self.version() == version || self.version() == from_tag())
+    }
+
     /// The last entry of the history of repository contexts: the one the descriptor says it lives in.
     pub fn repository_context(&self) -> Option<RepositoryContext> {
         self.repository_contexts().last().cloned().and_then(RepositoryContext::new)
@@ -201,8 +211,12 @@ impl Descriptor {
                 elements.iter().map(|element| format!("{:?}", text(element, "name"))).collect();
             format!("not found; the component has {}", list_or_none(&known))
         } else {
-            let identities: Vec<String> =
-                named.iter().map(|element| check::identity(element, elements).to_string()).collect();
+            let identities: Vec<String> = check::identities(elements)
+                .into_iter()
+                .zip(elements)
+                .filter(|(_, element)| text(element, "name") == name)
+                .map(|(identity, _)| identity)
+                .collect();
             format!("the name alone does not identify it; found {}", identities.join(", "))
         };
         let component = format!("{}:{}", self.name(), self.version());
@@ -263,7 +277,9 @@ impl ElementKind {
 
 fn detect(document: &Value) -> Result<SchemaVersion, DescriptorError> {
     let object = document.as_object().ok_or(DescriptorError::NoMap)?;
-    let marker = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let marker = |value: Option<&Value>| {
+        value.and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
     let api_version = marker(object.get("apiVersion"));
     let meta = marker(document.pointer("/meta/schemaVersion"));
     let found = match (api_version, meta) {

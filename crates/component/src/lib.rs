@@ -3,7 +3,8 @@
 //! ```text
 //! reference (context, name, version)
 //!    └─ Overwrites::apply ──> effective reference      overwrite, condition, lint
-//!          └─ Resolver ──> ComponentVersion ──> closure    resolve (asks a Repository for bytes)
+//!          └─ Resolver ──> ComponentVersion ──> closure    resolve (asks a Repository for bytes), resolvers
+//!                              │  └─ CdUri ──> another version, or a Resource and its Content   uri, access
 //!                              └─ Descriptor (v2 or v3)     descriptor, inline
 //! ```
 //!
@@ -19,6 +20,8 @@ mod overwrite;
 mod reference;
 mod repository;
 mod resolve;
+mod resolvers;
+mod uri;
 
 pub use access::{Content, ContentError};
 pub use condition::{OVERWRITE_CONDITION, OverwriteCondition, outdated_message};
@@ -31,3 +34,5 @@ pub use overwrite::{Attribute, AttributeSet, Attributes, Overwrites, Rule, RuleO
 pub use reference::{Reference, RepositoryContext, json_equal};
 pub use repository::{Repositories, Repository, RepositoryError};
 pub use resolve::{ComponentVersion, Limits, ResolveError, Resolver};
+pub use resolvers::{OCM_CONFIG_KEY, OcmConfigError, ResolverRule, ResolverRules};
+pub use uri::{CdUri, CdUriError, SelectError};

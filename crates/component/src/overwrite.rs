@@ -77,8 +77,16 @@ impl Attributes {
         AttributeSet([self.repository.is_some(), self.name.is_some(), self.version.is_some()])
     }
 
-    /// The specified attributes in which `reference` differs: none means that it matches. An attribute that
-    /// is not specified matches anything; a specified repository context never matches an absent one.
+    /// Whether a reference has every specified attribute. An attribute that is not specified matches anything; a
+    /// specified repository context never matches an absent one.
+    fn matches(&self, reference: &Reference) -> bool {
+        // Texts first: most rules are told apart by a name, and comparing JSON costs more.
+        self.name.as_ref().is_none_or(|name| *name == reference.name)
+            && self.version.as_ref().is_none_or(|version| *version == reference.version)
+            && (self.repository.is_none() || self.repository == reference.repository)
+    }
+
+    /// The specified attributes in which `reference` differs: none if it matches.
     fn differing(&self, reference: &Reference) -> AttributeSet {
         let differs =
             |wanted: &Option<String>, actual: &str| wanted.as_deref().is_some_and(|text| text != actual);
@@ -183,18 +191,18 @@ impl Overwrites {
     /// Every source is compared with `original`, never with a partly substituted reference, and a result must
     /// not be fed in again (`components.md` 2.2, 2.3).
     pub fn apply(&self, original: &Reference) -> Substitution {
-        self.run(original, |_| {})
+        self.run(original, None)
     }
 
     /// Like [`Overwrites::apply`], and tells what became of each rule.
     pub fn explain(&self, original: &Reference) -> (Substitution, Vec<RuleOutcome>) {
         let mut outcomes = Vec::with_capacity(self.rules.len());
-        let substitution = self.run(original, |outcome| outcomes.push(outcome));
+        let substitution = self.run(original, Some(&mut outcomes));
         outcomes.resize(self.rules.len(), RuleOutcome::NotReached);
         (substitution, outcomes)
     }
 
-    fn run(&self, original: &Reference, mut observe: impl FnMut(RuleOutcome)) -> Substitution {
+    fn run(&self, original: &Reference, mut outcomes: Option<&mut Vec<RuleOutcome>>) -> Substitution {
         // For each attribute the rule that replaces it. An equal value fills its slot too: that is how a user
         // pins an attribute against broader rules further down.
         let mut slots: [Option<usize>; 3] = [None; 3];
@@ -203,25 +211,13 @@ impl Overwrites {
             if slots.iter().all(Option::is_some) {
                 break;
             }
-            let differing = rule.source.differing(original);
-            if !differing.is_empty() {
-                observe(RuleOutcome::NotMatched(differing));
-                continue;
+            let outcome = rule.source.matches(original).then(|| take(rule, index, &mut slots));
+            matched |= outcome.is_some();
+            if let Some(outcomes) = &mut outcomes {
+                outcomes.push(
+                    outcome.unwrap_or_else(|| RuleOutcome::NotMatched(rule.source.differing(original))),
+                );
             }
-            matched = true;
-            let specified = rule.substitution.specified();
-            let mut conflicts = Conflicts::default();
-            for attribute in specified.iter() {
-                conflicts.0[attribute.slot()] = slots[attribute.slot()];
-            }
-            if conflicts != Conflicts::default() {
-                observe(RuleOutcome::Ignored(conflicts));
-                continue;
-            }
-            for attribute in specified.iter() {
-                slots[attribute.slot()] = Some(index);
-            }
-            observe(RuleOutcome::Applied);
         }
         Substitution { original: original.clone(), effective: self.fill(original, slots), matched }
     }
@@ -245,6 +241,22 @@ impl Overwrites {
             ),
         }
     }
+}
+
+/// Fills the slots of a rule that matches, all of them or none.
+fn take(rule: &Rule, index: usize, slots: &mut [Option<usize>; 3]) -> RuleOutcome {
+    let specified = rule.substitution.specified();
+    let mut conflicts = Conflicts::default();
+    for attribute in specified.iter() {
+        conflicts.0[attribute.slot()] = slots[attribute.slot()];
+    }
+    if conflicts != Conflicts::default() {
+        return RuleOutcome::Ignored(conflicts);
+    }
+    for attribute in specified.iter() {
+        slots[attribute.slot()] = Some(index);
+    }
+    RuleOutcome::Applied
 }
 
 #[cfg(test)]

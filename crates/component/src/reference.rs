@@ -82,9 +82,10 @@ impl Eq for RepositoryContext {}
 impl fmt::Display for RepositoryContext {
     /// The address where there is one, else the JSON text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.text("baseUrl").or_else(|_| self.text("filePath")) {
-            Ok(Some(address)) => f.write_str(address),
-            _ => f.write_str(&self.to_json()),
+        let address = ["baseUrl", "filePath"].into_iter().find_map(|member| self.text(member).ok().flatten());
+        match address {
+            Some(address) => f.write_str(address),
+            None => f.write_str(&self.to_json()),
         }
     }
 }
@@ -124,6 +125,18 @@ mod tests {
         ] {
             assert_eq!(json_equal(&left, &right), equal, "{left} {right}");
             assert_eq!(json_equal(&right, &left), equal, "{right} {left}");
+        }
+    }
+
+    #[test]
+    fn shown_by_address() {
+        for (context, shown) in [
+            (json!({"type": "ociRegistry", "baseUrl": "r/x"}), "r/x"),
+            (json!({"type": "CommonTransportFormat", "filePath": "ctf"}), "ctf"),
+            (json!({"type": "inline"}), r#"{"type":"inline"}"#),
+            (json!({"baseUrl": 1}), r#"{"baseUrl":1}"#),
+        ] {
+            assert_eq!(RepositoryContext::new(context).unwrap().to_string(), shown);
         }
     }
 

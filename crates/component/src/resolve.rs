@@ -1,6 +1,7 @@
 //! From a reference to component versions (`components.md` 2.4, 2.6, 4.2, 4.5, 4.6).
 
 use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::descriptor::{Descriptor, DescriptorError};
@@ -8,6 +9,7 @@ use crate::inline::InlineSet;
 use crate::overwrite::{Overwrites, Substitution};
 use crate::reference::{Reference, RepositoryContext};
 use crate::repository::{Repositories, Repository, RepositoryError};
+use crate::resolvers::ResolverRules;
 
 /// Bounds of a closure (`components.md` 4.6).
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +30,10 @@ pub struct ComponentVersion {
     pub descriptor: Descriptor,
     /// The reference that was looked up, overwrites applied.
     pub reference: Reference,
-    repository: Option<Arc<dyn Repository>>,
+    /// Where blobs are looked for, in this order; the first one holds the descriptor unless that is inline.
+    repositories: Vec<Arc<dyn Repository>>,
+    /// Why a repository of an inline component could not be opened.
+    unopened: Option<RepositoryError>,
 }
 
 impl std::fmt::Debug for ComponentVersion {
@@ -45,14 +50,18 @@ impl ComponentVersion {
     /// An inline component without a repository has no blobs; see [`RepositoryError`] for the rest.
     pub fn blob(&self, reference: &str) -> Result<Vec<u8>, RepositoryError> {
         let (name, version) = (self.descriptor.name(), self.descriptor.version());
-        match &self.repository {
-            Some(repository) => repository.blob(name, version, reference),
-            None => Err(RepositoryError::Missing {
-                address: format!(
-                    "blob {reference} of the inline component {name}:{version}, which names no repository,"
-                ),
-            }),
+        let mut missing = self.unopened.clone().unwrap_or_else(|| RepositoryError::Missing {
+            address: format!(
+                "blob {reference} of the inline component {name}:{version}, which names no repository,"
+            ),
+        });
+        for repository in &self.repositories {
+            match repository.blob(name, version, reference) {
+                Err(error @ RepositoryError::Missing { .. }) => missing = error,
+                answer => return answer,
+            }
         }
+        Err(missing)
     }
 }
 
@@ -64,8 +73,8 @@ pub enum ResolveError {
     #[error(transparent)]
     Descriptor(#[from] DescriptorError),
     /// `components.md` 8, E7.
-    #[error("component version \"{reference}\" not found in {repository}")]
-    NotFound { reference: String, repository: String },
+    #[error("component version \"{reference}\" not found in {}", places.join(", "))]
+    NotFound { reference: String, places: Vec<String> },
     /// E7 without any place to look.
     #[error("component version \"{reference}\" not found: no repository or ocm resolvers found")]
     NoRepository { reference: String },
@@ -94,6 +103,8 @@ pub struct Resolver<'a> {
     inline: &'a InlineSet,
     /// The effective repository context of the Installation, where every lookup begins (2.6).
     context: Option<RepositoryContext>,
+    /// Tried after the repository of a reference.
+    rules: Option<&'a ResolverRules>,
     limits: Limits,
 }
 
@@ -119,8 +130,16 @@ impl<'a> Resolver<'a> {
             overwrites,
             inline,
             context: root.effective.repository.clone(),
+            rules: None,
             limits: Limits::default(),
         }
+    }
+
+    /// Further repositories for versions that the repository of a reference does not hold.
+    #[must_use]
+    pub fn with_rules(mut self, rules: &'a ResolverRules) -> Self {
+        self.rules = Some(rules);
+        self
     }
 
     /// Other bounds than the usual ones.
@@ -137,7 +156,7 @@ impl<'a> Resolver<'a> {
     /// See [`ResolveError`].
     pub fn lookup(&self, effective: &Reference) -> Result<ComponentVersion, ResolveError> {
         if let Some(descriptor) = self.inline.get(&effective.name, &effective.version) {
-            return self.inline_version(descriptor, effective);
+            return Ok(self.inline_version(descriptor, effective));
         }
         if !crate::descriptor::valid_version(&effective.version) {
             return Err(ResolveError::Version {
@@ -145,33 +164,48 @@ impl<'a> Resolver<'a> {
                 version: effective.version.clone(),
             });
         }
-        let Some(context) = &effective.repository else {
-            return Err(ResolveError::NoRepository { reference: effective.to_string() });
-        };
-        let repository = self.repositories.open(context)?;
-        let bytes = repository.descriptor(&effective.name, &effective.version)?;
-        let bytes = bytes.ok_or_else(|| ResolveError::NotFound {
-            reference: effective.to_string(),
-            repository: context.to_string(),
-        })?;
-        let mut descriptor = Descriptor::parse(&bytes)?;
-        check_identity(&descriptor, effective, context)?;
-        if descriptor.repository_context().as_ref() != Some(context) {
-            descriptor.push_repository_context(context);
+        let mut tried = Vec::new();
+        for (context, place) in self.places(effective) {
+            let repository = self.repositories.open(context)?;
+            match repository.descriptor(&effective.name, &effective.version)? {
+                Some(bytes) => return stored_version(&bytes, effective, context, repository),
+                None => tried.push(place),
+            }
         }
-        Ok(ComponentVersion { descriptor, reference: effective.clone(), repository: Some(repository) })
+        Err(if tried.is_empty() {
+            ResolveError::NoRepository { reference: effective.to_string() }
+        } else {
+            ResolveError::NotFound { reference: effective.to_string(), places: tried }
+        })
     }
 
-    fn inline_version(
-        &self,
-        descriptor: &Descriptor,
-        effective: &Reference,
-    ) -> Result<ComponentVersion, ResolveError> {
-        let context = descriptor.repository_context().or_else(|| effective.repository.clone());
-        // Without a store for its context an inline component still has its descriptor; its blobs are missed
-        // when they are asked for.
-        let repository = context.and_then(|context| self.repositories.open(&context).ok());
-        Ok(ComponentVersion { descriptor: descriptor.clone(), reference: effective.clone(), repository })
+    /// Where a version may be, the most preferred place first, and how messages call the place. The repository of
+    /// the reference comes before all resolvers: overwrites rely on that.
+    fn places<'b>(
+        &'b self,
+        effective: &'b Reference,
+    ) -> impl Iterator<Item = (&'b RepositoryContext, String)> {
+        let own = effective.repository.iter().map(|context| (context, context.to_string()));
+        let rules = self.rules.into_iter().flat_map(|rules| rules.of(&effective.name));
+        own.chain(rules.map(|rule| {
+            (&rule.repository, format!("{} (ocm resolver for prefix {:?})", rule.repository, rule.prefix))
+        }))
+    }
+
+    fn inline_version(&self, descriptor: &Descriptor, effective: &Reference) -> ComponentVersion {
+        // The repository of the reference may have been overwritten, so it comes before the one written inline.
+        let own = descriptor.repository_context().filter(|own| Some(own) != effective.repository.as_ref());
+        let (mut repositories, mut unopened) = (Vec::new(), None);
+        for context in effective.repository.iter().chain(&own) {
+            // Without a store for its context an inline component still has its descriptor; its blobs are missed
+            // when they are asked for.
+            match self.repositories.open(context) {
+                Ok(repository) => repositories.push(repository),
+                Err(error) => unopened = unopened.or(Some(error)),
+            }
+        }
+        let (descriptor, reference) = (descriptor.clone(), effective.clone());
+        ComponentVersion { descriptor, reference, repositories, unopened }
     }
 
     /// The version that a component reference found in some descriptor leads to.
@@ -203,8 +237,8 @@ impl<'a> Resolver<'a> {
         };
         let mut seen = HashSet::from([id(root)]);
         let mut found = vec![root.clone()];
-        // References still to follow, the next one last; each with the chain of references that led to it.
-        let mut open = pending(root, &[]);
+        // References still to follow, the next one last.
+        let mut open = pending(root, None);
         while let Some(path) = open.pop() {
             let version = self.follow_path(&path)?;
             if !seen.insert(id(&version)) {
@@ -213,22 +247,20 @@ impl<'a> Resolver<'a> {
             if found.len() >= self.limits.versions {
                 return Err(too_large(format!("{} component versions", self.limits.versions)));
             }
-            if path.len() >= self.limits.depth {
+            if path.depth >= self.limits.depth {
                 return Err(too_large(format!("a depth of {}", self.limits.depth)));
             }
-            open.extend(pending(&version, &path));
+            open.extend(pending(&version, Some(&Rc::new(path))));
             found.push(version);
         }
         Ok(found)
     }
 
     /// Follows the last step of a path; the error names every step.
-    fn follow_path(&self, path: &[Step]) -> Result<ComponentVersion, ResolveError> {
-        let Some(last) = path.last() else {
-            return Err(ResolveError::NoRepository { reference: String::new() });
-        };
-        self.follow(&last.component, &last.version).map_err(|error| {
-            path.iter().rev().fold(error, |source, step| ResolveError::Reference {
+    fn follow_path(&self, path: &Path) -> Result<ComponentVersion, ResolveError> {
+        let steps = std::iter::successors(Some(path), |path| path.parent.as_deref());
+        self.follow(&path.component, &path.version).map_err(|error| {
+            steps.fold(error, |source, step| ResolveError::Reference {
                 name: step.name.clone(),
                 component: step.component.clone(),
                 version: step.version.clone(),
@@ -238,51 +270,54 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A component reference on the way from the root to a version.
-#[derive(Debug, Clone)]
-struct Step {
+/// A component reference and those that led to it from the root. Siblings share their way.
+#[derive(Debug)]
+struct Path {
     name: String,
     component: String,
     version: String,
+    /// Number of references from the root on, this one included.
+    depth: usize,
+    parent: Option<Rc<Path>>,
 }
 
 /// The references of `version` in reverse, so that the first one is taken from the end of a stack first.
-fn pending(version: &ComponentVersion, path: &[Step]) -> Vec<Vec<Step>> {
-    let mut paths: Vec<Vec<Step>> = version
+fn pending(version: &ComponentVersion, parent: Option<&Rc<Path>>) -> Vec<Path> {
+    let mut paths: Vec<Path> = version
         .descriptor
         .references()
-        .map(|reference| {
-            let step = Step {
-                name: reference.name,
-                component: reference.component_name,
-                version: reference.version,
-            };
-            path.iter().cloned().chain([step]).collect()
+        .map(|reference| Path {
+            name: reference.name,
+            component: reference.component_name,
+            version: reference.version,
+            depth: parent.map_or(0, |parent| parent.depth) + 1,
+            parent: parent.map(Rc::clone),
         })
         .collect();
     paths.reverse();
     paths
 }
 
-/// E9. A version asked for in the spelling of tags (`1.0.0.build-7`) is the one written with a plus sign.
-fn check_identity(
-    descriptor: &Descriptor,
-    expected: &Reference,
+fn stored_version(
+    bytes: &[u8],
+    effective: &Reference,
     context: &RepositoryContext,
-) -> Result<(), ResolveError> {
-    let from_tag = || match expected.version.rsplit_once(".build-") {
-        Some((core, build)) => format!("{core}+{build}"),
-        None => expected.version.clone(),
-    };
-    let version_fits = descriptor.version() == expected.version || descriptor.version() == from_tag();
-    if descriptor.name() == expected.name && version_fits {
-        return Ok(());
+    repository: Arc<dyn Repository>,
+) -> Result<ComponentVersion, ResolveError> {
+    let mut descriptor = Descriptor::parse(bytes)?;
+    // E9.
+    if !descriptor.is_version(&effective.name, &effective.version) {
+        return Err(ResolveError::OtherVersion {
+            address: context.to_string(),
+            found: format!("{}:{}", descriptor.name(), descriptor.version()),
+            expected: effective.to_string(),
+        });
     }
-    Err(ResolveError::OtherVersion {
-        address: context.to_string(),
-        found: format!("{}:{}", descriptor.name(), descriptor.version()),
-        expected: expected.to_string(),
-    })
+    if descriptor.repository_context().as_ref() != Some(context) {
+        descriptor.push_repository_context(context);
+    }
+    let reference = effective.clone();
+    Ok(ComponentVersion { descriptor, reference, repositories: vec![repository], unopened: None })
 }
 
 #[cfg(test)]

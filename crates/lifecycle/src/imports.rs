@@ -100,7 +100,7 @@ impl Loader<'_> {
                 .collect::<Result<_, _>>()
                 .map(TargetValue::Map),
             TargetSource::ListRef(name) | TargetSource::MapRef(name) => Err(format!(
-                "it refers to the import {name:?} of a parent, which a root installation does not have"
+                "ImportNotFound: it refers to the import {name:?} of a parent, which a root installation does not have"
             )),
         }
     }

@@ -1,13 +1,18 @@
 //! The first half of a job, up to the objects that it creates (`installations.md` 2.2 phase `Init`,
 //! `components.md` 4.1).
 
+mod artifact_set;
 mod blueprint;
 mod component;
+mod schemas;
 
 use groundwork_api::{ComponentVersionOverwrites, Context, DeployItem, Execution, Installation};
-use groundwork_blueprint::{Excerpt, RenderError, Rendered, Request, Supplied, aggregate};
+use groundwork_blueprint::{
+    Components, Excerpt, RenderError, Rendered, Request, SchemaSource, Supplied, aggregate,
+};
 use groundwork_component::{
-    OVERWRITE_CONDITION, OverwriteCondition, Overwrites, Repositories, RuleOutcome, Substitution,
+    ComponentVersion, OVERWRITE_CONDITION, OverwriteCondition, Overwrites, Repositories, RuleOutcome,
+    Substitution,
 };
 use serde_json::{Value, json};
 
@@ -16,6 +21,8 @@ use crate::failure::Failure;
 use crate::imports::{self, ImportedObjects};
 use crate::objects;
 use crate::validate::validate;
+use component::Selection;
+use schemas::{Closure, ComponentSchemas};
 
 /// Everything that a job reads.
 #[derive(Clone, Copy)]
@@ -96,10 +103,23 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
     if !violations.is_empty() {
         return Err(Failure::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
     }
-    let prepared = component::prepare(inputs, outcome)?;
-    let blueprint = blueprint::resolve(inputs.installation, prepared.root.as_ref())?;
-    let supplied = load_imports(inputs)?;
-    let component_definition = component_definition(inputs.installation, prepared.substitution.as_ref());
+    let selection = component::select(inputs, outcome)?;
+    let root = selection.as_ref().map(|selection| selection.root(inputs)).transpose()?;
+    let blueprint = blueprint::resolve(inputs.installation, root.as_ref())?;
+    let mut components = Components::default();
+    let mut schemas = None;
+    if let (Some(selection), Some(root)) = (&selection, &root) {
+        let versions = selection.closure(inputs, root)?;
+        components = visible_components(selection, &versions);
+        schemas = ComponentSchemas::of_root(Closure {
+            versions,
+            overwrites: selection.overwrites.clone(),
+            root: selection.substitution.effective.clone(),
+        });
+    }
+    let supplied = load_imports(inputs, outcome)?;
+    let substitution = selection.as_ref().map(|selection| &selection.substitution);
+    let component_definition = component_definition(inputs.installation, substitution);
     let blueprint_definition =
         serde_json::to_value(&inputs.installation.spec.blueprint).unwrap_or(Value::Null);
     let request = Request {
@@ -107,8 +127,8 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
         name: inputs.installation.metadata.name.as_deref().unwrap_or_default(),
         namespace: inputs.installation.metadata.namespace.as_deref().unwrap_or_default(),
         supplied: &supplied,
-        components: &prepared.components,
-        schemas: None,
+        components: &components,
+        schemas: schemas.as_ref().map(|schemas| schemas as &dyn SchemaSource),
         blueprint_definition: &blueprint_definition,
         component_definition: &component_definition,
     };
@@ -124,9 +144,19 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
     Ok(())
 }
 
-fn load_imports(inputs: &Inputs<'_>) -> Result<Supplied, Problem> {
-    let mut supplied = imports::load(inputs.installation, inputs.objects)
-        .map_err(|problems| Failure::new("init", "ImportsSatisfied", problems.join("; ")))?;
+/// What templates see of the closure.
+fn visible_components(selection: &Selection, versions: &[ComponentVersion]) -> Components {
+    let descriptors = versions.iter().map(|version| version.descriptor.clone()).collect();
+    let context = selection.substitution.effective.repository.clone();
+    Components::new(descriptors, selection.overwrites.clone(), context)
+}
+
+fn load_imports(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Supplied, Problem> {
+    let mut supplied = imports::load(inputs.installation, inputs.objects).map_err(|problems| {
+        let message = problems.join("; ");
+        outcome.conditions.push(imports_invalid(message.clone()));
+        Failure::new("init", "ImportsSatisfied", message)
+    })?;
     for (name, mapping) in &inputs.installation.spec.import_data_mappings {
         let value = mapping.as_written().cloned().unwrap_or_default();
         if holds_expression(&value) {
@@ -168,42 +198,38 @@ fn component_definition(installation: &Installation, substitution: Option<&Subst
     }
 }
 
+fn condition(type_name: &'static str, status: bool, reason: &str, message: String) -> ConditionUpdate {
+    ConditionUpdate { type_name, status, reason: reason.to_owned(), message }
+}
+
+fn imports_invalid(message: String) -> ConditionUpdate {
+    condition("ValidateImports", false, "ImportValidationFailed", message)
+}
+
 /// The conditions that tell how far rendering came (`installations.md` 9).
 fn record(rendered: &Result<Rendered, RenderError>, outcome: &mut Outcome) {
-    let condition = |type_name, status, reason: &str, message: String| ConditionUpdate {
-        type_name,
-        status,
-        reason: reason.to_owned(),
-        message,
-    };
     let imports_valid =
         || condition("ValidateImports", true, "ImportsValid", "Imports successfully validated".to_owned());
-    match rendered {
+    let update = match rendered {
         Ok(_) => {
             outcome.conditions.push(imports_valid());
             let message = "Deploy items successfully rendered".to_owned();
-            outcome.conditions.push(condition("ReconcileExecution", true, "ExecutionDeployed", message));
+            condition("ReconcileExecution", true, "ExecutionDeployed", message)
         }
-        Err(RenderError::Imports(_) | RenderError::Refused(_) | RenderError::ImportExecution(_)) => {
-            let message = match rendered {
-                Err(RenderError::Refused(errors)) => errors.join(", "),
-                Err(RenderError::Imports(errors)) => {
-                    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-                }
-                _ => "Unable to template executions".to_owned(),
-            };
-            outcome.conditions.push(condition("ValidateImports", false, "ImportValidationFailed", message));
+        Err(RenderError::Imports(errors)) => {
+            imports_invalid(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
         }
-        Err(error) => {
+        Err(RenderError::Refused(errors)) => imports_invalid(errors.join(", ")),
+        Err(RenderError::ImportExecution(_)) => imports_invalid("Unable to template executions".to_owned()),
+        Err(error @ RenderError::Subinstallations(_)) => {
+            condition("EnsureSubInstallations", false, "InstallationCreatingFailed", error.to_string())
+        }
+        Err(error @ (RenderError::DeployExecution(_) | RenderError::DeployItems(_))) => {
             outcome.conditions.push(imports_valid());
-            outcome.conditions.push(condition(
-                "ReconcileExecution",
-                false,
-                "TemplatingFailed",
-                error.to_string(),
-            ));
+            condition("ReconcileExecution", false, "TemplatingFailed", error.to_string())
         }
-    }
+    };
+    outcome.conditions.push(update);
 }
 
 fn render_problem(error: &RenderError) -> Problem {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Inputs (Installation, Context, overwrites, imported objects, repositories)
-//!    └─ prepare: validate, effective reference, component closure, blueprint
+//!    └─ prepare: validate, effective reference, component, blueprint, component closure
 //!         └─ load imports ── render ──> Outcome: conditions, failure, Execution, DeployItems
 //! ```
 //!

@@ -35,7 +35,7 @@ pub fn deploy_item_name(execution_uid: &str, execution: &str, template: &str) ->
     let digest = Sha256::digest(format!("{execution_uid}/{template}"));
     let suffix = &BASE32.encode(&digest)[..SUFFIX];
     let mut prefix = format!("{execution}-{template}");
-    prefix.truncate(LONGEST_NAME - SUFFIX - 1);
+    prefix.truncate(prefix.floor_char_boundary(LONGEST_NAME - SUFFIX - 1));
     format!("{}-{suffix}", prefix.trim_end_matches(['-', '.']))
 }
 

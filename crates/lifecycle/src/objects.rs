@@ -12,19 +12,12 @@ use crate::names::deploy_item_name;
 
 /// The Execution that carries the deploy items of an Installation.
 pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) -> Execution {
-    let cache = installation
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|annotations| annotations.get(annotation::CACHE_HELM_CHARTS))
-        .filter(|value| *value == "true");
-    let annotations =
-        cache.map(|value| BTreeMap::from([(annotation::CACHE_HELM_CHARTS.to_owned(), value.clone())]));
+    let annotations = inherited_annotations(&installation.metadata);
     Execution {
         metadata: ObjectMeta {
             name: installation.metadata.name.clone(),
             namespace: installation.metadata.namespace.clone(),
-            annotations,
+            annotations: (!annotations.is_empty()).then_some(annotations),
             ..owned_by(installation)
         },
         spec: ExecutionSpec {
@@ -51,10 +44,9 @@ fn deploy_item(execution: &Execution, template: &DeployItemTemplate) -> DeployIt
     labels.insert(label::MANAGED_BY.to_owned(), name.to_owned());
     labels.insert(label::DEPLOY_ITEM_NAME.to_owned(), template.name.clone());
     let target = template.target.as_ref().map_or(annotation::NO_TARGET_NAME, |target| target.name.as_str());
-    let mut annotations = BTreeMap::from([
-        (annotation::DEPLOYER_TYPE.to_owned(), template.type_.clone()),
-        (annotation::DEPLOYER_TARGET_NAME.to_owned(), target.to_owned()),
-    ]);
+    let mut annotations = inherited_annotations(&execution.metadata);
+    annotations.insert(annotation::DEPLOYER_TYPE.to_owned(), template.type_.clone());
+    annotations.insert(annotation::DEPLOYER_TARGET_NAME.to_owned(), target.to_owned());
     if !template.depends_on.is_empty() {
         annotations.insert(annotation::DEPENDS_ON.to_owned(), template.depends_on.join(","));
     }
@@ -78,6 +70,14 @@ fn deploy_item(execution: &Execution, template: &DeployItemTemplate) -> DeployIt
         },
         ..DeployItem::default()
     }
+}
+
+/// What is copied down from a root Installation to its items (`installations.md` 1.7).
+fn inherited_annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
+    let annotations = metadata.annotations.iter().flatten();
+    let inherited =
+        annotations.filter(|(name, value)| *name == annotation::CACHE_HELM_CHARTS && *value == "true");
+    inherited.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Finalizer and, for an owner that exists in a cluster, the controller reference.

@@ -1,17 +1,23 @@
 //! Rules for Installations that a schema cannot state (`installations.md` 1.1, validation).
 
+mod cron;
+
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use groundwork_api::{Installation, InstallationSpec, TargetSource, TargetSourceError};
+use groundwork_api::{Installation, InstallationSpec, Kind, TargetSource, TargetSourceError};
 use groundwork_blueprint::{FieldError, FieldPath, Violation, exactly_one_of};
 use regex::Regex;
 use serde_json::{Value, json};
 
 /// 63 characters of a label value less the scope prefix `Inst.`.
 const LONGEST_NAME: usize = 58;
+/// Less the five random characters.
+const LONGEST_GENERATED_NAME: usize = 53;
 
 static DNS_LABEL: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
+static DNS_SUBDOMAIN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
 static MAP_KEY: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$"));
 static LABEL_VALUE: LazyLock<Regex> =
     LazyLock::new(|| pattern("^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"));
@@ -23,24 +29,70 @@ fn pattern(pattern: &str) -> Regex {
 /// Every rule that an Installation breaks.
 pub fn validate(installation: &Installation) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let name = installation.metadata.name.as_deref().unwrap_or_default();
-    if !DNS_LABEL.is_match(name) || name.len() > LONGEST_NAME {
-        let detail = format!(
-            "a DNS label of at most {LONGEST_NAME} characters is expected: lower-case letters, digits and dashes"
-        );
-        errors.push(error(
-            &FieldPath::root("metadata").key("name"),
-            Violation::Invalid(json!(name)),
-            &detail,
-        ));
-    }
+    name(installation, &mut errors);
     let spec = FieldPath::root("spec");
     definitions(&installation.spec, &spec, &mut errors);
     let mut names = HashSet::new();
     data_imports(&installation.spec, &spec.key("imports").key("data"), &mut names, &mut errors);
     target_imports(&installation.spec, &spec.key("imports").key("targets"), &mut names, &mut errors);
     exports(&installation.spec, &spec.key("exports"), &mut errors);
+    if is_root(installation) {
+        exported_targets(&installation.spec, &spec.key("exports").key("targets"), &mut errors);
+    }
+    cron_specs(&installation.spec, &spec.key("automaticReconcile"), &mut errors);
     errors
+}
+
+/// No other Installation owns it (`installations.md` 2.1).
+fn is_root(installation: &Installation) -> bool {
+    let group = format!("{}/", Installation::GROUP);
+    let mut owners = installation.metadata.owner_references.iter().flatten();
+    !owners.any(|owner| owner.kind == Installation::KIND && owner.api_version.starts_with(&group))
+}
+
+/// Rule 1.
+fn name(installation: &Installation, errors: &mut Vec<FieldError>) {
+    let metadata = FieldPath::root("metadata");
+    let (field, value, longest) = match (&installation.metadata.name, &installation.metadata.generate_name) {
+        (None, Some(prefix)) => ("generateName", prefix.as_str(), LONGEST_GENERATED_NAME),
+        (name, _) => ("name", name.as_deref().unwrap_or_default(), LONGEST_NAME),
+    };
+    // Characters are appended to a prefix, so it may end in a dash.
+    let label = if field == "generateName" { value.trim_end_matches('-') } else { value };
+    if !DNS_LABEL.is_match(label) || value.len() > longest {
+        let detail = format!(
+            "a DNS label of at most {longest} characters is expected: lower-case letters, digits and dashes"
+        );
+        errors.push(error(&metadata.key(field), Violation::Invalid(json!(value)), &detail));
+    }
+}
+
+/// Rule 7.
+fn cron_specs(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let Some(automatic) = &spec.automatic_reconcile else { return };
+    let succeeded = automatic.succeeded_reconcile.as_ref().and_then(|timing| timing.cron_spec.as_ref());
+    let failed = automatic.failed_reconcile.as_ref().and_then(|timing| timing.cron_spec.as_ref());
+    for (field, expression) in [("succeededReconcile", succeeded), ("failedReconcile", failed)] {
+        // An empty text is the same as none.
+        let Some(expression) = expression.filter(|expression| !expression.is_empty()) else { continue };
+        if let Err(problem) = cron::check(expression) {
+            let at = path.key(field).key("cronSpec");
+            errors.push(error(&at, Violation::Invalid(json!(expression)), &problem));
+        }
+    }
+}
+
+/// Rule 9: in the scope of the namespace the name is the name of the object.
+fn exported_targets(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    for (index, export) in spec.target_exports().iter().enumerate() {
+        let target = export.target.as_str();
+        // What is empty or no label value either has been reported already.
+        let reported = target.is_empty() || !LABEL_VALUE.is_match(target);
+        if !reported && !DNS_SUBDOMAIN.is_match(target) {
+            let detail = "the name of a Target is expected: lower-case letters, digits, dashes and dots, with a letter or digit at both ends";
+            errors.push(error(&path.index(index).key("target"), Violation::Invalid(json!(target)), detail));
+        }
+    }
 }
 
 fn error(path: &FieldPath, violation: Violation, detail: &str) -> FieldError {
@@ -57,8 +109,10 @@ fn definitions(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<Field
     let fields = [("ref", blueprint.reference.is_some()), ("inline", blueprint.inline.is_some())];
     errors.extend(exactly_one_of(&path.key("blueprint"), &fields));
     if let Some(component) = &spec.component_descriptor {
-        let fields = [("ref", component.reference.is_some()), ("inline", component.inline.get().is_some())];
-        errors.extend(exactly_one_of(&path.key("componentDescriptor"), &fields));
+        // The names and the path are those that the original reports (`components.md` 1.4).
+        let fields =
+            [("Inline", component.inline.get().is_some()), ("Reference", component.reference.is_some())];
+        errors.extend(exactly_one_of(&path.key("componentDescriptor").key("definition"), &fields));
     }
 }
 
@@ -168,3 +222,6 @@ fn exports(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldErro
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,9 @@ const DESCRIPTOR_PLAIN_TYPES: [&str; 4] = [
     "application/vnd.gardener.cloud.cnudie.component-descriptor.v2+yaml",
 ];
 
+/// Indexes, manifests and descriptors are small; a larger one is not read (`components.md` 6.2).
+pub(crate) const LARGEST_DOCUMENT: u64 = 16 << 20;
+
 /// The file of a descriptor layer.
 pub(crate) const DESCRIPTOR_FILE: &str = "component-descriptor.yaml";
 
@@ -35,8 +38,10 @@ pub(crate) const DESCRIPTOR_FILE: &str = "component-descriptor.yaml";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BlobDescriptor {
+    #[serde(default)]
     pub(crate) media_type: String,
     pub(crate) digest: String,
+    #[serde(default)]
     pub(crate) size: u64,
 }
 
@@ -109,9 +114,14 @@ pub(crate) fn unpack_descriptor(layer: &[u8], media_type: &str) -> Result<Vec<u8
     for entry in entries {
         let mut entry = entry.map_err(|error| format!("broken tar: {error}"))?;
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        if path.trim_start_matches("./").trim_start_matches('/') == DESCRIPTOR_FILE {
+        if path.trim_start_matches('/').trim_start_matches("./") == DESCRIPTOR_FILE {
             let mut document = Vec::new();
-            entry.read_to_end(&mut document).map_err(|error| format!("broken tar: {error}"))?;
+            // A sparse entry can be larger than the whole layer.
+            let mut bounded = entry.by_ref().take(LARGEST_DOCUMENT + 1);
+            bounded.read_to_end(&mut document).map_err(|error| format!("broken tar: {error}"))?;
+            if document.len() as u64 > LARGEST_DOCUMENT {
+                return Err(format!("the component descriptor is larger than {LARGEST_DOCUMENT} bytes"));
+            }
             return Ok(document);
         }
     }

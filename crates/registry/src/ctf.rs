@@ -7,14 +7,12 @@ use std::path::{Path, PathBuf};
 use groundwork_component::{Repository, RepositoryContext, RepositoryError};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::artifact::{self, BlobDescriptor, ComponentConfig, Manifest};
+use crate::artifact::{self, BlobDescriptor, ComponentConfig, LARGEST_DOCUMENT, Manifest};
 use crate::digest::Digest;
 
 pub(crate) const INDEX_FILE: &str = "artifact-index.json";
 pub(crate) const BLOB_DIRECTORY: &str = "blobs";
 
-/// Indexes, manifests and descriptors are small; a larger one is not read (`components.md` 6.2).
-const LARGEST_DOCUMENT: u64 = 16 << 20;
 /// Bound for the blobs of resources.
 const LARGEST_BLOB: u64 = 256 << 20;
 
@@ -22,12 +20,13 @@ const LARGEST_BLOB: u64 = 256 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ArtifactIndex {
+    #[serde(default)]
     pub(crate) schema_version: i64,
     /// May be null in archives that hold nothing.
     pub(crate) artifacts: Option<Vec<Artifact>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Artifact {
     pub(crate) repository: String,
@@ -107,11 +106,14 @@ impl Repository for CtfDirectory {
         let Some(manifest) = self.find(name, version)? else { return Ok(None) };
         let place = self.blob_path(&manifest);
         let config = self.config(&manifest)?;
+        if config.media_type.is_empty() {
+            return Ok(None);
+        }
         artifact::check_config_type(&config.media_type).map_err(|problem| malformed(&place, problem))?;
         let config: ComponentConfig = self.read_document(&self.digest(&config.digest, &place)?)?;
-        let layer = config
-            .component_descriptor_layer
-            .ok_or_else(|| malformed(&place, "the component config names no descriptor layer".to_owned()))?;
+        let layer = config.component_descriptor_layer.ok_or_else(|| {
+            malformed(&place, "invalid component descriptor config: it names no descriptor layer".to_owned())
+        })?;
         let digest = self.digest(&layer.digest, &place)?;
         let bytes = self.read_blob(&digest, LARGEST_DOCUMENT)?;
         let document = artifact::unpack_descriptor(&bytes, &layer.media_type)
@@ -125,6 +127,10 @@ impl Repository for CtfDirectory {
         for part in reference.split(',') {
             let digest = self.digest(part.trim(), &self.root)?;
             content.extend(self.read_blob(&digest, LARGEST_BLOB)?);
+            if content.len() as u64 > LARGEST_BLOB {
+                let address = self.root.display().to_string();
+                return Err(RepositoryError::TooLarge { address, limit: LARGEST_BLOB });
+            }
         }
         Ok(content)
     }
@@ -152,3 +158,6 @@ fn decode<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Repositor
 fn malformed(path: &Path, problem: String) -> RepositoryError {
     RepositoryError::Malformed { address: path.display().to_string(), problem }
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,7 +100,8 @@ impl CtfWriter {
     ///
     /// The file cannot be written.
     pub fn finish(mut self) -> Result<(), WriteError> {
-        self.artifacts.sort();
+        // Stable, so that of a version added twice the later one stays last, which is the one that readers take.
+        self.artifacts.sort_by(|a, b| (&a.repository, &a.tag).cmp(&(&b.repository, &b.tag)));
         let index = ArtifactIndex { schema_version: 1, artifacts: Some(self.artifacts) };
         let mut text = json_bytes(&index);
         text.push(b'\n');

@@ -1,5 +1,6 @@
 //! Defaults and checks (`components.md` 4.4, 5.3, 5.4).
 
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -22,7 +23,7 @@ const LONGEST_NAME: usize = 255;
 /// What can be the path of a repository. The stricter pattern of `components.md` 5.3 wants a domain in front, but
 /// the overwrites document itself puts in a component that has none, and that one must be readable.
 static COMPONENT_NAME: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$"));
+    LazyLock::new(|| pattern(r"^[a-z0-9][-_a-z0-9]*([./][a-z0-9][-_a-z0-9]*)*$"));
 static ELEMENT_NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[a-z0-9]([-_+a-z0-9]*[a-z0-9])?$"));
 /// Relaxed semantic version: minor and patch may be missing, a leading `v` is allowed.
 static VERSION: LazyLock<Regex> = LazyLock::new(|| {
@@ -67,6 +68,11 @@ pub(super) fn fill_defaults(schema: SchemaVersion, document: &mut Value, lenienc
     if leniency == Leniency::Strict {
         return;
     }
+    if schema == SchemaVersion::V3
+        && let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.retain(|_, list| !list.is_null());
+    }
     let version = match schema {
         SchemaVersion::V2 => document.pointer("/component/version"),
         SchemaVersion::V3 => document.pointer("/metadata/version"),
@@ -85,21 +91,32 @@ fn default_text(object: &mut Map<String, Value>, member: &str, value: &Value) {
     }
 }
 
-/// The identity of an element: extra identity and name, and the version where these two are not unique
-/// (`components.md` 4.7).
-pub(super) fn identity(element: &Value, all: &[Value]) -> Value {
-    let base = |element: &Value| {
-        let mut identity = extra_identity(element).cloned().unwrap_or_default();
-        identity.insert("name".to_owned(), Value::from(text(element, "name")));
-        identity
-    };
-    let own = base(element);
-    let shared = all.iter().filter(|other| base(other) == own).count() > 1;
-    let mut identity = own;
-    if shared {
-        identity.insert("version".to_owned(), Value::from(text(element, "version")));
+/// The identities of all elements of a list as JSON text: extra identity and name, and the version where these two
+/// are not unique (`components.md` 4.7).
+pub(super) fn identities(elements: &[Value]) -> Vec<String> {
+    let bases: Vec<Map<String, Value>> = elements
+        .iter()
+        .map(|element| {
+            let mut identity = extra_identity(element).cloned().unwrap_or_default();
+            identity.insert("name".to_owned(), Value::from(text(element, "name")));
+            identity
+        })
+        .collect();
+    let shown = |identity: &Map<String, Value>| Value::Object(identity.clone()).to_string();
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for base in &bases {
+        *counts.entry(shown(base)).or_default() += 1;
     }
-    Value::Object(identity)
+    bases
+        .into_iter()
+        .zip(elements)
+        .map(|(mut identity, element)| {
+            if counts.get(&shown(&identity)).is_some_and(|count| *count > 1) {
+                identity.insert("version".to_owned(), Value::from(text(element, "version")));
+            }
+            shown(&identity)
+        })
+        .collect()
 }
 
 /// Every problem of the document, each with its field path.
@@ -143,6 +160,7 @@ impl Problems {
         if leniency == Leniency::Strict {
             self.provider(descriptor, holder);
         }
+        self.labels(holder, descriptor.identity());
         if descriptor.schema == SchemaVersion::V3
             && descriptor.document.get("kind").and_then(Value::as_str) != Some("ComponentVersion")
         {
@@ -171,19 +189,18 @@ impl Problems {
             Some(_) => return self.add(&path, "must be a list"),
         }
         let elements = descriptor.elements(kind);
-        let mut seen: Vec<Value> = Vec::new();
-        for (index, element) in elements.iter().enumerate() {
+        let identities = identities(elements);
+        let mut seen: HashSet<&str> = HashSet::new();
+        for (index, (element, identity)) in elements.iter().zip(&identities).enumerate() {
             let path = format!("{path}[{index}]");
             if !element.is_object() {
                 self.add(&path, "must be a map");
                 continue;
             }
             self.element(&path, element, kind);
-            let identity = identity(element, elements);
-            if seen.contains(&identity) {
+            if !seen.insert(identity) {
                 self.add(&path, format_args!("duplicate {} {identity}", kind.singular()));
             }
-            seen.push(identity);
         }
     }
 
@@ -222,16 +239,15 @@ impl Problems {
 
     fn labels(&mut self, path: &str, element: &Value) {
         let labels = element.get("labels").and_then(Value::as_array);
-        let mut seen: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
         for label in labels.into_iter().flatten() {
             let name = text(label, "name");
-            if name.is_empty() || seen.contains(&name) {
+            if name.is_empty() || !seen.insert(name.clone()) {
                 self.add(
                     &format!("{path}.labels"),
                     format_args!("label names must be set and unique, found {name:?}"),
                 );
             }
-            seen.push(name);
         }
     }
 
@@ -266,7 +282,13 @@ mod tests {
             json!({"name": "aa", "version": "2"}),
             json!({"name": "aa", "version": "3", "extraIdentity": {"arch": "arm"}}),
         ];
-        assert_eq!(identity(&all[0], &all), json!({"name": "aa", "version": "1"}));
-        assert_eq!(identity(&all[2], &all), json!({"name": "aa", "arch": "arm"}));
+        assert_eq!(
+            identities(&all),
+            [
+                r#"{"name":"aa","version":"1"}"#,
+                r#"{"name":"aa","version":"2"}"#,
+                r#"{"arch":"arm","name":"aa"}"#
+            ]
+        );
     }
 }

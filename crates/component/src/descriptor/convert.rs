@@ -50,6 +50,11 @@ fn to_v3(source: &Value) -> Value {
     }
     set(&mut target, "/metadata/provider", provider_to_v3(source.pointer("/component/provider")));
     copy_signatures(source, &mut target);
+    for resource in resources_of(&mut target, "/spec/resources") {
+        if let Some(old_spelling) = resource.remove("srcRef") {
+            resource.entry("srcRefs").or_insert(old_spelling);
+        }
+    }
     target
 }
 
@@ -90,17 +95,19 @@ fn complete_v2(document: &mut Value) {
         }
     }
     component.entry("provider").or_insert_with(|| Value::from(""));
-    let Some(Value::Array(resources)) = component.get_mut("resources") else { return };
-    for resource in resources.iter_mut().filter_map(Value::as_object_mut) {
-        mirror(resource, "srcRefs", "srcRef");
-        mirror(resource, "srcRef", "srcRefs");
+    for resource in resources_of(document, "/component/resources") {
+        // The old spelling is read only where the new one is absent.
+        let sources = resource.get("srcRefs").or_else(|| resource.get("srcRef")).cloned();
+        if let Some(sources) = sources {
+            resource.insert("srcRef".to_owned(), sources.clone());
+            resource.insert("srcRefs".to_owned(), sources);
+        }
     }
 }
 
-fn mirror(object: &mut Map<String, Value>, from: &str, to: &str) {
-    if let Some(value) = object.get(from).cloned() {
-        object.entry(to).or_insert(value);
-    }
+fn resources_of<'a>(document: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    let resources = document.pointer_mut(list).and_then(Value::as_array_mut);
+    resources.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 fn copy(source: &Value, from: &str, target: &mut Value, to: &str) {

@@ -155,3 +155,110 @@ fn resources_by_name() {
         );
     }
 }
+
+/// Descriptors of the original's tests, if they are at hand: whether they are accepted, and still are in the other
+/// schema. A missing repository context is no problem here (`components.md` 4.2).
+#[test]
+fn descriptors_of_the_original() {
+    let root = std::env::var_os("GROUNDWORK_FIXTURES").map_or_else(
+        || concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures").into(),
+        std::path::PathBuf::from,
+    );
+    let root = root.join("landscaper/components/localocmrepos");
+    if !root.exists() {
+        println!("skipped: GROUNDWORK_FIXTURES does not lead to {}", root.display());
+        return;
+    }
+    for (file, expected) in [
+        ("valid-components/component-descriptor-v3.yaml", Ok("example.com/landscaper-component:1.0.0")),
+        (
+            "valid-components/referenced-component-descriptor-v3.yaml",
+            Ok("example.com/referenced-landscaper-component:1.0.0"),
+        ),
+        (
+            "components-with-invalid-access-type/component-descriptor-v3-with-invalid-access-type.yaml",
+            Ok("example.com/landscaper-component-with-invalid-access-type:1.0.0"),
+        ),
+        (
+            "components-without-repoctx/component-descriptor-v3-without-repository-context.yaml",
+            Ok("example.com/landscaper-component-without-repository-context:1.0.0"),
+        ),
+        (
+            "components-with-blueprints/component-descriptor-v3-with-blueprints.yaml",
+            Ok("example.com/landscaper-component-with-blueprints:1.0.0"),
+        ),
+        (
+            "components-with-jsonschemas/component-descriptor-v3-with-jsonschemas.yaml",
+            Ok("example.com/landscaper-component-with-jsonschemas:1.0.0"),
+        ),
+        ("invalid-components/invalid-component-descriptor-v3.yaml", Err("metadata.provider: must be set")),
+    ] {
+        let bytes = std::fs::read(root.join(file)).unwrap();
+        let answer = Descriptor::parse(&bytes).map_err(|error| error.to_string());
+        match (answer, expected) {
+            (Ok(descriptor), Ok(id)) => {
+                assert_eq!(format!("{}:{}", descriptor.name(), descriptor.version()), id, "{file}");
+                let again = strict(descriptor.to_schema(SchemaVersion::V2)).unwrap();
+                assert_eq!(again.references().count(), descriptor.references().count(), "{file}");
+            }
+            (Err(error), Err(part)) => assert!(error.contains(part), "{file}: {error}"),
+            (answer, _) => panic!("{file}: {answer:?}"),
+        }
+    }
+}
+
+#[test]
+fn versions_in_the_spelling_of_tags() {
+    let mut document = v2();
+    document["component"]["version"] = json!("1.0.0+7");
+    let descriptor = strict(document).unwrap();
+    for (version, same) in
+        [("1.0.0+7", true), ("1.0.0.build-7", true), ("1.0.0", false), ("1.0.0.build-8", false)]
+    {
+        assert_eq!(descriptor.is_version("example.org/shop", version), same, "{version}");
+    }
+    assert!(!descriptor.is_version("example.org/shops", "1.0.0+7"));
+}
+
+/// Names that the chapter allows stay allowed, and a path cannot be smuggled in.
+#[test]
+fn component_names() {
+    for (name, valid) in [
+        ("example.org/shop/front-end_2", true),
+        ("example.org/a-", true),
+        ("my-own-echo-server", true),
+        ("Example.org/shop", false),
+        ("example.org/../shop", false),
+        ("example.org//shop", false),
+        ("/shop", false),
+        ("", false),
+    ] {
+        let mut document = v2();
+        document["component"]["name"] = json!(name);
+        assert_eq!(strict(document).is_ok(), valid, "{name}");
+    }
+}
+
+/// `components.md` 4.9, 5.1: the new spelling wins, and v3 knows no other.
+#[test]
+fn both_spellings_of_source_references() {
+    let mut document = v2();
+    document["component"]["resources"][0]["srcRefs"] = json!([{"identitySelector": {"name": "newer"}}]);
+    let descriptor = strict(document).unwrap();
+    let newer = json!([{"identitySelector": {"name": "newer"}}]);
+    let v2 = &descriptor.to_schema(SchemaVersion::V2)["component"]["resources"][0];
+    assert_eq!((&v2["srcRefs"], &v2["srcRef"]), (&newer, &newer));
+    let v3 = &descriptor.to_schema(SchemaVersion::V3)["spec"]["resources"][0];
+    assert_eq!((&v3["srcRefs"], v3.get("srcRef")), (&newer, None));
+}
+
+/// An inline v3 document may leave lists out by null too.
+#[test]
+fn inline_v3_descriptors_may_be_short() {
+    let document = json!({
+        "apiVersion": "ocm.software/v3alpha1", "kind": "ComponentVersion",
+        "metadata": {"name": "example.org/a", "version": "1.0.0"}, "spec": {"references": null, "resources": null},
+    });
+    assert!(strict(document.clone()).is_err());
+    assert!(Descriptor::from_document(document, Leniency::Inline).is_ok());
+}

@@ -192,6 +192,12 @@ proptest! {
         if untouched(Attribute::Version) { prop_assert_eq!(&substitution.effective.version, &original.version); }
     }
 
+    /// The report and the result agree on what matches.
+    #[test]
+    fn matching_is_having_no_difference(source in any_attributes(), reference in any_reference()) {
+        prop_assert_eq!(source.matches(&reference), source.differing(&reference).is_empty());
+    }
+
     /// A rule whose source does not match may be added anywhere without effect.
     #[test]
     fn rules_that_do_not_match_are_neutral(

@@ -46,7 +46,7 @@ fn stores(lines: &[&str]) -> Stores {
             .split_whitespace()
             .map(|reference| {
                 let (name, version) = reference.split_once(':').unwrap();
-                json!({"name": format!("ref-{name}"), "componentName": name, "version": version})
+                json!({"name": format!("ref-{}", name.replace('/', "-")), "componentName": name, "version": version})
             })
             .collect();
         let document = json!({"meta": {"schemaVersion": "v2"}, "component": {
@@ -189,5 +189,66 @@ fn lookup_errors() {
     assert_eq!(
         closure(&stores, &[("", "R=elsewhere")], "a:1").unwrap_err(),
         "repository type \"ociRegistry\" is unknown"
+    );
+}
+
+fn lookup_with_rules(repository: Option<&str>, config: &str, name: &str) -> Result<String, String> {
+    let stores = stores(&["R1: a:1", "R2: a:1", "R2: b/x:1", "R3: b/x:1", "R3: c:1 -> b/x:1"]);
+    let (overwrites, inline) = (Overwrites::default(), InlineSet::default());
+    let (rules, _) = ResolverRules::parse(config).unwrap();
+    let reference =
+        Reference { repository: repository.map(context), name: name.to_owned(), version: "1".to_owned() };
+    let substitution = overwrites.apply(&reference);
+    let resolver = Resolver::new(&stores, &overwrites, &inline, &substitution).with_rules(&rules);
+    let closure = resolver.lookup(&reference).and_then(|root| resolver.closure(&root));
+    let place = |version: &ComponentVersion| {
+        let context = version.descriptor.repository_context();
+        format!(
+            "{}@{}",
+            version.reference.name,
+            context.map_or_else(String::new, |context| context.to_string())
+        )
+    };
+    closure
+        .map(|versions| versions.iter().map(place).collect::<Vec<_>>().join(" "))
+        .map_err(|error| error.to_string())
+}
+
+/// `components.md` 1.6, 4.2: the repository of the reference first, then the rules by priority, each reference by
+/// itself.
+#[test]
+fn resolvers_come_after_the_repository() {
+    let rule = |prefix: &str, priority: i64, base_url: &str| {
+        format!(
+            "{{prefix: {prefix:?}, priority: {priority}, repository: {{type: ociRegistry, baseUrl: {base_url}}}}}"
+        )
+    };
+    let config = format!(
+        "{{type: ocm.config.ocm.software, resolvers: [{}, {}, {}]}}",
+        rule("", 5, "R3"),
+        rule("b", 20, "R2"),
+        rule("d", 10, "nowhere")
+    );
+    for (repository, name, expected) in [
+        (Some("R1"), "a", Ok("a@R1")),
+        (None, "b/x", Ok("b/x@R2")),
+        (Some("R1"), "b/x", Ok("b/x@R2")),
+        (Some("R1"), "c", Ok("c@R3 b/x@R2")),
+        (None, "a", Err("component version \"a:1\" not found in R3 (ocm resolver for prefix \"\")")),
+        (
+            Some("R1"),
+            "b/y",
+            Err(
+                "component version \"b/y:1\" not found in R1, R2 (ocm resolver for prefix \"b\"), R3 (ocm resolver for prefix \"\")",
+            ),
+        ),
+        (None, "d", Err("repository type \"ociRegistry\" is unknown")),
+    ] {
+        let answer = lookup_with_rules(repository, &config, name);
+        assert_eq!(answer.as_deref().map_err(String::as_str), expected, "{name} from {repository:?}");
+    }
+    assert_eq!(
+        lookup_with_rules(None, "", "a").unwrap_err(),
+        "component version \"a:1\" not found: no repository or ocm resolvers found"
     );
 }

@@ -6,6 +6,7 @@ use groundwork_blueprint::{
 };
 use groundwork_component::ComponentVersion;
 
+use super::artifact_set::{blueprint_layer, is_artifact_set};
 use super::{PREREQUISITES, Problem};
 use crate::failure::Failure;
 
@@ -58,14 +59,22 @@ fn files(installation: &Installation, root: Option<&ComponentVersion>) -> Result
         return Err(format!("no handler found for resource type {}", resource.type_name));
     }
     let content = root.content(&resource).map_err(|error| error.to_string())?;
+    let unpack = |bytes: &[u8]| {
+        Filesystem::from_archive(bytes, ArchiveLimits::default())
+            .map_err(|error| format!("blueprint resource {:?}: {error}", resource.name))
+    };
+    if is_artifact_set(&content.media_type) {
+        let layer = blueprint_layer(&content.bytes)
+            .map_err(|problem| format!("{problem} (resource {:?})", resource.name))?;
+        return unpack(&layer);
+    }
     if !content.media_type.is_empty() && !MEDIA_TYPES.contains(&content.media_type.as_str()) {
         return Err(format!(
             "artifact does not match blueprint downloader (check config media type): resource {:?} has media type {}",
             resource.name, content.media_type
         ));
     }
-    Filesystem::from_archive(&content.bytes, ArchiveLimits::default())
-        .map_err(|error| format!("blueprint resource {:?}: {error}", resource.name))
+    unpack(&content.bytes)
 }
 
 fn load_excerpts(error: &LoadError) -> Vec<(String, Excerpt)> {

@@ -1,38 +1,36 @@
 //! From the Installation to its component versions (`components.md` 4.1).
 
 use groundwork_api::{Context, Installation};
-use groundwork_blueprint::Components;
 use groundwork_component::{
-    ComponentVersion, Finding, InlineSet, Overwrites, Reference, RepositoryContext, Resolver, Substitution,
-    lint,
+    ComponentVersion, Finding, InlineSet, OCM_CONFIG_KEY, OVERWRITE_CONDITION, Overwrites, Reference,
+    RepositoryContext, Resolver, ResolverRules, Substitution, lint,
 };
 
 use super::{Inputs, Outcome, OverwriteReport, PREREQUISITES, Problem, record_overwrites};
 use crate::failure::Failure;
 
-/// The component versions of a job.
-#[derive(Default)]
-pub(super) struct Prepared {
-    pub(super) substitution: Option<Substitution>,
-    /// The version that the Installation itself names; absent for blueprints without a component.
-    pub(super) root: Option<ComponentVersion>,
-    pub(super) components: Components,
+/// Which component version an Installation uses, and how references from there are followed.
+pub(super) struct Selection {
+    pub(super) substitution: Substitution,
+    pub(super) overwrites: Overwrites,
+    inline: InlineSet,
+    rules: ResolverRules,
 }
 
-pub(super) fn prepare(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Prepared, Problem> {
+/// Steps 1 to 6: the effective reference, before anything is looked up. `None` without a component.
+pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, Problem> {
     let installation = inputs.installation;
-    let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
     let name = installation.spec.context();
     let context = inputs.context.ok_or_else(|| {
-        let cause = format!("context \"{namespace}/{name}\" not found");
+        let cause = format!("context \"{}/{name}\" not found", namespace(installation));
         Failure::caused_by(PREREQUISITES, "CalculateContext", ("Context", "GetContext"), cause)
     })?;
     let overwrites = overwrites(inputs, context, outcome)?;
     let inline = inline(installation)?;
     outcome.warnings.extend_from_slice(inline.warnings());
     let Some(original) = original_reference(installation, context, &inline) else {
-        outcome.obsolete_conditions.push(groundwork_component::OVERWRITE_CONDITION);
-        return Ok(Prepared::default());
+        outcome.obsolete_conditions.push(OVERWRITE_CONDITION);
+        return Ok(None);
     };
     let substitution = substitute(context, &overwrites, &original, outcome);
     if substitution.effective.repository.is_none()
@@ -45,7 +43,38 @@ pub(super) fn prepare(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Prep
         );
         return Err(Failure::new(PREREQUISITES, "CalculateContext", cause).into());
     }
-    resolve(inputs, overwrites, &inline, substitution)
+    let rules = resolver_rules(inputs, context, outcome)?;
+    Ok(Some(Selection { substitution, overwrites, inline, rules }))
+}
+
+impl Selection {
+    /// Step 8: the version that the Installation itself names.
+    pub(super) fn root(&self, inputs: &Inputs<'_>) -> Result<ComponentVersion, Problem> {
+        self.resolver(inputs).lookup(&self.substitution.effective).map_err(|error| unreachable(&error))
+    }
+
+    /// Step 10: the root and all that belong to it.
+    pub(super) fn closure(
+        &self,
+        inputs: &Inputs<'_>,
+        root: &ComponentVersion,
+    ) -> Result<Vec<ComponentVersion>, Problem> {
+        self.resolver(inputs).closure(root).map_err(|error| unreachable(&error))
+    }
+
+    fn resolver<'a>(&'a self, inputs: &Inputs<'a>) -> Resolver<'a> {
+        Resolver::new(inputs.repositories, &self.overwrites, &self.inline, &self.substitution)
+            .with_rules(&self.rules)
+    }
+}
+
+fn unreachable(cause: &dyn std::fmt::Display) -> Problem {
+    let message = format!("unable to create installation operation: {cause}");
+    Failure::new(PREREQUISITES, "InitInstallationOperation", message).into()
+}
+
+fn namespace(installation: &Installation) -> &str {
+    installation.metadata.namespace.as_deref().unwrap_or_default()
 }
 
 /// E4 is a failure even where no component is concerned (`components.md` 3.2).
@@ -56,7 +85,7 @@ fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> 
             "context '{}' references ComponentVersionOverwrites resource '{name}', which cannot be found: \
              not found in namespace {}",
             context.metadata.name.as_deref().unwrap_or_default(),
-            inputs.installation.metadata.namespace.as_deref().unwrap_or_default(),
+            namespace(inputs.installation),
         );
         let inner = ("ComponentVersionOverwrites", "GetComponentVersionOverwrites");
         Failure::caused_by(PREREQUISITES, "CalculateContext", inner, cause)
@@ -124,7 +153,7 @@ fn substitute(
 ) -> Substitution {
     let (substitution, outcomes) = overwrites.explain(original);
     if context.overwrites().is_none() {
-        outcome.obsolete_conditions.push(groundwork_component::OVERWRITE_CONDITION);
+        outcome.obsolete_conditions.push(OVERWRITE_CONDITION);
     } else {
         let report =
             OverwriteReport { rules: overwrites.clone(), substitution: substitution.clone(), outcomes };
@@ -133,24 +162,28 @@ fn substitute(
     substitution
 }
 
-fn resolve(
+/// The OCM configuration of the Context (`components.md` 1.6, E6).
+fn resolver_rules(
     inputs: &Inputs<'_>,
-    overwrites: Overwrites,
-    inline: &InlineSet,
-    substitution: Substitution,
-) -> Result<Prepared, Problem> {
-    let resolver = Resolver::new(inputs.repositories, &overwrites, inline, &substitution);
-    let unreachable = |cause: &dyn std::fmt::Display| {
-        let message = format!("unable to create installation operation: {cause}");
-        Failure::new(PREREQUISITES, "InitInstallationOperation", message)
-    };
-    let root = resolver.lookup(&substitution.effective).map_err(|error| unreachable(&error))?;
-    let versions = resolver.closure(&root).map_err(|error| unreachable(&error))?;
-    let descriptors = versions.into_iter().map(|version| version.descriptor).collect();
-    let context = substitution.effective.repository.clone();
-    Ok(Prepared {
-        root: Some(root),
-        components: Components::new(descriptors, overwrites, context),
-        substitution: Some(substitution),
-    })
+    context: &Context,
+    outcome: &mut Outcome,
+) -> Result<ResolverRules, Problem> {
+    let Some(name) = context.ocm_config_map() else { return Ok(ResolverRules::default()) };
+    let namespace = namespace(inputs.installation);
+    let failure = |message: String| Failure::new(PREREQUISITES, "SetupRegistries", message);
+    let entries = inputs
+        .objects
+        .config_map(name)
+        .ok_or_else(|| failure(format!("ocm configuration config map \"{namespace}/{name}\" not found")))?;
+    let text = entries.get(OCM_CONFIG_KEY).ok_or_else(|| {
+        failure(format!(
+            "ocm configuration config map does not contain key {OCM_CONFIG_KEY:?} (config map \"{namespace}/{name}\")"
+        ))
+    })?;
+    let (rules, warnings) = ResolverRules::parse(&String::from_utf8_lossy(text)).map_err(|error| {
+        failure(format!("invalid ocm config in {name:?} in namespace {namespace:?}: {error}"))
+    })?;
+    let place = |warning: String| format!("ocm config in {name:?}: {warning}");
+    outcome.warnings.extend(warnings.into_iter().map(place));
+    Ok(rules)
 }

@@ -114,7 +114,7 @@ fn map_error(text: &str) -> String {
 fn malformed_maps() {
     let entry = "- {context: {type: oci, baseUrl: r}, directory: a}\n";
     for (text, expected) in [
-        ("a: [".to_owned(), "1:5: "),
+        ("a: [".to_owned(), "1:"),
         ("[]".to_owned(), "1:1: a map is expected"),
         ("repos: []".to_owned(), "1:1: unknown field \"repos\"; known are repositories"),
         ("repositories:\n- {context: x, directory: a}".to_owned(), "2:3: context must be a map"),

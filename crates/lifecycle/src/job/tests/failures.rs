@@ -1,0 +1,285 @@
+use super::*;
+
+const BLUEPRINT_REFERENCE: &str = "  blueprint: {ref: {resourceName: blueprint}}";
+
+fn with_blueprint_reference(component: &str) -> String {
+    installation(&format!("{component}\n{BLUEPRINT_REFERENCE}"))
+}
+
+/// A component whose resource `blueprint` has the given members.
+fn shop(resource: &str) -> String {
+    format!(
+        "{{kind: Component, in: R1, id: 'example.org/shop:1.0.0', resources: [{{name: blueprint, {resource}}}]}}"
+    )
+}
+
+#[track_caller]
+fn check(documents: &[&str], operation_and_reason: &str, message_start: &str) {
+    let (place, message) = world(documents).failure();
+    assert_eq!(place, operation_and_reason, "{message}");
+    assert!(message.starts_with(message_start), "{message:?} does not begin with {message_start:?}");
+}
+
+/// E1, E2, E4; I-19, O-26.
+#[test]
+fn context_and_overwrites() {
+    let installation = with_inline_blueprint(SHOP_REFERENCE);
+    let place = "InitPrerequisites/CalculateContext";
+    check(
+        &[&installation],
+        place,
+        "Op: Context - Reason: GetContext - Message: context \"team/default\" not found",
+    );
+    check(
+        &[&installation, EMPTY_CONTEXT],
+        place,
+        "RepositoryContextMissing: neither the installation nor context \"default\" defines a repository context",
+    );
+    let missing = "Op: ComponentVersionOverwrites - Reason: GetComponentVersionOverwrites - Message: \
+                   context 'default' references ComponentVersionOverwrites resource 'rules', which cannot be found";
+    check(&[&installation, CONTEXT_WITH_OVERWRITES], place, missing);
+    // Even without a component.
+    check(&[&with_inline_blueprint(""), CONTEXT_WITH_OVERWRITES], place, missing);
+}
+
+/// E6; E2 does not arise where a Context has an ocmConfig.
+#[test]
+fn ocm_configuration() {
+    let installation = with_inline_blueprint(SHOP_REFERENCE);
+    let context = "{kind: Context, metadata: {name: default, namespace: team}, ocmConfig: {name: resolvers}}";
+    let place = "InitPrerequisites/SetupRegistries";
+    check(&[&installation, context], place, "ocm configuration config map \"team/resolvers\" not found");
+    let map = |data: &str| format!("{{kind: ConfigMap, metadata: {{name: resolvers}}, data: {{{data}}}}}");
+    check(
+        &[&installation, context, &map("other: x")],
+        place,
+        "ocm configuration config map does not contain key \".ocmconfig\"",
+    );
+    check(
+        &[&installation, context, &map(".ocmconfig: '[]'")],
+        place,
+        "invalid ocm config in \"resolvers\" in namespace \"team\": document: a map is expected",
+    );
+    // An empty configuration has no rules.
+    check(
+        &[&installation, context, &map(".ocmconfig: ''")],
+        "InitPrerequisites/InitInstallationOperation",
+        "unable to create installation operation: component version \"example.org/shop:1.0.0\" not found: \
+         no repository or ocm resolvers found",
+    );
+}
+
+/// E7, E8, E15 to E17, E23.
+#[test]
+fn component_versions() {
+    let place = "InitPrerequisites/InitInstallationOperation";
+    let installation = with_inline_blueprint(SHOP_REFERENCE);
+    let fails = |documents: &[&str], cause: &str| {
+        check(documents, place, &format!("unable to create installation operation: {cause}"));
+    };
+    fails(&[&installation, CONTEXT], "component version \"example.org/shop:1.0.0\" not found in R1");
+    let dangling =
+        "{kind: Component, in: R1, id: 'example.org/shop:1.0.0', references: {db: 'example.org/db:1'}}";
+    fails(
+        &[&installation, CONTEXT, dangling],
+        "unable to resolve component reference db with component name example.org/db and version 1: \
+         component version \"example.org/db:1\" not found in R1",
+    );
+    let unknown = "{kind: Context, metadata: {name: default}, repositoryContext: {type: warehouse}}";
+    fails(&[&installation, unknown], "repository type \"warehouse\" is unknown");
+    let latest = "  componentDescriptor: {ref: {componentName: example.org/shop, version: latest}}";
+    fails(
+        &[&with_inline_blueprint(latest), CONTEXT],
+        "version \"latest\" of component \"example.org/shop\" is not a semantic version",
+    );
+    let inline =
+        |definition: &str| with_inline_blueprint(&format!("  componentDescriptor: {{inline: {definition}}}"));
+    check(
+        &[&inline("{meta: {schemaVersion: v7}}"), CONTEXT],
+        place,
+        "inline component descriptor schema version \"v7\" not supported",
+    );
+    check(
+        &[&inline("{meta: {schemaVersion: v2}, component: {name: UPPER, version: x}}"), CONTEXT],
+        place,
+        "inline component descriptor UPPER:x is invalid: component.name: ",
+    );
+}
+
+/// E12, E13, E18, E19, E25; I-44 to I-46, I-51.
+#[test]
+fn blueprints() {
+    let blueprint_type = "type: landscaper.gardener.cloud/blueprint";
+    let (place, start) =
+        ("InitPrerequisites/ResolveBlueprint", "unable to resolve blueprint for team/server: ");
+    let fails = |resource: &str, cause: &str| {
+        let documents = [&with_blueprint_reference(SHOP_REFERENCE), CONTEXT, &shop(resource)];
+        check(&documents, place, &format!("{start}{cause}"));
+    };
+    fails("type: chart", "no handler found for resource type chart");
+    fails(
+        &format!("{blueprint_type}, mediaType: text/plain"),
+        "artifact does not match blueprint downloader (check config media type)",
+    );
+    fails(&format!("{blueprint_type}, access: {{type: ftp}}"), "access method \"ftp\" not supported");
+    fails(&format!("{blueprint_type}, tree: {{readme: x}}"), "unable to read blueprint");
+    fails(&format!("{blueprint_type}, tree: {{blueprint.yaml: '['}}"), "unable to decode blueprint");
+    let other = installation(&format!("{SHOP_REFERENCE}\n  blueprint: {{ref: {{resourceName: nothing}}}}"));
+    let cause = "failed to get resource with name \"nothing\" of component example.org/shop:1.0.0: not found; the \
+                 component has \"blueprint\"";
+    check(&[&other, CONTEXT, &shop(blueprint_type)], place, &format!("{start}{cause}"));
+    let cause = "no component descriptor reference defined";
+    check(&[&with_blueprint_reference(""), CONTEXT], place, &format!("{start}{cause}"));
+}
+
+/// `components.md` 4.1: of a broken blueprint and a dangling reference the blueprint is told.
+#[test]
+fn the_blueprint_comes_before_the_closure() {
+    let shop = "{kind: Component, in: R1, id: 'example.org/shop:1.0.0', references: {db: 'example.org/db:1'}, \
+                resources: [{name: blueprint, type: chart}]}";
+    check(
+        &[&with_blueprint_reference(SHOP_REFERENCE), CONTEXT, shop],
+        "InitPrerequisites/ResolveBlueprint",
+        "unable to resolve blueprint for team/server: no handler found for resource type chart",
+    );
+}
+
+/// I-44, I-45: both types, packed in both ways whatever the media type says.
+#[test]
+fn blueprint_resources() {
+    let tree = "tree: {blueprint.yaml: '{apiVersion: landscaper.gardener.cloud/v1alpha1, kind: Blueprint}'}";
+    for type_name in ["blueprint", "landscaper.gardener.cloud/blueprint"] {
+        for rest in [
+            "",
+            "gzip: true, ",
+            "gzip: true, mediaType: application/x-tar, ",
+            "mediaType: application/vnd.gardener.landscaper.blueprint.layer.v1.tar+gzip, ",
+        ] {
+            let shop = shop(&format!("type: {type_name}, {rest}{tree}"));
+            let outcome = world(&[&with_blueprint_reference(SHOP_REFERENCE), CONTEXT, &shop]).render();
+            assert_eq!(outcome.failure, None, "{rest}");
+            assert!(outcome.execution.is_none() && outcome.deploy_items.is_empty());
+        }
+    }
+}
+
+/// Rules for Installations stop a job before it begins.
+#[test]
+fn invalid_installations() {
+    check(
+        &[&installation("  blueprint: {}"), CONTEXT],
+        "InitPrerequisites/ValidateInstallation",
+        "spec.blueprint: ",
+    );
+}
+
+/// A blueprint with an import, an import execution and a deploy execution.
+fn checking_blueprint(errors: &str, item: &str) -> String {
+    installation(&format!(
+        "
+  imports:
+    data: [{{name: size, dataRef: size}}]
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          apiVersion: landscaper.gardener.cloud/v1alpha1
+          kind: Blueprint
+          imports:
+          - {{name: size, type: data, schema: {{type: integer}}}}
+          importExecutions:
+          - {{name: check, type: GoTemplate, template: '{errors}'}}
+          deployExecutions:
+          - {{name: default, type: GoTemplate, template: '{item}'}}
+"
+    ))
+}
+
+const SIZE: &str = "{kind: DataObject, metadata: {name: size}, data: 3}";
+const ITEM: &str = "deployItems: [{name: item, type: landscaper.gardener.cloud/mock, config: {}}]";
+const INVALID: &str = "ValidateImports=False ImportValidationFailed: ";
+const VALID: &str = "ValidateImports=True ImportsValid: ";
+const NOT_RENDERED: &str = "ReconcileExecution=False TemplatingFailed: ";
+
+#[track_caller]
+fn check_step(installation: &str, data: &str, place: &str, message: &str, conditions: &[&str]) {
+    check(&[installation, EMPTY_CONTEXT, data], place, message);
+    let found = world(&[installation, EMPTY_CONTEXT, data]).conditions();
+    assert_eq!(found.len(), conditions.len(), "{found:?}");
+    for (found, start) in found.iter().zip(conditions) {
+        assert!(found.starts_with(start), "{found} does not begin with {start}");
+    }
+}
+
+/// The steps after the prerequisites, each with its condition; I-62, I-63.
+#[test]
+fn imports_and_executions() {
+    let place = "handlePhaseInit/CreateImportsAndSubobjects";
+    let step = |reason: &str| format!("Op: CreateImportsAndSubobjects - Reason: {reason} - Message: ");
+    let construct = |reason: &str| {
+        format!("{}Op: ConstructImports - Reason: {reason} - Message: ", step("ConstructImports"))
+    };
+    let good = checking_blueprint("errors: []", ITEM);
+    let renamed = good.replace("{name: size, dataRef", "{name: other, dataRef");
+    let text = "{kind: DataObject, metadata: {name: size}, data: large}";
+    let nothing = "{kind: DataObject, metadata: {name: another}}";
+    check_step(
+        &good,
+        nothing,
+        "init/ImportsSatisfied",
+        "data import \"size\": unable to fetch data object size",
+        &[&format!("{INVALID}data import")],
+    );
+    check_step(
+        &renamed,
+        SIZE,
+        place,
+        &construct("ImportNotFound"),
+        &[&format!("{INVALID}blueprint defines")],
+    );
+    check_step(
+        &good,
+        text,
+        place,
+        &construct("SchemaValidationFailed"),
+        &[&format!("{INVALID}server.size: ")],
+    );
+    let render = step("RenderImportExecutions");
+    check_step(
+        &checking_blueprint("errors: [too small]", ITEM),
+        SIZE,
+        place,
+        &format!("{render}import validation failed: too small"),
+        &[&format!("{INVALID}too small")],
+    );
+    let failing = "{{ fail \"no\" }}";
+    check_step(
+        &checking_blueprint(failing, ITEM),
+        SIZE,
+        place,
+        &render,
+        &[&format!("{INVALID}Unable to template executions")],
+    );
+    for item in [failing, "deployItems: [{name: item}]"] {
+        check_step(
+            &checking_blueprint("errors: []", item),
+            SIZE,
+            place,
+            &step("ReconcileExecution"),
+            &[VALID, NOT_RENDERED],
+        );
+    }
+}
+
+#[test]
+fn success_leaves_true_conditions() {
+    let world = world(&[&checking_blueprint("errors: []", ITEM), EMPTY_CONTEXT, SIZE]);
+    assert_eq!(world.render().failure, None);
+    assert_eq!(
+        world.conditions(),
+        [
+            "ValidateImports=True ImportsValid: Imports successfully validated",
+            "ReconcileExecution=True ExecutionDeployed: Deploy items successfully rendered",
+        ]
+    );
+}

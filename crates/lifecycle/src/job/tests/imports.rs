@@ -1,0 +1,152 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A blueprint that takes anything under the name `value` and shows it, for an Installation with these imports.
+fn importing(imports: &str) -> String {
+    installation(&format!(
+        "  imports: {imports}
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          apiVersion: landscaper.gardener.cloud/v1alpha1
+          kind: Blueprint
+          imports:
+          - {{name: value, type: data, schema: {{}}}}
+          deployExecutions:
+          - name: default
+            type: GoTemplate
+            template: |
+              deployItems:
+              - name: item
+                type: landscaper.gardener.cloud/mock
+                config: {{value: {{{{ toJson .imports.value }}}}}}
+"
+    ))
+}
+
+const OBJECTS: &str = r#"
+{kind: DataObject, metadata: {name: object}, data: {a: [1, 2]}}
+---
+{kind: DataObject, metadata: {name: 5xqikps3z4hqttgp5fpnpbgxtw63wbpj}, data: hashed}
+---
+{kind: Secret, metadata: {name: secret}, data: {port: "8080", user: admin, nested: "{a: 1}"}}
+---
+{kind: Secret, metadata: {name: broken}, data: {password: "a: {hunter2"}}
+---
+{kind: ConfigMap, metadata: {name: map}, data: {plain: text, other: "[1, true]"}}"#;
+
+#[track_caller]
+fn check(import: &str, expected: &Value) {
+    let imports = format!("{{data: [{{name: value, {import}}}]}}");
+    let config = world(&[&importing(&imports), EMPTY_CONTEXT, OBJECTS]).config();
+    assert_eq!(&config["value"], expected, "{import}");
+}
+
+/// I-05, I-08, I-66 to I-68, I-70, I-71, I-74: all sources; entries are read as YAML; an empty key is none.
+#[test]
+fn data_sources() {
+    let whole_secret = json!({"port": 8080, "user": "admin", "nested": {"a": 1}});
+    let whole_map = json!({"plain": "text", "other": [1, true]});
+    check("dataRef: object", &json!({"a": [1, 2]}));
+    check("dataRef: UPPER_x", &json!("hashed"));
+    check("dataRef: '#5xqikps3z4hqttgp5fpnpbgxtw63wbpj'", &json!("hashed"));
+    check("secretRef: {name: secret}", &whole_secret);
+    check("secretRef: {name: secret, key: ''}", &whole_secret);
+    check("secretRef: {name: secret, key: port}", &json!(8080));
+    check("secretRef: {name: secret, key: nested}", &json!({"a": 1}));
+    check("configMapRef: {name: map}", &whole_map);
+    check("configMapRef: {name: map, key: ''}", &whole_map);
+    check("configMapRef: {name: map, key: other}", &json!([1, true]));
+}
+
+#[track_caller]
+fn check_failure(imports: &str, expected: &str) {
+    let (place, message) = world(&[&importing(imports), EMPTY_CONTEXT, OBJECTS]).failure();
+    assert_eq!((place.as_str(), message.as_str()), ("init/ImportsSatisfied", expected));
+}
+
+/// I-68, I-69, I-72: the object, the key, the place in the text; never the text itself.
+#[test]
+fn missing_and_broken_sources() {
+    let data = |import: &str| format!("{{data: [{{name: value, {import}}}]}}");
+    for (import, problem) in [
+        ("dataRef: nothing", "unable to fetch data object nothing (nothing): not found in namespace team"),
+        ("secretRef: {name: nothing}", "secret team/nothing not found"),
+        ("secretRef: {name: secret, key: nothing}", "key nothing in secret team/secret does not exist"),
+        ("configMapRef: {name: nothing, key: a}", "configmap team/nothing not found"),
+        ("configMapRef: {name: map, key: nothing}", "key nothing in configmap team/map does not exist"),
+    ] {
+        check_failure(&data(import), &format!("data import \"value\": {problem}"));
+    }
+    for import in ["secretRef: {name: broken}", "secretRef: {name: broken, key: password}"] {
+        let (_, message) = world(&[&importing(&data(import)), EMPTY_CONTEXT, OBJECTS]).failure();
+        let start =
+            "data import \"value\": key password in secret team/broken is no valid YAML: line 1, column ";
+        assert!(message.starts_with(start) && !message.contains("hunter2"), "{message}");
+    }
+}
+
+/// Every problem is told at once, and targets are looked up like data.
+#[test]
+fn missing_targets() {
+    check_failure(
+        "{data: [{name: a, dataRef: x}], targets: [{name: b, target: tt}, {name: c, targets: [tt, uu]}]}",
+        "data import \"a\": unable to fetch data object x (x): not found in namespace team; \
+         target import \"b\": target team/tt not found; target import \"c\": target team/tt not found",
+    );
+    check_failure(
+        "{targets: [{name: b, targetMapRef: tt}]}",
+        "target import \"b\": ImportNotFound: it refers to the import \"tt\" of a parent, which a root installation \
+         does not have",
+    );
+}
+
+const TARGETS: &str = "
+{kind: Target, metadata: {name: blue}, spec: {type: example.org/cluster, config: {n: 1}}}
+---
+{kind: Target, metadata: {name: green}, spec: {type: example.org/cluster, config: {n: 2}}}";
+
+fn importing_targets(type_name: &str, import: &str, item: &str) -> String {
+    installation(&format!(
+        "  imports: {{targets: [{{name: clusters, {import}}}]}}
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          apiVersion: landscaper.gardener.cloud/v1alpha1
+          kind: Blueprint
+          imports:
+          - {{name: clusters, type: {type_name}, targetType: example.org/cluster}}
+          deployExecutions:
+          - name: default
+            type: GoTemplate
+            template: |
+              deployItems:
+              - name: item
+                type: landscaper.gardener.cloud/mock
+                target: {item}
+                config: {{}}
+"
+    ))
+}
+
+/// I-09, I-10, I-75, I-76, I-78, I-80: one, a list in its order, a map in each of its spellings.
+#[test]
+fn target_sources() {
+    for (type_name, import, item, expected) in [
+        ("target", "target: blue", "{import: clusters}", "blue"),
+        ("target", "target: '#green'", "{import: clusters}", "green"),
+        ("targetList", "targets: [green, '#blue']", "{import: clusters, index: 1}", "blue"),
+        ("targetMap", "targetMap: {a: green, b: blue}", "{import: clusters, key: a}", "green"),
+        ("targetMap", "targetMaps: {a: green, b: blue}", "{import: clusters, key: b}", "blue"),
+        ("targetMap", "targets: [{a: green}, {b: blue}]", "{import: clusters, key: b}", "blue"),
+    ] {
+        let world = world(&[&importing_targets(type_name, import, item), EMPTY_CONTEXT, TARGETS]);
+        let outcome = world.render();
+        assert_eq!(outcome.failure, None, "{import}");
+        let target = outcome.deploy_items[0].spec.target.clone().unwrap();
+        assert_eq!((target.name.as_str(), target.namespace.as_deref()), (expected, Some("team")), "{import}");
+    }
+}

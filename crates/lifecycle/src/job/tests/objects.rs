@@ -1,0 +1,105 @@
+use std::collections::BTreeMap;
+
+use groundwork_api::metadata::{FINALIZER, annotation, label};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::job::Outcome;
+
+/// A job of an Installation with further metadata, whose blueprint gives two items.
+fn job(metadata: &str) -> Outcome {
+    let installation = format!(
+        "
+kind: Installation
+metadata: {{name: server, namespace: team{metadata}}}
+spec:
+  context: other
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          apiVersion: landscaper.gardener.cloud/v1alpha1
+          kind: Blueprint
+          deployExecutions:
+          - name: default
+            type: GoTemplate
+            template: |
+              deployItems:
+              - {{name: first, type: landscaper.gardener.cloud/mock, labels: {{a: b}}, config: {{count: 1}}}}
+              - {{name: second, type: landscaper.gardener.cloud/helm, dependsOn: [first], config: {{count: 2}}}}
+"
+    );
+    let outcome = world(&[&installation, EMPTY_CONTEXT]).render();
+    assert_eq!(outcome.failure, None);
+    outcome
+}
+
+fn map(entries: &[(&str, &str)]) -> Option<BTreeMap<String, String>> {
+    Some(entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+}
+
+/// `installations.md` 7.1: one Execution of the same name, with all items in their order; I-22.
+#[test]
+fn the_execution() {
+    let execution = job("").execution.unwrap();
+    assert_eq!(execution.metadata.name.as_deref(), Some("server"));
+    assert_eq!(execution.metadata.namespace.as_deref(), Some("team"));
+    assert_eq!(execution.metadata.finalizers, Some(vec![FINALIZER.to_owned()]));
+    assert_eq!((&execution.metadata.annotations, &execution.metadata.owner_references), (&None, &None));
+    assert_eq!(execution.spec.context.as_deref(), Some("other"));
+    let names: Vec<&str> = execution.spec.deploy_items.iter().map(|item| item.name.as_str()).collect();
+    assert_eq!(names, ["first", "second"]);
+}
+
+/// `installations.md` 1.7, 7.2; I-22.
+#[test]
+fn the_deploy_items() {
+    let outcome = job("");
+    let [first, second] = &outcome.deploy_items[..] else { panic!("two items") };
+    assert_eq!(
+        first.metadata.labels,
+        map(&[("a", "b"), (label::MANAGED_BY, "server"), (label::DEPLOY_ITEM_NAME, "first")])
+    );
+    let (mock, helm) = ("landscaper.gardener.cloud/mock", "landscaper.gardener.cloud/helm");
+    let no_target = (annotation::DEPLOYER_TARGET_NAME, ".noTargetName");
+    assert_eq!(first.metadata.annotations, map(&[(annotation::DEPLOYER_TYPE, mock), no_target]));
+    assert_eq!(
+        second.metadata.annotations,
+        map(&[(annotation::DEPLOYER_TYPE, helm), no_target, (annotation::DEPENDS_ON, "first")])
+    );
+    for (item, start, n) in [(first, "server-first-", 1), (second, "server-second-", 2)] {
+        assert!(item.metadata.name.as_deref().is_some_and(|name| name.starts_with(start)));
+        assert_eq!(item.metadata.finalizers, Some(vec![FINALIZER.to_owned()]));
+        assert_eq!(item.spec.context.as_deref(), Some("other"));
+        assert_eq!(item.spec.config.get(), Some(&json!({"count": n})));
+    }
+}
+
+/// The wish to cache charts reaches every item; other annotations and another value do not.
+#[test]
+fn cached_charts() {
+    let name = annotation::CACHE_HELM_CHARTS;
+    for (value, copied) in [("true", true), ("false", false)] {
+        let outcome = job(&format!(", annotations: {{other: x, {name}: '{value}'}}"));
+        let execution = outcome.execution.unwrap();
+        assert_eq!(execution.metadata.annotations, if copied { map(&[(name, "true")]) } else { None });
+        for item in &outcome.deploy_items {
+            let annotations = item.metadata.annotations.as_ref().unwrap();
+            assert_eq!((annotations.contains_key(name), annotations.contains_key("other")), (copied, false));
+        }
+    }
+}
+
+/// An Installation that exists in a cluster owns what it creates.
+#[test]
+fn owners() {
+    let execution = job(", uid: some-uid").execution.unwrap();
+    let owners: Value = serde_json::to_value(execution.metadata.owner_references).unwrap();
+    assert_eq!(
+        owners,
+        json!([{
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation", "name": "server",
+            "uid": "some-uid", "controller": true, "blockOwnerDeletion": true,
+        }])
+    );
+}

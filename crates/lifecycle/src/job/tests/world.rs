@@ -1,0 +1,206 @@
+//! Everything that a job reads, in memory.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use data_encoding::BASE64;
+use flate2::{Compression, write::GzEncoder};
+use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, Target};
+use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_yaml as yaml;
+use serde_json::{Value, json};
+
+use crate::imports::{Entries, ImportedObjects};
+use crate::job::{Inputs, Outcome, render};
+
+#[derive(Default)]
+pub(super) struct World {
+    installation: Installation,
+    context: Option<Context>,
+    overwrites: Option<ComponentVersionOverwrites>,
+    data_objects: BTreeMap<String, DataObject>,
+    targets: BTreeMap<String, Target>,
+    secrets: BTreeMap<String, Entries>,
+    config_maps: BTreeMap<String, Entries>,
+    stores: Stores,
+}
+
+impl World {
+    /// Reads a stream of documents; kinds are those of the API, and `Component` for a version in a repository.
+    pub(super) fn parse(text: &str) -> Self {
+        let mut world = Self::default();
+        for node in yaml::parse_all(text, yaml::Options::default()).unwrap() {
+            world.add(node.to_value());
+        }
+        world
+    }
+
+    fn add(&mut self, mut document: Value) {
+        let kind = document["kind"].as_str().unwrap().to_owned();
+        let name = document["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if let Some(members) = document.as_object_mut() {
+            members.entry("apiVersion").or_insert(json!("landscaper.gardener.cloud/v1alpha1"));
+        }
+        match kind.as_str() {
+            "Installation" => self.installation = serde_json::from_value(document).unwrap(),
+            "Context" => self.context = Some(serde_json::from_value(document).unwrap()),
+            "ComponentVersionOverwrites" => self.overwrites = Some(serde_json::from_value(document).unwrap()),
+            "DataObject" => drop(self.data_objects.insert(name, serde_json::from_value(document).unwrap())),
+            "Target" => drop(self.targets.insert(name, serde_json::from_value(document).unwrap())),
+            "Secret" => drop(self.secrets.insert(name, entries(&document))),
+            "ConfigMap" => drop(self.config_maps.insert(name, entries(&document))),
+            "Component" => self.stores.add(&document),
+            other => panic!("no place for {other}"),
+        }
+    }
+
+    pub(super) fn render(&self) -> Outcome {
+        render(&Inputs {
+            installation: &self.installation,
+            context: self.context.as_ref(),
+            overwrites: self.overwrites.as_ref(),
+            objects: self,
+            repositories: &self.stores,
+        })
+    }
+
+    /// The config of the first item of a job that must succeed.
+    #[track_caller]
+    pub(super) fn config(&self) -> Value {
+        let outcome = self.render();
+        assert_eq!(outcome.failure, None);
+        outcome.deploy_items[0].spec.config.get().cloned().unwrap()
+    }
+
+    /// Operation and reason of a job that must fail, and its message.
+    #[track_caller]
+    pub(super) fn failure(&self) -> (String, String) {
+        let failure = self.render().failure.expect("this job fails").failure;
+        (format!("{}/{}", failure.operation, failure.reason), failure.message)
+    }
+
+    /// `Type=Status reason: message` of every condition.
+    pub(super) fn conditions(&self) -> Vec<String> {
+        let shown = |condition: &crate::ConditionUpdate| {
+            let status = if condition.status { "True" } else { "False" };
+            format!("{}={status} {}: {}", condition.type_name, condition.reason, condition.message)
+        };
+        self.render().conditions.iter().map(shown).collect()
+    }
+}
+
+/// Secrets are given as they are behind the API: decoded.
+fn entries(document: &Value) -> Entries {
+    let data = document["data"].as_object().into_iter().flatten();
+    data.map(|(key, value)| (key.clone(), value.as_str().unwrap().as_bytes().to_vec())).collect()
+}
+
+impl ImportedObjects for World {
+    fn data_object(&self, name: &str) -> Option<DataObject> {
+        self.data_objects.get(name).cloned()
+    }
+
+    fn target(&self, name: &str) -> Option<Target> {
+        self.targets.get(name).cloned()
+    }
+
+    fn secret(&self, name: &str) -> Option<Entries> {
+        self.secrets.get(name).cloned()
+    }
+
+    fn config_map(&self, name: &str) -> Option<Entries> {
+        self.config_maps.get(name).cloned()
+    }
+}
+
+/// Repositories by address.
+#[derive(Default)]
+struct Stores(BTreeMap<String, Store>);
+
+#[derive(Clone, Default)]
+struct Store {
+    descriptors: BTreeMap<String, Vec<u8>>,
+    blobs: BTreeMap<String, Vec<u8>>,
+}
+
+impl Stores {
+    /// `{in: <repository>, id: <name>:<version>, references: {<local name>: <name>:<version>}, resources: [...]}`;
+    /// a resource has `text`, a `tree` of files or `base64`, and may say `gzip: true`.
+    fn add(&mut self, document: &Value) {
+        let store = self.0.entry(document["in"].as_str().unwrap().to_owned()).or_default();
+        let (name, version) = document["id"].as_str().unwrap().split_once(':').unwrap();
+        let references = document["references"].as_object().into_iter().flatten();
+        let references: Vec<Value> = references
+            .map(|(local, target)| {
+                let (name, version) = target.as_str().unwrap().split_once(':').unwrap();
+                json!({"name": local, "componentName": name, "version": version})
+            })
+            .collect();
+        let mut resources = Vec::new();
+        for resource in document["resources"].as_array().into_iter().flatten() {
+            let blob = format!("{name}:{version}/{}", resource["name"].as_str().unwrap());
+            let media_type = resource.get("mediaType").cloned().unwrap_or_default();
+            let access = json!({"type": "localBlob", "localReference": blob, "mediaType": media_type});
+            resources.push(json!({
+                "name": resource["name"], "type": resource["type"], "version": version, "relation": "local",
+                "access": resource.get("access").cloned().unwrap_or(access),
+            }));
+            store.blobs.insert(blob, content(resource));
+        }
+        let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
+            "name": name, "version": version, "provider": "p", "sources": [], "repositoryContexts": [],
+            "componentReferences": references, "resources": resources,
+        }});
+        store.descriptors.insert(format!("{name}:{version}"), descriptor.to_string().into_bytes());
+    }
+}
+
+fn content(resource: &Value) -> Vec<u8> {
+    let bytes = if let Some(text) = resource["text"].as_str() {
+        text.as_bytes().to_vec()
+    } else if let Some(files) = resource["tree"].as_object() {
+        pack(files.iter().map(|(name, text)| (name.as_str(), text.as_str().unwrap().as_bytes())))
+    } else {
+        BASE64.decode(resource["base64"].as_str().unwrap_or_default().as_bytes()).unwrap()
+    };
+    if resource["gzip"] != json!(true) {
+        return bytes;
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(&bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Files as a tar.
+pub(super) fn pack<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, content).unwrap();
+    }
+    archive.into_inner().unwrap()
+}
+
+impl Repository for Store {
+    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+        Ok(self.descriptors.get(&format!("{name}:{version}")).cloned())
+    }
+
+    fn blob(&self, _: &str, _: &str, reference: &str) -> Result<Vec<u8>, RepositoryError> {
+        let blob = self.blobs.get(reference).cloned();
+        blob.ok_or_else(|| RepositoryError::Missing { address: reference.to_owned() })
+    }
+}
+
+impl Repositories for Stores {
+    fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        match self.0.get(&context.to_string()) {
+            Some(store) => Ok(Arc::new(store.clone())),
+            None if context.type_name() == "ociRegistry" => Ok(Arc::new(Store::default())),
+            None => Err(RepositoryError::UnknownType { type_name: context.type_name().to_owned() }),
+        }
+    }
+}
