@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use groundwork_api::{Installation, Time};
-use groundwork_lifecycle::{Inputs, Outcome, Problem, render, validate};
+use groundwork_api::{ComponentVersionOverwrites, Installation, Time};
+use groundwork_lifecycle::{Inputs, Outcome, Problem, Subject, render, validate};
 use groundwork_registry::{MapError, RepositoryMap};
 use groundwork_yaml::{Position, Step};
 
@@ -77,21 +77,32 @@ fn render_all<'a>(
             objects: &objects,
             repositories,
         });
-        report(loaded, &outcome, diagnostics);
+        report(loaded, overwrites, &outcome, diagnostics);
         renderings.push(Rendering { installation: &loaded.object, outcome });
     }
     renderings
 }
 
 /// Warnings and the failure of one Installation as messages with places.
-fn report(loaded: &Loaded<Installation>, outcome: &Outcome, diagnostics: &mut Vec<Diagnostic>) {
+fn report(
+    loaded: &Loaded<Installation>,
+    overwrites: Option<&Loaded<ComponentVersionOverwrites>>,
+    outcome: &Outcome,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let title = title(&loaded.object);
     let at = |path: &[&'static str]| loaded.document.node.locate(path.iter().map(|key| Step::Key(key)));
-    let warn = |warning: &String| {
-        Diagnostic::warning(format!("{title}: {warning}"))
-            .at(&loaded.document.source, at(&["metadata", "name"]))
-    };
-    diagnostics.extend(outcome.warnings.iter().map(warn));
+    for warning in &outcome.warnings {
+        let (document, position) = match (warning.about, overwrites) {
+            (Subject::OverwriteRule(rule), Some(overwrites)) => {
+                let path = [Step::Key("overwrites"), Step::Index(rule)];
+                (&overwrites.document, overwrites.document.node.locate(path))
+            }
+            _ => (&loaded.document, at(&["metadata", "name"])),
+        };
+        let diagnostic = Diagnostic::warning(format!("{title}: {}", warning.message));
+        diagnostics.push(diagnostic.at(&document.source, position));
+    }
     let Some(Problem { failure, excerpts }) = &outcome.failure else { return };
     let violations = validate(&loaded.object);
     if !violations.is_empty() {

@@ -114,6 +114,7 @@ fn rules_swapped() {
     let run = with_rules(&[RULE_2, RULE_1]);
     check(&run, "True", "FoundOverwrite", &message, "good morning from another echo server");
     assert!(run.err.contains("rule 2 of my-overwrites can never apply"), "{}", run.err);
+    assert!(run.err.contains("overwrites.yaml:10:3"), "{}", run.err);
 }
 
 /// O-36: without the name in conflict, the second rule applies too.

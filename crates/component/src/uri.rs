@@ -92,6 +92,16 @@ impl CdUri {
         Ok(())
     }
 
+    /// The local names of the component references, outermost first.
+    pub fn reference_names(&self) -> &[String] {
+        &self.references
+    }
+
+    /// The name of the resource, if the URI denotes one.
+    pub fn resource_name(&self) -> Option<&str> {
+        self.resource.as_deref()
+    }
+
     /// What stands behind `#`; only schemas give it a meaning.
     pub fn fragment(&self) -> &str {
         &self.fragment

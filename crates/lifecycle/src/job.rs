@@ -57,8 +57,29 @@ pub struct Outcome {
     pub failure: Option<Problem>,
     pub execution: Option<Execution>,
     pub deploy_items: Vec<DeployItem>,
-    /// What its author should know.
-    pub warnings: Vec<String>,
+    /// What people should know although nothing failed.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something that did not stop the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    pub about: Subject,
+    pub message: String,
+}
+
+/// The object that a warning is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    Installation,
+    /// A rule of the overwrites in use, counted from 0.
+    OverwriteRule(usize),
+}
+
+impl From<String> for Warning {
+    fn from(message: String) -> Self {
+        Self { about: Subject::Installation, message }
+    }
 }
 
 /// What became of every rule.
@@ -140,7 +161,7 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
     if !outcome.deploy_items.is_empty() {
         outcome.execution = Some(execution);
     }
-    outcome.warnings.extend(rendered.warnings);
+    outcome.warnings.extend(rendered.warnings.into_iter().map(Warning::from));
     Ok(())
 }
 

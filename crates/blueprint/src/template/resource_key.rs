@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use data_encoding::BASE64;
-use groundwork_component::{Descriptor, SchemaVersion};
+use groundwork_component::{CdUri, CdUriError, Descriptor, SchemaVersion};
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
 
@@ -37,11 +37,12 @@ pub(super) fn key(components: &Components, reference: &str) -> Result<String, St
 
 impl RelativeReference {
     fn parse(text: &str) -> Result<Self, String> {
-        let reference = match text.strip_prefix(SCHEME) {
-            Some(path) => Self::from_uri(path)?,
-            None => Self::from_yaml(text).map_err(|problem| {
+        let reference = if text.starts_with(SCHEME) {
+            Self::from_uri(text)?
+        } else {
+            Self::from_yaml(text).map_err(|problem| {
                 format!("failed to unmarshal argument into a relative resource reference: {problem}")
-            })?,
+            })?
         };
         if reference.resource.is_empty() {
             return Err("unable to provide key for empty relative artifact reference".to_owned());
@@ -49,31 +50,17 @@ impl RelativeReference {
         Ok(reference)
     }
 
-    /// Pairs of keyword and name, the resource last.
-    fn from_uri(path: &str) -> Result<Self, String> {
-        let path = path.split(['?', '#']).next().unwrap_or_default().trim_matches('/');
-        let segments: Vec<&str> = path.split('/').collect();
-        let (pairs, []) = segments.as_chunks::<2>() else {
-            return Err(
-                "failed to parse argument into URI: even number of path arguments expected".to_owned()
-            );
-        };
-        let mut references = Vec::new();
-        let mut pairs = pairs.iter();
-        while let Some([keyword, name]) = pairs.next() {
-            let identity = Identity::from([("name".to_owned(), (*name).to_owned())]);
-            match *keyword {
-                "componentReferences" => references.push(identity),
-                "resources" if pairs.len() > 0 => {
-                    return Err(
-                        "the selector seems to contain more path segments after a resource".to_owned()
-                    );
-                }
-                "resources" => return Ok(Self { path: references, resource: identity }),
-                other => return Err(format!("unknown keyword {other}")),
-            }
-        }
-        Err("the selector seems to target a component but a resource is requested".to_owned())
+    fn from_uri(text: &str) -> Result<Self, String> {
+        let uri = CdUri::parse(text).map_err(|error| match error {
+            CdUriError::Keyword(_) | CdUriError::AfterResource => error.to_string(),
+            other => format!("failed to parse argument into URI: {other}"),
+        })?;
+        let identity = |name: &str| Identity::from([("name".to_owned(), name.to_owned())]);
+        let resource = uri
+            .resource_name()
+            .ok_or("the selector seems to target a component but a resource is requested")?;
+        let path = uri.reference_names().iter().map(|name| identity(name)).collect();
+        Ok(Self { path, resource: identity(resource) })
     }
 
     fn from_yaml(text: &str) -> Result<Self, String> {

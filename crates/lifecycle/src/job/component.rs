@@ -6,7 +6,7 @@ use groundwork_component::{
     RepositoryContext, Resolver, ResolverRules, Substitution, lint,
 };
 
-use super::{Inputs, Outcome, OverwriteReport, PREREQUISITES, Problem, record_overwrites};
+use super::{Inputs, Outcome, OverwriteReport, PREREQUISITES, Problem, Subject, Warning, record_overwrites};
 use crate::failure::Failure;
 
 /// Which component version an Installation uses, and how references from there are followed.
@@ -27,7 +27,7 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
     })?;
     let overwrites = overwrites(inputs, context, outcome)?;
     let inline = inline(installation)?;
-    outcome.warnings.extend_from_slice(inline.warnings());
+    outcome.warnings.extend(inline.warnings().iter().cloned().map(Warning::from));
     let Some(original) = original_reference(installation, context, &inline) else {
         outcome.obsolete_conditions.push(OVERWRITE_CONDITION);
         return Ok(None);
@@ -95,20 +95,21 @@ fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> 
     Ok(overwrites)
 }
 
-fn warning(object: &str, finding: &Finding) -> String {
-    match finding {
-        Finding::NeverApplies { rule } => format!(
-            "rule {} of {object} can never apply: for every reference it matches, earlier rules have set one of its \
-             attributes; put specific rules before general ones",
-            rule + 1
+fn warning(object: &str, finding: &Finding) -> Warning {
+    let (rule, problem) = match finding {
+        Finding::NeverApplies { rule } => (
+            *rule,
+            "can never apply: for every reference it matches, earlier rules have set one of its attributes; put \
+             specific rules before general ones",
         ),
-        Finding::ReplacesNothing { rule } => {
-            format!("rule {} of {object} replaces nothing: its substitution is empty", rule + 1)
+        Finding::ReplacesNothing { rule } => (*rule, "replaces nothing: its substitution is empty"),
+        Finding::UntypedRepository { rule } => {
+            (*rule, "puts in a repositoryContext without a type, which no lookup can use")
         }
-        Finding::UntypedRepository { rule } => format!(
-            "rule {} of {object} puts in a repositoryContext without a type, which no lookup can use",
-            rule + 1
-        ),
+    };
+    Warning {
+        about: Subject::OverwriteRule(rule),
+        message: format!("rule {} of {object} {problem}", rule + 1),
     }
 }
 
@@ -183,7 +184,7 @@ fn resolver_rules(
     let (rules, warnings) = ResolverRules::parse(&String::from_utf8_lossy(text)).map_err(|error| {
         failure(format!("invalid ocm config in {name:?} in namespace {namespace:?}: {error}"))
     })?;
-    let place = |warning: String| format!("ocm config in {name:?}: {warning}");
+    let place = |warning: String| Warning::from(format!("ocm config in {name:?}: {warning}"));
     outcome.warnings.extend(warnings.into_iter().map(place));
     Ok(rules)
 }

@@ -148,6 +148,7 @@ fn resolvers_find_components() {
     let documents = [installation.as_str(), RESOLVER_CONTEXT, &config];
     check(&documents, "example.org/shop:1.0.0", "example.org/shop:1.0.0 example.org/db:1.0.0");
     let warnings = world(&[&installation, RESOLVER_CONTEXT, &config, SHOPS]).render().warnings;
+    let warnings: Vec<_> = warnings.iter().map(|warning| warning.message.as_str()).collect();
     assert_eq!(
         warnings,
         ["ocm config in \"resolvers\": configurations[0].type \"other\" is ignored: only resolvers of type \
