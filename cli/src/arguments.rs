@@ -36,12 +36,12 @@ pub(crate) struct RenderArguments {
     pub(crate) output: OutputFormat,
 
     /// Namespace of objects that name none.
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
 
-    /// Which directories hold the components of which repository [default: repositories.yaml or
-    /// components/repositories.yaml in a PATH]
-    #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES")]
+    /// Which directories hold the components of which repository [default: every repositories.yaml and
+    /// components/repositories.yaml beside the input]
+    #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
     pub(crate) repositories: Option<PathBuf>,
 }
 
@@ -53,4 +53,19 @@ pub(crate) enum OutputFormat {
     Yaml,
     /// The same as one `List`.
     Json,
+}
+
+/// A DNS label, as namespaces are.
+fn namespace(text: &str) -> Result<String, &'static str> {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let fits = !text.is_empty()
+        && text.len() <= 63
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("a namespace is at most 63 of a-z, 0-9 and dashes, with a letter or digit at both ends")
+    }
 }

@@ -1,8 +1,7 @@
 //! What is wrong with the input, where, and the line it is about.
 
-use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::ops::Range;
+use std::io::Write as _;
 use std::rc::Rc;
 
 use anstyle::{AnsiColor, Style};
@@ -14,34 +13,51 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
 
 /// A text that was read, under the name that the user knows it by.
-///
-/// Messages show lines of it only where it is known to hold no values of Secrets and the like.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) text: String,
-    shown: RefCell<Vec<Range<usize>>>,
+    /// Whether it is known to hold no values of Secrets and the like anywhere.
+    public: bool,
 }
 
+/// Objects that hold no values of others: their lines may be shown.
+const PUBLIC_KINDS: [&str; 3] = ["Installation", "Context", "ComponentVersionOverwrites"];
+const PUBLIC_API_VERSION: &str = "landscaper.gardener.cloud/v1alpha1";
+
 impl Source {
+    /// A text that may hold anything.
     pub(crate) fn new(name: String, text: String) -> Self {
-        Self { name, text, shown: RefCell::default() }
+        Self { name, text, public: false }
     }
 
-    /// Allows messages to show these lines, counted from 1.
-    pub(crate) fn show_lines(&self, lines: Range<usize>) {
-        self.shown.borrow_mut().push(lines);
+    /// A text that holds no values.
+    pub(crate) fn public(name: String, text: String) -> Self {
+        Self { name, text, public: true }
     }
 
-    /// Allows messages to show every line.
-    pub(crate) fn show_all(&self) {
-        self.show_lines(0..usize::MAX);
-    }
-
+    /// A line for a message, unless it might hold a value that must not show.
+    ///
+    /// This looks at the text and not at what was parsed: it has to hold for malformed texts too. A line shows only
+    /// if its document is plainly one object of a public kind.
     fn line(&self, number: usize) -> Option<&str> {
-        let may_show = self.shown.borrow().iter().any(|lines| lines.contains(&number));
-        if may_show { self.text.lines().nth(number.checked_sub(1)?) } else { None }
+        let lines: Vec<&str> = self.text.lines().collect();
+        let at = number.checked_sub(1)?;
+        let line = lines.get(at)?;
+        let separates = |line: &&str| line.starts_with("---");
+        let begin = lines[..at].iter().rposition(separates).map_or(0, |separator| separator + 1);
+        let end = lines[at..].iter().position(separates).map_or(lines.len(), |separator| at + separator);
+        (self.public || is_public(&lines[begin..end.max(begin)])).then_some(line)
     }
+}
+
+fn is_public(document: &[&str]) -> bool {
+    let values = |member: &str| -> Vec<&str> {
+        let values = document.iter().filter_map(|line| line.strip_prefix(member));
+        values.map(|value| value.trim().trim_matches(['"', '\''])).collect()
+    };
+    let (kinds, api_versions) = (values("kind:"), values("apiVersion:"));
+    matches!(kinds[..], [kind] if PUBLIC_KINDS.contains(&kind)) && api_versions == [PUBLIC_API_VERSION]
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +145,7 @@ fn show_place(text: &mut String, name: &str, line: usize, column: Option<usize>,
 /// Prints messages to standard error, in order.
 pub(crate) fn print(diagnostics: &[Diagnostic]) {
     for diagnostic in diagnostics {
-        anstream::eprint!("{}", diagnostic.show());
+        // There is nobody left to tell when this fails.
+        let _ = anstream::stderr().write_all(diagnostic.show().as_bytes());
     }
 }

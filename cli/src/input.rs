@@ -16,8 +16,6 @@ pub(crate) use strict::Schemas;
 /// `repositories.yaml` is no manifest; it has its own argument.
 pub(crate) const REPOSITORIES_FILE: &str = "repositories.yaml";
 const MANIFEST_ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
-/// Objects that hold no values of others: their lines may be shown.
-pub(crate) const KINDS_WITHOUT_VALUES: [&str; 3] = ["Installation", "Context", "ComponentVersionOverwrites"];
 const STANDARD_INPUT: &str = "-";
 /// Larger files are no manifests.
 const LARGEST_FILE: u64 = 32 << 20;
@@ -98,42 +96,24 @@ fn read_file(path: &Path, documents: &mut Vec<Document>, diagnostics: &mut Vec<D
     let (name, text) = if path == Path::new(STANDARD_INPUT) {
         ("standard input".to_owned(), read_text(std::io::stdin().lock()))
     } else {
-        (path.display().to_string(), std::fs::File::open(path).and_then(read_text_of))
+        (path.display().to_string(), std::fs::File::open(path).and_then(read_text))
     };
     let text = match text {
         Ok(text) => text,
         Err(error) => return diagnostics.push(Diagnostic::error(format!("cannot read {name}: {error}"))),
     };
     let source = Rc::new(Source::new(name, text));
-    match yaml::parse_all(&source.text, yaml::Options::default()) {
+    match yaml::parse_all(&source.text, yaml::Options { unique_keys: true, ..yaml::Options::default() }) {
         Ok(nodes) => {
             for node in nodes {
                 expand(node, &source, documents, diagnostics);
             }
         }
         Err(error) => {
-            if !may_carry_values(&source.text) {
-                source.show_all();
-            }
             let message = format!("malformed YAML: {}", error.message());
             diagnostics.push(Diagnostic::error(message).at(&source, error.position()));
         }
     }
-}
-
-/// Whether a text that could not be taken apart may hold values that must not be shown.
-fn may_carry_values(text: &str) -> bool {
-    let names_kind = |kinds: &[&str]| {
-        text.lines().any(|line| {
-            let kind = line.trim_start().strip_prefix("kind:").map(str::trim);
-            kind.is_some_and(|kind| kinds.contains(&kind.trim_matches(['"', '\''])))
-        })
-    };
-    !names_kind(&KINDS_WITHOUT_VALUES) || names_kind(&["Secret", "ConfigMap", "DataObject", "Target", "List"])
-}
-
-fn read_text_of(file: std::fs::File) -> std::io::Result<String> {
-    read_text(file)
 }
 
 fn read_text(reader: impl Read) -> std::io::Result<String> {

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, Kind, Target};
 use groundwork_lifecycle::{Entries, ImportedObjects};
-use groundwork_yaml::{Content, Node, Step};
+use groundwork_yaml::Step;
 use serde_json::Value;
 
 use crate::diagnostic::Diagnostic;
-use crate::input::{Document, KINDS_WITHOUT_VALUES, Schemas};
+use crate::input::{Document, Schemas};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);
@@ -40,7 +40,6 @@ impl Inventory {
         let schemas = Schemas::new();
         let mut inventory = Self::default();
         for document in documents {
-            show_lines(&document);
             inventory.add(document, namespace, &schemas, diagnostics);
         }
         inventory
@@ -59,19 +58,23 @@ impl Inventory {
                 return diagnostics.push(document.error(format!("the object has no {member}")));
             }
         }
-        let Some(name) = document.metadata("name").filter(|name| !name.is_empty()).map(str::to_owned) else {
-            return diagnostics.push(document.error(format!("the {kind} has no metadata.name")));
-        };
-        let namespace = document.metadata("namespace").unwrap_or(namespace).to_owned();
-        let key = (namespace, name);
         let findings = schemas.check(&api_version, &kind, &document.node);
-        if let Some(findings) = findings.filter(|findings| !findings.is_empty()) {
-            let title = document.title();
-            diagnostics.extend(findings.into_iter().map(|(position, problem)| {
-                Diagnostic::error(format!("{title}: {problem}")).at(&document.source, position)
-            }));
+        let title = document.title();
+        for (position, problem) in findings.iter().flatten() {
+            diagnostics
+                .push(Diagnostic::error(format!("{title}: {problem}")).at(&document.source, *position));
+        }
+        if findings.is_some_and(|findings| !findings.is_empty()) {
             return;
         }
+        let Some(name) = document.metadata("name").filter(|name| !name.is_empty()).map(str::to_owned) else {
+            let message =
+                format!("the {kind} has no metadata.name; without a cluster no name can be generated for it");
+            return diagnostics.push(document.error(message));
+        };
+        let namespace =
+            document.metadata("namespace").filter(|name| !name.is_empty()).unwrap_or(namespace).to_owned();
+        let key = (namespace, name);
         match (api_version.as_str(), kind.as_str()) {
             (Installation::API_VERSION, Installation::KIND) => {
                 insert_typed(&mut self.installations, key, document, diagnostics);
@@ -110,17 +113,13 @@ impl Inventory {
 
 fn unknown_kind(document: &Document, schemas: &Schemas, api_version: &str, kind: &str) -> Diagnostic {
     let hint = match schemas.api_version_of(kind) {
-        Some(known) if known != api_version => format!("; a {kind} has apiVersion {known}"),
-        Some(_) => {
-            "; rendering takes Installations, Contexts, ComponentVersionOverwrites, DataObjects, Targets, \
-                    ConfigMaps and Secrets"
-                .to_owned()
-        }
-        None => String::new(),
+        Some(known) if known != api_version => format!("the kind {kind} has apiVersion {known}"),
+        _ => "rendering takes Installations, Contexts, ComponentVersionOverwrites, DataObjects, Targets, ConfigMaps and \
+              Secrets"
+            .to_owned(),
     };
     let position = document.node.locate([Step::Key("kind")]);
-    document.source.show_lines(position.line..position.line + 1);
-    let message = format!("unknown kind {kind:?} of apiVersion {api_version:?}{hint}");
+    let message = format!("unknown kind {kind:?} of apiVersion {api_version:?}; {hint}");
     Diagnostic::error(message).at(&document.source, position)
 }
 
@@ -134,10 +133,18 @@ fn insert_typed<T: serde::de::DeserializeOwned + groundwork_api::KubeResource>(
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata.insert("namespace".to_owned(), Value::from(key.0.as_str()));
     }
-    match serde_json::from_value::<T>(value) {
+    match serde_path_to_error::deserialize::<_, T>(value) {
         Ok(object) => insert(objects, key, object, document, diagnostics),
         Err(error) => {
-            diagnostics.push(document.error(format!("{}: {}", document.title(), without_values(&error))));
+            let steps = error.path().iter().filter_map(|segment| match segment {
+                serde_path_to_error::Segment::Seq { index } => Some(Step::Index(*index)),
+                serde_path_to_error::Segment::Map { key } => Some(Step::Key(key)),
+                _ => None,
+            });
+            let position = document.node.locate(steps);
+            let problem = without_values(error.inner());
+            let message = format!("{}: {}: {problem}", document.title(), error.path());
+            diagnostics.push(Diagnostic::error(message).at(&document.source, position));
         }
     }
 }
@@ -165,31 +172,6 @@ fn insert<T>(
         return diagnostics.push(document.error(message));
     }
     objects.insert(key, Loaded { object, document });
-}
-
-/// Lines of objects that carry no values may be shown in messages.
-fn show_lines(document: &Document) {
-    if KINDS_WITHOUT_VALUES.contains(&document.text("kind")) {
-        let first = document.node.position.line;
-        let last = last_line(&document.node);
-        document.source.show_lines(first..last + 1 + lines_of_last_value(document, last));
-    }
-}
-
-fn last_line(node: &Node) -> usize {
-    let inner = match &node.content {
-        Content::Sequence(items) => items.iter().map(last_line).max(),
-        Content::Mapping(entries) => entries.iter().map(|entry| last_line(&entry.value)).max(),
-        _ => None,
-    };
-    inner.unwrap_or_default().max(node.position.line)
-}
-
-/// The last value may be a block that goes on until the next document.
-fn lines_of_last_value(document: &Document, last: usize) -> usize {
-    let rest = document.source.text.lines().skip(last);
-    rest.take_while(|line| !line.starts_with("---") && line.starts_with([' ', '#']) || line.is_empty())
-        .count()
 }
 
 /// The view of one namespace.

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod diagnostic;
+mod ending;
 mod input;
 mod inventory;
 mod output;
@@ -20,15 +21,14 @@ use clap::{CommandFactory, Parser};
 use arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Render(arguments) => render::run(&arguments).into(),
-        Command::Version => {
-            anstream::println!("groundwork {}", env!("CARGO_PKG_VERSION"));
-            ExitCode::SUCCESS
-        }
+    let ending = match Arguments::parse().command {
+        Command::Render(arguments) => render::run(&arguments),
+        Command::Version => output::write(&format!("groundwork {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "groundwork", &mut std::io::stdout());
-            ExitCode::SUCCESS
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "groundwork", &mut script);
+            output::write(&String::from_utf8_lossy(&script))
         }
-    }
+    };
+    ending.into()
 }

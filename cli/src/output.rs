@@ -3,18 +3,20 @@
 mod objects;
 mod text;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 
 use groundwork_api::Time;
 use groundwork_yaml as yaml;
 use serde_json::json;
 
 use crate::arguments::OutputFormat;
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
 use crate::rendering::Rendering;
 
 /// Prints all renderings to standard output.
-pub(crate) fn print(format: OutputFormat, renderings: &[Rendering<'_>], now: &Time) {
-    let text = match format {
+pub(crate) fn print(format: OutputFormat, renderings: &[Rendering<'_>], now: &Time) -> Ending {
+    write(&match format {
         OutputFormat::Text => renderings.iter().map(text::show).collect::<Vec<_>>().join("\n"),
         OutputFormat::Yaml => {
             let documents = objects::all(renderings, now);
@@ -25,7 +27,17 @@ pub(crate) fn print(format: OutputFormat, renderings: &[Rendering<'_>], now: &Ti
             let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items});
             format!("{list:#}\n")
         }
-    };
-    // A reader that goes away is no concern of ours.
-    let _ = anstream::stdout().write_all(text.as_bytes());
+    })
+}
+
+/// Writes to standard output. A reader that goes away is no concern of ours; a full disk is.
+pub(crate) fn write(text: &str) -> Ending {
+    let mut out = anstream::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            diagnostic::print(&[Diagnostic::error(format!("cannot write to standard output: {error}"))]);
+            Ending::Unusable
+        }
+        _ => Ending::Rendered,
+    }
 }

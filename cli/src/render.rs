@@ -1,7 +1,6 @@
 //! `groundwork render`: a job of every Installation in the input, as far as it goes without a cluster.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::rc::Rc;
 
 use groundwork_api::{ComponentVersionOverwrites, Installation, Time};
@@ -11,30 +10,11 @@ use groundwork_yaml::{Position, Step};
 
 use crate::arguments::RenderArguments;
 use crate::diagnostic::{self, Diagnostic, Severity, Source};
+use crate::ending::Ending;
 use crate::input::{self, REPOSITORIES_FILE};
 use crate::inventory::{Inventory, Loaded};
 use crate::output;
 use crate::rendering::Rendering;
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    Rendered,
-    /// At least one Installation could not be rendered.
-    Failed,
-    /// The input could not be used.
-    Unusable,
-}
-
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> Self {
-        match ending {
-            Ending::Rendered => Self::SUCCESS,
-            Ending::Failed => Self::from(1),
-            Ending::Unusable => Self::from(2),
-        }
-    }
-}
 
 /// Reads, renders, prints.
 pub(crate) fn run(arguments: &RenderArguments) -> Ending {
@@ -51,10 +31,10 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
     }
     let renderings = render_all(&inventory, &repositories, &mut diagnostics);
     let now = Time(jiff::Timestamp::now());
-    output::print(arguments.output, &renderings, &now);
+    let written = output::print(arguments.output, &renderings, &now);
     diagnostic::print(&diagnostics);
     let failed = renderings.iter().any(|rendering| rendering.outcome.failure.is_some());
-    if failed { Ending::Failed } else { Ending::Rendered }
+    if written == Ending::Rendered && failed { Ending::Failed } else { written }
 }
 
 fn render_all<'a>(
@@ -143,26 +123,51 @@ fn field_of(reason: &str) -> &'static [&'static str] {
     }
 }
 
-/// The map that was named, or the first one found beside the input.
+/// What the repository map is called where none was found.
+const NO_MAP: &str = "a repositories.yaml beside the input (none was found), or name one with --repositories";
+
+/// The map that was named, or all that are found beside the input.
 fn repositories(arguments: &RenderArguments, diagnostics: &mut Vec<Diagnostic>) -> RepositoryMap {
-    let Some(file) = arguments.repositories.clone().or_else(|| find_repositories(&arguments.paths)) else {
-        return RepositoryMap::empty(REPOSITORIES_FILE);
-    };
-    RepositoryMap::load(&file).unwrap_or_else(|error| {
-        diagnostics.push(map_diagnostic(&file, &error));
-        RepositoryMap::empty(REPOSITORIES_FILE)
-    })
+    let named = arguments.repositories.clone().filter(|file| !file.as_os_str().is_empty());
+    let files = named.map_or_else(|| find_repositories(&arguments.paths), |file| vec![file]);
+    let mut merged: Option<RepositoryMap> = None;
+    for file in files {
+        let map = match RepositoryMap::load(&file) {
+            Ok(map) => map,
+            Err(error) => {
+                diagnostics.push(map_diagnostic(&file, &error));
+                continue;
+            }
+        };
+        match &mut merged {
+            None => merged = Some(map),
+            Some(merged) => {
+                if let Err(context) = merged.merge(map) {
+                    let file = file.display();
+                    let message = format!(
+                        "{file}: the repository context {context} is mapped to another directory already"
+                    );
+                    diagnostics.push(Diagnostic::error(message));
+                }
+            }
+        }
+    }
+    merged.unwrap_or_else(|| RepositoryMap::empty(NO_MAP))
 }
 
-fn find_repositories(paths: &[PathBuf]) -> Option<PathBuf> {
-    let directory = |path: &PathBuf| {
-        if path.is_dir() { Some(path.clone()) } else { path.parent().map(Path::to_owned) }
-    };
-    paths.iter().filter_map(directory).find_map(|directory| {
-        let candidates =
-            [directory.join(REPOSITORIES_FILE), directory.join("components").join(REPOSITORIES_FILE)];
-        candidates.into_iter().find(|file| file.is_file())
-    })
+fn find_repositories(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let directory = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+        let Some(directory) = directory else { continue };
+        for file in [directory.join(REPOSITORIES_FILE), directory.join("components").join(REPOSITORIES_FILE)]
+        {
+            if file.is_file() && !found.contains(&file) {
+                found.push(file);
+            }
+        }
+    }
+    found
 }
 
 fn map_diagnostic(file: &Path, error: &MapError) -> Diagnostic {
@@ -171,8 +176,7 @@ fn map_diagnostic(file: &Path, error: &MapError) -> Diagnostic {
         None => Diagnostic::error(format!("cannot read {name}: {}", error.problem())),
         Some((line, column)) => {
             let text = std::fs::read_to_string(file).unwrap_or_default();
-            let source = Rc::new(Source::new(name, text));
-            source.show_all();
+            let source = Rc::new(Source::public(name, text));
             Diagnostic::error(error.problem()).at(&source, Position { line, column })
         }
     }

@@ -1,6 +1,7 @@
 //! Manifests against the schemas of the CRDs: unknown fields, wrong types, missing fields, all at once.
 //!
-//! This is what an API server says with strict validation, offline and with the line.
+//! Of what an API server checks with strict validation this is the part about structure; lengths, patterns and rules
+//! in CEL are not looked at here.
 
 use std::collections::HashMap;
 
@@ -66,20 +67,42 @@ impl Schemas {
 
 fn check_metadata(metadata: &Node, findings: &mut Vec<Finding>) {
     let Content::Mapping(members) = &metadata.content else {
-        findings.push((metadata.position, "metadata: a map is expected".to_owned()));
+        findings.push((metadata.position, "metadata: expected object".to_owned()));
         return;
     };
-    for member in members.iter().filter(|member| !METADATA.contains(&member.key.as_str())) {
-        findings.push((member.key_position, format!("unknown field \"metadata.{}\"", member.key)));
+    for member in members {
+        let path = format!("metadata.{}", member.key);
+        match member.key.as_str() {
+            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" => {
+                expect("string", &member.value, &path, findings);
+            }
+            "labels" | "annotations" => {
+                expect("object", &member.value, &path, findings);
+                let Content::Mapping(entries) = &member.value.content else { continue };
+                for entry in entries {
+                    expect("string", &entry.value, &format!("{path}.{}", entry.key), findings);
+                }
+            }
+            key if METADATA.contains(&key) => {}
+            _ => findings.push((member.key_position, format!("unknown field {path:?}"))),
+        }
+    }
+}
+
+fn expect(expected: &str, node: &Node, path: &str, findings: &mut Vec<Finding>) {
+    if !node.is_null() && !fits(expected, &node.content) {
+        let found = type_name(&node.content);
+        let hint = if expected == "string" { "; put it in quotes" } else { "" };
+        findings.push((node.position, format!("{path}: expected {expected}, found {found}{hint}")));
     }
 }
 
 fn walk(schema: &Value, node: &Node, path: &str, findings: &mut Vec<Finding>) {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
-    if node.is_null() {
+    let expected = schema.get("type").and_then(Value::as_str);
+    if node.is_null() && (flag("nullable") || expected.is_none()) {
         return;
     }
-    let expected = schema.get("type").and_then(Value::as_str);
     if let Some(expected) = expected
         && !flag("x-kubernetes-int-or-string")
         && !fits(expected, &node.content)

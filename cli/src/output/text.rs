@@ -36,7 +36,9 @@ pub(super) fn show(rendering: &Rendering<'_>) -> String {
     if let Some(problem) = failure {
         let failure = &problem.failure;
         let _ = writeln!(text, "\n  {BAD}failed{BAD:#} {}/{}", failure.operation, failure.reason);
-        push_indented(&mut text, &failure.message, 4);
+        // The dump of the templates' input is for `-o yaml` and `-o json`.
+        let message = failure.message.split("\ntemplate input:\n").next().unwrap_or_default();
+        push_indented(&mut text, message, 4);
     }
     text
 }
@@ -102,8 +104,9 @@ fn show_reference(reference: &Reference) -> String {
 }
 
 fn show_item(text: &mut String, item: &DeployItem) {
-    let name = item.metadata.name.as_deref().unwrap_or_default();
-    let _ = writeln!(text, "\n  {TITLE}DeployItem {name}{TITLE:#} {FAINT}{}{FAINT:#}", item.spec.type_);
+    let name = printable(item.metadata.name.as_deref().unwrap_or_default());
+    let type_name = printable(&item.spec.type_);
+    let _ = writeln!(text, "\n  {TITLE}DeployItem {name}{TITLE:#} {FAINT}{type_name}{FAINT:#}");
     if let Some(target) = &item.spec.target {
         let _ =
             writeln!(text, "    target: {}/{}", target.namespace.as_deref().unwrap_or_default(), target.name);
@@ -115,6 +118,11 @@ fn show_item(text: &mut String, item: &DeployItem) {
 
 fn push_indented(text: &mut String, block: &str, indent: usize) {
     for line in block.lines() {
-        let _ = writeln!(text, "{:indent$}{line}", "");
+        let _ = writeln!(text, "{:indent$}{}", "", printable(line));
     }
+}
+
+/// Text of templates without anything that a terminal would obey.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -63,13 +63,17 @@ fn malformed_yaml() {
 fn unknown_kinds() {
     unusable(
         |input| input.write("x.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n"),
-        &["unknown kind \"Deployment\" of apiVersion \"apps/v1\"", "x.yaml:2:1", "kind: Deployment"],
+        &[
+            "unknown kind \"Deployment\" of apiVersion \"apps/v1\"",
+            "x.yaml:2:1",
+            "rendering takes Installations, Contexts",
+        ],
     );
     unusable(
         |input| input.replace("context.yaml", "v1alpha1", "v1"),
         &[
             "unknown kind \"Context\"",
-            "a Context has apiVersion landscaper.gardener.cloud/v1alpha1",
+            "the kind Context has apiVersion landscaper.gardener.cloud/v1alpha1",
             "context.yaml:2:1",
         ],
     );
@@ -330,4 +334,129 @@ fn invalid_blueprints() {
         "ResolveBlueprint",
         &["apiVersion must be \"landscaper.gardener.cloud/v1alpha1\" if it is given"],
     );
+}
+
+/// Mistakes of the first hour: where they are, and what is expected there.
+#[test]
+fn common_mistakes() {
+    unusable(
+        |input| {
+            input
+                .replace("installation.yaml", "reconcile-if-changed: \"true\"", "reconcile-if-changed: true")
+                .replace("context.yaml", "  namespace: my-namespace", "  namespace: 5\n  labels: [a]")
+                .replace("greeting.yaml", "metadata:", "spec:\nmetadata:")
+        },
+        &[
+            "metadata.annotations.landscaper.gardener.cloud/reconcile-if-changed: expected string, found boolean; put it in quotes",
+            "installation.yaml:8:53",
+            "metadata.namespace: expected string, found number",
+            "metadata.labels: expected object, found list",
+            "unknown field \"spec\"",
+        ],
+    );
+    unusable(
+        |input| input.replace("context.yaml", "metadata:", "componentVersionOverwrites: a\nmetadata:"),
+        &["malformed YAML: the key is there already, on line 3", "context.yaml:7:1"],
+    );
+    unusable(
+        |input| {
+            input.replace(
+                "installation.yaml",
+                "  blueprint:\n    ref:\n      resourceName: echo-server-blueprint",
+                "  blueprint:",
+            )
+        },
+        &["spec.blueprint: expected object, found null", "installation.yaml:18:12"],
+    );
+    unusable(
+        |input| {
+            let automatic = "spec:\n  automaticReconcile: {failedReconcile: {interval: soon}}\n";
+            input.replace("installation.yaml", "spec:\n", automatic)
+        },
+        &["spec.automaticReconcile.failedReconcile.interval", "installation.yaml:10:"],
+    );
+    unusable(
+        |input| input.replace("context.yaml", "  name: default", "  generateName: a-"),
+        &["the Context has no metadata.name; without a cluster no name can be generated for it"],
+    );
+    assert_eq!(groundwork(&["render", "-", "-n", "Bad Name"], "").code, 2);
+}
+
+/// What is not done yet is said, and not left out in silence.
+#[test]
+fn signatures_and_pull_secrets() {
+    failing(
+        |input| {
+            input.replace("installation.yaml", "spec:\n", "spec:\n  verification: {signatureName: release}\n")
+        },
+        "InitPrerequisites",
+        "VerifySignature",
+        &["the signature \"release\" is not verified: this version cannot verify signatures"],
+    );
+    let echo_server = EchoServer::new();
+    echo_server.replace("context.yaml", "metadata:", "registryPullSecrets: [{name: pull}]\nmetadata:");
+    let run = echo_server.render(&[]);
+    assert_eq!(run.code, 0);
+    assert!(run.err.contains("registryPullSecrets of context \"default\" are not used"), "{}", run.err);
+}
+
+#[test]
+fn repository_maps_of_several_paths() {
+    let (one, two) = (EchoServer::new(), EchoServer::new());
+    let stores = examples().join("echo-server/components").canonicalize().unwrap();
+    let entry = |base_url: &str, directory: &str| {
+        format!(
+            "repositories:\n- context: {{type: ociRegistry, baseUrl: {base_url}}}\n  directory: {}\n",
+            stores.join(directory).display()
+        )
+    };
+    one.write("repositories.yaml", &entry("example.org/my-own-registry/components", "own"));
+    two.write(
+        "repositories.yaml",
+        &entry("eu.gcr.io/gardener-project/landscaper/tutorials/components", "released"),
+    );
+    for file in ["00-namespace.yaml", "context.yaml", "greeting.yaml", "overwrites.yaml"] {
+        two.remove(file);
+    }
+    two.replace("installation.yaml", "name: server", "name: second").replace(
+        "installation.yaml",
+        "v0.2.0",
+        "v0.2.0",
+    );
+    let run = groundwork(&["render", &one.path(), &two.path()], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    two.write("repositories.yaml", &entry("example.org/my-own-registry/components", "released"));
+    let run = groundwork(&["render", &one.path(), &two.path()], "");
+    assert_eq!(run.code, 2);
+    assert!(
+        run.err.contains("example.org/my-own-registry/components is mapped to another directory already"),
+        "{}",
+        run.err
+    );
+    one.remove("repositories.yaml");
+    let run = groundwork(&["render", &one.path()], "");
+    assert!(
+        run.code == 1 && run.err.contains("add it to a repositories.yaml beside the input (none was found)"),
+        "{}",
+        run.err
+    );
+}
+
+/// A full disk is no success.
+#[test]
+fn output_that_cannot_be_written() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        return;
+    }
+    let example = examples().join("echo-server").display().to_string();
+    for arguments in [&["render", &example][..], &["version"], &["completion", "bash"]] {
+        let out = fs::OpenOptions::new().write(true).open(full).unwrap();
+        let status = Command::new(env!("CARGO_BIN_EXE_groundwork"))
+            .args(arguments)
+            .stdout(out)
+            .stderr(Stdio::null())
+            .status();
+        assert_eq!(status.unwrap().code(), Some(2), "{arguments:?}");
+    }
 }

@@ -69,6 +69,13 @@ fn templates_and_schemas_that_fail() {
         "type: {{ fromYaml (printf \"[%s\" .imports.password) }}",
         "type: {{ add (index .imports.password 100) 1 }}",
         "type: {{ include .imports.password . }}",
+        "target: {import: {{ .imports.password | quote }}}",
+        "type: t\n            target: {name: x, import: c, key: {{ .imports.password }}}",
+        "type: t\n            dependsOn: [{{ .imports.password }}]",
+        "type: t\n            labels: {\"{{ .imports.password }} x\": y}",
+        "type: t\n            labels: {x: \"{{ .imports.password }} y\"}",
+        "type: t\n          - {name: {{ .imports.password }}, type: t}\n          - {name: {{ .imports.password }}, type: t}",
+        "type: {}\n            x: {{ .imports.password }}",
     ] {
         check(template, "{type: string}", &password);
     }
@@ -113,6 +120,21 @@ fn objects_of_no_known_kind() {
         format!("apiVersion: v1\nkind: List\nitems: {CANARY}\n"),
         format!("kind: Installation\n---\nkind: Secret\nx: [{CANARY}\n"),
         format!(
+            "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\n---\nkind: Secret # {CANARY}\npw: {CANARY}: x\n"
+        ),
+        format!(
+            "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\n---\n{{\"kind\": \"Secret\", \"pw\": \"{CANARY}\", [}}\n"
+        ),
+        format!(
+            "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\napiVersion: v1\nkind: Secret\npw: {CANARY}: x\n"
+        ),
+        format!(
+            "apiVersion: v1\nkind: List\nitems:\n  - apiVersion: landscaper.gardener.cloud/v1alpha1\n    kind: Installation\n    metadata: {{name: a}}\n    spec: {{}}\n  - apiVersion: v1\n    kind: Secret\n    metadata: {{name: b}}\n    data:\n      pw: {CANARY}\n"
+        ),
+        format!(
+            "{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{{\"apiVersion\": \"landscaper.gardener.cloud/v1alpha1\", \"kind\": \"Installation\", \"metadata\": {{\"name\": \"a\"}}, \"spek\": 1}}, {{\"apiVersion\": \"v1\", \"kind\": \"Secret\", \"metadata\": {{\"name\": \"b\"}}, \"stringData\": {{\"pw\": \"{CANARY}\"}}}}]}}\n"
+        ),
+        format!(
             "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DataObject\nmetadata: {{name: x, nam: {CANARY}}}\ndata: {CANARY}\n"
         ),
     ] {
@@ -120,4 +142,18 @@ fn objects_of_no_known_kind() {
         assert_eq!((run.code, run.out.as_str()), (2, ""));
         assert!(!run.err.contains(CANARY), "{}", run.err);
     }
+}
+
+/// What an author's own check says shows, but for the values in it.
+#[test]
+fn import_executions_that_complain() {
+    let input = format!("{}---\n{}", installation("type: t", "{type: string}"), secret(CANARY)).replace(
+        "          deployExecutions:",
+        "          importExecutions:\n          - name: check\n            type: GoTemplate\n            template: |\n              \
+         bindings: {derived: \"x-{{ .imports.password }}\"}\n              errors: [\"bad {{ .imports.password }}\"]\n          deployExecutions:",
+    );
+    let run = groundwork(&["render", "-", "-o", "json"], &input);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("import validation failed: bad [...]"), "{}", run.err);
+    assert!(!run.err.contains(CANARY) && !run.out.contains(CANARY));
 }

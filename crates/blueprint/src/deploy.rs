@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::field::{FieldError, FieldPath, Violation, aggregate};
 use crate::imports::TargetValue;
+use crate::redaction::Redaction;
 
 pub use decode::DecodeError;
 pub(crate) use decode::{ScalarText, decode_items};
@@ -39,6 +40,20 @@ pub enum DeployError {
     /// DI-002: all findings.
     #[error("error validating deployitem templates: {}", aggregate(.0))]
     Invalid(Vec<FieldError>),
+}
+
+impl DeployError {
+    /// The error without imported values, which names of rendered items may hold.
+    pub(crate) fn redacted(self, redaction: &Redaction) -> Self {
+        match self {
+            Self::Target { item, problem } => {
+                Self::Target { item: redaction.apply(&item), problem: redaction.apply(&problem) }
+            }
+            Self::Invalid(errors) => {
+                Self::Invalid(errors.into_iter().map(|error| error.redacted(redaction)).collect())
+            }
+        }
+    }
 }
 
 /// Resolves targets and checks the list.
@@ -117,6 +132,11 @@ fn validate(items: &[DeployItemTemplate]) -> Vec<FieldError> {
         } else if names.contains(&item.name.as_str()) {
             duplicates = true;
             errors.push(FieldError::new(at.clone(), Violation::Duplicate(json!(item.name)), ""));
+        }
+        if !item.name.is_empty() && !is_name_part(&item.name) {
+            // It becomes the value of a label.
+            let detail = "a name is at most 63 of A-Z, a-z, 0-9, - _ . with a letter or digit at both ends";
+            errors.push(FieldError::new(at.key("name"), Violation::Invalid(json!(item.name)), detail));
         }
         names.push(&item.name);
         if item.type_.is_empty() {

@@ -5,6 +5,8 @@ use std::fmt;
 use groundwork_yaml::{Node, Position, Step};
 use serde_json::Value;
 
+use crate::redaction::Redaction;
+
 /// A place in a document: as messages show it, and as steps that lead there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldPath {
@@ -96,6 +98,18 @@ pub struct FieldError {
 impl FieldError {
     pub(crate) fn new(path: FieldPath, violation: Violation, detail: impl Into<String>) -> Self {
         Self { path, violation, detail: detail.into() }
+    }
+
+    /// The finding without imported values, which names of rendered items may hold.
+    pub(crate) fn redacted(mut self, redaction: &Redaction) -> Self {
+        self.path.text = redaction.apply(&self.path.text);
+        self.detail = redaction.apply(&self.detail);
+        if let Violation::Invalid(value) | Violation::Duplicate(value) | Violation::NotSupported(value, _) =
+            &mut self.violation
+        {
+            *value = redaction.apply_to_value(value);
+        }
+        self
     }
 
     /// The finding without the path.

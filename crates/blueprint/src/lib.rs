@@ -17,6 +17,7 @@ mod filesystem;
 mod fixtures;
 mod imports;
 mod load;
+mod redaction;
 mod render;
 mod schema;
 mod template;

@@ -7,6 +7,7 @@ use crate::components::{Components, UnknownSchemaVersion};
 use crate::deploy::{self, DecodeError, DeployError, RawItem, ScalarText};
 use crate::imports::{self, ImportError, Imports, Supplied};
 use crate::load::Blueprint;
+use crate::redaction::Redaction;
 use crate::schema::SchemaSource;
 use crate::template::{Engine, ExecutionKind, Output, TemplateError};
 
@@ -73,8 +74,8 @@ pub enum ExecutionError {
     #[error(transparent)]
     Descriptors(#[from] UnknownSchemaVersion),
     /// TPL-007.
-    #[error("error while decoding templated execution: {0}")]
-    Decode(#[from] DecodeError),
+    #[error("error while decoding templated execution: {source} (execution {executor:?})")]
+    Decode { executor: String, source: DecodeError },
 }
 
 fn join(errors: &[ImportError]) -> String {
@@ -137,11 +138,14 @@ impl Renderer<'_> {
             let result = self.engine.run(kind, executor, &self.with_imports());
             let output = result.map_err(|error| RenderError::ImportExecution(error.into()))?;
             self.warn_of_further_documents(kind, &executor.name, &output);
-            let (bindings, errors) =
-                decode_import_output(&output).map_err(|error| RenderError::ImportExecution(error.into()))?;
+            let (bindings, errors) = decode_import_output(&output)
+                .map_err(|error| RenderError::ImportExecution(self.decode_error(&executor.name, error)))?;
             self.imports.values.extend(bindings);
             if !errors.is_empty() {
-                return Err(RenderError::Refused(errors));
+                let redaction = self.redaction();
+                return Err(RenderError::Refused(
+                    errors.iter().map(|error| redaction.apply(error)).collect(),
+                ));
             }
         }
         Ok(())
@@ -158,15 +162,28 @@ impl Renderer<'_> {
             self.warn_of_further_documents(ExecutionKind::Deploy, &executor.name, &output);
             self.look_over(&executor.name, &output);
             let decoded = deploy::decode_items(output.get("deployItems").unwrap_or(&Value::Null));
-            items.extend(decoded.map_err(|error| RenderError::DeployExecution(error.into()))?);
+            let decoded = decoded.map_err(|error| self.decode_error(&executor.name, error));
+            items.extend(decoded.map_err(RenderError::DeployExecution)?);
         }
-        let items = deploy::finish(items, &self.imports.targets, request.namespace)?;
-        for item in &items {
-            if item.timeout.as_ref().is_some_and(|timeout| timeout.as_nanos() < 0) {
-                self.warnings.push(format!("deploy item {:?}: the timeout is negative", item.name));
-            }
-        }
+        let items = deploy::finish(items, &self.imports.targets, request.namespace)
+            .map_err(|error| error.redacted(&self.redaction()))?;
+        let negative =
+            items.iter().filter(|item| item.timeout.as_ref().is_some_and(|timeout| timeout.as_nanos() < 0));
+        let warning = |item: &DeployItemTemplate| {
+            self.redaction().apply(&format!("deploy item {:?}: the timeout is negative", item.name))
+        };
+        let warnings: Vec<String> = negative.map(warning).collect();
+        self.warnings.extend(warnings);
         Ok(items)
+    }
+
+    fn decode_error(&self, executor: &str, source: DecodeError) -> ExecutionError {
+        ExecutionError::Decode { executor: executor.to_owned(), source: source.redacted(&self.redaction()) }
+    }
+
+    /// Covers the imports and what import executions made of them.
+    fn redaction(&self) -> Redaction {
+        Redaction::of(self.imports.values.values())
     }
 
     /// Every execution gets a map of its own, so that none sees what another one changed (`blueprints.md` 4.5).

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::overwrite::{Attributes, Overwrites, RuleOutcome};
+use crate::overwrite::{Attributes, Overwrites};
 use crate::reference::{Reference, RepositoryContext};
 
-/// Up to this many kinds of references are tried for one rule. Longer lists are not judged rather than
+/// Rules of longer lists are looked at until this many comparisons have been made; the rest is not judged rather than
 /// judged wrongly.
-const MOST_WITNESSES: usize = 20_000;
+const MOST_COMPARISONS: usize = 1_000_000;
 
 /// Something about a rule that its author should know. `rule` counts from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,11 +23,12 @@ pub enum Finding {
 /// Checks every rule (`components.md` 2.3, edge cases).
 pub fn lint(overwrites: &Overwrites) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut budget = MOST_COMPARISONS;
     for (rule, definition) in overwrites.rules().iter().enumerate() {
         let substitution = &definition.substitution;
         if substitution.specified().is_empty() {
             findings.push(Finding::ReplacesNothing { rule });
-        } else if !can_apply(overwrites, rule) {
+        } else if !can_apply(overwrites, rule, &mut budget) {
             findings.push(Finding::NeverApplies { rule });
         }
         if substitution.repository.as_ref().is_some_and(|repository| repository.type_name().is_empty()) {
@@ -41,7 +42,7 @@ pub fn lint(overwrites: &Overwrites) -> Vec<Finding> {
 ///
 /// Only values that earlier sources mention can make a difference, so it is enough to try each of them and one
 /// that nobody mentions, for every attribute that the source leaves open.
-fn can_apply(overwrites: &Overwrites, rule: usize) -> bool {
+fn can_apply(overwrites: &Overwrites, rule: usize, budget: &mut usize) -> bool {
     let earlier: Vec<&Attributes> = overwrites.rules()[..rule].iter().map(|rule| &rule.source).collect();
     let source = &overwrites.rules()[rule].source;
     let repositories = repository_witnesses(source, &earlier);
@@ -49,9 +50,10 @@ fn can_apply(overwrites: &Overwrites, rule: usize) -> bool {
         text_witnesses(source.name.as_ref(), earlier.iter().filter_map(|source| source.name.as_ref()));
     let versions =
         text_witnesses(source.version.as_ref(), earlier.iter().filter_map(|source| source.version.as_ref()));
-    if repositories.len() * names.len() * versions.len() > MOST_WITNESSES {
-        return true;
-    }
+    let comparisons =
+        repositories.len().saturating_mul(names.len()).saturating_mul(versions.len() * (rule + 1));
+    let Some(left) = budget.checked_sub(comparisons) else { return true };
+    *budget = left;
     repositories.iter().any(|repository| {
         names.iter().any(|name| {
             versions.iter().any(|version| {
@@ -60,7 +62,7 @@ fn can_apply(overwrites: &Overwrites, rule: usize) -> bool {
                     name: name.clone(),
                     version: version.clone(),
                 };
-                matches!(overwrites.explain(&reference).1.get(rule), Some(RuleOutcome::Applied))
+                overwrites.applies(rule, &reference)
             })
         })
     })
@@ -124,6 +126,17 @@ mod tests {
         // Rule 1 is dropped for version 1, so rule 2 gets through there.
         check(&[("a@1", "b"), ("a", "c@3"), ("a", "@4")], &[]);
         check(&[("a", "")], &[Finding::ReplacesNothing { rule: 0 }]);
+    }
+
+    /// A list that would take hours to judge in full is answered at once.
+    #[test]
+    fn long_lists_are_not_judged_in_full() {
+        let (names, versions): (Vec<_>, Vec<_>) =
+            (0..2000).map(|n| (format!("n{n}"), format!("@{n}"))).unzip();
+        let mut list: Vec<(&str, &str)> = vec![("a", "b"), ("a", "c")];
+        list.extend(names.iter().chain(&versions).map(|source| (source.as_str(), "x")));
+        list.extend(std::iter::repeat_n(("", "y@1"), 2000));
+        check(&list, &[Finding::NeverApplies { rule: 1 }]);
     }
 
     #[test]

@@ -202,6 +202,19 @@ impl Overwrites {
         (substitution, outcomes)
     }
 
+    /// Whether one rule applies to a reference, looking at no rule behind it.
+    pub(crate) fn applies(&self, rule: usize, original: &Reference) -> bool {
+        let mut slots: [Option<usize>; 3] = [None; 3];
+        let mut outcome = None;
+        for (index, rule) in self.rules.iter().enumerate().take(rule + 1) {
+            if slots.iter().all(Option::is_some) {
+                return false;
+            }
+            outcome = rule.source.matches(original).then(|| take(rule, index, &mut slots));
+        }
+        outcome == Some(RuleOutcome::Applied)
+    }
+
     fn run(&self, original: &Reference, mut outcomes: Option<&mut Vec<RuleOutcome>>) -> Substitution {
         // For each attribute the rule that replaces it. An equal value fills its slot too: that is how a user
         // pins an attribute against broader rules further down.

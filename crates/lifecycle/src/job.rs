@@ -125,6 +125,7 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
         return Err(Failure::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
     }
     let selection = component::select(inputs, outcome)?;
+    refuse_signature(inputs.installation)?;
     let root = selection.as_ref().map(|selection| selection.root(inputs)).transpose()?;
     let blueprint = blueprint::resolve(inputs.installation, root.as_ref())?;
     let mut components = Components::default();
@@ -163,6 +164,17 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
     }
     outcome.warnings.extend(rendered.warnings.into_iter().map(Warning::from));
     Ok(())
+}
+
+/// A demand that cannot be met must not pass for one that was.
+fn refuse_signature(installation: &Installation) -> Result<(), Problem> {
+    let Some(verification) = &installation.spec.verification else { return Ok(()) };
+    let message = format!(
+        "the signature {:?} is not verified: this version cannot verify signatures; remove spec.verification to go on \
+         without",
+        verification.signature_name
+    );
+    Err(Failure::new(PREREQUISITES, "VerifySignature", message).into())
 }
 
 /// What templates see of the closure.

@@ -76,8 +76,9 @@ impl RepositoryMap {
             column: position.column,
             problem,
         };
-        let document = yaml::parse_first(&text, yaml::Options::default())
-            .map_err(|error| malformed(error.position(), error.message().to_owned()))?;
+        let document =
+            yaml::parse_first(&text, yaml::Options { unique_keys: true, ..yaml::Options::default() })
+                .map_err(|error| malformed(error.position(), error.message().to_owned()))?;
         let base = path.parent().unwrap_or(Path::new("."));
         let mut map = Self::empty(path.display().to_string());
         for (context, directory, position) in
@@ -94,6 +95,23 @@ impl RepositoryMap {
     /// The contexts and the directories that stand for them.
     pub fn stores(&self) -> impl Iterator<Item = (&RepositoryContext, &Path)> {
         self.stores.iter().map(|(context, directory)| (context, directory.as_path()))
+    }
+
+    /// Takes in the stores of another map. Answers with a context that both map, to different directories.
+    ///
+    /// # Errors
+    ///
+    /// The context; nothing of the other map is taken then.
+    pub fn merge(&mut self, other: Self) -> Result<(), RepositoryContext> {
+        let clash = other.stores.iter().find(|(context, directory)| {
+            self.stores.iter().any(|(known, other)| known == context && other != directory)
+        });
+        if let Some((context, _)) = clash {
+            return Err(context.clone());
+        }
+        self.source = format!("{} or {}", self.source, other.source);
+        self.stores.extend(other.stores);
+        Ok(())
     }
 
     /// Adds a store; later entries win.

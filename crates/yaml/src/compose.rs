@@ -19,11 +19,13 @@ pub struct Options {
     /// Whether `<<` merges the maps it holds. Template languages that give `<<` a meaning of their own
     /// switch it off and find the key as it stands.
     pub merge_keys: bool,
+    /// Whether a key that a mapping has already is an error; otherwise the last one wins.
+    pub unique_keys: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { merge_keys: true }
+        Self { merge_keys: true, unique_keys: false }
     }
 }
 
@@ -180,6 +182,13 @@ impl<'input> Composer<'input> {
             match key {
                 Key::Merge => merges.push(value),
                 Key::Text(key) => match index.get(&key) {
+                    Some(&at) if self.options.unique_keys => {
+                        let line = entries[at].key_position.line;
+                        return Err(Error::new(
+                            key_position,
+                            format!("the key is there already, on line {line}"),
+                        ));
+                    }
                     // Of equal keys the last one wins.
                     Some(&at) => entries[at] = Entry { key, key_position, value },
                     None => {

@@ -5,6 +5,7 @@ use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
 use super::{RawItem, TargetReference};
+use crate::redaction::Redaction;
 use crate::template::member;
 
 /// A member of a rendered document has the wrong shape. Texts name the place and the type, never the value.
@@ -16,6 +17,11 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
+    /// The error without imported values, which keys of rendered maps may hold.
+    pub(crate) fn redacted(self, redaction: &Redaction) -> Self {
+        Self { path: redaction.apply(&self.path), problem: redaction.apply(&self.problem) }
+    }
+
     fn new(path: &str, problem: impl Into<String>) -> Self {
         Self { path: path.to_owned(), problem: problem.into() }
     }

@@ -90,9 +90,18 @@ fn import_executions_refuse() {
     }
     let prefix = "RenderImportExecutions - unable to template executions:";
     for (template, expected) in [
-        ("errors: [{}]", "error while decoding templated execution: errors[0]: a text is expected"),
-        ("errors: text", "error while decoding templated execution: errors: a list is expected"),
-        ("bindings: [a]", "error while decoding templated execution: bindings: a map is expected"),
+        (
+            "errors: [{}]",
+            "error while decoding templated execution: errors[0]: a text is expected (execution \"e0\")",
+        ),
+        (
+            "errors: text",
+            "error while decoding templated execution: errors: a list is expected (execution \"e0\")",
+        ),
+        (
+            "bindings: [a]",
+            "error while decoding templated execution: bindings: a map is expected (execution \"e0\")",
+        ),
         ("text", "error while decoding templated execution: the output is no YAML map (execution \"e0\")"),
     ] {
         check_error(&import_executions(&[template]), "{}", &format!("{prefix} {expected}"));
@@ -235,7 +244,7 @@ fn deploy_executions() {
         (
             vec!["deployItems: [{name: {}}]".into()],
             "unable to template executions: error while decoding templated execution: deployItems[0].name: a text is \
-             expected, found a map",
+             expected, found a map (execution \"e0\")",
         ),
         (
             vec!["deployItems: [{name: a, type: t, target: {import: c}}]".into()],

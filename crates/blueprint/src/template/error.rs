@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::NO_VALUE;
 use crate::filesystem::PathError;
+use crate::redaction::{REDACTED, Redaction};
 
 const LINES_AROUND: usize = 5;
 /// Width of line number, colon and padding.
@@ -100,54 +101,23 @@ pub(super) fn enrich(
     format!("{message}\ntemplate source:\n{snippet}\ntemplate input:\n{}", input(bindings))
 }
 
-/// Shorter texts are no secrets, and would be found by chance in any message.
-const SHORTEST_SECRET: usize = 4;
-/// Stands for a value.
-const REDACTED: &str = "[...]";
-
-/// A message without the values of sensitive bindings: functions such as `fail` put them there.
-pub(super) fn without_values(message: &str, bindings: &Map<String, Value>) -> String {
-    let mut secrets = Vec::new();
-    for name in SENSITIVE {
-        collect_texts(bindings.get(name).unwrap_or(&Value::Null), &mut secrets);
-    }
-    // Longer ones first, so that no part of one is left over.
-    secrets.sort_by_key(|text| std::cmp::Reverse(text.len()));
-    let (place, problem) = message.split_at(place_length(message));
-    let problem = secrets.iter().fold(problem.to_owned(), |text, secret| text.replace(secret, REDACTED));
-    format!("{place}{problem}")
+/// An engine's error without the values of sensitive bindings: functions such as `fail` put them there.
+///
+/// What leads to the problem (positions, text of the template) holds none, and stays readable.
+pub(super) fn without_values(error: &groundwork_gotemplate::Error, bindings: &Map<String, Value>) -> String {
+    let message = error.to_string();
+    let place = message.strip_suffix(error.message()).unwrap_or_default().len();
+    let (place, problem) = message.split_at(place + call_length(error.message()));
+    let sensitive = SENSITIVE.iter().filter_map(|name| bindings.get(*name));
+    format!("{place}{}", Redaction::of(sensitive).apply(problem))
 }
 
-/// How much of a message tells the place only: positions, text of the template and names of functions, once for
-/// every inclusion.
-fn place_length(message: &str) -> usize {
-    let mut rest = message;
-    while rest.starts_with("template: ")
-        && let Some((_, problem)) = rest.split_once(">: ")
-    {
-        let call = problem.strip_prefix("error calling ").and_then(|call| call.split_once(": "));
-        rest = call.map_or(problem, |(_, problem)| problem);
-    }
-    message.len() - rest.len()
-}
-
-/// The forms in which a message may hold a value: as it is, as a quoted text, and line by line.
-fn collect_texts(value: &Value, texts: &mut Vec<String>) {
-    match value {
-        Value::String(text) => {
-            let quoted = format!("{text:?}");
-            let forms =
-                [text.as_str(), quoted.trim_matches('"')].into_iter().chain(text.lines().map(str::trim));
-            texts.extend(forms.filter(|form| form.len() >= SHORTEST_SECRET).map(str::to_owned));
-        }
-        Value::Number(number) => {
-            let text = number.to_string();
-            texts.extend((text.len() >= SHORTEST_SECRET).then_some(text));
-        }
-        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
-        Value::Object(members) => members.values().for_each(|value| collect_texts(value, texts)),
-        Value::Null | Value::Bool(_) => {}
-    }
+/// The length of `error calling NAME: ` at the begin of a problem.
+fn call_length(problem: &str) -> usize {
+    let call = problem.strip_prefix("error calling ").and_then(|rest| rest.split_once(": "));
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    call.filter(|(name, _)| is_name(name))
+        .map_or(0, |(_, problem_of_function)| problem.len() - problem_of_function.len())
 }
 
 /// All lines of the output that print an absent value, each with its surroundings.

@@ -25,6 +25,9 @@ fn keys_become_text() {
 #[test]
 fn last_of_equal_keys_wins() {
     check("a: 1\nb: 2\na: 3", r#"{"a":3,"b":2}"#);
+    let strict = Options { unique_keys: true, ..Options::default() };
+    let error = parse_first("a: 1\nb: {c: 2, c: 3}", strict).unwrap_err().to_string();
+    assert_eq!(error, "line 2, column 11: the key is there already, on line 2");
 }
 
 #[test]
@@ -33,7 +36,7 @@ fn merge_keys() {
     check("q: 3\n<<: [{p: 1}, {p: 2, q: 4, z: 5}]", r#"{"p":1,"q":3,"z":5}"#);
     check("a: {<<: 5}", "error: line 1, column 9: the merge key << needs a map or a list of maps");
     check("'<<': 1", r#"{"<<":1}"#);
-    let node = parse_first("<<: (( x ))", Options { merge_keys: false }).unwrap();
+    let node = parse_first("<<: (( x ))", Options { merge_keys: false, ..Options::default() }).unwrap();
     assert_eq!(node.to_value().to_string(), r#"{"<<":"(( x ))"}"#);
 }
 
