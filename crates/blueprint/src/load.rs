@@ -23,14 +23,6 @@ pub struct Blueprint {
     pub files: Filesystem,
     /// Oddities that do not stop anything.
     pub warnings: Vec<String>,
-    source: Source,
-}
-
-/// Text and structure of `blueprint.yaml`, for messages.
-#[derive(Debug, Clone)]
-struct Source {
-    text: String,
-    document: Node,
 }
 
 /// Why a file tree is no usable blueprint.
@@ -69,17 +61,7 @@ impl Blueprint {
             let positions = findings.errors.iter().map(|error| error.path.locate(&document)).collect();
             return Err(LoadError::Invalid { errors: findings.errors, positions, text });
         }
-        Ok(Self { definition, files, warnings: findings.warnings, source: Source { text, document } })
-    }
-
-    /// The text of `blueprint.yaml`.
-    pub fn text(&self) -> &str {
-        &self.source.text
-    }
-
-    /// The place of a member of `blueprint.yaml`.
-    pub fn locate<'a>(&self, path: impl IntoIterator<Item = Step<'a>>) -> Position {
-        self.source.document.locate(path)
+        Ok(Self { definition, files, warnings: findings.warnings })
     }
 }
 

@@ -49,12 +49,6 @@ impl Failure {
     }
 }
 
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Op: {} - Reason: {} - Message: {}", self.operation, self.reason, self.message)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

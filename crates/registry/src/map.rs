@@ -137,6 +137,9 @@ type Problem = (yaml::Position, String);
 
 /// The entries with the place of each.
 fn entries(document: &Node) -> Result<Vec<(RepositoryContext, String, yaml::Position)>, Problem> {
+    if document.is_null() {
+        return Ok(Vec::new());
+    }
     only_members(document, &["repositories"])?;
     let Some(list) = document.get("repositories") else {
         return Err((document.position, "a list \"repositories\" is expected".to_owned()));
@@ -160,6 +163,7 @@ fn entry(item: &Node) -> Result<(RepositoryContext, String, yaml::Position), Pro
     let directory = item
         .get("directory")
         .and_then(Node::as_str)
+        .filter(|directory| !directory.is_empty())
         .ok_or_else(|| (item.position, "directory must name a directory".to_owned()))?;
     Ok((context, directory.to_owned(), item.position))
 }

@@ -4,10 +4,10 @@ use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
 use super::{Directory, Entry, Filesystem};
+use crate::load::BLUEPRINT_FILE;
 
 const BINARY_START: &str = "---Start Binary---";
 const BINARY_END: &str = "---End Binary---";
-const BLUEPRINT_FILE: &str = "blueprint.yaml";
 
 /// Why an inline file system cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
