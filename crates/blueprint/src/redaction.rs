@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Shorter texts are no secrets, and would be found by chance in any message.
+/// Shorter texts would be found by chance in any message, and make it unreadable.
 const SHORTEST_SECRET: usize = 4;
 /// Stands for a value.
 pub(crate) const REDACTED: &str = "[...]";
@@ -10,7 +10,7 @@ pub(crate) const REDACTED: &str = "[...]";
 /// The texts that must not show.
 ///
 /// This finds values as they are, quoted, and line by line. What a template makes of a value (upper case, base64)
-/// and puts into a message of its own is beyond it.
+/// and puts into a message of its own, or hands to a function whose error quotes it, is beyond it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Redaction {
     /// Longer ones first, so that no part of one is left over.

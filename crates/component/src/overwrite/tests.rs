@@ -102,6 +102,13 @@ fn truth_table() {
     check(27, "R1", &equal, ("R2", "cart", "v3"), true);
 }
 
+/// O-22: no attribute is overwritten twice, however many rules try.
+#[test]
+fn the_first_of_three_versions_wins() {
+    let three = [(ANY, ("", "", "v1")), (ANY, ("", "", "v2")), (ANY, ("", "", "v3"))];
+    check(0, "R1", &three, ("R1", "shop", "v1"), true);
+}
+
 /// O-10 to O-13 and row 22: empty strings and null are "not specified", `{}` is specified, members that we do
 /// not know are kept.
 #[test]
