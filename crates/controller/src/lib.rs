@@ -1,0 +1,1 @@
+//! Events to work: keyed handlers, writes with preconditions, back-off.
