@@ -1,0 +1,1 @@
+//! Traces, metrics, health and shutdown of a service.
