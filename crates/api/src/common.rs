@@ -105,6 +105,8 @@ part! {
         pub reason: String,
         /// Cause and details, for people.
         pub message: String,
+        /// Generation of the object that the condition is about; set on `Ready`, `Reconciling` and `Stalled`.
+        pub observed_generation: Option<i64>,
         /// Classes of the error behind the condition.
         pub codes: List<String>,
         ..

@@ -33,6 +33,7 @@ mod package_resources;
 mod package_revision;
 mod package_variant;
 mod package_variant_set;
+mod projection;
 mod repository;
 mod schema;
 
@@ -63,4 +64,5 @@ pub use package_resources::*;
 pub use package_revision::*;
 pub use package_variant::*;
 pub use package_variant_set::*;
+pub use projection::{WATCHED, Watched, is_own_annotation, project};
 pub use repository::*;

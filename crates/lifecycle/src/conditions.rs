@@ -9,6 +9,21 @@ pub struct ConditionUpdate {
     pub status: bool,
     pub reason: String,
     pub message: String,
+    /// Generation of the object that this is about, for conditions that tools wait for.
+    pub observed_generation: Option<i64>,
+}
+
+impl ConditionUpdate {
+    /// A condition about the last or current job.
+    pub fn new(type_name: &'static str, status: bool, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            type_name,
+            status,
+            reason: reason.to_owned(),
+            message: message.into(),
+            observed_generation: None,
+        }
+    }
 }
 
 /// Puts a condition into a list: an existing one of its type is replaced in place, a new one appended.
@@ -23,6 +38,7 @@ pub fn merge_condition(conditions: &mut List<Condition>, update: &ConditionUpdat
         last_update_time: Some(now.clone()),
         reason: update.reason.clone(),
         message: update.message.clone(),
+        observed_generation: update.observed_generation,
         ..Condition::default()
     };
     match conditions.iter_mut().find(|condition| condition.type_ == update.type_name) {
@@ -32,6 +48,7 @@ pub fn merge_condition(conditions: &mut List<Condition>, update: &ConditionUpdat
             let unchanged = same_status
                 && old.reason == fresh.reason
                 && old.message == fresh.message
+                && old.observed_generation == fresh.observed_generation
                 && old.codes.is_empty();
             let transition = if same_status { old.last_transition_time.clone() } else { Some(now.clone()) };
             let update = if unchanged { old.last_update_time.clone() } else { Some(now.clone()) };
@@ -49,7 +66,7 @@ mod tests {
     }
 
     fn update(status: bool, message: &str) -> ConditionUpdate {
-        ConditionUpdate { type_name: "Ready", status, reason: "r".into(), message: message.into() }
+        ConditionUpdate::new("Ready", status, "r", message)
     }
 
     /// O-41: a second job with the same outcome keeps both times.

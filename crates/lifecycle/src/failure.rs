@@ -16,6 +16,16 @@ impl Failure {
         Self { operation, reason, message: message.into(), codes: vec![ErrorCode::ConfigurationProblem] }
     }
 
+    /// A failure of something below, which carries its own cause.
+    pub(crate) fn child(operation: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { operation, reason, message: message.into(), codes: Vec::new() }
+    }
+
+    /// Something that may go away by itself, such as a server that does not answer.
+    pub fn passing(operation: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self::child(operation, reason, message)
+    }
+
     /// A failure inside another one: the inner pair heads the message.
     pub(crate) fn caused_by(
         operation: &'static str,

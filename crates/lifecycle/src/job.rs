@@ -8,7 +8,7 @@ mod schemas;
 
 use groundwork_api::{ComponentVersionOverwrites, Context, DeployItem, Execution, Installation};
 use groundwork_blueprint::{
-    Components, Excerpt, RenderError, Rendered, Request, SchemaSource, Supplied, aggregate,
+    Components, Excerpt, Imports, RenderError, Rendered, Request, SchemaSource, Supplied, aggregate,
 };
 use groundwork_component::{
     ComponentVersion, OVERWRITE_CONDITION, OverwriteCondition, Overwrites, Repositories, RuleOutcome,
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Inputs<'_> {
 }
 
 /// What a job found and would write.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// How the overwrites were applied; absent when none apply.
     pub overwrites: Option<OverwriteReport>,
@@ -57,6 +57,8 @@ pub struct Outcome {
     pub failure: Option<Problem>,
     pub execution: Option<Execution>,
     pub deploy_items: Vec<DeployItem>,
+    /// The values of the blueprint's imports; empty before they have all been found good.
+    pub imports: Imports,
     /// What people should know although nothing failed.
     pub warnings: Vec<Warning>,
 }
@@ -163,6 +165,7 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
         outcome.execution = Some(execution);
     }
     outcome.warnings.extend(rendered.warnings.into_iter().map(Warning::from));
+    outcome.imports = rendered.imports;
     Ok(())
 }
 
@@ -232,7 +235,7 @@ fn component_definition(installation: &Installation, substitution: Option<&Subst
 }
 
 fn condition(type_name: &'static str, status: bool, reason: &str, message: String) -> ConditionUpdate {
-    ConditionUpdate { type_name, status, reason: reason.to_owned(), message }
+    ConditionUpdate::new(type_name, status, reason, message)
 }
 
 fn imports_invalid(message: String) -> ConditionUpdate {
@@ -287,12 +290,9 @@ fn imports_problem(reason: &str, error: &RenderError) -> Problem {
 /// The condition about overwrites is known before anything can fail, and kept when something does.
 fn record_overwrites(report: OverwriteReport, outcome: &mut Outcome) {
     let condition = OverwriteCondition::from(&report.substitution);
-    outcome.conditions.push(ConditionUpdate {
-        type_name: OVERWRITE_CONDITION,
-        status: condition.status,
-        reason: condition.reason.to_owned(),
-        message: condition.message,
-    });
+    let update =
+        ConditionUpdate::new(OVERWRITE_CONDITION, condition.status, condition.reason, condition.message);
+    outcome.conditions.push(update);
     outcome.overwrites = Some(report);
 }
 

@@ -10,17 +10,22 @@
 //! The rules are those of the chapter `installations.md`.
 
 mod conditions;
+mod data;
+pub mod deployer;
 mod failure;
 mod imports;
 mod job;
+pub mod machine;
 mod names;
 mod objects;
+mod prepare;
 mod validate;
 
 pub use conditions::{ConditionUpdate, merge_condition};
 pub use failure::Failure;
 pub use imports::{Entries, ImportedObjects};
 pub use job::{Inputs, Outcome, OverwriteReport, Problem, Subject, Warning, render};
-pub use names::{deploy_item_name, object_name};
+pub use names::{deploy_item_name, object_name, scope_name};
 pub use objects::{deploy_items, execution};
+pub use prepare::{Prepared, imports_hash, prepare};
 pub use validate::validate;

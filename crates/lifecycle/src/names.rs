@@ -28,6 +28,17 @@ pub fn object_name(scope: &str, key: &str) -> String {
     BASE32.encode(&Sha1::digest(format!("{scope}/{key}")))
 }
 
+/// The longest value that a label may have.
+const LONGEST_LABEL: usize = 63;
+
+/// The name of the scope that an Installation opens for its subinstallations and the copies of its imports.
+///
+/// It is part of the stored format: it is the value of labels and goes into the names of objects (4.2).
+pub fn scope_name(namespace: &str, installation: &str) -> String {
+    let long = format!("Installation.{namespace}.{installation}");
+    if long.len() <= LONGEST_LABEL { long } else { format!("Inst.{installation}") }
+}
+
 /// The name of the DeployItem for one template of an Execution.
 ///
 /// It is the same on every attempt, so that a repeated create finds the first one's object.
@@ -69,6 +80,13 @@ mod tests {
             assert_eq!(object_name(scope, key), name);
         }
         assert_eq!(object_name("", "a..b").len(), 32);
+    }
+
+    #[test]
+    fn scope_names() {
+        assert_eq!(scope_name("prod", "shop"), "Installation.prod.shop");
+        assert_eq!(scope_name(&"n".repeat(46), "shop").len(), 64 - 1);
+        assert_eq!(scope_name(&"n".repeat(47), "shop"), "Inst.shop");
     }
 
     #[test]

@@ -13,6 +13,12 @@ use crate::names::deploy_item_name;
 /// The Execution that carries the deploy items of an Installation.
 pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) -> Execution {
     let annotations = inherited_annotations(&installation.metadata);
+    let mut spec =
+        ExecutionSpec { context: Some(installation.spec.context().to_owned()), ..ExecutionSpec::default() };
+    if spec.set_templates(items.clone()).is_err() {
+        // Only the encoding of a very long list can fail; the plain one says the same.
+        spec.deploy_items = List::from(items);
+    }
     Execution {
         metadata: ObjectMeta {
             name: installation.metadata.name.clone(),
@@ -20,11 +26,7 @@ pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) ->
             annotations: (!annotations.is_empty()).then_some(annotations),
             ..owned_by(installation)
         },
-        spec: ExecutionSpec {
-            context: Some(installation.spec.context().to_owned()),
-            deploy_items: List::from(items),
-            ..ExecutionSpec::default()
-        },
+        spec,
         ..Execution::default()
     }
 }
@@ -34,10 +36,11 @@ pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) ->
 /// Their names depend on the Execution's UID, which an object that has not been created lacks; the names shown
 /// offline end in other characters than those in a cluster.
 pub fn deploy_items(execution: &Execution) -> Vec<DeployItem> {
-    execution.spec.deploy_items.iter().map(|template| deploy_item(execution, template)).collect()
+    let templates = execution.spec.templates().unwrap_or_default();
+    templates.iter().map(|template| deploy_item(execution, template)).collect()
 }
 
-fn deploy_item(execution: &Execution, template: &DeployItemTemplate) -> DeployItem {
+pub(crate) fn deploy_item(execution: &Execution, template: &DeployItemTemplate) -> DeployItem {
     let name = execution.metadata.name.as_deref().unwrap_or_default();
     let uid = execution.metadata.uid.as_deref().unwrap_or_default();
     let mut labels = template.labels.clone().into_map();

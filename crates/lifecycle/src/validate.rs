@@ -44,7 +44,7 @@ pub fn validate(installation: &Installation) -> Vec<FieldError> {
 }
 
 /// No other Installation owns it (`installations.md` 2.1).
-fn is_root(installation: &Installation) -> bool {
+pub(crate) fn is_root(installation: &Installation) -> bool {
     let group = format!("{}/", Installation::GROUP);
     let mut owners = installation.metadata.owner_references.iter().flatten();
     !owners.any(|owner| owner.kind == Installation::KIND && owner.api_version.starts_with(&group))

@@ -1,0 +1,176 @@
+//! The contract of deployers: how a DeployItem is picked up and how its job ends (`installations.md` 2.4, 7.4, 7.7).
+//!
+//! ```text
+//! work_of ──> PickUp(status) ──> (the deployer works) ──> conclude(Verdict) ──> status
+//! ```
+
+use groundwork_api::metadata::annotation;
+use groundwork_api::{
+    AnyJson, DeployItem, DeployItemStatus, DeployerInformation, ErrorCode, ObjectReference, Time,
+};
+
+use crate::conditions::{ConditionUpdate, merge_condition};
+use crate::failure::Failure;
+use crate::machine::{Job, is_final, phase};
+
+/// How many errors a status keeps.
+const KEPT_ERRORS: usize = 5;
+/// The condition that tells whether the configuration of an item can be read.
+const VALIDATION: &str = "DeployItemValidation";
+
+/// What a deployer has to do for an item.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    None,
+    /// Write this status, then work. `is_done` when the write already ends the job.
+    PickUp {
+        item: Box<DeployItem>,
+        is_done: bool,
+    },
+    /// It has been picked up before; the clock of its job goes on.
+    Continue,
+}
+
+/// Whether an item waits for its deployer.
+pub fn work_of(item: &DeployItem, deployer: &DeployerInformation, now: &Time) -> Work {
+    let status = item.status.clone().unwrap_or_default();
+    let annotations = item.metadata.annotations.as_ref();
+    let is_ignored =
+        annotations.and_then(|all| all.get(annotation::IGNORE)).is_some_and(|value| value == "true");
+    if is_ignored || !Job::new(status.job_id.as_ref(), status.job_id_finished.as_ref()).is_running() {
+        return Work::None;
+    }
+    if !is_final(status.phase.as_deref()) {
+        return Work::Continue;
+    }
+    let is_deleting = item.metadata.deletion_timestamp.is_some();
+    let generation = item.metadata.generation.unwrap_or_default();
+    let is_unchanged = item.spec.update_on_change_only == Some(true)
+        && status.phase.as_deref() == Some(phase::SUCCEEDED)
+        && status.observed_generation == generation
+        && !is_deleting;
+    let mut item = item.clone();
+    let status = item.status.get_or_insert_default();
+    pick_up(status, deployer, generation, now);
+    if is_unchanged {
+        end(status, phase::SUCCEEDED, now);
+    } else {
+        let start = if is_deleting { phase::INIT_DELETE } else { phase::INIT };
+        status.phase = Some(start.to_owned());
+    }
+    Work::PickUp { item: Box::new(item), is_done: is_unchanged }
+}
+
+fn pick_up(status: &mut DeployItemStatus, deployer: &DeployerInformation, generation: i64, now: &Time) {
+    status.last_reconcile_time = Some(now.clone());
+    status.deployer = Some(deployer.clone());
+    status.observed_generation = generation;
+    status.transition_times.get_or_insert_default().init_time = Some(now.clone());
+    status.last_error = None;
+    status.first_error = None;
+    status.last_errors = groundwork_api::List::absent();
+    status.deploy_item_phase = None;
+}
+
+fn end(status: &mut DeployItemStatus, phase: &str, now: &Time) {
+    status.phase = Some(phase.to_owned());
+    status.job_id_finished = status.job_id.clone();
+    status.transition_times.get_or_insert_default().finished_time = Some(now.clone());
+}
+
+/// What came of the work on an item that still exists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The phase to show; a final one ends the job.
+    pub phase: String,
+    pub failure: Option<Failure>,
+    /// For `status.providerStatus`; `None` keeps what is there.
+    pub provider_status: Option<AnyJson>,
+    /// For `status.exportRef`; `None` keeps what is there.
+    pub export: Option<ObjectReference>,
+}
+
+impl Verdict {
+    /// An error. One that cannot go away by itself ends the job.
+    pub fn failed(item: &DeployItem, failure: Failure) -> Self {
+        let is_deleting = item.metadata.deletion_timestamp.is_some();
+        let current = item.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+        let phase = match (failure.codes.iter().any(|code| code.is_unrecoverable()), is_deleting) {
+            (true, true) => phase::DELETE_FAILED.to_owned(),
+            (true, false) => phase::FAILED.to_owned(),
+            (false, _) => current,
+        };
+        Self { phase, failure: Some(failure), provider_status: None, export: None }
+    }
+}
+
+/// The item with the result of the work in its status.
+pub fn conclude(item: &DeployItem, verdict: Verdict, now: &Time) -> DeployItem {
+    let mut item = item.clone();
+    let status = item.status.get_or_insert_default();
+    match &verdict.failure {
+        Some(failure) => record(status, failure, now),
+        None => {
+            status.last_error = None;
+            let message = "the configuration of the deploy item is valid";
+            let update = ConditionUpdate::new(VALIDATION, true, "SuccessfullValidation", message);
+            merge_condition(&mut status.conditions, &update, now);
+        }
+    }
+    if let Some(provider_status) = verdict.provider_status {
+        status.provider_status = provider_status;
+    }
+    if verdict.export.is_some() {
+        status.export_ref = verdict.export;
+    }
+    if is_final(Some(&verdict.phase)) {
+        end(status, &verdict.phase, now);
+    } else {
+        status.phase = Some(verdict.phase);
+    }
+    item
+}
+
+fn record(status: &mut DeployItemStatus, failure: &Failure, now: &Time) {
+    let error = failure.to_last_error(status.last_error.as_ref(), now);
+    if failure.reason == INVALID_CONFIGURATION {
+        let update = ConditionUpdate::new(VALIDATION, false, "FailedUnmarshal", failure.message.clone());
+        merge_condition(&mut status.conditions, &update, now);
+    }
+    if status.last_error.as_ref() == Some(&error) {
+        return;
+    }
+    status.first_error.get_or_insert_with(|| error.clone());
+    let errors = status.last_errors.to_mut();
+    errors.push(error.clone());
+    let surplus = errors.len().saturating_sub(KEPT_ERRORS);
+    errors.drain(..surplus);
+    status.last_error = Some(error);
+}
+
+const INVALID_CONFIGURATION: &str = "ProviderConfigurationInvalid";
+
+/// The configuration of an item is there and cannot be read.
+pub fn invalid_configuration(message: impl Into<String>) -> Failure {
+    configuration_problem(INVALID_CONFIGURATION, message)
+}
+
+/// An item without a configuration.
+pub fn missing_configuration() -> Failure {
+    configuration_problem("ProviderConfigurationMissing", "spec.config is missing")
+}
+
+/// The Target that an item names does not exist.
+pub fn no_target(name: &str) -> Failure {
+    let message = format!("the target {name} does not exist");
+    configuration_problem("NoTargetFound", message)
+}
+
+fn configuration_problem(reason: &'static str, message: impl Into<String>) -> Failure {
+    Failure {
+        operation: "Reconcile",
+        reason,
+        message: message.into(),
+        codes: vec![ErrorCode::ConfigurationProblem],
+    }
+}

@@ -1,0 +1,505 @@
+//! The phases of an Execution (`installations.md` 2.3, 3.2, 7).
+
+use std::borrow::Cow;
+
+use groundwork_api::metadata::{annotation, operation};
+use groundwork_api::{
+    DataObject, DeployItem, DeployItemCache, DeployItemTemplate, ErrorCode, Execution, ExecutionStatus,
+    Installation, LastError, List, NamePair, ObjectReference, Time,
+};
+use serde_json::Value;
+
+use super::items::{Classes, classify, classify_deletion, job as item_job, template_name};
+use super::phase;
+use super::protocol::{Job, is_final, started, triggered};
+use super::tree::{Known, Tree};
+use super::{
+    Change, MetadataPatch, Moment, Next, Read, Write, annotation as annotation_of, is_set, without_finalizer,
+    write,
+};
+use crate::failure::Failure;
+use crate::{data, names, objects};
+
+const OPERATION: &str = "handleReconcilePhase";
+const PROGRESSING: &str = "handlePhaseProgressing";
+const DELETING: &str = "handlePhaseDeleting";
+
+pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
+    let is_idle = |installation: &Installation| {
+        let status = installation.status.clone().unwrap_or_default();
+        !Job::new(status.job_id.as_ref(), status.job_id_finished.as_ref()).is_running()
+    };
+    let execution = match &tree.execution {
+        // Work on an Execution comes from the job of its Installation.
+        Known::Unread if tree.installation.get().is_some_and(is_idle) => return Next::Rest,
+        Known::Unread => return Next::Read(Read::Execution),
+        Known::Absent => return Next::Rest,
+        Known::Present(execution) => execution.as_ref().clone(),
+    };
+    if is_set(&execution.metadata, annotation::IGNORE) {
+        return Next::Rest;
+    }
+    if annotation_of(&execution.metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
+        return interrupt(tree, &execution, moment);
+    }
+    if !job(&execution).is_running() {
+        return Next::Rest;
+    }
+    if is_final(execution.status.as_ref().and_then(|status| status.phase.as_deref())) {
+        return start(tree, &execution, moment);
+    }
+    let templates = match execution.spec.templates() {
+        Ok(templates) => templates.into_owned(),
+        Err(error) => {
+            let failure = Failure::new(OPERATION, "GetDeployItems", error.to_string());
+            return finish(&execution, moment, phase::FAILED, Some(&failure));
+        }
+    };
+    let current = phase_of(&execution);
+    if current != phase::COMPLETING
+        && let Some(step) = read_items(tree, &execution)
+    {
+        return step;
+    }
+    match current {
+        phase::INIT => init(tree, &execution, &templates, moment),
+        phase::PROGRESSING => progressing(tree, &execution, &templates, moment),
+        phase::COMPLETING => completing(tree, &execution, &templates, moment),
+        phase::INIT_DELETE => init_delete(tree, &execution, moment),
+        phase::DELETING => deleting(tree, &execution, moment),
+        _ => Next::Rest,
+    }
+}
+
+pub(super) fn job(execution: &Execution) -> Job<'_> {
+    let status = execution.status.as_ref();
+    Job::new(
+        status.and_then(|status| status.job_id.as_ref()),
+        status.and_then(|status| status.job_id_finished.as_ref()),
+    )
+}
+
+pub(super) fn phase_of(execution: &Execution) -> &str {
+    execution.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+pub(super) fn patch(patch: MetadataPatch) -> Next {
+    write(Write::Execution(Change::Metadata(patch)))
+}
+
+fn status(execution: &Execution, change: impl FnOnce(&mut ExecutionStatus)) -> Next {
+    let mut execution = execution.clone();
+    change(execution.status.get_or_insert_default());
+    write(Write::Execution(Change::Status(execution)))
+}
+
+/// Gives the Execution a job.
+pub(super) fn trigger(execution: &Execution, id: &str, now: &Time) -> Next {
+    status(execution, |status| {
+        status.job_id = Some(id.to_owned());
+        status.transition_times = Some(triggered(now));
+    })
+}
+
+/// What to store in place of an Execution, if it is not as it should be. `None` for `wanted` empties it.
+pub(super) fn updated(
+    found: &Execution,
+    installation: &Installation,
+    wanted: Option<&Execution>,
+) -> Option<Execution> {
+    let empty = || Cow::Owned(objects::execution(installation, Vec::new()));
+    let wanted = wanted.map_or_else(empty, Cow::Borrowed);
+    let same_items = match (found.spec.templates(), wanted.spec.templates()) {
+        (Ok(found), Ok(wanted)) => found == wanted,
+        _ => false,
+    };
+    let annotations = found.metadata.annotations.clone().unwrap_or_default();
+    let mut wanted_annotations = annotations.clone();
+    wanted_annotations.extend(wanted.metadata.annotations.clone().unwrap_or_default());
+    if same_items && found.spec.context() == wanted.spec.context() && annotations == wanted_annotations {
+        return None;
+    }
+    let mut updated = found.clone();
+    updated.spec = wanted.spec.clone();
+    updated.metadata.annotations = Some(wanted_annotations);
+    Some(updated)
+}
+
+fn start(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
+    let old = execution.status.clone().unwrap_or_default();
+    // The old cache is where the job starts from, and is cleared in the same write (10.3); whoever comes later
+    // and does not know it lists by label. One that never had a job has no items.
+    match &old.deploy_item_cache {
+        Some(cache) => tree.items.set_names(cached_names(cache)),
+        None if old.job_id_finished.as_ref().is_none_or(String::is_empty) => tree.items.set_names([]),
+        None => {}
+    }
+    tree.exports = None;
+    tree.exports_written = false;
+    let generation = execution.metadata.generation.unwrap_or_default();
+    let is_deleting = execution.metadata.deletion_timestamp.is_some();
+    status(execution, |status| {
+        enter(status, if is_deleting { phase::INIT_DELETE } else { phase::INIT }, &moment.now);
+        status.observed_generation = generation;
+        status.transition_times = Some(started(status.transition_times.as_ref(), &moment.now));
+        status.deploy_item_cache = None;
+    })
+}
+
+fn enter(status: &mut ExecutionStatus, phase: &str, now: &Time) {
+    if status.phase.as_deref() != Some(phase) {
+        status.phase = Some(phase.to_owned());
+        status.phase_transition_time = Some(now.clone());
+    }
+    status.last_error = None;
+}
+
+fn finish(execution: &Execution, moment: &Moment, phase: &str, failure: Option<&Failure>) -> Next {
+    status(execution, |status| {
+        let previous = status.last_error.take();
+        enter(status, phase, &moment.now);
+        status.last_error = failure.map(|failure| failure.to_last_error(previous.as_ref(), &moment.now));
+        status.job_id_finished = status.job_id.clone();
+        status.transition_times.get_or_insert_default().finished_time = Some(moment.now.clone());
+    })
+}
+
+fn failed(execution: &Execution, moment: &Moment, phase: &str, reason: &'static str, message: &str) -> Next {
+    finish(execution, moment, phase, Some(&Failure::child(OPERATION, reason, message)))
+}
+
+fn cached_names(cache: &DeployItemCache) -> Vec<String> {
+    let active = cache.active_dis.iter().map(|pair| &pair.object_name);
+    active.chain(cache.orphaned_dis.iter()).cloned().collect()
+}
+
+/// Makes sure that every item is known as it is.
+fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
+    if !tree.items.is_complete() {
+        match execution.status.as_ref().and_then(|status| status.deploy_item_cache.as_ref()) {
+            Some(cache) => tree.items.set_names(cached_names(cache)),
+            None => return Some(Next::Read(Read::ListItems)),
+        }
+    }
+    let unread = tree.items.unread();
+    (!unread.is_empty()).then_some(Next::Read(Read::Items(unread)))
+}
+
+// === installing ===
+
+fn init(tree: &Tree, execution: &Execution, templates: &[DeployItemTemplate], moment: &Moment) -> Next {
+    let orphans = tree.items.orphans(templates);
+    if let Some(orphan) = orphans.iter().find(|item| item.metadata.deletion_timestamp.is_none()) {
+        return delete_item(orphan);
+    }
+    // One whose template came back while it is being deleted ends in this job (6.2), then it is made anew.
+    let returning: Vec<&DeployItem> = templates
+        .iter()
+        .filter_map(|template| tree.items.of_template(&template.name))
+        .filter(|item| item.metadata.deletion_timestamp.is_some())
+        .collect();
+    for template in templates {
+        if returning.iter().any(|item| template_name(item) == Some(template.name.as_str())) {
+            continue;
+        }
+        if let Some(step) = ensure_item(tree, execution, template, moment) {
+            return step;
+        }
+    }
+    if !returning.is_empty() {
+        let classes = classify_deletion(&returning, job(execution).id);
+        return trigger_one(&classes, execution, moment).unwrap_or(Next::Rest);
+    }
+    let pair = |template: &DeployItemTemplate| {
+        let item = tree.items.of_template(&template.name)?;
+        Some(NamePair { spec_name: template.name.clone(), object_name: name_of(item) })
+    };
+    let cache = DeployItemCache {
+        active_dis: templates.iter().filter_map(pair).collect(),
+        orphaned_dis: orphans.into_iter().map(name_of).collect(),
+        ..DeployItemCache::default()
+    };
+    status(execution, |status| {
+        enter(status, phase::PROGRESSING, &moment.now);
+        status.transition_times.get_or_insert_default().wait_time = Some(moment.now.clone());
+        status.deploy_item_cache = Some(cache);
+    })
+}
+
+fn name_of(item: &DeployItem) -> String {
+    item.metadata.name.clone().unwrap_or_default()
+}
+
+fn delete_item(item: &DeployItem) -> Next {
+    write(Write::DeployItem(Change::Delete { name: name_of(item), uid: item.metadata.uid.clone() }))
+}
+
+/// Creates or updates the item of a template; `None` when it is as it should be (7.2).
+fn ensure_item(
+    tree: &Tree,
+    execution: &Execution,
+    template: &DeployItemTemplate,
+    moment: &Moment,
+) -> Option<Next> {
+    let mut wanted = objects::deploy_item(execution, template);
+    let Some(found) = tree.items.of_template(&template.name) else {
+        let name = names::deploy_item_name(
+            execution.metadata.uid.as_deref().unwrap_or_default(),
+            execution.metadata.name.as_deref().unwrap_or_default(),
+            &template.name,
+        );
+        if let Some(Known::Present(other)) = tree.items.get(&name) {
+            let message =
+                format!("the deploy item {} exists already and belongs to something else", name_of(other));
+            return Some(failed(execution, moment, phase::FAILED, "CreateOrUpdateDeployItem", &message));
+        }
+        stamp_template_time(&mut wanted, moment);
+        return Some(write(Write::DeployItem(Change::Create(wanted))));
+    };
+    let mut updated = found.clone();
+    // Labels and annotations are merged: what others put there stays.
+    updated
+        .metadata
+        .labels
+        .get_or_insert_default()
+        .extend(wanted.metadata.labels.clone().unwrap_or_default());
+    let annotations = wanted.metadata.annotations.clone().unwrap_or_default();
+    updated.metadata.annotations.get_or_insert_default().extend(annotations);
+    updated.spec = wanted.spec;
+    if updated == *found {
+        return None;
+    }
+    stamp_template_time(&mut updated, moment);
+    Some(write(Write::DeployItem(Change::Replace(updated))))
+}
+
+fn stamp_template_time(item: &mut DeployItem, moment: &Moment) {
+    let annotations = item.metadata.annotations.get_or_insert_default();
+    annotations.insert(annotation::RECONCILE_TIME.to_owned(), moment.now.0.to_string());
+}
+
+fn progressing(
+    tree: &Tree,
+    execution: &Execution,
+    templates: &[DeployItemTemplate],
+    moment: &Moment,
+) -> Next {
+    let id = job(execution).id;
+    if let Some(step) = expire_item(tree, id, moment) {
+        return step;
+    }
+    let orphans = tree.items.orphans(templates);
+    if !orphans.is_empty() {
+        return remove_orphans(&orphans, execution, moment);
+    }
+    let classes = classify(&tree.items, templates, id);
+    if let Some(step) = trigger_one(&classes, execution, moment) {
+        return step;
+    }
+    if !classes.running.is_empty() {
+        return Next::Rest;
+    }
+    if !classes.failed.is_empty() {
+        let message = "has failed or missing deploy items";
+        return failed(execution, moment, phase::FAILED, PROGRESSING, message);
+    }
+    if classes.pending > 0 {
+        return failed(execution, moment, phase::FAILED, PROGRESSING, "items could not be started");
+    }
+    if exports_something(tree, execution) {
+        return status(execution, |status| {
+            enter(status, phase::COMPLETING, &moment.now);
+            if let Some(cache) = &mut status.deploy_item_cache {
+                cache.orphaned_dis = List::absent();
+            }
+        });
+    }
+    // With nothing to collect there is nothing to complete.
+    finish(execution, moment, phase::SUCCEEDED, None)
+}
+
+/// Triggers an item that may run; nothing is triggered once one has failed.
+fn trigger_one(classes: &Classes<'_>, execution: &Execution, moment: &Moment) -> Option<Next> {
+    if !classes.failed.is_empty() {
+        return None;
+    }
+    let mut item = (*classes.runnable.first()?).clone();
+    let status = item.status.get_or_insert_default();
+    status.job_id = Some(job(execution).id.to_owned());
+    status.job_id_generation_time = Some(moment.now.clone());
+    status.transition_times = Some(triggered(&moment.now));
+    Some(write(Write::DeployItem(Change::Status(item))))
+}
+
+/// Orphans go before any active item starts, and one that cannot go fails the Execution.
+fn remove_orphans(orphans: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
+    if let Some(orphan) = orphans.iter().find(|item| item.metadata.deletion_timestamp.is_none()) {
+        return delete_item(orphan);
+    }
+    let classes = classify_deletion(orphans, job(execution).id);
+    if let Some(step) = trigger_one(&classes, execution, moment) {
+        return step;
+    }
+    if classes.running.is_empty() && !classes.failed.is_empty() {
+        let message = "has failed or missing deploy items";
+        return failed(execution, moment, phase::FAILED, PROGRESSING, message);
+    }
+    Next::Rest
+}
+
+/// 7.6: an item that no deployer has picked up in time.
+fn expire_item(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
+    let timeout = moment.pickup_timeout?;
+    let is_late = |item: &&DeployItem| {
+        let its = item_job(item);
+        let status = item.status.as_ref();
+        let generated = status.and_then(|status| status.job_id_generation_time.as_ref());
+        let picked_up = status.and_then(|status| status.last_reconcile_time.as_ref());
+        its.id == id
+            && its.is_running()
+            && generated.is_some_and(|generated| {
+                picked_up.is_none_or(|picked_up| picked_up < generated)
+                    && moment.now.0.duration_since(generated.0) >= timeout
+            })
+    };
+    let mut item = tree.items.present().find(is_late)?.clone();
+    let is_deleting = item.metadata.deletion_timestamp.is_some();
+    let failure = Failure {
+        operation: "WaitingForPickup",
+        reason: "PickupTimeout",
+        message: format!("no deployer has reconciled this deployitem within {} seconds", timeout.as_secs()),
+        codes: vec![ErrorCode::Timeout],
+    };
+    let generation = item.metadata.generation.unwrap_or_default();
+    let status = item.status.get_or_insert_default();
+    status.observed_generation = generation;
+    end_item(status, is_deleting, &failure, &moment.now);
+    Some(write(Write::DeployItem(Change::Status(item))))
+}
+
+/// Ends the job of an item in the name of its deployer.
+fn end_item(status: &mut groundwork_api::DeployItemStatus, is_deleting: bool, failure: &Failure, now: &Time) {
+    let previous: Option<LastError> = status.last_error.take();
+    status.last_error = Some(failure.to_last_error(previous.as_ref(), now));
+    status.phase = Some(if is_deleting { phase::DELETE_FAILED } else { phase::FAILED }.to_owned());
+    status.job_id_finished = status.job_id.clone();
+    status.transition_times.get_or_insert_default().finished_time = Some(now.clone());
+}
+
+/// 3.2: every item that has not finished the job is ended, then the request is removed.
+fn interrupt(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
+    if let Some(step) = read_items(tree, execution) {
+        return step;
+    }
+    let id = job(execution).id;
+    let unfinished = |item: &&DeployItem| item_job(item).finished != id;
+    if let Some(item) = tree.items.present().find(unfinished)
+        && job(execution).is_running()
+    {
+        let mut item = item.clone();
+        let is_deleting = item.metadata.deletion_timestamp.is_some();
+        let failure = Failure::child(OPERATION, "InterruptOperation", "the job was interrupted");
+        let status = item.status.get_or_insert_default();
+        status.job_id = Some(id.to_owned());
+        end_item(status, is_deleting, &failure, &moment.now);
+        return write(Write::DeployItem(Change::Status(item)));
+    }
+    let annotations = vec![(annotation::OPERATION, None)];
+    patch(MetadataPatch { annotations, ..MetadataPatch::of(&execution.metadata) })
+}
+
+// === exports ===
+
+fn export_secret(item: &DeployItem) -> Option<&str> {
+    item.status.as_ref()?.export_ref.as_ref().map(|reference| reference.name.as_str())
+}
+
+/// Whether there is, or was, something to collect.
+fn exports_something(tree: &Tree, execution: &Execution) -> bool {
+    tree.items.present().any(|item| export_secret(item).is_some())
+        || execution.status.as_ref().is_some_and(|status| status.export_ref.is_some())
+}
+
+fn completing(
+    tree: &mut Tree,
+    execution: &Execution,
+    templates: &[DeployItemTemplate],
+    moment: &Moment,
+) -> Next {
+    let Some(exports) = &tree.exports else {
+        if let Some(step) = read_items(tree, execution) {
+            return step;
+        }
+        let secret = |template: &DeployItemTemplate| {
+            let item = tree.items.of_template(&template.name)?;
+            Some((template.name.clone(), export_secret(item)?.to_owned()))
+        };
+        return Next::Read(Read::Exports(templates.iter().filter_map(secret).collect()));
+    };
+    let mut values = exports.clone();
+    for template in templates {
+        values.entry(template.name.clone()).or_insert(Value::Null);
+    }
+    let holder = data::export_holder(execution, Value::Object(values));
+    let reference = ObjectReference {
+        name: holder.metadata.name.clone().unwrap_or_default(),
+        namespace: holder.metadata.namespace.clone(),
+    };
+    if !tree.exports_written {
+        tree.exports_written = true;
+        return write(Write::DataObject(Change::<DataObject>::Ensure(holder)));
+    }
+    let mut finished = execution.clone();
+    finished.status.get_or_insert_default().export_ref = Some(reference);
+    finish(&finished, moment, phase::SUCCEEDED, None)
+}
+
+// === deleting ===
+
+fn init_delete(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
+    let without_uninstall = is_set(&execution.metadata, annotation::DELETE_WITHOUT_UNINSTALL);
+    for item in tree.items.present() {
+        if without_uninstall && !is_set(&item.metadata, annotation::DELETE_WITHOUT_UNINSTALL) {
+            let annotations = vec![(annotation::DELETE_WITHOUT_UNINSTALL, Some("true".to_owned()))];
+            let patch = MetadataPatch { annotations, ..MetadataPatch::of(&item.metadata) };
+            return write(Write::DeployItem(Change::Metadata(patch)));
+        }
+        if item.metadata.deletion_timestamp.is_none() {
+            return delete_item(item);
+        }
+    }
+    let items = tree.items.present().map(name_of).collect();
+    status(execution, |status| {
+        enter(status, phase::DELETING, &moment.now);
+        status.transition_times.get_or_insert_default().wait_time = Some(moment.now.clone());
+        // All of them go; whoever takes over in the middle reads them by name.
+        status.deploy_item_cache =
+            Some(DeployItemCache { orphaned_dis: items, ..DeployItemCache::default() });
+    })
+}
+
+fn deleting(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
+    let id = job(execution).id;
+    if let Some(step) = expire_item(tree, id, moment) {
+        return step;
+    }
+    let items: Vec<&DeployItem> = tree.items.present().collect();
+    if items.is_empty() {
+        return patch(without_finalizer(&execution.metadata));
+    }
+    // 8.4: nobody uninstalls anything, so nobody is asked to.
+    if is_set(&execution.metadata, annotation::DELETE_WITHOUT_UNINSTALL)
+        && let Some(item) = items.iter().find(|item| super::has_finalizer(&item.metadata))
+    {
+        return write(Write::DeployItem(Change::Metadata(without_finalizer(&item.metadata))));
+    }
+    let classes = classify_deletion(&items, id);
+    if let Some(step) = trigger_one(&classes, execution, moment) {
+        return step;
+    }
+    if !classes.running.is_empty() {
+        return Next::Rest;
+    }
+    let message = if classes.failed.is_empty() { "has pending items" } else { "has failed items" };
+    failed(execution, moment, phase::DELETE_FAILED, DELETING, message)
+}

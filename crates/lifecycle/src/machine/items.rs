@@ -1,0 +1,168 @@
+//! The DeployItems of an Execution and the order in which they run (`installations.md` 7.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groundwork_api::metadata::{annotation, label};
+use groundwork_api::{DeployItem, DeployItemTemplate};
+
+use super::phase;
+use super::protocol::Job;
+use super::tree::Known;
+
+/// What is known of the DeployItems of one Execution, by object name.
+#[derive(Debug, Clone, Default)]
+pub struct Items {
+    items: BTreeMap<String, Known<DeployItem>>,
+    /// Every item that exists is an entry.
+    is_complete: bool,
+}
+
+impl Items {
+    /// Whether the names of all items are known.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// From here on the names are all there are.
+    pub fn set_names(&mut self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            self.items.entry(name).or_default();
+        }
+        self.is_complete = true;
+    }
+
+    /// Takes in a complete list.
+    pub fn set_list(&mut self, items: impl IntoIterator<Item = DeployItem>) {
+        self.items.clear();
+        for item in items {
+            self.store(item);
+        }
+        self.is_complete = true;
+    }
+
+    pub fn insert(&mut self, name: String, item: Known<DeployItem>) {
+        self.items.insert(name, item);
+    }
+
+    /// Takes in an item that the API server answered with.
+    pub fn store(&mut self, item: DeployItem) {
+        let name = item.metadata.name.clone().unwrap_or_default();
+        self.items.entry(name).or_default().store(item);
+    }
+
+    /// See [`Known::outdate`]; an item that was not known yet is noted.
+    pub fn outdate(&mut self, name: &str, seen: &str) {
+        self.items.entry(name.to_owned()).or_default().outdate(seen);
+    }
+
+    pub(super) fn unread(&self) -> Vec<String> {
+        let unread = self.items.iter().filter(|(_, item)| item.is_unread());
+        unread.map(|(name, _)| name.clone()).collect()
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Known<DeployItem>> {
+        self.items.get(name)
+    }
+
+    pub(super) fn present(&self) -> impl Iterator<Item = &DeployItem> {
+        self.items.values().filter_map(Known::get)
+    }
+
+    /// The item made from a template, which is told by its label.
+    pub(super) fn of_template(&self, template: &str) -> Option<&DeployItem> {
+        self.present().find(|item| template_name(item) == Some(template))
+    }
+
+    /// Items whose template is gone.
+    pub(super) fn orphans<'a>(&'a self, templates: &[DeployItemTemplate]) -> Vec<&'a DeployItem> {
+        let names: BTreeSet<&str> = templates.iter().map(|template| template.name.as_str()).collect();
+        let is_orphan = |item: &&DeployItem| template_name(item).is_none_or(|name| !names.contains(name));
+        self.present().filter(is_orphan).collect()
+    }
+}
+
+/// The name of the template that an item was made from.
+pub(super) fn template_name(item: &DeployItem) -> Option<&str> {
+    item.metadata.labels.as_ref()?.get(label::DEPLOY_ITEM_NAME).map(String::as_str)
+}
+
+pub(super) fn job(item: &DeployItem) -> Job<'_> {
+    let status = item.status.as_ref();
+    Job::new(
+        status.and_then(|status| status.job_id.as_ref()),
+        status.and_then(|status| status.job_id_finished.as_ref()),
+    )
+}
+
+fn item_phase(item: &DeployItem) -> &str {
+    item.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+/// Where the items of an Execution stand in a job.
+#[derive(Debug, Default)]
+pub(super) struct Classes<'a> {
+    pub(super) running: Vec<&'a DeployItem>,
+    pub(super) succeeded: usize,
+    /// Template names, also of items that are missing.
+    pub(super) failed: Vec<&'a str>,
+    pub(super) runnable: Vec<&'a DeployItem>,
+    pub(super) pending: usize,
+}
+
+/// The way of an installation: dependencies first.
+pub(super) fn classify<'a>(
+    items: &'a Items,
+    templates: &'a [DeployItemTemplate],
+    current: &str,
+) -> Classes<'a> {
+    let mut classes = Classes::default();
+    let is_finished =
+        |name: &String| items.of_template(name).is_some_and(|item| job(item).finished == current);
+    for template in templates {
+        let Some(item) = items.of_template(&template.name) else {
+            classes.failed.push(&template.name);
+            continue;
+        };
+        let its = job(item);
+        if its.finished == current {
+            if item_phase(item) == phase::SUCCEEDED {
+                classes.succeeded += 1;
+            } else {
+                classes.failed.push(&template.name);
+            }
+        } else if its.id == current {
+            classes.running.push(item);
+        } else if template.depends_on.iter().all(is_finished) {
+            classes.runnable.push(item);
+        } else {
+            classes.pending += 1;
+        }
+    }
+    classes
+}
+
+/// The way of a deletion: what others depend on goes last. Dependencies are those that were written on the items,
+/// since orphans have no template any more.
+pub(super) fn classify_deletion<'a>(items: &[&'a DeployItem], current: &str) -> Classes<'a> {
+    let mut classes = Classes::default();
+    let needed: BTreeSet<&str> = items.iter().flat_map(|item| dependencies(item)).collect();
+    for item in items {
+        let its = job(item);
+        let has_failed = matches!(item_phase(item), phase::FAILED | phase::DELETE_FAILED);
+        if its.finished == current && has_failed {
+            classes.failed.push(template_name(item).unwrap_or_default());
+        } else if its.id == current {
+            classes.running.push(item);
+        } else if template_name(item).is_none_or(|name| !needed.contains(name)) {
+            classes.runnable.push(item);
+        } else {
+            classes.pending += 1;
+        }
+    }
+    classes
+}
+
+fn dependencies(item: &DeployItem) -> impl Iterator<Item = &str> {
+    let written = item.metadata.annotations.as_ref().and_then(|all| all.get(annotation::DEPENDS_ON));
+    written.map(String::as_str).unwrap_or_default().split(',').filter(|name| !name.is_empty())
+}

@@ -1,0 +1,156 @@
+//! The state machine of an Installation and what it owns: observed state in, next step out
+//! (`installations.md` 2, 7, 8, 10).
+//!
+//! ```text
+//! Tree (Installation, Execution, DeployItems as last read or written)
+//!    └─ next ──> Read | Prepare | Write | Rest
+//!          the caller does it, puts what came back into the Tree, and asks again
+//! ```
+//!
+//! One step is one write at most, so a process may die between any two and another one finds its way: whatever
+//! a step needs is read from the objects. What a Tree remembers beyond them only saves reads.
+
+mod execution;
+mod installation;
+mod items;
+pub mod phase;
+mod protocol;
+mod status;
+mod tree;
+
+pub use installation::report;
+pub use items::Items;
+pub use protocol::{Job, is_final};
+pub use status::{READY, RECONCILING, STALLED};
+pub use tree::{Known, StaleCopy, Tree};
+
+use groundwork_api::{DataObject, DeployItem, Execution, Installation, ObjectMeta, Target, Time};
+
+use jiff::SignedDuration;
+
+/// What a step takes from the outside.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    /// The current time; statuses hold whole seconds.
+    pub now: Time,
+    /// The id of a job, should one start in this step.
+    pub job_id: String,
+    /// How long a deployer may take to pick an item up; `None` switches the limit off.
+    pub pickup_timeout: Option<SignedDuration>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Read something and put it into the Tree.
+    Read(Read),
+    /// Read the inputs of the job, render, and put the result into [`Tree`]`::prepared`.
+    Prepare,
+    /// Read the imported objects again and put their hash into [`Tree`]`::imports_hash`.
+    HashImports,
+    /// Write, and put the object as stored into the Tree.
+    Write(Box<Write>),
+    /// Nothing, until an object changes.
+    Rest,
+}
+
+/// An object or several to read directly from the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    Installation,
+    Execution,
+    /// All DeployItems with the label of the Execution.
+    ListItems,
+    /// DeployItems by name.
+    Items(Vec<String>),
+    /// Values that DeployItems export: names of Secrets, by template name.
+    Exports(Vec<(String, String)>),
+    /// Names of DataObjects and Targets in the Installation's own scope that stem from another job.
+    StaleCopies,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    Installation(Change<Installation>),
+    Execution(Change<Execution>),
+    DeployItem(Change<DeployItem>),
+    DataObject(Change<DataObject>),
+    Target(Change<Target>),
+}
+
+/// What happens to an object. Every change of something that exists carries the resourceVersion it was decided on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change<K> {
+    /// Create it; that it exists already is an answer, not a failure.
+    Create(K),
+    /// Create it, or replace what has its name.
+    Ensure(K),
+    Replace(K),
+    /// Replace the status.
+    Status(K),
+    Metadata(MetadataPatch),
+    Delete {
+        name: String,
+        uid: Option<String>,
+    },
+}
+
+/// A merge patch of metadata. Users' annotations and finalizers stay.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MetadataPatch {
+    pub name: String,
+    pub resource_version: Option<String>,
+    /// The whole list, if it changes.
+    pub finalizers: Option<Vec<String>>,
+    /// Values to set, and annotations to remove.
+    pub annotations: Vec<(&'static str, Option<String>)>,
+}
+
+impl MetadataPatch {
+    fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+/// The next step for a tree.
+///
+/// Repeating a step that has been done gives the following one, so a caller that lost an answer reads again.
+pub fn next(tree: &mut Tree, moment: &Moment) -> Next {
+    let step = installation::next(tree, moment);
+    if step == Next::Rest { execution::next(tree, moment) } else { step }
+}
+
+fn write(write: Write) -> Next {
+    Next::Write(Box::new(write))
+}
+
+fn annotation<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a str> {
+    metadata.annotations.as_ref().and_then(|annotations| annotations.get(name)).map(String::as_str)
+}
+
+fn is_set(metadata: &ObjectMeta, name: &str) -> bool {
+    annotation(metadata, name) == Some("true")
+}
+
+fn has_finalizer(metadata: &ObjectMeta) -> bool {
+    metadata.finalizers.iter().flatten().any(|finalizer| finalizer == groundwork_api::metadata::FINALIZER)
+}
+
+/// The patch that adds our finalizer.
+fn with_finalizer(metadata: &ObjectMeta) -> MetadataPatch {
+    let ours = groundwork_api::metadata::FINALIZER.to_owned();
+    let finalizers = metadata.finalizers.iter().flatten().cloned().chain([ours]).collect();
+    MetadataPatch { finalizers: Some(finalizers), ..MetadataPatch::of(metadata) }
+}
+
+/// The patch that takes our finalizer away.
+fn without_finalizer(metadata: &ObjectMeta) -> MetadataPatch {
+    let others =
+        metadata.finalizers.iter().flatten().filter(|name| *name != groundwork_api::metadata::FINALIZER);
+    MetadataPatch { finalizers: Some(others.cloned().collect()), ..MetadataPatch::of(metadata) }
+}

@@ -1,0 +1,148 @@
+//! Status writes of Installations: phase, end of a job, kstatus conditions (`installations.md` 2.1, 9).
+
+use groundwork_api::{Installation, InstallationStatus, LastError, Time};
+
+use super::phase;
+use super::protocol::{is_final, started, triggered};
+use crate::conditions::{ConditionUpdate, merge_condition};
+use crate::failure::Failure;
+
+/// `True` when the last job succeeded.
+pub const READY: &str = "Ready";
+/// `True` while a job runs.
+pub const RECONCILING: &str = "Reconciling";
+/// `True` when a job ended without success.
+pub const STALLED: &str = "Stalled";
+
+/// An Installation whose status is about to be written.
+pub(super) struct Draft<'a> {
+    installation: Installation,
+    now: &'a Time,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn of(installation: &Installation, now: &'a Time) -> Self {
+        Self { installation: installation.clone(), now }
+    }
+
+    pub(super) fn status(&mut self) -> &mut InstallationStatus {
+        self.installation.status.get_or_insert_default()
+    }
+
+    /// A new job.
+    pub(super) fn trigger(mut self, job: &str) -> Self {
+        let times = triggered(self.now);
+        let status = self.status();
+        status.job_id = Some(job.to_owned());
+        status.transition_times = Some(times);
+        self
+    }
+
+    /// The first phase of a job. The cache of children is only valid within one job (10.3).
+    pub(super) fn start(mut self, phase: &str) -> Self {
+        let generation = self.installation.metadata.generation.unwrap_or_default();
+        let now = self.now;
+        let status = self.status();
+        status.observed_generation = generation;
+        status.transition_times = Some(started(status.transition_times.as_ref(), now));
+        status.sub_inst_cache = None;
+        self.phase(phase)
+    }
+
+    /// Another phase. A step that went well clears the last error (1.0).
+    pub(super) fn phase(mut self, phase: &str) -> Self {
+        let now = self.now.clone();
+        let status = self.status();
+        if status.phase.as_deref() != Some(phase) {
+            status.phase = Some(phase.to_owned());
+            status.phase_transition_time = Some(now);
+        }
+        status.last_error = None;
+        self
+    }
+
+    /// The own work is done, that of the children begins.
+    pub(super) fn waiting(mut self) -> Self {
+        let now = self.now.clone();
+        self.status().transition_times.get_or_insert_default().wait_time = Some(now);
+        self
+    }
+
+    /// The last phase of a job.
+    pub(super) fn finish(mut self, phase: &str) -> Self {
+        self = self.phase(phase);
+        let now = self.now.clone();
+        let status = self.status();
+        status.job_id_finished = status.job_id.clone();
+        status.transition_times.get_or_insert_default().finished_time = Some(now);
+        self
+    }
+
+    /// Why the job is where it is. To be called after the phase has been set, which clears it.
+    pub(super) fn error(mut self, failure: &Failure, previous: Option<&LastError>) -> Self {
+        let error = failure.to_last_error(previous, self.now);
+        self.status().last_error = Some(error);
+        self
+    }
+
+    pub(super) fn conditions<'c>(mut self, updates: impl IntoIterator<Item = &'c ConditionUpdate>) -> Self {
+        let now = self.now;
+        for update in updates {
+            merge_condition(&mut self.status().conditions, update, now);
+        }
+        self
+    }
+
+    /// The object to write, with the conditions that tools wait for.
+    pub(super) fn done(self) -> Installation {
+        let updates = kstatus(self.installation.status.as_ref());
+        self.conditions(&updates).installation
+    }
+}
+
+/// The three conditions that follow from phase, job and last error.
+fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
+    let Some(status) = status else { return Vec::new() };
+    let is_running = status.job_id != status.job_id_finished || !is_final(status.phase.as_deref());
+    let current = status.phase.as_deref().filter(|phase| !phase.is_empty()).unwrap_or("Triggered");
+    let error = status.last_error.as_ref();
+    let reason = error.map_or(current, |error| error.reason.as_str());
+    let message = error.map(|error| error.message.clone());
+    let succeeded = !is_running && current == phase::SUCCEEDED;
+    let failed = !is_running && !succeeded;
+    let said = |text: &str| message.clone().unwrap_or_else(|| text.to_owned());
+    let condition = |type_name, status_, reason: &str, message: String| ConditionUpdate {
+        type_name,
+        status: status_,
+        reason: condition_reason(reason),
+        message,
+        observed_generation: Some(status.observed_generation),
+    };
+    let ready = match (succeeded, failed) {
+        (true, _) => condition(READY, true, phase::SUCCEEDED, "the last job succeeded".to_owned()),
+        (false, true) => condition(READY, false, reason, said("the last job failed")),
+        (false, false) => condition(READY, false, reason, said("a job is running")),
+    };
+    let reconciling = if is_running {
+        condition(RECONCILING, true, current, format!("the job is in phase {current}"))
+    } else {
+        condition(RECONCILING, false, current, "no job is running".to_owned())
+    };
+    let stalled = if failed {
+        condition(STALLED, true, reason, said("the last job failed"))
+    } else {
+        condition(STALLED, false, current, "nothing is in the way".to_owned())
+    };
+    vec![ready, reconciling, stalled]
+}
+
+/// Reasons of errors are free texts of the original; those of the API conventions have no blanks and are not empty.
+fn condition_reason(reason: &str) -> String {
+    let word = |word: &str| {
+        let mut characters = word.chars();
+        let first = characters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(characters).collect::<String>()
+    };
+    let reason: String = reason.split_whitespace().map(word).collect();
+    if reason.is_empty() { "Unknown".to_owned() } else { reason }
+}

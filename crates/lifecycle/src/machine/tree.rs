@@ -1,0 +1,106 @@
+//! What is known of an Installation and of what it owns.
+
+use groundwork_api::{Execution, Installation, ResourceExt};
+use serde_json::{Map, Value};
+
+use super::items::Items;
+use crate::prepare::Prepared;
+
+/// What is known of one object.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Known<T> {
+    /// Nothing; it has to be read before something rests on it.
+    #[default]
+    Unread,
+    Absent,
+    /// As last read, or as stored by our last write.
+    Present(Box<T>),
+}
+
+impl<T> Known<T> {
+    pub fn get(&self) -> Option<&T> {
+        match self {
+            Self::Present(object) => Some(object),
+            Self::Unread | Self::Absent => None,
+        }
+    }
+
+    pub fn is_unread(&self) -> bool {
+        matches!(self, Self::Unread)
+    }
+}
+
+impl<T> From<Option<T>> for Known<T> {
+    fn from(object: Option<T>) -> Self {
+        object.map_or(Self::Absent, |object| Self::Present(Box::new(object)))
+    }
+}
+
+impl<T: ResourceExt> Known<T> {
+    /// Takes in an object that the API server answered a write with. One that lost its last finalizer while it
+    /// was being deleted is gone.
+    pub fn store(&mut self, object: T) {
+        let metadata = object.meta();
+        let is_gone =
+            metadata.deletion_timestamp.is_some() && metadata.finalizers.iter().flatten().next().is_none();
+        *self = if is_gone { Self::Absent } else { Self::Present(Box::new(object)) };
+    }
+
+    /// Forgets the object if a newer version of it has been seen. Versions are numbers that grow
+    /// (Kubernetes 1.35 says so; it has been true of etcd before); what is no number is newer.
+    pub fn outdate(&mut self, seen: &str) {
+        let number = |version: &str| version.parse::<u64>().ok();
+        let known = self.get().and_then(ResourceExt::resource_version).and_then(|version| number(&version));
+        let is_current = matches!((known, number(seen)), (Some(known), Some(seen)) if known >= seen);
+        if !is_current {
+            *self = Self::Unread;
+        }
+    }
+}
+
+/// A DataObject or Target that an earlier job left in the own scope of an Installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaleCopy {
+    pub is_target: bool,
+    pub name: String,
+    pub uid: String,
+}
+
+/// One Installation with its Execution and DeployItems.
+#[derive(Debug, Clone, Default)]
+pub struct Tree {
+    pub namespace: String,
+    /// Name of the Installation, and of its Execution.
+    pub name: String,
+    pub installation: Known<Installation>,
+    pub execution: Known<Execution>,
+    pub items: Items,
+    /// What the current pass of `Init` has rendered.
+    pub prepared: Option<Prepared>,
+    /// Hash of the imports as read last.
+    pub imports_hash: Option<String>,
+    /// Export values of the items by template name, while the Execution completes.
+    pub exports: Option<Map<String, Value>>,
+    /// What is left over in the own scope, as found last.
+    pub stale_copies: Option<Vec<StaleCopy>>,
+    /// How many import copies of this pass have been written.
+    pub(super) copies_written: usize,
+    /// The export holder of this pass has been written.
+    pub(super) exports_written: bool,
+    /// The annotation that started the current job is still on the object.
+    pub(super) request_taken: bool,
+}
+
+impl Tree {
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into(), ..Self::default() }
+    }
+
+    /// Drops what one pass gathered, before the next one.
+    pub(super) fn forget_pass(&mut self) {
+        self.prepared = None;
+        self.imports_hash = None;
+        self.stale_copies = None;
+        self.copies_written = 0;
+    }
+}

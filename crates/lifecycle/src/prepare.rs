@@ -1,0 +1,64 @@
+//! Everything that a job computes before it writes: the rendering, the copies of the imports, their fingerprints.
+
+use groundwork_api::{ImportStatus, Installation};
+
+use crate::data;
+use crate::failure::Failure;
+use crate::imports::ImportedObjects;
+use crate::job::{Inputs, Outcome, Problem, render};
+use crate::machine::Write;
+
+/// The result of rendering for one job.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// Generation of the spec that was rendered.
+    pub generation: i64,
+    pub job_id: String,
+    pub outcome: Outcome,
+    /// For `status.imports`.
+    pub imports: Vec<ImportStatus>,
+    /// The Installation imports something.
+    pub has_imports: bool,
+    /// Hash over all imports (`installations.md` 5.4).
+    pub imports_hash: String,
+    /// Copies of the imports in the own scope.
+    pub(crate) copies: Vec<Write>,
+}
+
+/// Renders for the job that the Installation has.
+pub fn prepare(inputs: &Inputs<'_>) -> Prepared {
+    let installation = inputs.installation;
+    let job_id = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
+    let mut outcome = render(inputs);
+    if outcome.failure.is_none() {
+        outcome.failure = refuse_exports(installation).map(Problem::from);
+    }
+    let (imports, imports_hash) = data::fingerprints(installation, inputs.objects);
+    let copies = if outcome.failure.is_none() {
+        data::import_copies(installation, &job_id, &outcome.imports)
+    } else {
+        Vec::new()
+    };
+    Prepared {
+        generation: installation.metadata.generation.unwrap_or_default(),
+        job_id,
+        has_imports: !imports.is_empty(),
+        imports,
+        imports_hash,
+        copies,
+        outcome,
+    }
+}
+
+/// What cannot be published must not pass for published.
+fn refuse_exports(installation: &Installation) -> Option<Failure> {
+    let spec = &installation.spec;
+    let exports = !spec.data_exports().is_empty() || !spec.target_exports().is_empty();
+    let message = "spec.exports: this version cannot export; remove it to go on without";
+    exports.then(|| Failure::new("handlePhaseInit", "ConstructExports", message))
+}
+
+/// The hash over all imports as they are now.
+pub fn imports_hash(installation: &Installation, objects: &dyn ImportedObjects) -> String {
+    data::fingerprints(installation, objects).1
+}
