@@ -1,1 +1,44 @@
-//! Traces, metrics, health and shutdown of a service.
+//! What every service starts with: logs, traces, metrics, health and shutdown.
+//!
+//! A `main.rs` reads its arguments and calls [`run`]; the body gets a [`Telemetry`] with all that it needs:
+//!
+//! ```no_run
+//! use clap::Parser;
+//! use groundwork_telemetry::TelemetryArguments;
+//!
+//! #[derive(Parser)]
+//! struct Arguments {
+//!     #[command(flatten)]
+//!     telemetry: TelemetryArguments,
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     let arguments = Arguments::parse();
+//!     groundwork_telemetry::run("resolver", &arguments.telemetry, async |telemetry| {
+//!         let bus = telemetry.health.condition("bus");
+//!         bus.ready();
+//!         telemetry.shutdown.requested().await;
+//!         Ok::<(), std::io::Error>(())
+//!     })
+//! }
+//! ```
+//!
+//! No header and no token is logged or traced by this crate, and messages about arguments name the argument only.
+
+mod admin;
+mod arguments;
+mod health;
+mod log;
+mod metrics;
+mod run;
+mod shutdown;
+mod start;
+pub mod trace;
+
+pub use admin::AdminServer;
+pub use arguments::{LogFormat, TelemetryArguments};
+pub use health::{Condition, Health};
+pub use metrics::{LATENCY_BUCKETS, MetricDescription, Metrics};
+pub use run::run;
+pub use shutdown::{Shutdown, Unfinished};
+pub use start::{Telemetry, TelemetryError};

@@ -1,0 +1,71 @@
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+const DRAIN_SECONDS: u64 = 10;
+
+/// Form of the lines on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    /// One line of text an event, for people.
+    #[default]
+    Human,
+    /// One JSON object a line: `timestamp`, `level`, `service`, `target`, `message`, `trace_id` and `span_id` in a trace,
+    /// `fields`, `spans`.
+    Json,
+}
+
+/// The arguments that every service has.
+///
+/// The standard variables of OpenTelemetry's SDK for sampling, batches and headers (`OTEL_TRACES_SAMPLER`, `OTEL_BSP_*`,
+/// `OTEL_EXPORTER_OTLP_HEADERS`) are honoured too.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Telemetry")]
+pub struct TelemetryArguments {
+    /// Form of the log on standard output
+    #[arg(long, value_enum, default_value_t, env = "GROUNDWORK_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+
+    /// What is logged: a level, or a list such as "info,groundwork_bus=debug"
+    #[arg(long, default_value = "info", env = "GROUNDWORK_LOG", value_name = "FILTER")]
+    pub log: String,
+
+    /// Collector that receives traces over gRPC, such as http://localhost:4317; without one nothing is exported
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+
+    // On the loopback device and free by default, so that several services can run on one machine and nothing is open to
+    // others unasked.
+    /// Where /healthz, /readyz and /metrics are served; port 0 takes a free one, which is logged
+    #[arg(long, default_value = "127.0.0.1:0", env = "GROUNDWORK_ADMIN_ADDRESS", value_name = "ADDRESS")]
+    pub admin_address: SocketAddr,
+
+    /// How long running work may take to end after a signal
+    #[arg(long, default_value_t = DRAIN_SECONDS, env = "GROUNDWORK_DRAIN_SECONDS", value_name = "SECONDS")]
+    pub drain_seconds: u64,
+}
+
+impl TelemetryArguments {
+    /// The collector; an empty value, as a variable may have it, is none.
+    pub(crate) fn collector(&self) -> Option<&str> {
+        self.otlp_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty())
+    }
+
+    pub(crate) fn drain_limit(&self) -> Duration {
+        Duration::from_secs(self.drain_seconds)
+    }
+}
+
+impl Default for TelemetryArguments {
+    /// What no arguments and no variables give.
+    fn default() -> Self {
+        Self {
+            log_format: LogFormat::default(),
+            log: "info".to_owned(),
+            otlp_endpoint: None,
+            admin_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            drain_seconds: DRAIN_SECONDS,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! [`run`] in a process of its own: health over HTTP, logs on standard output, signals and exit status.
+//!
+//! The process is this test program, asked for its ignored test `service` by [`Service::start`].
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use groundwork_telemetry::{LogFormat, Telemetry, TelemetryArguments, run};
+use serde_json::Value;
+
+const WAIT: Duration = Duration::from_secs(30);
+const BEHAVIOUR: &str = "GROUNDWORK_TEST_BEHAVIOUR";
+
+/// What runs in the other process.
+#[test]
+#[ignore = "started by the other tests"]
+fn service() {
+    let behaviour = std::env::var(BEHAVIOUR).unwrap();
+    let drain_seconds = if behaviour == "overdue" { 1 } else { 60 };
+    let arguments = TelemetryArguments { log_format: LogFormat::Json, drain_seconds, ..Default::default() };
+    let code = run("resolver", &arguments, async |telemetry| body(&behaviour, telemetry).await);
+    std::process::exit(if code == ExitCode::SUCCESS { 0 } else { 1 });
+}
+
+async fn body(behaviour: &str, telemetry: Telemetry) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let bus = telemetry.health.condition("bus");
+    match behaviour {
+        "fails" => {
+            let cause = std::io::Error::other("connection refused");
+            return Err(Box::new(Outer(cause)));
+        }
+        "orderly" => {
+            let shutdown = telemetry.shutdown.clone();
+            telemetry.shutdown.spawn(async move {
+                shutdown.requested().await;
+                tracing::info!("task has ended");
+            });
+        }
+        "overdue" | "stubborn" => {
+            telemetry.shutdown.spawn(std::future::pending::<()>());
+        }
+        other => panic!("{other}"),
+    }
+    bus.ready();
+    telemetry.shutdown.requested().await;
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Outer(std::io::Error);
+
+impl std::fmt::Display for Outer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("cannot reach the bus")
+    }
+}
+
+impl std::error::Error for Outer {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+struct Service {
+    child: Child,
+    lines: Receiver<Value>,
+    seen: Vec<Value>,
+}
+
+impl Service {
+    fn start(behaviour: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "service", "--ignored", "--nocapture"])
+            .env(BEHAVIOUR, behaviour)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = follow(child.stdout.take().unwrap());
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// The first line with this message, from the beginning.
+    fn line(&mut self, message: &str) -> Value {
+        self.find(message, |line| line["message"] == message)
+    }
+
+    /// The line that says that a condition holds.
+    fn ready(&mut self, condition: &str) -> Value {
+        self.find(condition, |line| line["message"] == "ready" && line["fields"]["condition"] == condition)
+    }
+
+    fn find(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(line) = self.seen.iter().find(|line| wanted(line)) {
+            return line.clone();
+        }
+        loop {
+            let Ok(line) = self.lines.recv_timeout(WAIT) else { panic!("no {what:?} in {:#?}", self.seen) };
+            self.seen.push(line.clone());
+            if wanted(&line) {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent =
+            Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Its exit status; its output ends with it.
+    fn status(&mut self) -> i32 {
+        while let Ok(line) = self.lines.recv_timeout(WAIT) {
+            self.seen.push(line);
+        }
+        self.child.wait().unwrap().code().unwrap()
+    }
+
+    fn readyz(&mut self) -> String {
+        let address = self.line("serving /healthz, /readyz and /metrics")["fields"]["address"].clone();
+        let mut stream = TcpStream::connect(address.as_str().unwrap()).unwrap();
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The JSON lines of a process; other lines are those of the test harness.
+fn follow(output: ChildStdout) -> Receiver<Value> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // The harness begins a line that the first one of ours ends.
+            let Some(start) = line.find('{') else { continue };
+            if let Ok(line) = serde_json::from_str(&line[start..]) {
+                let _ = sender.send(line);
+            }
+        }
+    });
+    lines
+}
+
+#[test]
+fn orderly_stop() {
+    let mut service = Service::start("orderly");
+    let ready = service.ready("bus");
+    assert_eq!(ready["service"], "resolver");
+    service.signal("TERM");
+    assert_eq!(service.line("stopping; the next signal stops at once")["fields"]["signal"], "SIGTERM");
+    assert_eq!(service.status(), 0);
+    let task = service.line("task has ended");
+    assert_eq!(task["spans"][0]["name"], "service");
+    service.line("stopped");
+}
+
+#[test]
+fn draining_is_bounded() {
+    let mut service = Service::start("overdue");
+    service.ready("bus");
+    let answer = service.readyz();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    service.signal("INT");
+    assert_eq!(service.status(), 1);
+    let error = service.line("stopped");
+    assert_eq!(error["level"], "ERROR");
+    assert!(
+        error["fields"]["error"].as_str().unwrap().starts_with("1 tasks did not end within 1s"),
+        "{error}"
+    );
+}
+
+#[test]
+fn not_ready_while_draining_and_second_signal_ends_at_once() {
+    let mut service = Service::start("stubborn");
+    service.ready("bus");
+    service.signal("TERM");
+    service.line("not ready");
+    let answer = service.readyz();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("running: stopping\n"), "{answer}");
+    service.signal("INT");
+    assert_eq!(service.status(), 128 + 2);
+}
+
+#[test]
+fn error_is_logged_with_its_causes() {
+    let mut service = Service::start("fails");
+    assert_eq!(service.status(), 1);
+    let error = service.line("stopped");
+    assert_eq!(error["fields"]["error"], "cannot reach the bus: connection refused");
+    assert_eq!((&error["level"], &error["service"]), (&"ERROR".into(), &"resolver".into()));
+}
