@@ -31,7 +31,8 @@ pub struct TelemetryArguments {
     #[arg(long, default_value = "info", env = "GROUNDWORK_LOG", value_name = "FILTER")]
     pub log: String,
 
-    /// Collector that receives traces over gRPC, such as http://localhost:4317; without one nothing is exported
+    /// Collector that receives traces over gRPC, such as http://localhost:4317; without one nothing is exported. With https
+    /// the authorities of the system are trusted, or those in the file that SSL_CERT_FILE names
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use tonic::transport::ClientTlsConfig;
 use tracing::Span;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
@@ -127,11 +128,12 @@ fn provider(service: &'static str, endpoint: &str) -> Result<SdkTracerProvider, 
         return Err(TelemetryError::Endpoint);
     }
     tokio::runtime::Handle::try_current().map_err(|_| TelemetryError::NoRuntime)?;
-    let exporter = SpanExporter::builder()
-        .with_tonic()
-        .with_endpoint(endpoint)
-        .build()
-        .map_err(|source| TelemetryError::Exporter { source })?;
+    let mut exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint);
+    if uri.scheme_str() == Some("https") {
+        // The exporter alone would trust nobody.
+        exporter = exporter.with_tls_config(ClientTlsConfig::new().with_enabled_roots());
+    }
+    let exporter = exporter.build().map_err(|source| TelemetryError::Exporter { source })?;
     let resource = Resource::builder()
         .with_service_name(service)
         .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))

@@ -1,7 +1,9 @@
-//! Traces over OTLP: a real exporter, a real gRPC server that receives. One test, because a process has one log.
+//! Traces over OTLP: a real exporter, a real gRPC server that receives. A process has one log, so the second exporter runs in
+//! another process.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,10 +17,11 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tokio::net::TcpListener;
+use tokio::process::Command;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::metadata::MetadataMap;
 use tonic::service::Interceptor;
-use tonic::transport::Server;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 use tracing::Instrument;
 
@@ -37,13 +40,13 @@ impl TraceService for Collector {
 }
 
 impl Collector {
-    /// Starts it on a free port and gives its URL.
-    async fn start(&self) -> String {
+    /// Starts it on a free port and gives that.
+    async fn start(&self, mut server: Server) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = Server::builder().add_service(TraceServiceServer::new(self.clone()));
+        let port = listener.local_addr().unwrap().port();
+        let server = server.add_service(TraceServiceServer::new(self.clone()));
         tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-        url
+        port
     }
 
     fn spans(&self) -> Vec<Span> {
@@ -113,7 +116,7 @@ async fn answer(metadata: MetadataMap) {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_trace_from_event_to_write() {
     let collector = Collector::default();
-    let otlp_endpoint = Some(collector.start().await);
+    let otlp_endpoint = Some(format!("http://127.0.0.1:{}", collector.start(Server::builder()).await));
     let arguments = TelemetryArguments { otlp_endpoint, log: "warn".into(), ..Default::default() };
     let telemetry = Telemetry::start("groundwork", &arguments).unwrap();
     journey().instrument(telemetry.span()).await;
@@ -142,4 +145,51 @@ async fn one_trace_from_event_to_write() {
 
     let again = Telemetry::start("groundwork", &TelemetryArguments::default()).unwrap_err();
     assert!(again.to_string().contains("already has a log"), "{again}");
+}
+
+const ENDPOINT: &str = "GROUNDWORK_TEST_ENDPOINT";
+
+/// What runs in the other process.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by the other tests"]
+async fn exporter() {
+    let otlp_endpoint = std::env::var(ENDPOINT).ok();
+    let telemetry =
+        Telemetry::start("groundwork", &TelemetryArguments { otlp_endpoint, ..Default::default() });
+    tracing::info_span!("over TLS").in_scope(|| ());
+    telemetry.unwrap().flush().await;
+}
+
+/// Starts [`exporter`] and waits for it; gives what it printed.
+async fn export_to(endpoint: String, authorities: &Path) -> String {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "exporter", "--ignored", "--nocapture"])
+        .env(ENDPOINT, endpoint)
+        .env("SSL_CERT_FILE", authorities)
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(Duration::from_secs(60), child).await.unwrap().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let foreign = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (trusted, untrusted) = (folder.path().join("own.pem"), folder.path().join("foreign.pem"));
+    std::fs::write(&trusted, own.cert.pem()).unwrap();
+    std::fs::write(&untrusted, foreign.cert.pem()).unwrap();
+    let identity = Identity::from_pem(own.cert.pem(), own.signing_key.serialize_pem());
+    let server = Server::builder().tls_config(ServerTlsConfig::new().identity(identity)).unwrap();
+    let collector = Collector::default();
+    let endpoint = format!("https://localhost:{}", collector.start(server).await);
+
+    let output = export_to(endpoint.clone(), &untrusted).await;
+    assert!(collector.spans().is_empty());
+    assert!(output.contains("invalid peer certificate"), "{output}");
+
+    export_to(endpoint, &trusted).await;
+    span(&collector.spans(), "over TLS");
 }
