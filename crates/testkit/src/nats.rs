@@ -6,7 +6,7 @@ use crate::process::{Process, StartError, answer, folder, free_port, with_free_p
 /// A running NATS server. Dropping it ends it.
 #[derive(Debug)]
 pub struct Nats {
-    _process: Process,
+    process: Process,
     port: u16,
 }
 
@@ -42,7 +42,25 @@ impl Nats {
         ];
         let process = Process::start(server, folder, arguments)?;
         process.wait_until(async || answer(port, "").starts_with("INFO ")).await?;
-        Ok(Self { _process: process, port })
+        Ok(Self { process, port })
+    }
+
+    /// Kills the server (SIGKILL), and waits until it is dead.
+    ///
+    /// # Errors
+    /// When it does not die.
+    pub async fn kill(&mut self) -> Result<(), StartError> {
+        self.process.kill().await
+    }
+
+    /// Starts the killed server again, on the same port and with the same data.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn start_again(&mut self) -> Result<(), StartError> {
+        self.process.start_again()?;
+        let port = self.port;
+        self.process.wait_until(async || answer(port, "").starts_with("INFO ")).await
     }
 
     /// Address for clients.

@@ -22,17 +22,30 @@ const ATTEMPTS: usize = 4;
 /// How much of a log is part of an error.
 const LOG_TAIL: usize = 4000;
 
-/// Runs the server given as arguments until standard input ends, then kills it and removes its folder.
+/// Runs the server given as arguments until standard input ends, then kills it and removes its folder. The lines `stop`
+/// and `start` on standard input kill it and start it again, with the same folder.
 ///
 /// The other end of that pipe is held by the test and closes with it, however it ends. Signals to the test's
 /// process group do not reach this one.
 const GUARD: &str = r#"
 folder=$1; shift
-{ "$@" </dev/null >"$folder/log" 2>&1 & echo $! >"$folder/pid"; wait $!; echo $? >"$folder/exit"; } &
-cat >/dev/null
-until [ -s "$folder/pid" ]; do sleep 0.01; done
-kill -KILL "$(cat "$folder/pid")" 2>/dev/null
-wait
+start() {
+  rm -f "$folder/pid"
+  { "$@" </dev/null >>"$folder/log" 2>&1 & echo $! >"$folder/pid"; wait $!; echo $? >"$folder/exit"; } &
+}
+stop() {
+  until [ -s "$folder/pid" ]; do sleep 0.01; done
+  [ -e "$folder/exit" ] || kill -KILL "$(cat "$folder/pid")" 2>/dev/null
+  wait
+}
+start "$@"
+while read -r line; do
+  case $line in
+    stop) stop ;;
+    start) start "$@" ;;
+  esac
+done
+stop
 rm -rf "$folder"
 "#;
 
@@ -172,6 +185,36 @@ impl Process {
         }
     }
 
+    /// Kills the server (SIGKILL) and waits until it is dead. Its folder stays.
+    pub(crate) async fn kill(&mut self) -> Result<(), StartError> {
+        self.tell("stop\n")?;
+        let exit = self.folder.join("exit");
+        let start = Instant::now();
+        while !exit.exists() {
+            if start.elapsed() > READY_LIMIT {
+                return Err(StartError::NotReady { server: self.server, log: self.log_tail() });
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Starts the killed server again, with the same arguments and folder. Wait for it then.
+    pub(crate) fn start_again(&mut self) -> Result<(), StartError> {
+        // Otherwise the end of the former process would be taken for that of the next.
+        fs::remove_file(self.folder.join("exit"))
+            .map_err(|error| StartError::prepare(self.server)(error.into()))?;
+        self.tell("start\n")
+    }
+
+    fn tell(&mut self, line: &str) -> Result<(), StartError> {
+        let written = match &mut self.lifeline {
+            Some(lifeline) => lifeline.write_all(line.as_bytes()).and_then(|()| lifeline.flush()),
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        };
+        written.map_err(|error| StartError::prepare(self.server)(error.into()))
+    }
+
     fn log_tail(&self) -> String {
         let log = fs::read(self.folder.join("log")).unwrap_or_default();
         let tail = log.len().saturating_sub(LOG_TAIL);
@@ -248,6 +291,23 @@ mod tests {
         drop(guard.stdin.take());
         guard.wait().unwrap();
         assert!(!is_running(&pid));
+        assert!(!folder.exists());
+    }
+
+    #[tokio::test]
+    async fn a_killed_server_can_be_started_again() {
+        let folder = tempfile::tempdir().unwrap().keep();
+        let mut guard = guarded(&folder, "echo here; exec sleep 1000");
+        let lifeline = guard.stdin.take();
+        let mut process = Process { server: Server::Etcd, folder: folder.clone(), guard, lifeline };
+        process.wait_until(async || process.log_tail() == "here\n").await.unwrap();
+        let pid = fs::read_to_string(folder.join("pid")).unwrap();
+        process.kill().await.unwrap();
+        assert!(!is_running(&pid));
+        assert_eq!(fs::read_to_string(folder.join("exit")).unwrap(), "137\n");
+        process.start_again().unwrap();
+        process.wait_until(async || process.log_tail() == "here\nhere\n").await.unwrap();
+        drop(process);
         assert!(!folder.exists());
     }
 

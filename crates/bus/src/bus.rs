@@ -1,0 +1,209 @@
+//! The bus, whatever carries it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{BusError, PublishError};
+use crate::feed::{self, IndexFeed};
+use crate::local::{LocalBus, LocalFeed, LocalWork};
+use crate::nats::feed::NatsFeed;
+use crate::nats::work::NatsWork;
+use crate::nats::{NatsBus, NatsOptions};
+use crate::object::{Kind, ObjectId};
+use crate::record::{Filter, Published, Record, Stored, StreamState};
+use crate::work::{self, WorkQueue};
+use crate::{ACK_WAIT, subject, wire};
+
+/// The bus: one stream of records. Cheap to clone; clones share the connection.
+#[derive(Clone, Debug)]
+pub struct Bus {
+    backend: Backend,
+}
+
+#[derive(Clone, Debug)]
+enum Backend {
+    Nats(Arc<NatsBus>),
+    Local(Arc<LocalBus>),
+}
+
+impl Bus {
+    /// A bus in this process. Its stream is lost with it.
+    pub fn in_process() -> Self {
+        Self::in_process_with(ACK_WAIT)
+    }
+
+    /// The same with another time until what is not acknowledged is delivered again.
+    pub fn in_process_with(ack_wait: Duration) -> Self {
+        Self { backend: Backend::Local(Arc::new(LocalBus::new(ack_wait))) }
+    }
+
+    /// The bus on a NATS server. Returns at once, also when the server is away (it waits two seconds at most for the
+    /// outcome of the first attempt), and reconnects for ever.
+    ///
+    /// # Errors
+    /// [`BusError::Options`] when the options cannot be used; [`BusError::Login`] and [`BusError::Unavailable`] come from
+    /// the other calls.
+    pub async fn connect(options: NatsOptions) -> Result<Self, BusError> {
+        let bus = NatsBus::connect(options).await?;
+        Ok(Self { backend: Backend::Nats(Arc::new(bus)) })
+    }
+
+    /// Whether there is a connection at this moment.
+    pub fn is_connected(&self) -> bool {
+        match &self.backend {
+            Backend::Nats(bus) => bus.is_connected(),
+            Backend::Local(_) => true,
+        }
+    }
+
+    /// Creates the stream or corrects its settings, and reads back what became of them. For the watcher only.
+    ///
+    /// # Errors
+    /// [`BusError::NotKept`] names each setting that the server did not keep; the others as they read.
+    pub async fn ensure_stream(&self) -> Result<StreamState, BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.ensure_stream().await,
+            Backend::Local(bus) => Ok(bus.ensure_stream()),
+        }
+    }
+
+    /// Throws the stream away with everything on it, and creates it again: another cluster, or a restored one. For the
+    /// watcher only.
+    ///
+    /// # Errors
+    /// As [`Bus::ensure_stream`].
+    pub async fn rebuild(&self) -> Result<StreamState, BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.delete_stream().await?,
+            Backend::Local(bus) => bus.delete_stream(),
+        }
+        self.ensure_stream().await
+    }
+
+    /// Publishes a record. With a fence, only if the last message of its subject has this sequence; 0 means that there
+    /// is none. For the watcher only. Calls may run side by side.
+    ///
+    /// # Errors
+    /// [`PublishError::Superseded`] when the fence does not hold; the others as they read.
+    pub async fn publish(&self, record: &Record, fence: Option<u64>) -> Result<Published, PublishError> {
+        let wire = wire::encode(record)?;
+        match &self.backend {
+            Backend::Nats(bus) => bus.publish(wire, fence).await,
+            Backend::Local(bus) => bus.publish(wire, fence),
+        }
+    }
+
+    /// What the stream holds of an object; in a cluster of servers it may be a moment old.
+    ///
+    /// # Errors
+    /// When the server or the stream is away, or the message cannot be read.
+    pub async fn last(&self, object: &ObjectId) -> Result<Option<Stored>, BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.last(object).await,
+            Backend::Local(bus) => bus.last(object),
+        }
+    }
+
+    /// Everything of a part of the stream, in order. See [`Bus::visit`], which needs less memory.
+    ///
+    /// # Errors
+    /// As [`Bus::visit`].
+    pub async fn load(&self, filter: Filter<'_>) -> Result<Vec<Stored>, BusError> {
+        let mut all = Vec::new();
+        self.visit(filter, |stored| all.push(stored)).await?;
+        Ok(all)
+    }
+
+    /// Shows everything of a part of the stream to a visitor, in order. A message that cannot be read is logged and left
+    /// out; a subject that is published to meanwhile may come twice, the later state later.
+    ///
+    /// # Errors
+    /// When the server or the stream is away, or goes away meanwhile: what was shown is incomplete then.
+    pub async fn visit(&self, filter: Filter<'_>, visitor: impl FnMut(Stored)) -> Result<(), BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.visit(filter, visitor).await,
+            Backend::Local(bus) => bus.visit(filter, visitor),
+        }
+    }
+
+    /// Removes tombstones that are older than this and that every work queue and feed has passed, and interests that
+    /// have expired. Says how many. For the watcher only.
+    ///
+    /// Replicas that were cut off resume within ten minutes and start over after that, so tombstones should live much
+    /// longer: an hour (design, Events).
+    ///
+    /// # Errors
+    /// When the server or the stream is away.
+    pub async fn prune(&self, older_than: Duration) -> Result<usize, BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.prune(older_than).await,
+            Backend::Local(bus) => bus.prune(older_than),
+        }
+    }
+
+    /// State of the stream.
+    ///
+    /// # Errors
+    /// When the server or the stream is away.
+    pub async fn status(&self) -> Result<StreamState, BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.status().await,
+            Backend::Local(bus) => bus.status(),
+        }
+    }
+
+    /// This replica's own feed of some kinds, their sync markers and the identity of the cluster.
+    ///
+    /// # Errors
+    /// When a kind is none, and what will not get better by itself (permissions, an old server), as far as the server
+    /// can be asked now. Otherwise the feed waits.
+    pub async fn index(&self, kinds: &[Kind]) -> Result<IndexFeed, BusError> {
+        let subjects = subject::of_filter(Filter::Kinds(kinds))?;
+        let source = match &self.backend {
+            Backend::Nats(bus) => {
+                if bus.is_connected() {
+                    passable(bus.incarnation().await.map(drop))?;
+                }
+                feed::Source::Nats(Box::new(NatsFeed::new(Arc::clone(bus), subjects)))
+            }
+            Backend::Local(bus) => feed::Source::Local(LocalFeed::new(Arc::clone(bus), subjects)),
+        };
+        Ok(IndexFeed::new(source))
+    }
+
+    /// The work of a service for one kind, shared by all that name the same service.
+    ///
+    /// # Errors
+    /// As [`Bus::index`], and [`BusError::NotKept`] for the consumer.
+    pub async fn work(&self, service: &str, kind: &Kind) -> Result<WorkQueue, BusError> {
+        let (name, filter) = (subject::consumer(service, kind)?, subject::of_kind(kind)?);
+        let source = match &self.backend {
+            Backend::Nats(bus) => {
+                let mut work = NatsWork::new(Arc::clone(bus), name, filter);
+                if bus.is_connected() {
+                    passable(work.open().await)?;
+                }
+                work::Source::Nats(Box::new(work))
+            }
+            Backend::Local(bus) => work::Source::Local(LocalWork::new(Arc::clone(bus), name, filter)),
+        };
+        Ok(WorkQueue::new(source))
+    }
+
+    /// Waits until all answers to deliveries are on their way; the last call before the end. It takes five seconds at
+    /// most.
+    pub async fn drain(&self) {
+        match &self.backend {
+            Backend::Nats(bus) => bus.flush().await,
+            Backend::Local(_) => {}
+        }
+    }
+}
+
+/// What will get better by itself is left to the reader.
+fn passable(outcome: Result<(), BusError>) -> Result<(), BusError> {
+    match outcome {
+        Err(error) if error.is_transient() => Ok(()),
+        outcome => outcome,
+    }
+}

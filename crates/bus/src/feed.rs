@@ -1,0 +1,168 @@
+//! What a replica reads to build its index.
+
+use std::collections::VecDeque;
+
+use crate::error::BusError;
+use crate::local::LocalFeed;
+use crate::nats::feed::NatsFeed;
+use crate::record::Record;
+
+/// One step of an [`IndexFeed`].
+#[expect(clippy::large_enum_variant, reason = "nearly all steps are records")]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Feed {
+    /// Forget everything: what follows is complete. First, and again when the stream was lost and rebuilt or when this
+    /// replica was cut off for so long that it may have missed tombstones.
+    Reset,
+    /// A record.
+    Record {
+        /// Its position: the sequence on the stream, plus a base that grows when the stream is rebuilt while this
+        /// process runs. Compare it with [`Delivery::sequence`](crate::Delivery).
+        sequence: u64,
+        /// The record.
+        record: Record,
+    },
+}
+
+/// What a backend says.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Reset {
+        /// The stream holds nothing for us.
+        caught_up: bool,
+    },
+    Record {
+        position: u64,
+        record: Result<Box<Record>, BusError>,
+        /// With this, all is known that was there when the feed was opened.
+        caught_up: bool,
+    },
+    CaughtUp,
+}
+
+/// All records of some kinds, in order: those on the stream, then live. It reconnects and recreates by itself and never
+/// ends.
+///
+/// Sync markers come after everything that was on the stream when the feed started, whatever their place on it. A
+/// compacted log needs that: what changed after the marker is on the stream behind it, and its former state is gone.
+#[derive(Debug)]
+pub struct IndexFeed {
+    source: Source,
+    replay: Replay,
+}
+
+#[derive(Debug)]
+pub(crate) enum Source {
+    Nats(Box<NatsFeed>),
+    Local(LocalFeed),
+}
+
+impl IndexFeed {
+    pub(crate) fn new(source: Source) -> Self {
+        Self { source, replay: Replay::default() }
+    }
+
+    /// What comes next. Waits while there is nothing, while the server is away, and while there is no stream.
+    ///
+    /// Safe to drop and to call again, as in `select!`.
+    pub async fn next(&mut self) -> Feed {
+        loop {
+            if let Some(feed) = self.replay.ready.pop_front() {
+                return feed;
+            }
+            let step = match &mut self.source {
+                Source::Nats(feed) => feed.next().await,
+                Source::Local(feed) => feed.next().await,
+            };
+            self.replay.take(step);
+        }
+    }
+}
+
+/// Keeps sync markers back until the replay is over.
+#[derive(Debug, Default)]
+struct Replay {
+    caught_up: bool,
+    markers: VecDeque<Feed>,
+    ready: VecDeque<Feed>,
+}
+
+impl Replay {
+    fn take(&mut self, step: Step) {
+        let caught_up = match step {
+            Step::Reset { caught_up } => {
+                self.caught_up = false;
+                self.markers.clear();
+                self.ready.push_back(Feed::Reset);
+                caught_up
+            }
+            Step::Record { position, record, caught_up } => {
+                match record {
+                    Ok(record) => {
+                        let is_marker = matches!(*record, Record::Synced(_));
+                        let feed = Feed::Record { sequence: position, record: *record };
+                        match is_marker && !self.caught_up {
+                            true => self.markers.push_back(feed),
+                            false => self.ready.push_back(feed),
+                        }
+                    }
+                    Err(error) => tracing::error!(%error, "not in the index"),
+                }
+                caught_up
+            }
+            Step::CaughtUp => true,
+        };
+        if caught_up && !self.caught_up {
+            self.caught_up = true;
+            self.ready.append(&mut self.markers);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Kind;
+    use crate::record::{ClusterIdentity, SyncMarker};
+
+    fn marker() -> Record {
+        let kind = Kind::new("", "secrets");
+        Record::Synced(SyncMarker { kind, namespace: None, resource_version: "1".into(), count: 0 })
+    }
+
+    fn step(position: u64, record: Record, caught_up: bool) -> Step {
+        Step::Record { position, record: Ok(Box::new(record)), caught_up }
+    }
+
+    #[test]
+    fn markers_wait_for_the_end_of_the_replay() {
+        let identity = || Record::Cluster(ClusterIdentity { uid: "c".into() });
+        let mut replay = Replay::default();
+        let mut feeds = Vec::new();
+        for step in [
+            Step::Reset { caught_up: false },
+            step(1, marker(), false),
+            step(2, identity(), false),
+            step(3, identity(), true),
+            step(4, marker(), true),
+            Step::Reset { caught_up: true },
+            step(5, marker(), false),
+        ] {
+            replay.take(step);
+            feeds.extend(replay.ready.drain(..));
+        }
+        let feed = |sequence, record| Feed::Record { sequence, record };
+        assert_eq!(
+            feeds,
+            [
+                Feed::Reset,
+                feed(2, identity()),
+                feed(3, identity()),
+                feed(1, marker()),
+                feed(4, marker()),
+                Feed::Reset,
+                feed(5, marker()),
+            ]
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! What a replica knows of the cluster.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::watch;
+
+use crate::feed::Feed;
+use crate::object::{Kind, ObjectId, Snapshot};
+use crate::record::{Change, Record};
+
+/// The latest known state of every object of some kinds. Cheap to clone; clones are the same index.
+///
+/// It names candidates; the API server decides (design, Events). After [`Feed::Reset`] it is empty and not synced until
+/// the new content and its sync markers have come: an answer from a former stream could name objects that are gone as
+/// long as nobody says so. Whoever deletes or concludes something from an absence must ask [`Index::synced`] first.
+#[derive(Clone, Debug)]
+pub struct Index {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    content: RwLock<Content>,
+    progress: watch::Sender<u64>,
+    /// Empty: the whole cluster.
+    namespaces: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    kinds: HashMap<Kind, Objects>,
+    synced: HashSet<(Kind, Option<String>)>,
+    owned: HashMap<String, HashSet<ObjectId>>,
+    cluster: Option<String>,
+}
+
+/// By namespace, then by name.
+type Objects = BTreeMap<Option<String>, BTreeMap<String, Arc<Snapshot>>>;
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Index {
+    /// An empty index of a whole cluster.
+    pub fn new() -> Self {
+        Self::in_namespaces(Vec::new())
+    }
+
+    /// An empty index for a watcher that lists some namespaces only: a namespaced kind is synced when the markers of all
+    /// of them have come.
+    pub fn in_namespaces(namespaces: Vec<String>) -> Self {
+        let inner = Inner { content: RwLock::default(), progress: watch::Sender::new(0), namespaces };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Takes in one step of the feed.
+    pub fn apply(&self, feed: &Feed) {
+        let position = match feed {
+            Feed::Reset => {
+                *self.write() = Content::default();
+                0
+            }
+            Feed::Record { sequence, record } => {
+                self.write().apply(record);
+                *sequence
+            }
+        };
+        // Markers come late, so positions are not in order.
+        self.inner.progress.send_modify(|progress| *progress = position.max(*progress));
+    }
+
+    /// The object as it was last seen; none if it is unknown or deleted.
+    pub fn get(&self, object: &ObjectId) -> Option<Arc<Snapshot>> {
+        let content = self.read();
+        content.kinds.get(&object.kind)?.get(&object.namespace)?.get(&object.name).cloned()
+    }
+
+    /// All objects of a kind, or those in one namespace, sorted by namespace and name.
+    pub fn of_kind(&self, kind: &Kind, namespace: Option<&str>) -> Vec<(ObjectId, Arc<Snapshot>)> {
+        let content = self.read();
+        let Some((kind, objects)) = content.kinds.get_key_value(kind) else { return Vec::new() };
+        let found = |namespace: &Option<String>, names: &BTreeMap<String, Arc<Snapshot>>| {
+            let id = |name: &String| ObjectId {
+                kind: kind.clone(),
+                namespace: namespace.clone(),
+                name: name.clone(),
+            };
+            names.iter().map(|(name, snapshot)| (id(name), Arc::clone(snapshot))).collect::<Vec<_>>()
+        };
+        match namespace {
+            Some(namespace) => {
+                let namespace = Some(namespace.to_owned());
+                objects.get(&namespace).map(|names| found(&namespace, names)).unwrap_or_default()
+            }
+            None => objects.iter().flat_map(|(namespace, names)| found(namespace, names)).collect(),
+        }
+    }
+
+    /// All objects that name this UID as an owner, sorted.
+    pub fn owned_by(&self, uid: &str) -> Vec<ObjectId> {
+        let mut owned: Vec<_> = self.read().owned.get(uid).into_iter().flatten().cloned().collect();
+        owned.sort();
+        owned
+    }
+
+    /// UID of the cluster that the stream is about, once it is known.
+    pub fn cluster(&self) -> Option<String> {
+        self.read().cluster.clone()
+    }
+
+    /// How many objects it knows.
+    pub fn len(&self) -> usize {
+        self.read().kinds.values().flat_map(BTreeMap::values).map(BTreeMap::len).sum()
+    }
+
+    /// Whether it knows none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The highest position it has seen; see [`Feed`].
+    pub fn sequence(&self) -> u64 {
+        *self.inner.progress.borrow()
+    }
+
+    /// Waits until it has seen this position, or what came after it.
+    pub async fn passed(&self, sequence: u64) {
+        // The sender lives in self, so there is always a next value.
+        let _ = self.inner.progress.subscribe().wait_for(|progress| *progress >= sequence).await;
+    }
+
+    /// Whether everything of these kinds is known: their sync markers have come, and all that was on the stream.
+    pub fn synced(&self, kinds: &[Kind]) -> bool {
+        let content = self.read();
+        kinds.iter().all(|kind| {
+            let has =
+                |namespace: Option<&String>| content.synced.contains(&(kind.clone(), namespace.cloned()));
+            let namespaces = &self.inner.namespaces;
+            has(None) || !namespaces.is_empty() && namespaces.iter().all(|namespace| has(Some(namespace)))
+        })
+    }
+
+    /// Waits for [`Index::synced`].
+    pub async fn until_synced(&self, kinds: &[Kind]) {
+        let _ = self.inner.progress.subscribe().wait_for(|_| self.synced(kinds)).await;
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Content> {
+        self.inner.content.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Content> {
+        self.inner.content.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Content {
+    fn apply(&mut self, record: &Record) {
+        match record {
+            Record::Object(event) => match &event.change {
+                Change::Applied(snapshot) => self.insert(&event.object, snapshot),
+                Change::Deleted { .. } => self.remove(&event.object),
+            },
+            Record::Synced(marker) => {
+                self.synced.insert((self.shared(&marker.kind), marker.namespace.clone()));
+            }
+            Record::Cluster(identity) => self.cluster = Some(identity.uid.clone()),
+            Record::Interest(_) => {}
+        }
+    }
+
+    fn insert(&mut self, object: &ObjectId, snapshot: &Snapshot) {
+        self.remove(object);
+        let kind = self.shared(&object.kind);
+        for owner in &snapshot.owner_references {
+            let id = ObjectId { kind: kind.clone(), ..object.clone() };
+            self.owned.entry(owner.uid.clone()).or_default().insert(id);
+        }
+        let namespaces = self.kinds.entry(kind).or_default();
+        let names = namespaces.entry(object.namespace.clone()).or_default();
+        names.insert(object.name.clone(), Arc::new(snapshot.clone()));
+    }
+
+    fn remove(&mut self, object: &ObjectId) {
+        let Some(namespaces) = self.kinds.get_mut(&object.kind) else { return };
+        let Some(names) = namespaces.get_mut(&object.namespace) else { return };
+        let Some(snapshot) = names.remove(&object.name) else { return };
+        if names.is_empty() {
+            namespaces.remove(&object.namespace);
+        }
+        for owner in &snapshot.owner_references {
+            if let Some(owned) = self.owned.get_mut(&owner.uid) {
+                owned.remove(object);
+                if owned.is_empty() {
+                    self.owned.remove(&owner.uid);
+                }
+            }
+        }
+    }
+
+    /// The kind as it is kept already: thousands of objects share its text.
+    fn shared(&self, kind: &Kind) -> Kind {
+        self.kinds.get_key_value(kind).map_or_else(|| kind.clone(), |(kept, _)| kept.clone())
+    }
+}

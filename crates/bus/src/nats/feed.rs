@@ -1,0 +1,133 @@
+//! The index feed of a replica: one ordered consumer of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::NatsBus;
+use super::consumer::{Start, ephemeral};
+use super::pull::{Pulled, Puller, Wait};
+use crate::error::BusError;
+use crate::feed::Step;
+use crate::retry::Retry;
+use crate::wire::{self, Wire};
+
+/// Messages asked for at once.
+const BATCH: usize = 1000;
+/// A feed that was cut off for longer starts over: tombstones that it missed may have been pruned.
+const RESUME_LIMIT: Duration = Duration::from_secs(600);
+
+/// Reads all messages of some subjects in order, over lost connections, consumers and streams.
+#[derive(Debug)]
+pub(crate) struct NatsFeed {
+    bus: Arc<NatsBus>,
+    subjects: Vec<String>,
+    open: Option<Open>,
+    place: Option<Place>,
+    retry: Retry,
+}
+
+#[derive(Debug)]
+struct Open {
+    puller: Puller,
+    consumer_sequence: u64,
+    /// Sequence at which the feed knows all that was there when it was opened.
+    target: u64,
+}
+
+/// Where the feed is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    base: u64,
+    sequence: u64,
+    heard: Instant,
+}
+
+impl NatsFeed {
+    pub(crate) fn new(bus: Arc<NatsBus>, subjects: Vec<String>) -> Self {
+        Self { bus, subjects, open: None, place: None, retry: Retry::new("index") }
+    }
+
+    /// What comes next. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> Step {
+        loop {
+            let Some(open) = &mut self.open else {
+                match self.open().await {
+                    Ok(Some(step)) => return step,
+                    Ok(None) => {}
+                    Err(error) => self.retry.pause(&error).await,
+                }
+                continue;
+            };
+            if !open.puller.is_open()
+                && let Err(error) = open.puller.request(BATCH, Wait::Yes).await
+            {
+                self.open = None;
+                self.retry.pause(&error).await;
+                continue;
+            }
+            let lost = match open.puller.next().await {
+                Pulled::Message(message) => {
+                    open.consumer_sequence += 1;
+                    if message.consumer_sequence == open.consumer_sequence {
+                        return self.take(*message);
+                    }
+                    "a message was lost on the way".to_owned()
+                }
+                // A request that waited in vain means that there is nothing else.
+                Pulled::Empty => return Step::CaughtUp,
+                Pulled::Lost(reason) => reason,
+            };
+            tracing::debug!(lost, "the index feed opens again");
+            self.open = None;
+        }
+    }
+
+    fn take(&mut self, message: super::pull::Received) -> Step {
+        let target = self.open.as_ref().map_or(0, |open| open.target);
+        let base = self.place.map_or(0, |place| place.base);
+        self.place = Some(Place { base, sequence: message.sequence, heard: Instant::now() });
+        let subject = message.message.subject.clone();
+        let record = Wire::received(&subject, message.message.headers.as_ref(), message.message.payload)
+            .and_then(|wire| wire::decode(&wire))
+            .map_err(|reason| BusError::Message {
+                sequence: message.sequence,
+                subject: subject.to_string(),
+                reason,
+            });
+        Step::Record {
+            position: base + message.sequence,
+            record: record.map(Box::new),
+            caught_up: message.pending == 0 || message.sequence >= target,
+        }
+    }
+
+    /// Opens a consumer where the feed is, or at the start of a stream that it does not know.
+    async fn open(&mut self) -> Result<Option<Step>, BusError> {
+        let (info, base) = self.bus.incarnation().await?;
+        let resumed = self.place.filter(|place| {
+            place.base == base
+                && place.sequence <= info.state.last_seq
+                && place.heard.elapsed() < RESUME_LIMIT
+        });
+        let start = resumed.map_or(Start::LastPerSubject, |place| Start::At(place.sequence + 1));
+        let settings = ephemeral(&self.bus.unique(), &self.subjects, start, false);
+        let consumer = self.bus.ensure_consumer(&settings).await?;
+        // The stream may have been made again between the two; then the sequence means nothing.
+        let (info, base_now) = self.bus.incarnation().await?;
+        if base_now != base {
+            return Ok(None);
+        }
+        let mut puller = Puller::new(&self.bus, &consumer.name).await?;
+        puller.request(BATCH, Wait::Yes).await?;
+        self.retry.over();
+        let target = if consumer.num_pending == 0 { 0 } else { info.state.last_seq };
+        self.open = Some(Open { puller, consumer_sequence: 0, target });
+        if resumed.is_some() {
+            return Ok(None);
+        }
+        self.place = Some(Place { base, sequence: 0, heard: Instant::now() });
+        Ok(Some(Step::Reset { caught_up: consumer.num_pending == 0 }))
+    }
+}

@@ -1,0 +1,380 @@
+//! The bus on a NATS server with JetStream.
+
+pub(crate) mod consumer;
+pub(crate) mod feed;
+mod prune;
+mod pull;
+pub(crate) mod stream;
+pub(crate) mod work;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::jetstream::{self, response::Response};
+use async_nats::{Client, ConnectOptions, Event, RequestErrorKind, ServerAddr, ServerError};
+use jiff::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::sync::{broadcast, watch};
+
+use crate::error::BusError;
+use crate::position::Epochs;
+
+/// How long one request may take, and how long an operation waits for the connection.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How long [`NatsBus::connect`] waits for the outcome of its first attempt.
+const FIRST_ATTEMPT: Duration = Duration::from_secs(2);
+/// Longest pause between two attempts to connect.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Prefix of the JetStream API.
+const API: &str = "$JS.API";
+
+/// How to log in.
+#[derive(Clone, Default)]
+pub enum Login {
+    /// As nobody, or with what the URL holds.
+    #[default]
+    None,
+    /// With user and password.
+    Password {
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// With a credentials file (JWT and seed).
+    Credentials(PathBuf),
+    /// With the seed of an nkey.
+    Nkey(String),
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Password { .. } => "Password",
+            Self::Credentials(_) => "Credentials",
+            Self::Nkey(_) => "Nkey",
+        })
+    }
+}
+
+/// Where the server is, and how it is used.
+#[derive(Clone)]
+pub struct NatsOptions {
+    /// `nats://host:port` or `tls://host:port`; several, separated by commas, for a cluster.
+    pub url: String,
+    /// How to log in.
+    pub login: Login,
+    /// PEM file with certificates to trust besides those of the system; TLS is demanded then.
+    pub ca: Option<PathBuf>,
+    /// On how many servers of a cluster the stream is kept. Only the watcher's counts.
+    pub replicas: usize,
+    /// When a delivery that is neither acknowledged nor in progress is delivered again. All replicas of a service must
+    /// agree.
+    pub ack_wait: Duration,
+    /// Name of the connection, which the server shows to its operator.
+    pub name: String,
+}
+
+impl NatsOptions {
+    /// Options for a server without a login.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            login: Login::None,
+            ca: None,
+            replicas: 1,
+            ack_wait: crate::ACK_WAIT,
+            name: "groundwork".to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for NatsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL may hold a password.
+        f.debug_struct("NatsOptions")
+            .field("login", &self.login)
+            .field("ca", &self.ca)
+            .field("replicas", &self.replicas)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the connection said last; filled by its events.
+#[derive(Debug)]
+struct Signals {
+    /// Counts connections: whoever waits for messages must ask again after each.
+    connections: watch::Sender<u64>,
+    /// Refusals by permissions, in lower case.
+    denials: broadcast::Sender<String>,
+    /// Why there is no connection.
+    trouble: Mutex<Option<String>>,
+    /// Wakes whoever waits for the first attempt.
+    attempts: watch::Sender<u64>,
+}
+
+impl Signals {
+    fn take(&self, event: &Event) {
+        match event {
+            Event::Connected => {
+                *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                self.connections.send_modify(|count| *count += 1);
+            }
+            Event::ServerError(ServerError::AuthorizationViolation) => self.note("authorization violation"),
+            Event::ServerError(ServerError::Other(text)) if text.to_lowercase().contains("permissions") => {
+                tracing::warn!(text, "NATS: denied");
+                // Nobody may be waiting for it.
+                let _ = self.denials.send(text.to_lowercase());
+            }
+            Event::ClientError(error) => self.note(&error.to_string()),
+            Event::ServerError(_)
+            | Event::Disconnected
+            | Event::LameDuckMode
+            | Event::Draining
+            | Event::Closed
+            | Event::SlowConsumer(_) => {}
+        }
+        self.attempts.send_modify(|count| *count += 1);
+    }
+
+    fn note(&self, trouble: &str) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble.to_owned());
+    }
+}
+
+/// The connection and what all users of it share.
+pub(crate) struct NatsBus {
+    client: Client,
+    context: jetstream::Context,
+    server: String,
+    replicas: usize,
+    ack_wait: Duration,
+    signals: Arc<Signals>,
+    epochs: tokio::sync::Mutex<Epochs>,
+}
+
+impl fmt::Debug for NatsBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsBus").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl NatsBus {
+    /// Connects, and goes on trying in the background if the server is away.
+    pub(crate) async fn connect(options: NatsOptions) -> Result<Self, BusError> {
+        let servers = servers(&options.url)?;
+        let server = servers
+            .iter()
+            .map(|server| format!("{}:{}", server.host(), server.port()))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let signals = Arc::new(Signals {
+            connections: watch::Sender::new(0),
+            denials: broadcast::Sender::new(16),
+            trouble: Mutex::new(None),
+            attempts: watch::Sender::new(0),
+        });
+        let mut attempts = signals.attempts.subscribe();
+        let listener = Arc::clone(&signals);
+        let client = connect_options(&options)
+            .await?
+            .event_callback(move |event| {
+                listener.take(&event);
+                std::future::ready(())
+            })
+            .connect(servers)
+            .await
+            .map_err(|error| BusError::Options(error.to_string()))?;
+        let _ = tokio::time::timeout(FIRST_ATTEMPT, attempts.changed()).await;
+        let context = jetstream::ContextBuilder::new().timeout(LIMIT).build(client.clone());
+        let (replicas, ack_wait) = (options.replicas, options.ack_wait);
+        Ok(Self { client, context, server, replicas, ack_wait, signals, epochs: Default::default() })
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    /// A name that nobody else uses.
+    fn unique(&self) -> String {
+        let inbox = self.client.new_inbox();
+        inbox.rsplit('.').next().unwrap_or_default().to_owned()
+    }
+
+    /// Waits for what was sent to be on its way.
+    pub(crate) async fn flush(&self) {
+        if self.is_connected() {
+            let _ = tokio::time::timeout(LIMIT, self.client.flush()).await;
+        }
+    }
+
+    /// Waits for the connection, and looks at the version of the server.
+    async fn ready(&self) -> Result<(), BusError> {
+        if !self.is_connected() {
+            let mut connections = self.signals.connections.subscribe();
+            let connected = async {
+                while !self.is_connected() {
+                    // An event can be lost when there are many; the state cannot.
+                    let _ = tokio::time::timeout(Duration::from_millis(100), connections.changed()).await;
+                }
+            };
+            if tokio::time::timeout(LIMIT, connected).await.is_err() {
+                return Err(self.away());
+            }
+        }
+        if !self.client.is_server_compatible(2, 10, 23) {
+            let version = self.client.server_info().version;
+            return Err(BusError::OldServer { server: self.server.clone(), version });
+        }
+        Ok(())
+    }
+
+    fn away(&self) -> BusError {
+        let trouble = self.signals.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match trouble {
+            Some(text) if text.contains("authorization") || text.contains("authentication") => {
+                BusError::Login { server: self.server.clone() }
+            }
+            trouble => BusError::Unavailable {
+                server: self.server.clone(),
+                reason: trouble.unwrap_or_else(|| "there is no answer".to_owned()),
+            },
+        }
+    }
+
+    /// One request to the JetStream API.
+    async fn api<T: DeserializeOwned>(&self, request: &str, body: &impl Serialize) -> Result<T, BusError> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| BusError::Answer { request: request.to_owned(), reason: error.to_string() })?;
+        let subject = format!("{API}.{request}");
+        let answer = self.request(subject, async_nats::Request::new().payload(body.into())).await;
+        let answer = answer.map_err(|error| match error {
+            // The API has no listener: it is switched off for the server or the account.
+            RequestFailure::NobodyThere => BusError::NoJetStream { server: self.server.clone() },
+            RequestFailure::Failed(error) => error,
+        })?;
+        self.read(request, &answer.payload)
+    }
+
+    fn read<T: DeserializeOwned>(&self, request: &str, payload: &[u8]) -> Result<T, BusError> {
+        match serde_json::from_slice(payload) {
+            Ok(Response::Ok(value)) => Ok(value),
+            Ok(Response::Err { error }) => Err(self.refused(request, &error)),
+            Err(error) => Err(BusError::Answer { request: request.to_owned(), reason: error.to_string() }),
+        }
+    }
+
+    /// A request whose answer may be that nobody listens, or that the user may not send it.
+    async fn request(
+        &self,
+        subject: String,
+        request: async_nats::Request,
+    ) -> Result<async_nats::Message, RequestFailure> {
+        self.ready().await?;
+        // The server answers a forbidden request with an error on the connection, not on the request.
+        let denials = self.signals.denials.subscribe();
+        let send = self.client.send_request(subject.clone(), request.timeout(Some(LIMIT)));
+        let outcome = tokio::select! {
+            outcome = send => outcome,
+            subject = denied(denials, &subject) => {
+                return Err(BusError::Denied { server: self.server.clone(), subject }.into());
+            }
+        };
+        outcome.map_err(|error| match error.kind() {
+            RequestErrorKind::NoResponders => RequestFailure::NobodyThere,
+            RequestErrorKind::TimedOut if self.is_connected() => {
+                BusError::Silent { server: self.server.clone(), request: subject, limit: LIMIT }.into()
+            }
+            RequestErrorKind::TimedOut | RequestErrorKind::Other => self.away().into(),
+            RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
+                BusError::Answer { request: subject, reason: error.to_string() }.into()
+            }
+        })
+    }
+
+    fn refused(&self, request: &str, error: &jetstream::Error) -> BusError {
+        use jetstream::ErrorCode as Code;
+        match error.error_code() {
+            Code::STREAM_NOT_FOUND => BusError::NoStream,
+            Code::JETSTREAM_NOT_ENABLED | Code::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
+                BusError::NoJetStream { server: self.server.clone() }
+            }
+            Code::CLUSTER_NOT_AVAILABLE | Code::CLUSTER_NOT_LEADER | Code::CLUSTER_INCOMPLETE => {
+                BusError::Unavailable { server: self.server.clone(), reason: error.to_string() }
+            }
+            code => {
+                BusError::Refused { request: request.to_owned(), reason: error.to_string(), code: code.0 }
+            }
+        }
+    }
+}
+
+/// Why a request has no answer.
+enum RequestFailure {
+    NobodyThere,
+    Failed(BusError),
+}
+
+impl From<BusError> for RequestFailure {
+    fn from(error: BusError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Waits for a refusal of a request on this subject, or of its answer, and says which subject is refused.
+async fn denied(mut denials: broadcast::Receiver<String>, subject: &str) -> String {
+    let request = format!("\"{}\"", subject.to_lowercase());
+    loop {
+        match denials.recv().await {
+            Ok(text) if text.contains(&request) => return subject.to_owned(),
+            Ok(text) if text.contains("\"_inbox.") => return "_INBOX.>".to_owned(),
+            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+fn servers(url: &str) -> Result<Vec<ServerAddr>, BusError> {
+    url.split(',')
+        .map(|one| {
+            one.trim().parse().map_err(|error| {
+                // The address itself stays out of the message: it may hold a password.
+                BusError::Options(format!("an address of the server cannot be read: {error}"))
+            })
+        })
+        .collect()
+}
+
+async fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, BusError> {
+    let mut connect = ConnectOptions::new()
+        .name(&options.name)
+        .retry_on_initial_connect()
+        .request_timeout(Some(LIMIT))
+        .reconnect_delay_callback(|attempts| match attempts {
+            0 | 1 => Duration::ZERO,
+            attempts => {
+                LONGEST_PAUSE.min(Duration::from_millis(20) * u32::try_from(attempts).unwrap_or(u32::MAX))
+            }
+        });
+    connect = match &options.login {
+        Login::None => connect,
+        Login::Password { user, password } => connect.user_and_password(user.clone(), password.clone()),
+        Login::Credentials(file) => connect.credentials_file(file).await.map_err(|error| {
+            BusError::Options(format!("the credentials file {} cannot be used: {error}", file.display()))
+        })?,
+        Login::Nkey(seed) => connect.nkey(seed.trim().to_owned()),
+    };
+    if let Some(ca) = &options.ca {
+        connect = connect.add_root_certificates(ca.clone()).require_tls(true);
+    }
+    Ok(connect)
+}
+
+/// Time of NATS as ours.
+fn timestamp(nanoseconds: i128) -> Timestamp {
+    Timestamp::from_nanosecond(nanoseconds).unwrap_or(Timestamp::UNIX_EPOCH)
+}

@@ -1,0 +1,181 @@
+//! Pulling messages: one request at a time, its answers on a subscription of our own.
+//!
+//! The library's streams keep requests open beyond what their reader wants, and hide which status ended them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::{self, consumer::pull::BatchConfig};
+use async_nats::{StatusCode, Subject, Subscriber};
+use futures::StreamExt;
+use jiff::Timestamp;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{NatsBus, timestamp};
+use crate::STREAM;
+use crate::error::BusError;
+
+/// The server says this often that it is there while a request waits.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// After this long without a word the request is taken for lost.
+const SILENCE: Duration = Duration::from_secs(12);
+/// How long a request waits for messages.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// Whether a request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Only what is there.
+    No,
+    /// Until it is filled, or half a minute is over.
+    Yes,
+}
+
+/// A message with what JetStream says about it.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) message: async_nats::Message,
+    pub(super) sequence: u64,
+    pub(super) consumer_sequence: u64,
+    pub(super) attempts: u64,
+    pub(super) pending: u64,
+    pub(super) time: Timestamp,
+}
+
+/// What comes.
+#[derive(Debug)]
+pub(super) enum Pulled {
+    Message(Box<Received>),
+    /// The request is over.
+    Empty,
+    /// The request, the consumer or the connection is lost; this puller is of no more use.
+    Lost(String),
+}
+
+/// Pulls from one consumer.
+#[derive(Debug)]
+pub(super) struct Puller {
+    bus: Arc<NatsBus>,
+    consumer: String,
+    inbox: String,
+    answers: Subscriber,
+    connections: watch::Receiver<u64>,
+    /// Number of the current request.
+    request: u64,
+    /// How many messages it may still bring.
+    credit: usize,
+    heard: Instant,
+}
+
+impl Puller {
+    pub(super) async fn new(bus: &Arc<NatsBus>, consumer: &str) -> Result<Self, BusError> {
+        let connections = bus.signals.connections.subscribe();
+        let inbox = bus.client.new_inbox();
+        let answers = bus
+            .client
+            .subscribe(format!("{inbox}.*"))
+            .await
+            .map_err(|error| BusError::Options(error.to_string()))?;
+        Ok(Self {
+            bus: Arc::clone(bus),
+            consumer: consumer.to_owned(),
+            inbox,
+            answers,
+            connections,
+            request: 0,
+            credit: 0,
+            heard: Instant::now(),
+        })
+    }
+
+    /// Whether a request is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.credit > 0
+    }
+
+    /// Asks for up to `batch` messages.
+    pub(super) async fn request(&mut self, batch: usize, wait: Wait) -> Result<(), BusError> {
+        let mut config = BatchConfig { batch, no_wait: wait == Wait::No, ..BatchConfig::default() };
+        if wait == Wait::Yes {
+            config.expires = Some(WAIT);
+            config.idle_heartbeat = HEARTBEAT;
+        }
+        let request = format!("CONSUMER.MSG.NEXT.{STREAM}.{}", self.consumer);
+        let body = serde_json::to_vec(&config)
+            .map_err(|error| BusError::Answer { request: request.clone(), reason: error.to_string() })?;
+        self.request += 1;
+        let reply = format!("{}.{}", self.inbox, self.request);
+        let subject = format!("{}.{request}", super::API);
+        let sent = self.bus.client.publish_with_reply(subject, reply, body.into()).await;
+        sent.map_err(|error| BusError::Answer { request, reason: error.to_string() })?;
+        self.credit = batch;
+        self.heard = Instant::now();
+        Ok(())
+    }
+
+    /// What comes next. May be dropped and called again.
+    pub(super) async fn next(&mut self) -> Pulled {
+        loop {
+            if self.credit == 0 {
+                return Pulled::Empty;
+            }
+            let answer = tokio::select! {
+                biased;
+                answer = self.answers.next() => answer,
+                _ = self.connections.changed() => return Pulled::Lost("the connection was made again".to_owned()),
+                () = tokio::time::sleep_until(self.heard + SILENCE) => {
+                    return Pulled::Lost("the server is silent".to_owned());
+                }
+            };
+            let Some(answer) = answer else { return Pulled::Lost("the subscription ended".to_owned()) };
+            self.heard = Instant::now();
+            if let Some(outcome) = self.take(answer) {
+                return outcome;
+            }
+        }
+    }
+
+    fn take(&mut self, answer: async_nats::Message) -> Option<Pulled> {
+        let Some(status) = answer.status else {
+            self.credit = self.credit.saturating_sub(1);
+            return Some(match self.received(answer) {
+                Ok(received) => Pulled::Message(Box::new(received)),
+                Err(reason) => Pulled::Lost(reason),
+            });
+        };
+        let is_current = answer.subject.rsplit('.').next() == Some(self.request.to_string().as_str());
+        match status {
+            StatusCode::IDLE_HEARTBEAT => None,
+            StatusCode::NOT_FOUND | StatusCode::TIMEOUT if is_current => {
+                self.credit = 0;
+                Some(Pulled::Empty)
+            }
+            StatusCode::NOT_FOUND | StatusCode::TIMEOUT => None,
+            StatusCode::NO_RESPONDERS => Some(Pulled::Lost("the consumer is missing".to_owned())),
+            status => Some(Pulled::Lost(match answer.description {
+                Some(text) => text,
+                None => format!("status {status}"),
+            })),
+        }
+    }
+
+    fn received(&self, message: async_nats::Message) -> Result<Received, String> {
+        let message = jetstream::Message { message, context: self.bus.context.clone() };
+        let info = message
+            .info()
+            .map_err(|error| format!("a message without an address for its answer: {error}"))?;
+        let (sequence, consumer_sequence) = (info.stream_sequence, info.consumer_sequence);
+        let attempts = u64::try_from(info.delivered).unwrap_or(1);
+        let (pending, time) = (info.pending, timestamp(info.published.unix_timestamp_nanos()));
+        let message = message.message;
+        Ok(Received { message, sequence, consumer_sequence, attempts, pending, time })
+    }
+}
+
+impl Received {
+    /// Where the answer to the message goes.
+    pub(super) fn reply(&self) -> Option<Subject> {
+        self.message.reply.clone()
+    }
+}

@@ -1,0 +1,298 @@
+//! The stream: created, corrected, published to, read.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::consumer::{self, ConsumerInfo};
+use super::pull::{Pulled, Puller, Wait};
+use super::{NatsBus, RequestFailure};
+use crate::STREAM;
+use crate::error::{BusError, PublishError};
+use crate::object::ObjectId;
+use crate::record::{Filter, Published, Stored, StreamState};
+use crate::subject;
+use crate::wire::{self, Wire};
+
+/// Within this time the server knows message ids again.
+pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+/// Messages asked for at once when a part of the stream is read.
+const BATCH: usize = 1000;
+
+/// Answer to `STREAM.INFO`, `CREATE` and `UPDATE`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StreamInfo {
+    config: Value,
+    pub(crate) created: Timestamp,
+    pub(crate) state: State,
+}
+
+/// Part of [`StreamInfo`].
+#[derive(Debug, Deserialize)]
+pub(crate) struct State {
+    messages: u64,
+    bytes: u64,
+    first_seq: u64,
+    pub(crate) last_seq: u64,
+}
+
+impl StreamInfo {
+    fn state(&self, created: bool) -> StreamState {
+        StreamState {
+            created,
+            messages: self.state.messages,
+            bytes: self.state.bytes,
+            first_sequence: self.state.first_seq,
+            last_sequence: self.state.last_seq,
+            created_at: self.created,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Success {}
+
+#[derive(Deserialize)]
+struct PublishAck {
+    seq: u64,
+    #[serde(default)]
+    duplicate: bool,
+}
+
+/// What we set. All else is the operator's (placement, compression).
+fn settings(replicas: usize) -> Value {
+    json!({
+        "name": STREAM,
+        "subjects": subject::stream_subjects(),
+        "storage": "file",
+        "retention": "limits",
+        "discard": "old",
+        "max_msgs_per_subject": 1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_consumers": -1,
+        "num_replicas": replicas.max(1),
+        "allow_direct": true,
+        "duplicate_window": nanoseconds(DUPLICATE_WINDOW),
+    })
+}
+
+/// A duration as JetStream writes it.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The fields that have another value than was asked for, as words; empty if all are kept. Servers swallow options that
+/// they do not know.
+pub(crate) fn not_kept(wanted: &Value, kept: &Value) -> String {
+    let none = Map::new();
+    let fields = wanted.as_object().unwrap_or(&none).iter().filter_map(|(field, wanted)| {
+        let kept = kept.get(field).unwrap_or(&Value::Null);
+        (sorted(wanted) != sorted(kept)).then(|| format!("{field} is {kept} instead of {wanted}"))
+    });
+    fields.collect::<Vec<_>>().join(", ")
+}
+
+/// The order of subjects means nothing.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => {
+            let mut items = items.clone();
+            items.sort_by_key(Value::to_string);
+            Value::Array(items)
+        }
+        other => other.clone(),
+    }
+}
+
+impl NatsBus {
+    pub(crate) async fn stream_info(&self) -> Result<StreamInfo, BusError> {
+        self.api(&format!("STREAM.INFO.{STREAM}"), &json!({})).await
+    }
+
+    /// The stream and the base of its positions. Under a lock, so that no older answer is taken for a newer one.
+    pub(crate) async fn incarnation(&self) -> Result<(StreamInfo, u64), BusError> {
+        let mut epochs = self.epochs.lock().await;
+        let info = self.stream_info().await?;
+        let base = epochs.base(info.created);
+        Ok((info, base))
+    }
+
+    pub(crate) async fn status(&self) -> Result<StreamState, BusError> {
+        Ok(self.stream_info().await?.state(false))
+    }
+
+    pub(crate) async fn ensure_stream(&self) -> Result<StreamState, BusError> {
+        let wanted = settings(self.replicas);
+        let created = match self.stream_info().await {
+            Ok(info) if not_kept(&wanted, &info.config).is_empty() => false,
+            Ok(info) => {
+                let mut config = info.config;
+                if let (Some(config), Some(wanted)) = (config.as_object_mut(), wanted.as_object()) {
+                    config.extend(wanted.clone());
+                }
+                tracing::info!(changes = not_kept(&wanted, &config), "correcting the stream");
+                self.api::<StreamInfo>(&format!("STREAM.UPDATE.{STREAM}"), &config).await?;
+                false
+            }
+            Err(BusError::NoStream) => {
+                self.api::<StreamInfo>(&format!("STREAM.CREATE.{STREAM}"), &wanted).await?;
+                true
+            }
+            Err(error) => return Err(error),
+        };
+        let info = self.stream_info().await?;
+        let fields = not_kept(&wanted, &info.config);
+        if !fields.is_empty() {
+            return Err(BusError::NotKept { of: format!("the stream {STREAM}"), fields });
+        }
+        Ok(info.state(created))
+    }
+
+    pub(crate) async fn delete_stream(&self) -> Result<(), BusError> {
+        match self.api::<Success>(&format!("STREAM.DELETE.{STREAM}"), &json!({})).await {
+            Ok(Success {}) | Err(BusError::NoStream) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) async fn publish(&self, wire: Wire, fence: Option<u64>) -> Result<Published, PublishError> {
+        let mut headers = wire.headers();
+        headers.insert(async_nats::header::NATS_EXPECTED_STREAM, STREAM);
+        if let Some(fence) = fence {
+            headers.insert(async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, fence.to_string());
+        }
+        let request = async_nats::Request::new().headers(headers).payload(wire.body);
+        let answer = self.request(wire.subject.clone(), request).await.map_err(|error| match error {
+            RequestFailure::NobodyThere => PublishError::NoStream,
+            RequestFailure::Failed(error) => error.into(),
+        })?;
+        match self.read::<PublishAck>("a publication", &answer.payload) {
+            Ok(ack) => Ok(Published { sequence: ack.seq, duplicate: ack.duplicate }),
+            // Both mean "wrong last sequence"; newer servers have a code for clusters.
+            Err(BusError::Refused { code: 10071 | 10164, .. }) => {
+                Err(PublishError::Superseded { subject: wire.subject })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) async fn last(&self, object: &ObjectId) -> Result<Option<Stored>, BusError> {
+        let subject = subject::of_object(object)?;
+        let body = json!({ "last_by_subj": subject }).to_string();
+        let request = async_nats::Request::new().payload(body.into());
+        let answer = self.request(format!("{}.DIRECT.GET.{STREAM}", super::API), request).await;
+        let answer = answer.map_err(|error| match error {
+            RequestFailure::NobodyThere => BusError::NoStream,
+            RequestFailure::Failed(error) => error,
+        })?;
+        if let Some(status) = answer.status {
+            return match status.as_u16() {
+                404 => Ok(None),
+                code => Err(BusError::Refused {
+                    request: "reading a message".to_owned(),
+                    reason: answer.description.unwrap_or_default(),
+                    code: code.into(),
+                }),
+            };
+        }
+        let header = |name: &str| {
+            let headers = answer.headers.as_ref();
+            headers.and_then(|headers| headers.get(name)).map_or("", |value| value.as_str())
+        };
+        let sequence = header("Nats-Sequence").parse().unwrap_or_default();
+        let time = header("Nats-Time-Stamp").parse().unwrap_or_default();
+        stored(sequence, time, &subject, answer.headers.as_ref(), answer.payload).map(Some)
+    }
+
+    pub(crate) async fn visit(
+        self: &std::sync::Arc<Self>,
+        filter: Filter<'_>,
+        mut visitor: impl FnMut(Stored),
+    ) -> Result<(), BusError> {
+        let subjects = subject::of_filter(filter)?;
+        self.scan(&subjects, false, |message| {
+            visitor(stored(
+                message.sequence,
+                message.time,
+                &message.message.subject,
+                message.message.headers.as_ref(),
+                message.message.payload.clone(),
+            )?);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Reads a part of the stream once, with a consumer of its own.
+    pub(super) async fn scan(
+        self: &std::sync::Arc<Self>,
+        subjects: &[String],
+        headers_only: bool,
+        mut visitor: impl FnMut(super::pull::Received) -> Result<(), BusError>,
+    ) -> Result<(), BusError> {
+        let settings =
+            consumer::ephemeral(&self.unique(), subjects, consumer::Start::LastPerSubject, headers_only);
+        let ConsumerInfo { name, .. } = self.ensure_consumer(&settings).await?;
+        let mut puller = Puller::new(self, &name).await?;
+        let mut outcome = Ok(());
+        // A request that is not filled says that there is no more.
+        'all: while outcome.is_ok() {
+            outcome = puller.request(BATCH, Wait::No).await;
+            for _ in 0..BATCH {
+                match puller.next().await {
+                    Pulled::Message(message) => {
+                        if let Err(error) = visitor(*message) {
+                            tracing::warn!(%error, "skipped");
+                        }
+                    }
+                    Pulled::Empty => break 'all,
+                    Pulled::Lost(reason) => {
+                        outcome = Err(BusError::Answer { request: "reading the stream".to_owned(), reason });
+                        break 'all;
+                    }
+                }
+            }
+        }
+        self.delete_consumer(&name).await;
+        outcome
+    }
+}
+
+fn stored(
+    sequence: u64,
+    time: Timestamp,
+    subject: &str,
+    headers: Option<&async_nats::HeaderMap>,
+    body: bytes::Bytes,
+) -> Result<Stored, BusError> {
+    let record = Wire::received(subject, headers, body).and_then(|wire| wire::decode(&wire));
+    match record {
+        Ok(record) => Ok(Stored { sequence, record, time }),
+        Err(reason) => Err(BusError::Message { sequence, subject: subject.to_owned(), reason }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_kept_is_named() {
+        let wanted = settings(3);
+        let mut kept = wanted.clone();
+        assert_eq!(not_kept(&wanted, &kept), "");
+        kept["subjects"].as_array_mut().unwrap().reverse();
+        kept["placement"] = json!({});
+        assert_eq!(not_kept(&wanted, &kept), "");
+        kept["num_replicas"] = json!(1);
+        kept.as_object_mut().unwrap().remove("allow_direct");
+        assert_eq!(
+            not_kept(&wanted, &kept),
+            "allow_direct is null instead of true, num_replicas is 1 instead of 3"
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! Work from a consumer that the replicas of a service share.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::Subject;
+use async_nats::jetstream::AckKind;
+
+use super::NatsBus;
+use super::consumer::shared;
+use super::pull::{Pulled, Puller, Received, Wait};
+use crate::error::BusError;
+use crate::record::{Record, WorkState};
+use crate::retry::Retry;
+use crate::wire::{self, Wire};
+use crate::work::{Delivery, Handle};
+
+/// Pulls from a durable consumer, over lost connections, consumers and streams.
+#[derive(Debug)]
+pub(crate) struct NatsWork {
+    bus: Arc<NatsBus>,
+    name: String,
+    filter: String,
+    open: Option<Open>,
+    /// What was pulled and not handed out.
+    pulled: VecDeque<Delivery>,
+    /// Whether there may be more without waiting.
+    may_have_more: bool,
+    retry: Retry,
+}
+
+#[derive(Debug)]
+struct Open {
+    puller: Puller,
+    base: u64,
+}
+
+impl NatsWork {
+    pub(crate) fn new(bus: Arc<NatsBus>, name: String, filter: String) -> Self {
+        let retry = Retry::new(&name);
+        Self { bus, name, filter, open: None, pulled: VecDeque::new(), may_have_more: true, retry }
+    }
+
+    /// Up to `limit` deliveries, at least one. May be dropped and called again: nothing is lost then.
+    pub(crate) async fn pull(&mut self, limit: usize) -> Vec<Delivery> {
+        let limit = limit.max(1);
+        loop {
+            if !self.pulled.is_empty() && (self.pulled.len() >= limit || !self.may_have_more) {
+                let count = limit.min(self.pulled.len());
+                return self.pulled.drain(..count).collect();
+            }
+            let Some(open) = &mut self.open else {
+                match self.open().await {
+                    Ok(()) => self.retry.over(),
+                    Err(error) => self.retry.pause(&error).await,
+                }
+                continue;
+            };
+            if !open.puller.is_open() {
+                // What is there comes at once, as much as is wanted; for what comes later a single message is asked, so
+                // that no more than that can wait here for somebody who does not ask again.
+                let request = match self.may_have_more {
+                    true => open.puller.request(limit - self.pulled.len(), Wait::No).await,
+                    false => open.puller.request(1, Wait::Yes).await,
+                };
+                if let Err(error) = request {
+                    self.open = None;
+                    self.retry.pause(&error).await;
+                    continue;
+                }
+            }
+            match open.puller.next().await {
+                Pulled::Message(message) => {
+                    // A request for one that came true: more may follow.
+                    self.may_have_more |= !open.puller.is_open() && self.pulled.is_empty();
+                    self.take(*message).await;
+                }
+                Pulled::Empty => self.may_have_more = false,
+                Pulled::Lost(reason) => {
+                    tracing::debug!(reason, consumer = self.name, "the work queue opens again");
+                    self.open = None;
+                    self.may_have_more = self.pulled.is_empty();
+                }
+            }
+        }
+    }
+
+    async fn take(&mut self, message: Received) {
+        let Some(reply) = message.reply() else { return };
+        let base = self.open.as_ref().map_or(0, |open| open.base);
+        let (sequence, attempts) = (message.sequence, message.attempts);
+        let subject = message.message.subject.clone();
+        let record = Wire::received(&subject, message.message.headers.as_ref(), message.message.payload)
+            .and_then(|wire| wire::decode(&wire));
+        let handle = NatsHandle { bus: Arc::clone(&self.bus), reply };
+        match record {
+            Ok(Record::Object(event)) => {
+                self.pulled.push_back(Delivery::new(event, base + sequence, attempts, Handle::Nats(handle)));
+            }
+            // It will not become readable: put aside, loudly.
+            Ok(_) => handle.answer(AckKind::Term).await,
+            Err(reason) => {
+                let error = BusError::Message { sequence, subject: subject.to_string(), reason };
+                tracing::error!(%error, "dropped");
+                handle.answer(AckKind::Term).await;
+            }
+        }
+    }
+
+    /// Creates the consumer if it is missing.
+    pub(crate) async fn open(&mut self) -> Result<(), BusError> {
+        let settings = shared(&self.name, &self.filter, self.bus.ack_wait);
+        self.bus.ensure_consumer(&settings).await?;
+        let (_, base) = self.bus.incarnation().await?;
+        // Should the stream have been made again between the two, the consumer is missing, and the first request says so.
+        let puller = Puller::new(&self.bus, &self.name).await?;
+        self.open = Some(Open { puller, base });
+        self.may_have_more = true;
+        Ok(())
+    }
+
+    pub(crate) async fn state(&self) -> Result<WorkState, BusError> {
+        let info = self.bus.consumer_info(&self.name).await?;
+        Ok(WorkState { pending: info.num_pending, unacknowledged: info.num_ack_pending })
+    }
+}
+
+/// How a delivery is answered.
+#[derive(Debug)]
+pub(crate) struct NatsHandle {
+    bus: Arc<NatsBus>,
+    reply: Subject,
+}
+
+impl NatsHandle {
+    pub(crate) async fn ack(&self) {
+        self.answer(AckKind::Ack).await;
+    }
+
+    pub(crate) async fn retry_after(&self, delay: Duration) {
+        self.answer(AckKind::Nak(Some(delay))).await;
+    }
+
+    pub(crate) async fn progress(&self) {
+        self.answer(AckKind::Progress).await;
+    }
+
+    async fn answer(&self, kind: AckKind) {
+        // Without a connection an answer would wait in a buffer, and its sender with it. The server delivers again.
+        if !self.bus.is_connected() {
+            tracing::debug!("an answer to the bus is dropped: there is no connection");
+            return;
+        }
+        if let Err(error) = self.bus.client.publish(self.reply.clone(), kind.into()).await {
+            tracing::debug!(%error, "an answer to the bus is dropped");
+        }
+    }
+}

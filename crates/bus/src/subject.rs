@@ -1,0 +1,392 @@
+//! Subjects: the name of everything on the stream.
+//!
+//! `groundwork.v1.<plural>.<group, dots as _, core as core>.<namespace or _>.<name>` (design, Events). The name is last
+//! and may contain dots. Bytes outside `[A-Za-z0-9._-]` are percent-encoded, and so is whatever would make a token
+//! empty or mean something else.
+
+use crate::object::{Kind, ObjectId};
+use crate::record::{Filter, Record};
+
+/// Objects.
+const OBJECTS: &str = "groundwork.v1";
+/// Sync markers.
+const MARKERS: &str = "groundwork.sync.v1";
+/// Identity of the cluster.
+const CLUSTER: &str = "groundwork.cluster.v1";
+/// Interests.
+const INTERESTS: &str = "groundwork.interest.v1";
+/// Longest subject. A name of Kubernetes has at most 253 characters; NATS reads lines of 4096 bytes by default.
+const LONGEST: usize = 1024;
+
+/// What cannot be a subject.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubjectError {
+    /// The kind is none.
+    #[error(
+        "{plural:?} in group {group:?} is no kind of Kubernetes: a plural is made of lower case letters, digits and `-`, \
+         a group of the same and `.`"
+    )]
+    Kind {
+        /// Plural.
+        plural: String,
+        /// Group.
+        group: String,
+    },
+    /// A name is longer than Kubernetes allows.
+    #[error("a name of {kind} has {length} bytes as a subject, more than the {LONGEST} that the bus takes")]
+    Long {
+        /// The kind.
+        kind: Kind,
+        /// Length of the subject.
+        length: usize,
+    },
+    /// The subject is not one of ours.
+    #[error("{0:?} is not a subject of Groundwork")]
+    Foreign(String),
+}
+
+/// Subjects of the stream.
+pub(crate) fn stream_subjects() -> Vec<String> {
+    vec![all(OBJECTS), all(MARKERS), CLUSTER.to_owned(), all(INTERESTS)]
+}
+
+/// Subject of a record.
+pub(crate) fn of_record(record: &Record) -> Result<String, SubjectError> {
+    match record {
+        Record::Object(event) => of_object(&event.object),
+        Record::Synced(marker) => {
+            short(&marker.kind, scope(MARKERS, &marker.kind, marker.namespace.as_deref())?)
+        }
+        Record::Cluster(_) => Ok(CLUSTER.to_owned()),
+        Record::Interest(interest) => {
+            let scope = scope(INTERESTS, &interest.kind, interest.namespace.as_deref())?;
+            short(&interest.kind, format!("{scope}.{}", token(&interest.holder)))
+        }
+    }
+}
+
+/// Subject of an object.
+pub(crate) fn of_object(object: &ObjectId) -> Result<String, SubjectError> {
+    let scope = scope(OBJECTS, &object.kind, object.namespace.as_deref())?;
+    short(&object.kind, format!("{scope}.{}", name(&object.name)))
+}
+
+/// Subjects of all objects of a kind.
+pub(crate) fn of_kind(kind: &Kind) -> Result<String, SubjectError> {
+    Ok(all(&format!("{OBJECTS}.{}", kind_tokens(kind)?)))
+}
+
+/// Subjects of all objects.
+pub(crate) fn of_objects() -> String {
+    all(OBJECTS)
+}
+
+/// Subjects of all interests.
+pub(crate) fn of_interests() -> String {
+    all(INTERESTS)
+}
+
+/// Subjects of a part of the stream.
+pub(crate) fn of_filter(filter: Filter<'_>) -> Result<Vec<String>, SubjectError> {
+    match filter {
+        Filter::Everything => Ok(stream_subjects()),
+        Filter::Interests => Ok(vec![of_interests()]),
+        Filter::Kinds(kinds) => {
+            let mut kinds: Vec<_> = kinds.iter().collect();
+            kinds.sort();
+            kinds.dedup();
+            let mut subjects = vec![CLUSTER.to_owned()];
+            for kind in kinds {
+                subjects.push(of_kind(kind)?);
+                subjects.push(all(&format!("{MARKERS}.{}", kind_tokens(kind)?)));
+            }
+            Ok(subjects)
+        }
+    }
+}
+
+/// Name of the consumer that replicas of a service share for a kind.
+pub(crate) fn consumer(service: &str, kind: &Kind) -> Result<String, SubjectError> {
+    let tokens = kind_tokens(kind)?;
+    let (plural, group) = tokens.split_once('.').unwrap_or((&tokens, ""));
+    // What joins the parts must not be in them; no plural of ours has it.
+    let part = |text: &str| text.replace('-', "%2D");
+    Ok(format!("{}-{}-{group}", part(&token(service)), part(plural)))
+}
+
+/// Whether a subject is among those of a filter; of the wildcards, only a closing `.>` is one.
+pub(crate) fn matches(filter: &str, subject: &str) -> bool {
+    match filter.strip_suffix('>') {
+        Some(prefix) => subject.len() > prefix.len() && subject.starts_with(prefix),
+        None => filter == subject,
+    }
+}
+
+/// What a subject names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Object(ObjectId),
+    Marker { kind: Kind, namespace: Option<String> },
+    Cluster,
+    Interest { kind: Kind, namespace: Option<String>, holder: String },
+}
+
+/// The inverse of [`of_record`].
+pub(crate) fn parse(subject: &str) -> Result<Subject, SubjectError> {
+    parse_parts(subject).ok_or_else(|| SubjectError::Foreign(subject.chars().take(LONGEST).collect()))
+}
+
+fn parse_parts(subject: &str) -> Option<Subject> {
+    if subject == CLUSTER {
+        return Some(Subject::Cluster);
+    }
+    let under = |root: &str| subject.strip_prefix(root)?.strip_prefix('.');
+    if let Some(rest) = under(OBJECTS) {
+        let mut parts = rest.splitn(4, '.');
+        let (kind, namespace) = parse_scope(&mut parts)?;
+        return Some(Subject::Object(ObjectId { kind, namespace, name: decode(parts.next()?)? }));
+    }
+    if let Some(rest) = under(MARKERS) {
+        let mut parts = rest.split('.');
+        let (kind, namespace) = parse_scope(&mut parts)?;
+        return parts.next().is_none().then_some(Subject::Marker { kind, namespace });
+    }
+    let mut parts = under(INTERESTS)?.split('.');
+    let (kind, namespace) = parse_scope(&mut parts)?;
+    let holder = decode(parts.next()?)?;
+    parts.next().is_none().then_some(Subject::Interest { kind, namespace, holder })
+}
+
+fn parse_scope<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<(Kind, Option<String>)> {
+    let plural = parts.next()?;
+    let group = match parts.next()? {
+        "core" => String::new(),
+        other => decode(&other.replace('_', "."))?,
+    };
+    let kind = Kind::new(group, plural);
+    kind_tokens(&kind).ok()?;
+    let namespace = match parts.next()? {
+        "_" => None,
+        other => Some(decode(other)?),
+    };
+    Some((kind, namespace))
+}
+
+fn all(root: &str) -> String {
+    format!("{root}.>")
+}
+
+fn short(kind: &Kind, subject: String) -> Result<String, SubjectError> {
+    if subject.len() > LONGEST {
+        return Err(SubjectError::Long { kind: kind.clone(), length: subject.len() });
+    }
+    Ok(subject)
+}
+
+fn scope(root: &str, kind: &Kind, namespace: Option<&str>) -> Result<String, SubjectError> {
+    let namespace = namespace.map_or_else(|| "_".to_owned(), token);
+    Ok(format!("{root}.{}.{namespace}", kind_tokens(kind)?))
+}
+
+/// Plural and group as two tokens. Groups are DNS names, so `_` can stand for the dot.
+fn kind_tokens(kind: &Kind) -> Result<String, SubjectError> {
+    let label = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    if !label(kind.plural()) || !(kind.group().is_empty() || kind.group().split('.').all(label)) {
+        return Err(SubjectError::Kind { plural: kind.plural().to_owned(), group: kind.group().to_owned() });
+    }
+    let group = match kind.group() {
+        "" => "core".to_owned(),
+        // A group of this name must not be taken for the core group.
+        "core" => "%63ore".to_owned(),
+        group => group.replace('.', "_"),
+    };
+    Ok(format!("{}.{group}", kind.plural()))
+}
+
+/// Text as one token.
+fn token(text: &str) -> String {
+    match text {
+        "" => "%".to_owned(),
+        // This alone means that there is no namespace.
+        "_" => "%5F".to_owned(),
+        _ => text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+            push(&mut out, byte, byte != b'.');
+            out
+        }),
+    }
+}
+
+/// A name as one token or more: dots stay, unless a token between them were empty.
+fn name(text: &str) -> String {
+    if text.is_empty() {
+        return "%".to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let last = text.len() - 1;
+    for (position, byte) in text.bytes().enumerate() {
+        let separates = byte == b'.' && position != last && !out.is_empty() && !out.ends_with('.');
+        push(&mut out, byte, byte != b'.' || separates);
+    }
+    out
+}
+
+fn push(out: &mut String, byte: u8, plain: bool) {
+    if plain && (byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')) {
+        out.push(char::from(byte));
+    } else {
+        out.push('%');
+        out.push_str(&data_encoding::HEXUPPER.encode(&[byte]));
+    }
+}
+
+/// Any text as printable characters of an id.
+pub(crate) fn encode(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        push(&mut out, byte, true);
+        out
+    })
+}
+
+pub(crate) fn decode(text: &str) -> Option<String> {
+    match text {
+        "" => return None,
+        "%" => return Some(String::new()),
+        _ => {}
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((plain, encoded)) = rest.split_once('%') {
+        bytes.extend_from_slice(plain.as_bytes());
+        let (digits, after) = encoded.split_at_checked(2)?;
+        bytes.extend(data_encoding::HEXUPPER.decode(digits.as_bytes()).ok()?);
+        rest = after;
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn object(group: &str, plural: &str, namespace: Option<&str>, name: &str) -> ObjectId {
+        ObjectId::new(Kind::new(group, plural), namespace, name)
+    }
+
+    #[test]
+    fn subjects_of_objects() {
+        let table = [
+            (
+                object("landscaper.gardener.cloud", "installations", Some("prod"), "echo.v1"),
+                "groundwork.v1.installations.landscaper_gardener_cloud.prod.echo.v1",
+            ),
+            (object("", "namespaces", None, "prod"), "groundwork.v1.namespaces.core._.prod"),
+            (object("", "things", Some("_"), "a"), "groundwork.v1.things.core.%5F.a"),
+            (object("core", "things", Some("a.b"), "a"), "groundwork.v1.things.%63ore.a%2Eb.a"),
+            (object("a", "things", Some(""), ""), "groundwork.v1.things.a.%.%"),
+            (object("a", "things", None, ".a..b."), "groundwork.v1.things.a._.%2Ea.%2Eb%2E"),
+            (
+                object("rbac.authorization.k8s.io", "roles", Some("n"), "system:a*>%"),
+                "groundwork.v1.roles.rbac_authorization_k8s_io.n.system%3Aa%2A%3E%25",
+            ),
+        ];
+        for (object, subject) in table {
+            assert_eq!(of_object(&object).as_deref(), Ok(subject));
+            assert_eq!(parse(subject), Ok(Subject::Object(object)));
+        }
+    }
+
+    #[test]
+    fn kinds_that_could_be_confused_are_refused() {
+        for (group, plural) in
+            [("a_b", "things"), ("", ""), ("", "a.b"), ("a..b", "c"), ("A", "c"), ("", "a*")]
+        {
+            let refused = of_object(&object(group, plural, None, "a"));
+            assert!(matches!(refused, Err(SubjectError::Kind { .. })), "{refused:?}");
+        }
+        let long = of_object(&object("", "things", None, &"ä".repeat(200)));
+        assert!(matches!(long, Err(SubjectError::Long { length: 1227.., .. })), "{long:?}");
+    }
+
+    #[test]
+    fn foreign_subjects_are_none() {
+        for subject in [
+            "",
+            "groundwork",
+            "groundwork.v1",
+            "groundwork.v1.a.core._",
+            "groundwork.v1.a.core._.%zz",
+            "groundwork.v1.a.core._.%C3",
+            "groundwork.v1.a..n.b",
+            "groundwork.sync.v1.a.core.n.more",
+            "groundwork.interest.v1.a.core.n",
+            "groundwork.v2.a.core._.b",
+        ] {
+            assert!(parse(subject).is_err(), "{subject}");
+        }
+    }
+
+    #[test]
+    fn names_of_consumers() {
+        let name = |service, group, plural| consumer(service, &Kind::new(group, plural)).unwrap();
+        assert_eq!(name("renderer", "a.b-c.d", "installations"), "renderer-installations-a_b-c_d");
+        assert_eq!(name("renderer", "", "secrets"), "renderer-secrets-core");
+        assert_eq!(name("a.b-c", "d", "e-f"), "a%2Eb%2Dc-e%2Df-d");
+    }
+
+    #[test]
+    fn filters_match_what_they_should() {
+        let kind = Kind::new("", "pods");
+        assert!(matches(&of_kind(&kind).unwrap(), "groundwork.v1.pods.core.a.b.c"));
+        assert!(!matches(&of_kind(&kind).unwrap(), "groundwork.v1.pods.core_x.a.b"));
+        assert!(!matches(&of_kind(&kind).unwrap(), "groundwork.v1.pods.core."));
+        assert!(matches(CLUSTER, CLUSTER));
+        assert!(!matches(CLUSTER, "groundwork.cluster.v1.x"));
+        let kinds = [kind.clone(), kind];
+        assert_eq!(
+            of_filter(Filter::Kinds(&kinds)).unwrap(),
+            [CLUSTER, "groundwork.v1.pods.core.>", "groundwork.sync.v1.pods.core.>"]
+        );
+    }
+
+    fn kinds() -> impl Strategy<Value = Kind> {
+        let group =
+            prop_oneof![Just(String::new()), "[a-z0-9-]{1,4}(\\.[a-z0-9-]{1,4}){0,2}", Just("core".into())];
+        (group, "[a-z0-9-]{1,6}").prop_map(|(group, plural)| Kind::new(group, plural))
+    }
+
+    proptest! {
+        #[test]
+        fn an_object_comes_back_and_its_subject_is_valid(
+            kind in kinds(),
+            namespace in proptest::option::of(prop_oneof![".{0,8}", "[._%-]{0,4}"]),
+            name in prop_oneof![".{0,12}", "[._%a-]{0,8}"],
+        ) {
+            let object = ObjectId { kind: kind.clone(), namespace, name };
+            let subject = of_object(&object).unwrap();
+            prop_assert!(subject.split('.').all(|token| !token.is_empty()));
+            prop_assert!(subject.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-%".contains(&b)));
+            prop_assert!(matches(&of_kind(&kind).unwrap(), &subject));
+            prop_assert_eq!(parse(&subject).unwrap(), Subject::Object(object));
+        }
+
+        #[test]
+        fn an_interest_comes_back(
+            kind in kinds(), namespace in proptest::option::of(".{0,8}"), holder in ".{0,8}"
+        ) {
+            let scope = scope(INTERESTS, &kind, namespace.as_deref()).unwrap();
+            let subject = format!("{scope}.{}", token(&holder));
+            prop_assert_eq!(parse(&subject).unwrap(), Subject::Interest { kind, namespace, holder });
+        }
+
+        #[test]
+        fn any_text_is_read_without_panic(text in ".{0,40}", tail in "[a-z._%0-9A-F]{0,20}") {
+            let _ = parse(&text);
+            let _ = parse(&format!("groundwork.v1.{tail}"));
+        }
+    }
+}
