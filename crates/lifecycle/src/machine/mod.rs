@@ -16,6 +16,8 @@ mod items;
 pub mod phase;
 mod protocol;
 mod status;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use installation::report;

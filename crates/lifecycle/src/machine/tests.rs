@@ -1,0 +1,47 @@
+//! Whole lives of Installations against a world in memory, and the same with a process that dies after every write.
+
+mod cluster;
+mod deletion;
+mod lives;
+
+use serde_json::{Value, json};
+
+use cluster::Cluster;
+
+/// A blueprint with one mock item for each name; `>` names what it depends on.
+fn blueprint(items: &[&str]) -> String {
+    let item = |text: &&str| {
+        let (name, depends_on) = text.split_once('>').unwrap_or((text, ""));
+        let depends_on: Vec<&str> = depends_on.split(',').filter(|name| !name.is_empty()).collect();
+        format!(
+            "      - name: {name}\n        type: landscaper.gardener.cloud/mock\n        dependsOn: {depends_on:?}\n        \
+             config: {{name: {name}}}\n"
+        )
+    };
+    let items: String = items.iter().map(item).collect();
+    format!(
+        "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\n\
+         imports: [{{name: greeting, type: data, required: false, schema: {{}}}}]\ndeployExecutions:\n- name: default\n  type: GoTemplate\n  \
+         template: |\n    deployItems:{}\n{items}",
+        if items.is_empty() { " []" } else { "" }
+    )
+}
+
+fn installation(items: &[&str], imports: &Value) -> Value {
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1",
+        "kind": "Installation",
+        "metadata": {
+            "name": "server", "namespace": "team",
+            "annotations": {"landscaper.gardener.cloud/reconcile-if-changed": "true"},
+        },
+        "spec": {
+            "imports": imports,
+            "blueprint": {"inline": {"filesystem": {"blueprint.yaml": blueprint(items)}}},
+        },
+    })
+}
+
+fn cluster(items: &[&str]) -> Cluster {
+    Cluster::new(installation(items, &json!({})))
+}

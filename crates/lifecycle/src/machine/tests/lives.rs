@@ -1,0 +1,220 @@
+use serde_json::json;
+
+use super::*;
+
+const RECONCILE: (&str, &str) = ("landscaper.gardener.cloud/operation", "reconcile");
+
+/// The order of the writes that `installations.md` 2.5 prints in bold, for an item without exports.
+#[test]
+fn writes_of_a_first_job() {
+    let mut cluster = cluster(&["echo"]);
+    cluster.run(None);
+    assert_eq!(
+        cluster.log,
+        [
+            "finalizer Installation",
+            "status Installation Init",
+            "create Execution",
+            "status Installation ObjectsCreated",
+            "status Execution ",
+            "status Installation Progressing",
+            "status Execution Init",
+            "create DeployItem",
+            "status Execution Progressing",
+            "status DeployItem ",
+            "status Execution Succeeded",
+            "status Installation Completing",
+            "status Installation Succeeded",
+        ]
+    );
+    let status = cluster.installation.unwrap().status.unwrap();
+    assert_eq!(status.job_id, status.job_id_finished);
+    assert_eq!(status.execution_ref.unwrap().name, "server");
+    let condition = |name: &str| {
+        let found = status.conditions.iter().find(|condition| condition.type_ == name).unwrap();
+        (found.status.clone(), found.observed_generation)
+    };
+    assert_eq!(condition("Ready"), ("True".to_owned(), Some(1)));
+    assert_eq!(condition("Reconciling"), ("False".to_owned(), Some(1)));
+    assert_eq!(condition("Stalled"), ("False".to_owned(), Some(1)));
+}
+
+/// 2.1: the status is written before the annotation is removed.
+#[test]
+fn a_request_starts_a_job_and_is_removed_after_that() {
+    let mut cluster = cluster(&["echo"]);
+    cluster.run(None);
+    let first = cluster.installation.as_ref().unwrap().status.clone().unwrap().job_id;
+    cluster.log.clear();
+    cluster.annotate(RECONCILE.0, RECONCILE.1);
+    cluster.run(None);
+    assert_eq!(
+        cluster.log[..3],
+        ["status Installation Succeeded", "annotate Installation", "status Installation Init"]
+    );
+    assert_eq!(cluster.phase(), "Succeeded");
+    assert_ne!(cluster.installation.as_ref().unwrap().status.clone().unwrap().job_id, first);
+    assert!(
+        !cluster.log.iter().any(|line| line.starts_with("create") || line.starts_with("replace")),
+        "{:?}",
+        cluster.log
+    );
+    assert_eq!(cluster.log.iter().filter(|line| **line == "annotate Installation").count(), 1);
+}
+
+#[test]
+fn nothing_starts_by_itself() {
+    let mut object = installation(&["echo"], &json!({}));
+    object["metadata"]["annotations"] = json!({});
+    let mut cluster = Cluster::new(object);
+    cluster.run(None);
+    assert_eq!(cluster.log, ["finalizer Installation"]);
+    cluster.annotate("landscaper.gardener.cloud/ignore", "true");
+    cluster.annotate(RECONCILE.0, RECONCILE.1);
+    cluster.run(None);
+    assert_eq!(cluster.log.len(), 1);
+}
+
+/// The process dies after each single write of a life in turn. The end is the same, and nothing is made twice.
+#[test]
+fn every_crash_ends_the_same() {
+    let life = |deaths: [Option<usize>; 3]| {
+        let imports = json!({"data": [{"name": "greeting", "dataRef": "greeting"}]});
+        let mut cluster = Cluster::new(installation(&["a", "b>a", "c>a"], &imports));
+        let greeting = json!({"metadata": {"name": "greeting", "namespace": "team"}, "data": "hello"});
+        cluster.data_objects.insert("greeting".to_owned(), serde_json::from_value(greeting).unwrap());
+        cluster.run(deaths[0]);
+        assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
+        let created = (cluster.dump(), cluster.creates());
+        cluster.change_spec(installation(&["a", "d>a"], &imports));
+        cluster.run(deaths[1]);
+        assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
+        let changed = (cluster.dump(), cluster.creates());
+        cluster.delete();
+        cluster.run(deaths[2]);
+        assert!(cluster.installation.is_none() && cluster.execution.is_none() && cluster.items.is_empty());
+        (created, changed, cluster.log.len())
+    };
+    let (created, changed, writes) = life([None; 3]);
+    assert_eq!((created.1, changed.1), (4, 5));
+    for stage in 0..3 {
+        for death in 0..writes {
+            let mut deaths = [None; 3];
+            deaths[stage] = Some(death);
+            let (other_created, other_changed, _) = life(deaths);
+            assert_eq!(other_created, created, "killed in stage {stage} after write {death}");
+            assert_eq!(other_changed, changed, "killed in stage {stage} after write {death}");
+        }
+    }
+}
+
+#[test]
+fn items_run_in_order_and_a_failure_stops_what_comes_after() {
+    let mut cluster = cluster(&["a", "b>a", "c"]);
+    cluster.verdicts.insert("a".to_owned(), "Failed");
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Failed");
+    assert_eq!(cluster.error(), "buildErrorIfFailedChild/children failed: Execution is failed");
+    let phase = |name: &str| {
+        let item = cluster
+            .items
+            .values()
+            .find(|item| item.metadata.name.as_ref().unwrap().contains(&format!("-{name}-")));
+        item.unwrap().status.clone().unwrap_or_default().phase.unwrap_or_default()
+    };
+    assert_eq!((phase("a"), phase("b"), phase("c")), ("Failed".into(), String::new(), "Succeeded".into()));
+    let execution = cluster.execution.unwrap().status.unwrap();
+    assert_eq!(execution.last_error.unwrap().message, "has failed or missing deploy items");
+}
+
+/// 6.2: an Execution whose blueprint renders nothing any more is emptied.
+#[test]
+fn items_without_template_go() {
+    let mut cluster = cluster(&["a", "b>a"]);
+    cluster.run(None);
+    assert_eq!(cluster.items.len(), 2);
+    cluster.change_spec(installation(&[], &json!({})));
+    cluster.run(None);
+    assert_eq!((cluster.phase().as_str(), cluster.items.len()), ("Succeeded", 0));
+    assert!(cluster.execution.is_some());
+}
+
+#[test]
+fn a_missing_import_fails_the_job_and_says_so() {
+    let imports = json!({"data": [{"name": "greeting", "dataRef": "greeting"}]});
+    let mut cluster = Cluster::new(installation(&["a"], &imports));
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Failed");
+    assert!(cluster.error().starts_with("init/ImportsSatisfied: "), "{}", cluster.error());
+    let status = cluster.installation.as_ref().unwrap().status.clone().unwrap();
+    let stalled = status.conditions.iter().find(|condition| condition.type_ == "Stalled").unwrap();
+    assert_eq!((stalled.status.as_str(), stalled.reason.as_str()), ("True", "ImportsSatisfied"));
+    assert!(cluster.execution.is_none());
+}
+
+#[test]
+fn exports_are_refused_rather_than_forgotten() {
+    let mut object = installation(&["a"], &json!({}));
+    object["spec"]["exports"] = json!({"data": [{"name": "x", "dataRef": "x"}]});
+    let mut cluster = Cluster::new(object);
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Failed");
+    assert!(cluster.error().contains("spec.exports"), "{}", cluster.error());
+}
+
+/// 7.6: an item that nobody picks up fails after the time-out, and with it the job.
+#[test]
+fn an_item_without_deployer_fails_in_the_end() {
+    let mut cluster = cluster(&["a"]);
+    cluster.has_no_deployer = true;
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Progressing");
+    cluster.advance(400);
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Failed");
+    let item = cluster.items.values().next().unwrap().status.clone().unwrap();
+    let error = item.last_error.unwrap();
+    assert_eq!((error.reason.as_str(), &error.codes[..]), ("PickupTimeout", &["ERR_TIMEOUT".to_owned()][..]));
+}
+
+/// 3.2.
+#[test]
+fn an_interrupt_ends_the_job() {
+    let mut cluster = cluster(&["a", "b>a"]);
+    cluster.has_no_deployer = true;
+    cluster.run(None);
+    cluster.annotate("landscaper.gardener.cloud/operation", "interrupt");
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Failed");
+    let reasons: Vec<String> =
+        cluster.items.values().map(|item| item.status.clone().unwrap().last_error.unwrap().reason).collect();
+    assert_eq!(reasons, ["InterruptOperation", "InterruptOperation"]);
+    assert_eq!(cluster.installation.unwrap().metadata.annotations.unwrap().len(), 1, "the request is gone");
+}
+
+/// 2.5, 7.5: what items export ends in the export holder.
+#[test]
+fn exports_of_items_are_collected() {
+    let mut cluster = cluster(&["a", "b"]);
+    cluster.has_no_deployer = true;
+    cluster.run(None);
+    for item in cluster.items.values_mut() {
+        let status = item.status.as_mut().unwrap();
+        status.phase = Some("Succeeded".to_owned());
+        status.job_id_finished = status.job_id.clone();
+        if item.metadata.name.as_ref().unwrap().contains("-a-") {
+            let name = "a-export".to_owned();
+            status.export_ref = Some(groundwork_api::ObjectReference { name, namespace: None });
+        }
+    }
+    cluster.log.clear();
+    cluster.run(None);
+    assert_eq!(
+        cluster.log[..3],
+        ["status Execution Completing", "ensure DataObject", "status Execution Succeeded"]
+    );
+    let holder = cluster.data_objects.values().next().unwrap();
+    assert_eq!(holder.data.get(), Some(&json!({"a": {"secret": "a-export"}, "b": null})));
+    let reference = cluster.execution.unwrap().status.unwrap().export_ref.unwrap();
+    assert_eq!(Some(reference.name), holder.metadata.name);
+}
