@@ -1,0 +1,78 @@
+//! Answers of the API server that are no success.
+
+use kube::core::Status;
+
+/// Why a request to the API server failed.
+///
+/// No text quotes a value: messages of refused objects name fields and reasons only.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// The object has changed since the write was decided. Read again and decide again.
+    #[error("{0} has been changed by somebody else meanwhile")]
+    Conflict(String),
+    #[error("{0} exists already")]
+    AlreadyExists(String),
+    #[error("{0} does not exist")]
+    NotFound(String),
+    /// A right is missing; the text names verb and resource.
+    #[error("may not {verb} {resource}: grant it to the service account of this service")]
+    Forbidden { verb: &'static str, resource: String },
+    /// The API server does not accept the object.
+    #[error("{object} is not accepted: {causes}")]
+    Invalid { object: String, causes: String },
+    /// The namespace is being deleted, so nothing can be created in it.
+    #[error("{0} cannot be created because its namespace is being deleted")]
+    Terminating(String),
+    /// It may go away by itself: the server is away, busy, or out of order.
+    #[error("cannot {verb} {object}: {problem}")]
+    Passing { verb: &'static str, object: String, problem: String },
+}
+
+impl ApiError {
+    pub(crate) fn new(error: &kube::Error, verb: &'static str, object: &str, resource: &str) -> Self {
+        let object = object.to_owned();
+        match error {
+            kube::Error::Api(status) => Self::of_status(status, verb, object, resource),
+            kube::Error::SerdeError(_) => {
+                let causes = "its form is not the one that the API server's schema promises".to_owned();
+                Self::Invalid { object, causes }
+            }
+            other => Self::Passing { verb, object, problem: problem(other) },
+        }
+    }
+
+    fn of_status(status: &Status, verb: &'static str, object: String, resource: &str) -> Self {
+        let is_terminating = status
+            .details
+            .iter()
+            .flat_map(|details| &details.causes)
+            .any(|cause| cause.reason == "NamespaceTerminating");
+        match (status.code, status.reason.as_str()) {
+            (403, _) if is_terminating => Self::Terminating(object),
+            (401 | 403, _) => Self::Forbidden { verb, resource: resource.to_owned() },
+            (404, _) => Self::NotFound(object),
+            (409, "AlreadyExists") => Self::AlreadyExists(object),
+            (409, _) => Self::Conflict(object),
+            (400 | 413 | 415 | 422, _) => Self::Invalid { object, causes: causes(status) },
+            (code, reason) => {
+                Self::Passing { verb, object, problem: format!("{code} {reason}").trim().to_owned() }
+            }
+        }
+    }
+}
+
+/// Field and reason of each cause; the messages quote values.
+fn causes(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let texts: Vec<String> = causes.map(|cause| format!("{} ({})", cause.field, cause.reason)).collect();
+    if texts.is_empty() { format!("{} {}", status.code, status.reason) } else { texts.join(", ") }
+}
+
+/// The innermost cause, without addresses and versions of the libraries between.
+fn problem(error: &kube::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

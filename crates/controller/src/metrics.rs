@@ -1,0 +1,116 @@
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+
+use groundwork_telemetry::{LATENCY_BUCKETS, Metrics as Registry};
+
+/// What a controller counts.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    service: &'static str,
+    handled: Family<Handled, Counter>,
+    duration: Family<Service, Histogram, fn() -> Histogram>,
+    reaction: Family<Service, Histogram, fn() -> Histogram>,
+    known: Family<Service, Counter>,
+    keys: Family<Service, Gauge>,
+    requests: Family<Request, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Service {
+    service: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Handled {
+    service: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    service: &'static str,
+    verb: &'static str,
+    resource: String,
+    outcome: &'static str,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new(LATENCY_BUCKETS)
+}
+
+impl Metrics {
+    /// Registers the metrics of controllers, or finds those that another service of the process registered.
+    pub fn new(registry: &Registry, service: &'static str) -> Self {
+        let by_service = &["service"][..];
+        let histogram = || Family::new_with_constructor(seconds as fn() -> Histogram);
+        Self {
+            service,
+            handled: registry.register(
+                "handled",
+                "Attempts to bring a work key to rest, by outcome: settled, conflict, failed",
+                &["service", "outcome"],
+                Family::default(),
+            ),
+            duration: registry.register(
+                "handle_seconds",
+                "Duration of one attempt to bring a work key to rest",
+                by_service,
+                histogram(),
+            ),
+            reaction: registry.register(
+                "reaction_seconds",
+                "From the watcher's sight of a change to the start of its handling",
+                by_service,
+                histogram(),
+            ),
+            known: registry.register(
+                "known_events",
+                "Events that said nothing new and were not handled",
+                by_service,
+                Family::default(),
+            ),
+            keys: registry.register(
+                "work_keys",
+                "Work keys that wait, run or pause",
+                by_service,
+                Family::default(),
+            ),
+            requests: registry.register(
+                "api_requests",
+                "Requests to the API server, watches not counted",
+                &["service", "verb", "resource", "outcome"],
+                Family::default(),
+            ),
+        }
+    }
+
+    pub(crate) fn handled(&self, outcome: &'static str, duration: Duration) {
+        let service = self.service;
+        self.handled.get_or_create(&Handled { service, outcome }).inc();
+        self.duration.get_or_create(&Service { service }).observe(duration.as_secs_f64());
+    }
+
+    pub(crate) fn reaction(&self, duration: Duration) {
+        self.reaction.get_or_create(&Service { service: self.service }).observe(duration.as_secs_f64());
+    }
+
+    pub(crate) fn known(&self) {
+        self.known.get_or_create(&Service { service: self.service }).inc();
+    }
+
+    pub(crate) fn keys(&self, count: usize) {
+        self.keys
+            .get_or_create(&Service { service: self.service })
+            .set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn request(&self, verb: &'static str, resource: &str, outcome: &'static str) {
+        let request = Request { service: self.service, verb, resource: resource.to_owned(), outcome };
+        self.requests.get_or_create(&request).inc();
+    }
+}

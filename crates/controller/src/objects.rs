@@ -1,0 +1,305 @@
+//! Reads and writes of objects: every write carries what it was decided on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use groundwork_bus::{Kind, ObjectId};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tracing::Instrument;
+
+use crate::error::ApiError;
+use crate::metrics::Metrics;
+use crate::seen::Seen;
+
+/// A namespaced kind with a Rust type.
+pub trait Stored:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + std::fmt::Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+{
+}
+
+impl<K> Stored for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+{
+}
+
+/// A change of metadata by merge patch; what it does not name stays.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metadata {
+    /// Version that the patch was decided on.
+    pub resource_version: Option<String>,
+    /// All finalizers, if they change.
+    pub finalizers: Option<Vec<String>>,
+    /// Annotations to set, or with `None` to remove.
+    pub annotations: Vec<(String, Option<String>)>,
+}
+
+/// The API server for one service, in the name of one work key. Notes which versions it has seen.
+#[derive(Clone)]
+pub struct Objects {
+    client: Client,
+    manager: &'static str,
+    metrics: Metrics,
+    notes: Arc<Mutex<Notes>>,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    seen: Seen,
+    has_written: bool,
+}
+
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Objects").field("manager", &self.manager).finish_non_exhaustive()
+    }
+}
+
+impl Objects {
+    /// `manager` is the field manager of all writes.
+    pub fn new(client: Client, manager: &'static str, metrics: Metrics) -> Self {
+        Self { client, manager, metrics, notes: Arc::default() }
+    }
+
+    /// The same API server with notes of its own.
+    pub(crate) fn fresh(&self) -> Self {
+        Self { notes: Arc::default(), ..self.clone() }
+    }
+
+    /// What has been seen, and whether something was written.
+    pub(crate) fn take_notes(&self) -> (Seen, bool) {
+        let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        (notes.seen, notes.has_written)
+    }
+
+    /// The client, for kinds of requests that this type does not have.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads an object; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// It could not be read.
+    pub async fn get<K: Stored>(&self, namespace: &str, name: &str) -> Result<Option<K>, ApiError> {
+        let api = self.api::<K>(namespace);
+        let object = self.run::<K, _>("get", namespace, name, api.get_opt(name)).await?;
+        if let Some(object) = &object {
+            self.note(object);
+        }
+        Ok(object)
+    }
+
+    /// Reads the objects with labels (`key=value,…`).
+    ///
+    /// # Errors
+    ///
+    /// They could not be read.
+    pub async fn list<K: Stored>(&self, namespace: &str, labels: &str) -> Result<Vec<K>, ApiError> {
+        let api = self.api::<K>(namespace);
+        let parameters = ListParams::default().labels(labels);
+        let list = self.run::<K, _>("list", namespace, labels, api.list(&parameters)).await?;
+        for object in &list.items {
+            self.note(object);
+        }
+        Ok(list.items)
+    }
+
+    /// Creates an object and returns it as stored.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::AlreadyExists`], or it was refused.
+    pub async fn create<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
+        let (namespace, name) = place(object);
+        let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
+        let api = self.api::<K>(&namespace);
+        let stored = self.run::<K, _>("create", &namespace, &name, api.create(&parameters, object)).await?;
+        Ok(self.written(stored))
+    }
+
+    /// Replaces an object that carries the resourceVersion it was decided on.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Conflict`] if it changed meanwhile, or it was refused.
+    pub async fn replace<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
+        let (namespace, name) = place(object);
+        let api = self.api::<K>(&namespace);
+        let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
+        let request = api.replace(&name, &parameters, object);
+        let stored = self.run::<K, _>("update", &namespace, &name, request).await?;
+        Ok(self.written(stored))
+    }
+
+    /// Replaces the status of an object that carries the resourceVersion it was decided on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Objects::replace`].
+    pub async fn replace_status<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
+        let (namespace, name) = place(object);
+        let api = self.api::<K>(&namespace);
+        let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
+        let request = api.replace_status(&name, &parameters, object);
+        let stored = self.run_on::<K, _>("update", "/status", &namespace, &name, request).await?;
+        Ok(self.written(stored))
+    }
+
+    /// Changes finalizers and annotations.
+    ///
+    /// # Errors
+    ///
+    /// As [`Objects::replace`].
+    pub async fn patch_metadata<K: Stored>(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &Metadata,
+    ) -> Result<K, ApiError> {
+        let mut metadata = json!({"resourceVersion": change.resource_version});
+        if let Some(finalizers) = &change.finalizers {
+            metadata["finalizers"] = json!(finalizers);
+        }
+        if !change.annotations.is_empty() {
+            metadata["annotations"] =
+                change.annotations.iter().cloned().map(|(name, value)| (name, json!(value))).collect();
+        }
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        let parameters =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let api = self.api::<K>(namespace);
+        let stored = self.run::<K, _>("patch", namespace, name, api.patch(name, &parameters, &patch)).await?;
+        Ok(self.written(stored))
+    }
+
+    /// Applies a part of the status with the field manager of the service. What it applied before and leaves out
+    /// now is removed.
+    ///
+    /// # Errors
+    ///
+    /// It was refused.
+    pub async fn apply_status<K: Stored>(
+        &self,
+        namespace: &str,
+        name: &str,
+        part: &Value,
+    ) -> Result<K, ApiError> {
+        let mut patch = json!({
+            "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": {"name": name, "namespace": namespace},
+        });
+        patch["status"] = part.clone();
+        let parameters = PatchParams::apply(self.manager).force();
+        let api = self.api::<K>(namespace);
+        let patch = Patch::Apply(patch);
+        let request = api.patch_status(name, &parameters, &patch);
+        let stored = self.run_on::<K, _>("patch", "/status", namespace, name, request).await?;
+        Ok(self.written(stored))
+    }
+
+    /// Asks for the deletion of exactly this object. Returns what is left of it while finalizers hold it.
+    ///
+    /// # Errors
+    ///
+    /// It could not be asked for. That it does not exist, or is another object by now, is no error.
+    pub async fn delete<K: Stored>(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: Option<&str>,
+    ) -> Result<Option<K>, ApiError> {
+        let preconditions =
+            uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+        let parameters = DeleteParams { preconditions, ..DeleteParams::background() };
+        let api = self.api::<K>(namespace);
+        match self.run::<K, _>("delete", namespace, name, api.delete(name, &parameters)).await {
+            Ok(answer) => Ok(answer.left().map(|object| self.written(object))),
+            Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn api<K: Stored>(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    fn note<K: Stored>(&self, object: &K) {
+        let Some(version) = object.resource_version() else { return };
+        let kind = Kind::new(K::group(&()).into_owned(), K::plural(&()).into_owned());
+        let id = ObjectId::new(kind, object.namespace().as_deref(), object.name_any());
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).seen.note(id, &version);
+    }
+
+    fn written<K: Stored>(&self, object: K) -> K {
+        self.note(&object);
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;
+        object
+    }
+
+    async fn run<K: Stored, T>(
+        &self,
+        verb: &'static str,
+        namespace: &str,
+        name: &str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, ApiError> {
+        self.run_on::<K, T>(verb, "", namespace, name, request).await
+    }
+
+    async fn run_on<K: Stored, T>(
+        &self,
+        verb: &'static str,
+        subresource: &'static str,
+        namespace: &str,
+        name: &str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, ApiError> {
+        let plural = K::plural(&());
+        let resource = format!("{plural}{subresource}");
+        let span = tracing::info_span!(
+            "api",
+            otel.name = format!("{verb} {resource}"),
+            otel.kind = "client",
+            verb,
+            resource,
+            namespace,
+            name
+        );
+        let answer = request.instrument(span).await;
+        let answer = answer.map_err(|error| {
+            let object = format!("{plural} {namespace}/{name}");
+            let group = K::group(&());
+            let right = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
+            ApiError::new(&error, verb, &object, &format!("{right} in namespace {namespace}"))
+        });
+        let outcome = match &answer {
+            Ok(_) => "ok",
+            Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_)) => "conflict",
+            Err(ApiError::NotFound(_)) => "not_found",
+            Err(ApiError::Forbidden { .. }) => "forbidden",
+            Err(_) => "failed",
+        };
+        self.metrics.request(verb, &resource, outcome);
+        answer
+    }
+}
+
+fn place<K: Stored>(object: &K) -> (String, String) {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}

@@ -1,0 +1,296 @@
+//! Which key is next: order, back-off and coalescing, without time or tasks of its own.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use groundwork_bus::ObjectId;
+
+use crate::backoff::Backoff;
+use crate::handler::Key;
+use crate::seen::Seen;
+
+/// A failing key is tried again from memory; its event comes back this much later, for the case that the process
+/// has died meanwhile.
+const DURABLE_MARGIN: Duration = Duration::from_secs(20);
+/// Knowledge about idle keys is dropped beyond this many; it only saves handling.
+const REMEMBERED_KEYS: usize = 50_000;
+
+/// Keys and the events (`T`) that wait for them.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    backoff: Backoff,
+    entries: HashMap<Key, Entry<T>>,
+    ready: VecDeque<Key>,
+    timers: BTreeSet<(Instant, Key)>,
+    /// What the last successful handling of idle keys knew.
+    settled: HashMap<Key, Seen>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    state: State,
+    /// Events that the next or the current attempt answers.
+    waiting: Vec<Waiting<T>>,
+    /// What attempts that failed were about; an event about the same does not cut the pause short.
+    considered: Seen,
+    failures: u32,
+    timer: Option<Instant>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    Running {
+        taken: usize,
+    },
+    Pausing,
+    /// Only a timer is set.
+    Idle,
+}
+
+impl<T> Default for Entry<T> {
+    fn default() -> Self {
+        Self {
+            state: State::Idle,
+            waiting: Vec::new(),
+            considered: Seen::default(),
+            failures: 0,
+            timer: None,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    object: ObjectId,
+    version: String,
+    ticket: T,
+}
+
+/// What becomes of an event that is offered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Offered<T> {
+    Taken,
+    /// It says nothing new: acknowledge it.
+    Known(T),
+    /// The key pauses: give it back with a delay.
+    Later(T, Duration),
+}
+
+/// A key to handle now.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Started<T> {
+    pub(crate) key: Key,
+    /// The event that came last, if any did.
+    pub(crate) latest: Option<T>,
+    pub(crate) changed: Vec<(ObjectId, String)>,
+    pub(crate) failures: u32,
+}
+
+/// The end of an attempt.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Settled { look_again: Option<Duration> },
+    Failed { is_conflict: bool, made_progress: bool },
+}
+
+/// Events to answer after an attempt.
+#[derive(Debug)]
+pub(crate) struct Answers<T> {
+    pub(crate) acknowledge: Vec<T>,
+    pub(crate) later: Vec<(T, Duration)>,
+}
+
+impl<T: Clone> Queue<T> {
+    pub(crate) fn new(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            entries: HashMap::new(),
+            ready: VecDeque::new(),
+            timers: BTreeSet::new(),
+            settled: HashMap::new(),
+        }
+    }
+
+    /// An event for a key.
+    pub(crate) fn offer(
+        &mut self,
+        key: &Key,
+        object: ObjectId,
+        version: String,
+        ticket: T,
+        now: Instant,
+    ) -> Offered<T> {
+        if self.settled.get(key).is_some_and(|seen| seen.covers(&object, &version)) {
+            return Offered::Known(ticket);
+        }
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.state == State::Pausing && entry.considered.covers(&object, &version) {
+            let rest = entry.timer.map_or(Duration::ZERO, |timer| timer.saturating_duration_since(now));
+            return Offered::Later(ticket, rest + DURABLE_MARGIN);
+        }
+        entry.waiting.push(Waiting { object, version, ticket });
+        if matches!(entry.state, State::Pausing | State::Idle) {
+            // Something is new: the reason to pause may be gone.
+            entry.failures = 0;
+            self.make_ready(key);
+        }
+        Offered::Taken
+    }
+
+    /// Handle a key at a time, or now if that has passed. Takes the place of its former time.
+    pub(crate) fn schedule(&mut self, key: &Key, at: Instant) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        match entry.state {
+            // The attempt to come or under way looks at everything; a pause has its own time.
+            State::Ready | State::Pausing => {}
+            State::Running { .. } | State::Idle => {
+                if let Some(old) = entry.timer.replace(at) {
+                    self.timers.remove(&(old, key.clone()));
+                }
+                self.timers.insert((at, key.clone()));
+            }
+        }
+    }
+
+    /// The next time at which [`Queue::start`] may have something to give.
+    pub(crate) fn next_time(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// A key to handle now, if there is one.
+    pub(crate) fn start(&mut self, now: Instant) -> Option<Started<T>> {
+        while let Some((at, key)) = self.timers.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.timers.pop_first();
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            entry.timer = None;
+            if matches!(entry.state, State::Running { .. }) {
+                // Due while it is handled: once more afterwards.
+                let again = now + self.backoff.first;
+                entry.timer = Some(again);
+                self.timers.insert((again, key));
+            } else {
+                self.make_ready(&key);
+            }
+        }
+        let key = self.ready.pop_front()?;
+        let entry = self.entries.entry(key.clone()).or_default();
+        entry.state = State::Running { taken: entry.waiting.len() };
+        for waiting in &entry.waiting {
+            entry.considered.note(waiting.object.clone(), &waiting.version);
+        }
+        let changed =
+            entry.waiting.iter().map(|waiting| (waiting.object.clone(), waiting.version.clone())).collect();
+        let failures = entry.failures;
+        let latest = entry.waiting.last().map(|waiting| waiting.ticket.clone());
+        self.settled.remove(&key);
+        Some(Started { key, changed, failures, latest })
+    }
+
+    /// The attempt for a key has ended; `seen` is what it read and wrote.
+    pub(crate) fn finish(&mut self, key: &Key, ended: &Ended, seen: Seen, now: Instant) -> Answers<T> {
+        let mut answers = Answers { acknowledge: Vec::new(), later: Vec::new() };
+        let Some(entry) = self.entries.get_mut(key) else { return answers };
+        let State::Running { taken } = entry.state else { return answers };
+        entry.state = State::Idle;
+        let arrived = entry.waiting.split_off(taken.min(entry.waiting.len()));
+        let answered = std::mem::take(&mut entry.waiting);
+        match ended {
+            Ended::Settled { look_again } => {
+                answers.acknowledge.extend(answered.into_iter().map(|waiting| waiting.ticket));
+                entry.failures = 0;
+                entry.considered = Seen::default();
+                if let Some(after) = look_again {
+                    self.schedule(key, now + *after);
+                }
+            }
+            Ended::Failed { is_conflict, made_progress } => {
+                entry.failures = if *made_progress { 1 } else { entry.failures.saturating_add(1) };
+                let pause = if *is_conflict {
+                    self.backoff.conflict.max(self.backoff.pause(entry.failures) / 2)
+                } else {
+                    self.backoff.pause(entry.failures)
+                };
+                let delay = pause + DURABLE_MARGIN;
+                answers.later.extend(answered.into_iter().map(|waiting| (waiting.ticket, delay)));
+                entry.considered.merge(seen.clone());
+                entry.state = State::Pausing;
+                if let Some(old) = entry.timer.replace(now + pause) {
+                    self.timers.remove(&(old, key.clone()));
+                }
+                self.timers.insert((now + pause, key.clone()));
+            }
+        }
+        self.take_arrived(key, arrived, &seen, ended, &mut answers);
+        self.settle(key, ended, seen);
+        answers
+    }
+
+    /// Events that came during the attempt: those about what it saw are answered by it.
+    fn take_arrived(
+        &mut self,
+        key: &Key,
+        arrived: Vec<Waiting<T>>,
+        seen: &Seen,
+        ended: &Ended,
+        answers: &mut Answers<T>,
+    ) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let mut is_new = false;
+        for waiting in arrived {
+            if !seen.covers(&waiting.object, &waiting.version) {
+                is_new = true;
+                entry.waiting.push(waiting);
+            } else if matches!(ended, Ended::Settled { .. }) {
+                answers.acknowledge.push(waiting.ticket);
+            } else {
+                answers.later.push((waiting.ticket, self.backoff.longest.min(DURABLE_MARGIN)));
+            }
+        }
+        if is_new {
+            self.make_ready(key);
+        }
+    }
+
+    fn settle(&mut self, key: &Key, ended: &Ended, seen: Seen) {
+        let is_idle = self.entries.get(key).is_none_or(|entry| entry.state == State::Idle);
+        if matches!(ended, Ended::Settled { .. }) && is_idle {
+            if self.settled.len() >= REMEMBERED_KEYS {
+                self.settled.clear();
+            }
+            self.settled.insert(key.clone(), seen);
+            if self.entries.get(key).is_some_and(|entry| entry.timer.is_none()) {
+                self.entries.remove(key);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, key: &Key) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        if entry.state == State::Ready {
+            return;
+        }
+        entry.state = State::Ready;
+        if let Some(old) = entry.timer.take() {
+            self.timers.remove(&(old, key.clone()));
+        }
+        self.ready.push_back(key.clone());
+    }
+
+    /// Gives up: all events that have not been answered.
+    pub(crate) fn abandon(&mut self) -> Vec<T> {
+        let entries = std::mem::take(&mut self.entries).into_values();
+        entries.flat_map(|entry| entry.waiting).map(|waiting| waiting.ticket).collect()
+    }
+
+    /// Keys that are known to need something: for metrics.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+use groundwork_bus::Kind;
+use proptest::prelude::*;
+
+use super::*;
+
+fn object(name: &str) -> ObjectId {
+    ObjectId::new(Kind::new("example.org", "things"), Some("ns"), name)
+}
+
+fn seen(versions: &[(&str, &str)]) -> Seen {
+    let mut seen = Seen::default();
+    for (name, version) in versions {
+        seen.note(object(name), version);
+    }
+    seen
+}
+
+struct Bench {
+    queue: Queue<u32>,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { queue: Queue::new(Backoff::default()), now: Instant::now() }
+    }
+
+    fn offer(&mut self, name: &str, version: &str, ticket: u32) -> Offered<u32> {
+        self.queue.offer(&object(name), object(name), version.to_owned(), ticket, self.now)
+    }
+
+    fn start(&mut self) -> Option<String> {
+        self.queue.start(self.now).map(|started| started.key.name)
+    }
+
+    fn settle(&mut self, name: &str, versions: &[(&str, &str)]) -> Vec<u32> {
+        let ended = Ended::Settled { look_again: None };
+        self.queue.finish(&object(name), &ended, seen(versions), self.now).acknowledge
+    }
+
+    fn fail(&mut self, name: &str, versions: &[(&str, &str)]) -> Vec<u32> {
+        let ended = Ended::Failed { is_conflict: false, made_progress: false };
+        let answers = self.queue.finish(&object(name), &ended, seen(versions), self.now);
+        answers.later.into_iter().map(|(ticket, _)| ticket).collect()
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now += Duration::from_millis(millis);
+    }
+}
+
+#[test]
+fn one_key_is_handled_once_at_a_time_and_once_for_many_events() {
+    let mut bench = Bench::new();
+    bench.offer("a", "1", 1);
+    bench.offer("a", "2", 2);
+    bench.offer("b", "1", 3);
+    assert_eq!(bench.start().as_deref(), Some("a"));
+    assert_eq!(bench.start().as_deref(), Some("b"));
+    assert_eq!(bench.start(), None);
+    bench.offer("a", "5", 4);
+    assert_eq!(bench.start(), None);
+    assert_eq!(bench.settle("a", &[("a", "2")]), [1, 2]);
+    assert_eq!(bench.start().as_deref(), Some("a"), "version 5 came meanwhile");
+    assert_eq!(bench.settle("a", &[("a", "5")]), [4]);
+    assert_eq!(bench.start(), None);
+}
+
+#[test]
+fn what_was_read_or_written_is_not_handled_again() {
+    let mut bench = Bench::new();
+    bench.offer("a", "1", 1);
+    bench.start();
+    bench.offer("a", "3", 2);
+    assert_eq!(bench.settle("a", &[("a", "4")]), [1, 2], "the event during the attempt is about what it saw");
+    assert_eq!(bench.offer("a", "4", 3), Offered::Known(3));
+    assert_eq!(bench.offer("a", "5", 4), Offered::Taken);
+}
+
+#[test]
+fn a_failing_key_pauses_longer_each_time_and_only_news_cut_that_short() {
+    let mut bench = Bench::new();
+    bench.offer("a", "1", 1);
+    let mut pauses = Vec::new();
+    for _ in 0..5 {
+        assert_eq!(bench.start().as_deref(), Some("a"));
+        bench.fail("a", &[]);
+        let next = bench.queue.next_time().unwrap();
+        pauses.push((next - bench.now).as_millis());
+        // The same event, delivered again, and our own writes change nothing.
+        assert!(matches!(bench.offer("a", "1", 2), Offered::Later(2, _)));
+        assert_eq!(bench.start(), None);
+        bench.now = next;
+    }
+    assert_eq!(pauses, [100, 200, 400, 800, 1600]);
+    bench.start();
+    bench.fail("a", &[("a", "7")]);
+    assert!(matches!(bench.offer("a", "7", 3), Offered::Later(3, _)), "our own write");
+    assert_eq!(bench.offer("a", "8", 4), Offered::Taken);
+    assert_eq!(bench.start().as_deref(), Some("a"));
+    bench.fail("a", &[("a", "8")]);
+    assert_eq!((bench.queue.next_time().unwrap() - bench.now).as_millis(), 100, "news begin anew");
+}
+
+#[test]
+fn a_failing_key_delays_no_other() {
+    let mut bench = Bench::new();
+    for ticket in 0..2000 {
+        bench.offer(&format!("bad-{ticket}"), "1", ticket);
+    }
+    while let Some(name) = bench.start() {
+        bench.fail(&name, &[]);
+    }
+    bench.offer("good", "1", 9999);
+    assert_eq!(bench.start().as_deref(), Some("good"));
+}
+
+#[test]
+fn a_time_wakes_an_idle_key_once_and_takes_the_place_of_the_former() {
+    let mut bench = Bench::new();
+    bench.queue.schedule(&object("a"), bench.now + Duration::from_millis(50));
+    bench.queue.schedule(&object("a"), bench.now + Duration::from_millis(500));
+    bench.pass(100);
+    assert_eq!(bench.start(), None);
+    bench.pass(400);
+    assert_eq!(bench.start().as_deref(), Some("a"));
+    assert_eq!(bench.settle("a", &[]), Vec::<u32>::new());
+    bench.pass(1000);
+    assert_eq!(bench.start(), None);
+}
+
+#[test]
+fn a_time_that_comes_while_the_key_is_handled_is_not_lost() {
+    let mut bench = Bench::new();
+    bench.offer("a", "1", 1);
+    bench.start();
+    bench.queue.schedule(&object("a"), bench.now);
+    assert_eq!(bench.start(), None);
+    bench.settle("a", &[("a", "1")]);
+    bench.pass(200);
+    assert_eq!(bench.start().as_deref(), Some("a"));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Offer(u8, u64),
+    Start,
+    Settle,
+    Fail,
+    Pass(u64),
+    Schedule(u8, u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0u8..3, 1u64..20).prop_map(|(key, version)| Step::Offer(key, version)),
+        Just(Step::Start),
+        Just(Step::Settle),
+        Just(Step::Fail),
+        (0u64..5000).prop_map(Step::Pass),
+        (0u8..3, 0u64..5000).prop_map(|(key, after)| Step::Schedule(key, after)),
+    ]
+}
+
+proptest! {
+    /// Whatever happens in whatever order: every event is answered exactly once in the end, no key runs twice at a time, and
+    /// the queue comes to rest.
+    #[test]
+    fn every_event_is_answered_once(steps in prop::collection::vec(step(), 0..60)) {
+        let mut bench = Bench::new();
+        let mut running: Vec<String> = Vec::new();
+        let mut answered: Vec<u32> = Vec::new();
+        let mut tickets = 0;
+        for step in steps {
+            match step {
+                Step::Offer(key, version) => {
+                    match bench.offer(&key.to_string(), &version.to_string(), tickets) {
+                        Offered::Taken => {}
+                        Offered::Known(ticket) | Offered::Later(ticket, _) => answered.push(ticket),
+                    }
+                    tickets += 1;
+                }
+                Step::Start => {
+                    if let Some(name) = bench.start() {
+                        prop_assert!(!running.contains(&name));
+                        running.push(name);
+                    }
+                }
+                Step::Settle => if let Some(name) = running.pop() {
+                    answered.extend(bench.settle(&name, &[(&name, "9")]));
+                },
+                Step::Fail => if let Some(name) = running.pop() {
+                    let ended = Ended::Failed { is_conflict: false, made_progress: false };
+                    let answers = bench.queue.finish(&object(&name), &ended, seen(&[(&name, "9")]), bench.now);
+                    answered.extend(answers.acknowledge);
+                    answered.extend(answers.later.into_iter().map(|(ticket, _)| ticket));
+                },
+                Step::Pass(millis) => bench.pass(millis),
+                Step::Schedule(key, after) => {
+                    let at = bench.now + Duration::from_millis(after);
+                    bench.queue.schedule(&object(&key.to_string()), at);
+                }
+            }
+        }
+        for _ in 0..100 {
+            for name in std::mem::take(&mut running) {
+                answered.extend(bench.settle(&name, &[(&name, "99")]));
+            }
+            bench.pass(40_000);
+            while let Some(name) = bench.start() {
+                prop_assert!(!running.contains(&name));
+                running.push(name);
+            }
+        }
+        prop_assert!(running.is_empty());
+        answered.sort_unstable();
+        prop_assert_eq!(answered, (0..tickets).collect::<Vec<_>>());
+        prop_assert_eq!(bench.queue.next_time(), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! Kubernetes Events: what a person sees under `kubectl describe`.
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::{Resource, ResourceExt};
+
+use crate::error::ApiError;
+use crate::objects::{Objects, Stored};
+
+/// Longest message that the API server takes, in bytes.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// A warning about an object. It must hold no value of an imported object, as conditions must not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report<'a> {
+    pub reason: &'a str,
+    pub message: &'a str,
+    /// Name of the reporting component.
+    pub component: &'static str,
+    /// What makes this occurrence different from others, such as the id of a job.
+    pub occurrence: &'a str,
+}
+
+impl Objects {
+    /// Records a warning. Its name follows from its content, so that repeating it adds nothing.
+    ///
+    /// # Errors
+    ///
+    /// It could not be recorded; nothing depends on it.
+    pub async fn warn<K: Stored + Resource>(&self, about: &K, report: &Report<'_>) -> Result<(), ApiError> {
+        let namespace = about.namespace().unwrap_or_default();
+        let uid = about.uid().unwrap_or_default();
+        let now = Time(jiff::Timestamp::now());
+        let mut message = report.message.to_owned();
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        let name = format!(
+            "{}.{:016x}",
+            about.name_any(),
+            fingerprint(&[&uid, report.reason, &message, report.occurrence])
+        );
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: Some(namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            involved_object: ObjectReference {
+                api_version: Some(K::api_version(&()).into_owned()),
+                kind: Some(K::kind(&()).into_owned()),
+                name: Some(about.name_any()),
+                namespace: Some(namespace),
+                uid: Some(uid),
+                resource_version: about.resource_version(),
+                ..ObjectReference::default()
+            },
+            reason: Some(report.reason.to_owned()),
+            message: Some(message),
+            type_: Some("Warning".to_owned()),
+            source: Some(EventSource { component: Some(report.component.to_owned()), host: None }),
+            first_timestamp: Some(now.clone()),
+            last_timestamp: Some(now),
+            count: Some(1),
+            ..Event::default()
+        };
+        match self.create(&event).await {
+            Ok(_) | Err(ApiError::AlreadyExists(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// FNV-1a: short, and the same in every build.
+fn fingerprint(parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,360 @@
+//! The loop of a controller: one task owns the queue, everything else talks to it.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use groundwork_bus::{Bus, Change, Delivery, Feed, Index, Kind, ObjectId, Record};
+use groundwork_telemetry::{Condition, trace};
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::backoff::Backoff;
+use crate::handler::{Failed, Handler, Key, Settled, Wake};
+use crate::metrics::Metrics;
+use crate::objects::Objects;
+use crate::queue::{Ended, Offered, Queue, Started};
+use crate::seen::Seen;
+use crate::ticket::Ticket;
+
+/// Unacknowledged events are announced as alive this often; consumers wait three times as long.
+const PROGRESS: Duration = Duration::from_secs(10);
+/// Pause after the bus refused something.
+const BUS_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a controller works on.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Name of the service, and of its consumers.
+    pub service: &'static str,
+    /// Kinds whose events are work, each through a queue that all replicas share.
+    pub work: Vec<Kind>,
+    /// Further kinds that the index holds.
+    pub indexed: Vec<Kind>,
+    /// Namespaces that the watcher was told to watch; empty for the whole cluster.
+    pub namespaces: Vec<String>,
+    /// Keys that are handled at the same time.
+    pub concurrency: usize,
+    pub backoff: Backoff,
+}
+
+impl Options {
+    fn kinds(&self) -> Vec<Kind> {
+        self.work.iter().chain(&self.indexed).cloned().collect()
+    }
+}
+
+/// Runs a handler.
+#[derive(Debug)]
+pub struct Controller<H> {
+    pub bus: Bus,
+    pub objects: Objects,
+    pub handler: Arc<H>,
+    pub options: Options,
+    pub metrics: Metrics,
+    /// Holds once the index is complete.
+    pub ready: Condition,
+}
+
+enum Message {
+    Event { key: Key, object: ObjectId, version: String, arrival: Arrival },
+    Schedule { key: Key, at: Timestamp },
+}
+
+/// An event on its way to its handling.
+#[derive(Debug, Clone)]
+struct Arrival {
+    ticket: Arc<Ticket>,
+    trace: Option<String>,
+    time: Timestamp,
+}
+
+impl<H: Handler> Controller<H> {
+    /// Works until `end` is cancelled; then finishes what runs, and gives the rest back to the bus.
+    pub async fn run(self, end: CancellationToken) {
+        let index = Index::in_namespaces(self.options.namespaces.clone());
+        let (sender, receiver) = mpsc::channel(1024);
+        let mut feeders = JoinSet::new();
+        feeders.spawn(
+            follow(
+                self.bus.clone(),
+                index.clone(),
+                Arc::clone(&self.handler),
+                self.options.kinds(),
+                self.ready.clone(),
+                sender.clone(),
+            )
+            .in_current_span(),
+        );
+        for kind in self.options.work.clone() {
+            let puller = Puller {
+                bus: self.bus.clone(),
+                index: index.clone(),
+                handler: Arc::clone(&self.handler),
+                service: self.options.service,
+                kinds: self.options.kinds(),
+                kind,
+                slots: Arc::new(Semaphore::new(self.options.concurrency.saturating_mul(4).max(16))),
+                sender: sender.clone(),
+            };
+            feeders.spawn(puller.run().in_current_span());
+        }
+        let mut worker = Worker {
+            queue: Queue::new(self.options.backoff),
+            running: JoinSet::new(),
+            tickets: Vec::new(),
+            controller: self,
+            index,
+        };
+        worker.run(receiver, &end).await;
+        feeders.shutdown().await;
+        worker.drain().await;
+    }
+}
+
+/// Keeps the index, and the deadlines that follow from it.
+async fn follow<H: Handler>(
+    bus: Bus,
+    index: Index,
+    handler: Arc<H>,
+    kinds: Vec<Kind>,
+    ready: Condition,
+    sender: mpsc::Sender<Message>,
+) {
+    let mut feed = loop {
+        match bus.index(&kinds).await {
+            Ok(feed) => break feed,
+            Err(error) => {
+                ready.not_ready(format!("the index cannot be read: {error}"));
+                tokio::time::sleep(BUS_PAUSE).await;
+            }
+        }
+    };
+    loop {
+        let next = feed.next().await;
+        let was_synced = index.synced(&kinds);
+        index.apply(&next);
+        let is_synced = index.synced(&kinds);
+        match (was_synced, is_synced) {
+            (false, true) => ready.ready(),
+            (true, false) => ready.not_ready("the stream was rebuilt and is not complete yet"),
+            _ => {}
+        }
+        let Feed::Record { record: Record::Object(event), .. } = &next else { continue };
+        let Change::Applied(snapshot) = &event.change else { continue };
+        if let Some((key, at)) = handler.deadline(&event.object, snapshot, !was_synced)
+            && sender.send(Message::Schedule { key, at }).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Takes events of one kind off the bus.
+struct Puller<H> {
+    bus: Bus,
+    index: Index,
+    handler: Arc<H>,
+    service: &'static str,
+    kinds: Vec<Kind>,
+    kind: Kind,
+    /// Bounds what is taken and not answered, so that replicas share the work.
+    slots: Arc<Semaphore>,
+    sender: mpsc::Sender<Message>,
+}
+
+impl<H: Handler> Puller<H> {
+    async fn run(self) {
+        self.index.until_synced(&self.kinds).await;
+        let mut queue = loop {
+            match self.bus.work(self.service, &self.kind).await {
+                Ok(queue) => break queue,
+                Err(error) => {
+                    tracing::warn!(kind = %self.kind, %error, "cannot take work from the bus");
+                    tokio::time::sleep(BUS_PAUSE).await;
+                }
+            }
+        };
+        loop {
+            // The semaphore is never closed.
+            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return };
+            let delivery = queue.next().await;
+            self.index.passed(delivery.sequence).await;
+            if !self.pass_on(delivery, slot).await {
+                return;
+            }
+        }
+    }
+
+    async fn pass_on(&self, delivery: Delivery, slot: tokio::sync::OwnedSemaphorePermit) -> bool {
+        let event = delivery.event.clone();
+        let mut keys = self.handler.keys(&event.object, &event.change, &self.index);
+        keys.sort();
+        keys.dedup();
+        if keys.is_empty() {
+            delivery.ack().await;
+            return true;
+        }
+        let version = event.change.resource_version().to_owned();
+        let ticket = Arc::new(Ticket::new(delivery, keys.len(), slot));
+        for key in keys {
+            let arrival =
+                Arrival { ticket: Arc::clone(&ticket), trace: event.trace.clone(), time: event.time };
+            let message =
+                Message::Event { key, object: event.object.clone(), version: version.clone(), arrival };
+            if self.sender.send(message).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+struct Worker<H> {
+    controller: Controller<H>,
+    index: Index,
+    queue: Queue<Arrival>,
+    running: JoinSet<Finished>,
+    tickets: Vec<Weak<Ticket>>,
+}
+
+struct Finished {
+    key: Key,
+    ended: Ended,
+    seen: Seen,
+}
+
+impl<H: Handler> Worker<H> {
+    async fn run(&mut self, mut messages: mpsc::Receiver<Message>, end: &CancellationToken) {
+        let mut progress = tokio::time::interval(PROGRESS);
+        progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            self.start_ready();
+            self.controller.metrics.keys(self.queue.len());
+            let timer = self.queue.next_time().unwrap_or_else(|| Instant::now() + PROGRESS);
+            tokio::select! {
+                biased;
+                () = end.cancelled() => return,
+                Some(finished) = self.running.join_next() => self.finish(finished).await,
+                Some(message) = messages.recv() => self.take(message).await,
+                () = tokio::time::sleep_until(timer.into()) => {}
+                _ = progress.tick() => self.announce().await,
+            }
+        }
+    }
+
+    async fn take(&mut self, message: Message) {
+        let now = Instant::now();
+        match message {
+            Message::Schedule { key, at } => {
+                let wait = at.duration_since(Timestamp::now()).max(jiff::SignedDuration::ZERO);
+                self.queue.schedule(&key, now + wait.unsigned_abs());
+            }
+            Message::Event { key, object, version, arrival } => {
+                self.tickets.push(Arc::downgrade(&arrival.ticket));
+                match self.queue.offer(&key, object, version, arrival, now) {
+                    Offered::Taken => {}
+                    Offered::Known(arrival) => {
+                        self.controller.metrics.known();
+                        arrival.ticket.done().await;
+                    }
+                    Offered::Later(arrival, delay) => arrival.ticket.later(delay).await,
+                }
+            }
+        }
+    }
+
+    fn start_ready(&mut self) {
+        while self.running.len() < self.controller.options.concurrency {
+            let Some(started) = self.queue.start(Instant::now()) else { return };
+            self.spawn(started);
+        }
+    }
+
+    fn spawn(&mut self, started: Started<Arrival>) {
+        let Started { key, changed, failures, latest } = started;
+        let span = tracing::info_span!(
+            "handle",
+            otel.name = format!("{} handle", self.controller.options.service),
+            otel.kind = "consumer",
+            key = %key
+        );
+        if let Some(arrival) = latest {
+            if let Some(parent) = &arrival.trace {
+                trace::set_parent(&span, parent);
+            }
+            let reaction = Timestamp::now().duration_since(arrival.time).max(jiff::SignedDuration::ZERO);
+            self.controller.metrics.reaction(reaction.unsigned_abs());
+        }
+        let handler = Arc::clone(&self.controller.handler);
+        let objects = self.controller.objects.fresh();
+        let index = self.index.clone();
+        let metrics = self.controller.metrics.clone();
+        let attempt = async move {
+            let start = Instant::now();
+            let wake = Wake { key: &key, objects: &objects, index: &index, changed: &changed, failures };
+            let result = handler.handle(wake).await;
+            let (seen, has_written) = objects.take_notes();
+            let (outcome, ended) = judge(&key, failures, result, has_written);
+            metrics.handled(outcome, start.elapsed());
+            Finished { key, ended, seen }
+        };
+        self.running.spawn(attempt.instrument(span));
+    }
+
+    async fn finish(&mut self, finished: Result<Finished, tokio::task::JoinError>) {
+        let finished = match finished {
+            Ok(finished) => finished,
+            Err(error) => {
+                // A panic in a handler is a bug. Its key rests until the bus delivers its event again.
+                tracing::error!(%error, "a handler did not end");
+                return;
+            }
+        };
+        let answers = self.queue.finish(&finished.key, &finished.ended, finished.seen, Instant::now());
+        for arrival in answers.acknowledge {
+            arrival.ticket.done().await;
+        }
+        for (arrival, delay) in answers.later {
+            arrival.ticket.later(delay).await;
+        }
+    }
+
+    async fn announce(&mut self) {
+        self.tickets.retain(|ticket| ticket.strong_count() > 0);
+        for ticket in self.tickets.iter().filter_map(Weak::upgrade) {
+            ticket.progress().await;
+        }
+    }
+
+    /// Lets running attempts end; events that wait go back to the bus for others.
+    async fn drain(&mut self) {
+        while let Some(finished) = self.running.join_next().await {
+            self.finish(finished).await;
+        }
+        for arrival in self.queue.abandon() {
+            arrival.ticket.later(Duration::ZERO).await;
+        }
+    }
+}
+
+fn judge(
+    key: &Key,
+    failures: u32,
+    result: Result<Settled, Failed>,
+    made_progress: bool,
+) -> (&'static str, Ended) {
+    match result {
+        Ok(Settled { look_again }) => ("settled", Ended::Settled { look_again }),
+        Err(Failed { message, is_conflict }) => {
+            if is_conflict {
+                tracing::debug!(%key, message, "will be decided again");
+            } else {
+                tracing::warn!(%key, failures = failures + 1, message, "will be tried again");
+            }
+            (if is_conflict { "conflict" } else { "failed" }, Ended::Failed { is_conflict, made_progress })
+        }
+    }
+}
