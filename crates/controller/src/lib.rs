@@ -15,6 +15,7 @@
 //! - What must happen later follows from the state of objects: [`Handler::deadline`] is asked for every object that
 //!   the index holds, also after a restart.
 
+mod arguments;
 mod backoff;
 mod error;
 mod handler;
@@ -26,6 +27,7 @@ mod run;
 mod seen;
 mod ticket;
 
+pub use arguments::{BusArguments, ClusterArguments, ConnectError};
 pub use backoff::Backoff;
 pub use error::ApiError;
 pub use handler::{Failed, Handler, Key, Settled, Wake};

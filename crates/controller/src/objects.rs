@@ -1,6 +1,7 @@
 //! Reads and writes of objects: every write carries what it was decided on.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use groundwork_bus::{Kind, ObjectId};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -14,6 +15,9 @@ use tracing::Instrument;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::seen::Seen;
+
+/// Time for one request; a connection that died silently is noticed after it.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 /// A namespaced kind with a Rust type.
 pub trait Stored:
@@ -281,9 +285,14 @@ impl Objects {
             namespace,
             name
         );
-        let answer = request.instrument(span).await;
+        let object = format!("{plural} {namespace}/{name}");
+        let limited = tokio::time::timeout(REQUEST_LIMIT, request.instrument(span));
+        let Ok(answer) = limited.await else {
+            self.metrics.request(verb, &resource, "failed");
+            let problem = format!("no answer within {} s", REQUEST_LIMIT.as_secs());
+            return Err(ApiError::Passing { verb, object, problem });
+        };
         let answer = answer.map_err(|error| {
-            let object = format!("{plural} {namespace}/{name}");
             let group = K::group(&());
             let right = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
             ApiError::new(&error, verb, &object, &format!("{right} in namespace {namespace}"))

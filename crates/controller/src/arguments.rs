@@ -1,0 +1,91 @@
+//! How a service finds the bus and the API server.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use groundwork_bus::{Bus, BusError, Login, NatsOptions};
+use kube::{Client, Config};
+
+/// Where the bus is.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Bus")]
+pub struct BusArguments {
+    /// NATS server: nats://host:port or tls://host:port, several separated by commas.
+    #[arg(
+        long = "nats",
+        env = "GROUNDWORK_NATS_URL",
+        value_name = "URL",
+        default_value = "nats://127.0.0.1:4222"
+    )]
+    pub nats: String,
+    /// Name to log in with.
+    #[arg(long, env = "GROUNDWORK_NATS_USER", value_name = "NAME", requires = "nats_password_file")]
+    pub nats_user: Option<String>,
+    /// File that holds the password.
+    #[arg(long, env = "GROUNDWORK_NATS_PASSWORD_FILE", value_name = "FILE")]
+    pub nats_password_file: Option<PathBuf>,
+    /// Credentials file of a NATS user, in place of name and password.
+    #[arg(long, env = "GROUNDWORK_NATS_CREDENTIALS", value_name = "FILE", conflicts_with = "nats_user")]
+    pub nats_credentials: Option<PathBuf>,
+    /// PEM file with certificates to trust; TLS is demanded then.
+    #[arg(long, env = "GROUNDWORK_NATS_CA", value_name = "FILE")]
+    pub nats_ca: Option<PathBuf>,
+    /// Number of NATS servers that keep the stream.
+    #[arg(long, env = "GROUNDWORK_NATS_REPLICAS", value_name = "COUNT", default_value_t = 1)]
+    pub nats_replicas: usize,
+}
+
+/// Which part of the cluster a service works on.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterArguments {
+    /// Namespaces to work on, separated by commas; all if none is given. All services must be told the same.
+    #[arg(long, env = "GROUNDWORK_NAMESPACES", value_name = "NAMES", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
+}
+
+/// Why a service cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("cannot read the NATS password from {path}: {source}")]
+    Password { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    #[error("no usable Kubernetes configuration: {0}; set KUBECONFIG, or run in a pod")]
+    Configuration(#[from] kube::config::InferConfigError),
+    #[error("no client for the API server: {0}")]
+    Client(#[from] kube::Error),
+}
+
+impl BusArguments {
+    /// Connects; returns at once also when the server is away.
+    ///
+    /// # Errors
+    ///
+    /// The arguments cannot be used.
+    pub async fn connect(&self, service: &str) -> Result<Bus, ConnectError> {
+        let mut options = NatsOptions::new(&self.nats);
+        options.name = format!("groundwork-{service}");
+        options.replicas = self.nats_replicas;
+        options.ca.clone_from(&self.nats_ca);
+        if let Some(file) = &self.nats_credentials {
+            options.login = Login::Credentials(file.clone());
+        } else if let (Some(user), Some(path)) = (&self.nats_user, &self.nats_password_file) {
+            let password = std::fs::read_to_string(path)
+                .map_err(|source| ConnectError::Password { path: path.clone(), source })?;
+            options.login = Login::Password { user: user.clone(), password: password.trim_end().to_owned() };
+        }
+        Ok(Bus::connect(options).await?)
+    }
+}
+
+impl ClusterArguments {
+    /// A client for the API server that the environment names.
+    ///
+    /// # Errors
+    ///
+    /// There is no usable configuration.
+    pub async fn client(&self) -> Result<Client, ConnectError> {
+        Ok(Client::try_from(Config::infer().await?)?)
+    }
+}

@@ -1,0 +1,216 @@
+//! DeployItems of the mock type, from pick-up to result (`installations.md` 7.7).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use data_encoding::BASE64;
+use groundwork_api::metadata::{FINALIZER, annotation};
+use groundwork_api::{
+    DeployItem, DeployerInformation, Kind as _, ObjectReference, ResourceExt, Target, Time,
+};
+use groundwork_bus::{Change, Index, ObjectId, Snapshot};
+use groundwork_controller::{ApiError, Failed, Handler, Key, Metadata, Objects, Report, Settled, Wake};
+use groundwork_lifecycle::deployer::{Verdict, Work, conclude, no_target, work_of};
+use groundwork_lifecycle::machine::{is_final, phase};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Map, Value, json};
+
+use crate::mock::{self, Removal};
+
+/// An item that is not at its end is looked at again after this time (7.7, 7).
+const POLL: Duration = Duration::from_secs(5);
+
+pub(crate) struct MockDeployer {
+    pub(crate) information: DeployerInformation,
+}
+
+#[async_trait]
+impl Handler for MockDeployer {
+    fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
+        match change {
+            Change::Applied(snapshot) if waits(snapshot) => vec![object.clone()],
+            Change::Applied(_) | Change::Deleted { .. } => Vec::new(),
+        }
+    }
+
+    /// Items that were under way when the process ended.
+    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
+        (is_start && waits(snapshot)).then(|| (object.clone(), Timestamp::now()))
+    }
+
+    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
+        let namespace = wake.key.namespace.as_deref().unwrap_or_default();
+        let Some(item) = wake.objects.get::<DeployItem>(namespace, &wake.key.name).await? else {
+            return Ok(Settled::default());
+        };
+        if item.spec.type_ != mock::TYPE {
+            return Ok(Settled::default());
+        }
+        let item = match work_of(&item, &self.information, &now()) {
+            Work::None => return Ok(Settled::default()),
+            Work::PickUp { item, is_done } => {
+                let stored = wake.objects.replace_status(&*item).await?;
+                if is_done {
+                    return Ok(Settled::default());
+                }
+                stored
+            }
+            Work::Continue => item,
+        };
+        if item.metadata.deletion_timestamp.is_some() {
+            return self.remove(&item, wake.objects).await;
+        }
+        self.install(item, wake.objects).await
+    }
+}
+
+/// Whether the projection of an item shows work for this deployer.
+fn waits(snapshot: &Snapshot) -> bool {
+    let text = |path: [&str; 2]| {
+        let parent = snapshot.fields.get(path[0]);
+        parent.and_then(|parent| parent.get(path[1])).and_then(Value::as_str).unwrap_or_default()
+    };
+    text(["spec", "type"]) == mock::TYPE && text(["status", "jobID"]) != text(["status", "jobIDFinished"])
+}
+
+fn now() -> Time {
+    Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
+}
+
+impl MockDeployer {
+    async fn install(&self, item: DeployItem, objects: &Objects) -> Result<Settled, Failed> {
+        let namespace = item.namespace().unwrap_or_default();
+        let has_finalizer = item.finalizers().iter().any(|name| name == FINALIZER);
+        let item = if has_finalizer { item } else { add_finalizer(&item, objects).await? };
+        if let Some(target) = &item.spec.target
+            && objects.get::<Target>(&namespace, &target.name).await?.is_none()
+        {
+            let failure = no_target(&target.name);
+            return self.report(&item, Verdict::failed(&item, failure), objects).await;
+        }
+        let plan = match mock::install(&item) {
+            Ok(plan) => plan,
+            Err(failure) => return self.report(&item, Verdict::failed(&item, failure), objects).await,
+        };
+        let export = match &plan.export {
+            Some(values) => Some(write_export(&item, values, objects).await?),
+            None => None,
+        };
+        let current = item.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+        let verdict = Verdict {
+            phase: plan.phase.unwrap_or(current),
+            failure: None,
+            provider_status: plan.provider_status,
+            export,
+        };
+        self.report(&item, verdict, objects).await
+    }
+
+    async fn remove(&self, item: &DeployItem, objects: &Objects) -> Result<Settled, Failed> {
+        let without_uninstall =
+            item.annotations().get(annotation::DELETE_WITHOUT_UNINSTALL).is_some_and(|value| value == "true");
+        if !without_uninstall && let Removal::Stay(phase) = mock::remove(item) {
+            let verdict = Verdict { phase, failure: None, provider_status: None, export: None };
+            return self.report(item, verdict, objects).await;
+        }
+        let namespace = item.namespace().unwrap_or_default();
+        if let Some(export) = item.status.as_ref().and_then(|status| status.export_ref.as_ref()) {
+            objects.delete::<Secret>(&namespace, &export.name, None).await?;
+        }
+        let others = item.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
+        let change = Metadata {
+            resource_version: item.resource_version(),
+            finalizers: Some(others),
+            ..Metadata::default()
+        };
+        match objects.patch_metadata::<DeployItem>(&namespace, &item.name_any(), &change).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Settled::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes the result, if it says anything new, and looks again unless it is the end.
+    async fn report(
+        &self,
+        item: &DeployItem,
+        verdict: Verdict,
+        objects: &Objects,
+    ) -> Result<Settled, Failed> {
+        let is_end = is_final(Some(&verdict.phase)) || verdict.phase == phase::DELETE_FAILED;
+        let failure = verdict.failure.clone();
+        let concluded = conclude(item, verdict, &now());
+        if concluded != *item {
+            let stored = match objects.replace_status(&concluded).await {
+                Err(ApiError::NotFound(_)) if item.metadata.deletion_timestamp.is_some() => {
+                    return Ok(Settled::default());
+                }
+                answer => answer?,
+            };
+            if let Some(failure) = failure {
+                let job = stored.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
+                let report = Report {
+                    reason: failure.reason,
+                    message: &failure.message,
+                    component: "groundwork-deployer",
+                    occurrence: &job,
+                };
+                if let Err(error) = objects.warn(&stored, &report).await {
+                    tracing::warn!(%error, "an Event could not be recorded");
+                }
+            }
+        }
+        Ok(Settled { look_again: (!is_end).then_some(POLL) })
+    }
+}
+
+async fn add_finalizer(item: &DeployItem, objects: &Objects) -> Result<DeployItem, ApiError> {
+    let finalizers = item.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect();
+    let change = Metadata {
+        resource_version: item.resource_version(),
+        finalizers: Some(finalizers),
+        ..Metadata::default()
+    };
+    objects.patch_metadata(&item.namespace().unwrap_or_default(), &item.name_any(), &change).await
+}
+
+/// The values that an item exports, in a Secret that goes with it (7.5).
+async fn write_export(
+    item: &DeployItem,
+    values: &Map<String, Value>,
+    objects: &Objects,
+) -> Result<ObjectReference, ApiError> {
+    let namespace = item.namespace().unwrap_or_default();
+    let known = item.status.as_ref().and_then(|status| status.export_ref.as_ref());
+    let name =
+        known.map_or_else(|| format!("{}-export", item.name_any()), |reference| reference.name.clone());
+    let secret = json!({
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [{
+            "apiVersion": DeployItem::API_VERSION, "kind": DeployItem::KIND, "name": item.name_any(), "uid": item.uid(),
+        }]},
+        "data": {"config": BASE64.encode(Value::Object(values.clone()).to_string().as_bytes())},
+    });
+    let mut secret: Secret = serde_json::from_value(secret).map_err(|_| ApiError::Invalid {
+        object: format!("secrets {namespace}/{name}"),
+        causes: "it cannot be encoded".to_owned(),
+    })?;
+    match objects.create(&secret).await {
+        Err(ApiError::AlreadyExists(_)) => {
+            if let Some(found) = objects.get::<Secret>(&namespace, &name).await? {
+                let is_ours =
+                    found.owner_references().iter().any(|owner| Some(&owner.uid) == item.uid().as_ref());
+                if !is_ours {
+                    return Err(ApiError::Conflict(format!(
+                        "secrets {namespace}/{name}, which is not ours,"
+                    )));
+                }
+                if found.data != secret.data {
+                    secret.metadata.resource_version = found.resource_version();
+                    objects.replace(&secret).await?;
+                }
+            }
+        }
+        answer => drop(answer?),
+    }
+    Ok(ObjectReference { name, namespace: Some(namespace) })
+}

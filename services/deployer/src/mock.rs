@@ -1,0 +1,182 @@
+//! The mock deployer: it touches no cluster and does what its configuration says (`installations.md` 7.8).
+
+use groundwork_api::{AnyJson, DeployItem};
+use groundwork_lifecycle::Failure;
+use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
+use groundwork_lifecycle::machine::phase;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The type of items that it works on.
+pub(crate) const TYPE: &str = "landscaper.gardener.cloud/mock";
+const API_VERSION: &str = "mock.deployer.landscaper.gardener.cloud/v1alpha1";
+const KIND: &str = "ProviderConfiguration";
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Configuration {
+    api_version: String,
+    kind: String,
+    phase: Option<String>,
+    initial_phase: Option<String>,
+    provider_status: Option<Value>,
+    export: Option<Map<String, Value>>,
+    delete_phase: Option<String>,
+}
+
+/// What happens to an item.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    /// The phase to report; `None` keeps the current one.
+    pub(crate) phase: Option<String>,
+    pub(crate) provider_status: Option<AnyJson>,
+    pub(crate) export: Option<Map<String, Value>>,
+}
+
+/// What a deletion comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Done,
+    /// Stay in this phase.
+    Stay(String),
+}
+
+/// What to do for an item that is to exist.
+///
+/// # Errors
+///
+/// The configuration cannot be used. The message names the problem and no value.
+pub(crate) fn install(item: &DeployItem) -> Result<Plan, Failure> {
+    let configuration = configuration(item)?;
+    let current = item.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+    let is_first = current.is_empty() || current == phase::INIT;
+    let phase = match (configuration.phase, configuration.initial_phase) {
+        (Some(phase), _) => Some(phase),
+        (None, Some(initial)) => is_first.then_some(initial),
+        (None, None) => Some(phase::SUCCEEDED.to_owned()),
+    };
+    Ok(Plan {
+        phase,
+        provider_status: configuration.provider_status.map(AnyJson::from),
+        export: configuration.export,
+    })
+}
+
+/// What to do for an item that is to go. A configuration that cannot be read does not hold it.
+pub(crate) fn remove(item: &DeployItem) -> Removal {
+    match configuration(item).ok().and_then(|configuration| configuration.delete_phase) {
+        None => Removal::Done,
+        Some(phase) => Removal::Stay(phase),
+    }
+}
+
+fn configuration(item: &DeployItem) -> Result<Configuration, Failure> {
+    let config = item.spec.config.get().ok_or_else(missing_configuration)?;
+    let configuration: Configuration = serde_json::from_value(config.clone())
+        .map_err(|error| invalid_configuration(format!("spec.config is no {KIND}: {}", problem(&error))))?;
+    for (member, written, wanted) in
+        [("apiVersion", &configuration.api_version, API_VERSION), ("kind", &configuration.kind, KIND)]
+    {
+        if written != wanted {
+            return Err(invalid_configuration(format!("spec.config.{member} must be {wanted}")));
+        }
+    }
+    for (member, phase) in [
+        ("phase", &configuration.phase),
+        ("initialPhase", &configuration.initial_phase),
+        ("deletePhase", &configuration.delete_phase),
+    ] {
+        if phase.as_deref().is_some_and(|phase| !PHASES.contains(&phase)) {
+            return Err(invalid_configuration(format!(
+                "spec.config.{member} must be one of {}",
+                PHASES.join(", ")
+            )));
+        }
+    }
+    Ok(configuration)
+}
+
+const PHASES: [&str; 8] = [
+    phase::INIT,
+    phase::PROGRESSING,
+    phase::COMPLETING,
+    phase::SUCCEEDED,
+    phase::FAILED,
+    phase::INIT_DELETE,
+    phase::DELETING,
+    phase::DELETE_FAILED,
+];
+
+/// What the decoder expected; it quotes what it found, which may be secret.
+fn problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(", expected ") {
+        Some((found, expected)) => {
+            let kind =
+                found.trim_start_matches("invalid type: ").split([' ', ',']).next().unwrap_or_default();
+            format!("found a {kind}, expected {}", expected.split(" at line").next().unwrap_or_default())
+        }
+        None => "it has another form".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn item(config: &Value, phase: &str) -> DeployItem {
+        let mut config = config.clone();
+        if let Some(members) = config.as_object_mut() {
+            members.entry("apiVersion").or_insert(json!(API_VERSION));
+            members.entry("kind").or_insert(json!(KIND));
+        }
+        let spec = json!({"type": TYPE, "config": config});
+        serde_json::from_value(json!({"spec": spec, "status": {"phase": phase}})).unwrap()
+    }
+
+    fn phase_of(config: &Value, current: &str) -> Option<String> {
+        install(&item(config, current)).unwrap().phase
+    }
+
+    #[test]
+    fn phases() {
+        let succeeded = Some("Succeeded".to_owned());
+        assert_eq!(phase_of(&json!({}), "Init"), succeeded);
+        assert_eq!(phase_of(&json!({"phase": "Failed"}), "Init"), Some("Failed".into()));
+        assert_eq!(phase_of(&json!({"phase": "Succeeded", "initialPhase": "Failed"}), "Init"), succeeded);
+        assert_eq!(phase_of(&json!({"initialPhase": "Progressing"}), "Init"), Some("Progressing".into()));
+        assert_eq!(phase_of(&json!({"initialPhase": "Progressing"}), "Progressing"), None);
+    }
+
+    #[test]
+    fn bad_configurations_are_named_without_their_values() {
+        let message = |config: &Value| {
+            let failure = install(&item(config, "Init")).unwrap_err();
+            (failure.reason, failure.message)
+        };
+        assert_eq!(message(&Value::Null).0, "ProviderConfigurationMissing");
+        let secret = json!("hunter2");
+        for (config, part) in [
+            (secret.clone(), "expected"),
+            (json!({"kind": "hunter2"}), "spec.config.kind must be"),
+            (json!({"phase": "hunter2"}), "spec.config.phase must be one of"),
+            (json!({"export": "hunter2"}), "expected a map"),
+        ] {
+            let (reason, message) = message(&config);
+            assert_eq!(reason, "ProviderConfigurationInvalid");
+            assert!(message.contains(part) && !message.contains("hunter2"), "{message}");
+        }
+    }
+
+    #[test]
+    fn removals() {
+        assert_eq!(remove(&item(&json!({"phase": "Failed"}), "InitDelete")), Removal::Done);
+        assert_eq!(
+            remove(&item(&json!({"deletePhase": "DeleteFailed"}), "")),
+            Removal::Stay("DeleteFailed".into())
+        );
+        assert_eq!(remove(&item(&json!("broken"), "")), Removal::Done);
+    }
+}
