@@ -1,6 +1,6 @@
 //! The objects that an Installation imports, and their values (`installations.md` 4.4, `blueprints.md` 3.2, 3.5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{
     DataImport, DataObject, Installation, ObjectReference, ResourceExt, Target, TargetImport, TargetSource,
@@ -20,6 +20,40 @@ pub trait ImportedObjects {
     fn target(&self, name: &str) -> Option<Target>;
     fn secret(&self, name: &str) -> Option<Entries>;
     fn config_map(&self, name: &str) -> Option<Entries>;
+}
+
+/// Names of the objects that an Installation imports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportedNames {
+    pub data_objects: BTreeSet<String>,
+    pub targets: BTreeSet<String>,
+    pub secrets: BTreeSet<String>,
+    pub config_maps: BTreeSet<String>,
+}
+
+impl ImportedNames {
+    /// What a job of a root Installation has to read.
+    pub fn of(installation: &Installation) -> Self {
+        let mut names = Self::default();
+        for import in installation.spec.data_imports() {
+            if let Some(name) = import.data_ref.as_deref().filter(|name| !name.is_empty()) {
+                names.data_objects.insert(object_name(ROOT_SCOPE, name));
+            }
+            names.secrets.extend(import.secret_ref.as_ref().map(|reference| reference.name.clone()));
+            names.config_maps.extend(import.config_map_ref.as_ref().map(|reference| reference.name.clone()));
+        }
+        for import in installation.spec.target_imports() {
+            let targets = match import.source() {
+                Ok(TargetSource::Single(name)) => vec![name],
+                Ok(TargetSource::List(names)) => names,
+                Ok(TargetSource::Map(names)) => names.into_iter().map(|(_, name)| name).collect(),
+                // Refused when they are loaded.
+                Ok(TargetSource::ListRef(_) | TargetSource::MapRef(_)) | Err(_) => Vec::new(),
+            };
+            names.targets.extend(targets.into_iter().map(|name| object_name(ROOT_SCOPE, name)));
+        }
+        names
+    }
 }
 
 /// Reads everything that a root Installation names.

@@ -23,7 +23,7 @@ mod validate;
 
 pub use conditions::{ConditionUpdate, merge_condition};
 pub use failure::Failure;
-pub use imports::{Entries, ImportedObjects};
+pub use imports::{Entries, ImportedNames, ImportedObjects};
 pub use job::{Inputs, Outcome, OverwriteReport, Problem, Subject, Warning, render};
 pub use names::{deploy_item_name, object_name, scope_name};
 pub use objects::{deploy_items, execution};
