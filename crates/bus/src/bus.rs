@@ -161,10 +161,11 @@ impl Bus {
         let subjects = subject::of_filter(Filter::Kinds(kinds))?;
         let source = match &self.backend {
             Backend::Nats(bus) => {
+                let mut feed = NatsFeed::new(Arc::clone(bus), subjects);
                 if bus.is_connected() {
-                    passable(bus.incarnation().await.map(drop))?;
+                    passable(feed.open_now().await)?;
                 }
-                feed::Source::Nats(Box::new(NatsFeed::new(Arc::clone(bus), subjects)))
+                feed::Source::Nats(Box::new(feed))
             }
             Backend::Local(bus) => feed::Source::Local(LocalFeed::new(Arc::clone(bus), subjects)),
         };

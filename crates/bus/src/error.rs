@@ -147,7 +147,8 @@ pub enum PublishError {
         /// Size of the body in bytes.
         size: usize,
     },
-    /// The server is away or does not answer. The record may be stored or not: publish it again with the same fence.
+    /// The server is away or does not answer. The record may be stored or not: publish it again with the same fence. If it
+    /// was stored, the answer is a duplicate or, depending on the server's version, [`PublishError::Superseded`].
     #[error(transparent)]
     Unavailable(BusError),
     /// Anything else, which does not go away by itself.

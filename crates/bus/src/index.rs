@@ -207,3 +207,133 @@ impl Content {
         self.kinds.get_key_value(kind).map_or_else(|| kind.clone(), |(kept, _)| kept.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Owner;
+    use crate::record::{ClusterIdentity, Event, SyncMarker};
+
+    fn kind(plural: &str) -> Kind {
+        Kind::new("", plural)
+    }
+
+    fn id(namespace: Option<&str>, name: &str) -> ObjectId {
+        ObjectId::new(kind("secrets"), namespace, name)
+    }
+
+    fn object(sequence: u64, object: ObjectId, change: Change) -> Feed {
+        let time = jiff::Timestamp::UNIX_EPOCH;
+        Feed::Record {
+            sequence,
+            record: Record::Object(Event { object, change, trace: None, replay: None, time }),
+        }
+    }
+
+    fn applied(sequence: u64, id: ObjectId, owner: Option<&str>) -> Feed {
+        let owner = owner.map(|uid| Owner { uid: uid.to_owned(), ..Owner::default() });
+        let snapshot = Snapshot {
+            resource_version: sequence.to_string(),
+            owner_references: owner.into_iter().collect(),
+            ..Snapshot::default()
+        };
+        object(sequence, id, Change::Applied(snapshot))
+    }
+
+    fn deleted(sequence: u64, id: ObjectId) -> Feed {
+        object(sequence, id, Change::Deleted { uid: "u".into(), resource_version: "1".into() })
+    }
+
+    fn marker(sequence: u64, plural: &str, namespace: Option<&str>) -> Feed {
+        let record = Record::Synced(SyncMarker {
+            kind: kind(plural),
+            namespace: namespace.map(str::to_owned),
+            resource_version: "1".into(),
+            count: 1,
+        });
+        Feed::Record { sequence, record }
+    }
+
+    fn names(index: &Index, namespace: Option<&str>) -> Vec<String> {
+        index.of_kind(&kind("secrets"), namespace).iter().map(|(id, _)| id.to_string()).collect()
+    }
+
+    #[test]
+    fn objects_come_change_and_go() {
+        let index = Index::new();
+        for feed in [
+            Feed::Reset,
+            applied(1, id(Some("b"), "x"), None),
+            applied(2, id(Some("a"), "y"), Some("owner")),
+            applied(3, id(None, "z"), None),
+            applied(4, id(Some("a"), "x"), Some("owner")),
+        ] {
+            index.apply(&feed);
+        }
+        assert_eq!(names(&index, None), ["secrets z", "secrets a/x", "secrets a/y", "secrets b/x"]);
+        assert_eq!(names(&index, Some("a")), ["secrets a/x", "secrets a/y"]);
+        assert_eq!(names(&index, Some("c")), Vec::<String>::new());
+        assert_eq!(index.owned_by("owner"), [id(Some("a"), "x"), id(Some("a"), "y")]);
+        assert_eq!((index.len(), index.sequence()), (4, 4));
+
+        index.apply(&applied(5, id(Some("a"), "y"), Some("other")));
+        index.apply(&deleted(6, id(Some("a"), "x")));
+        index.apply(&deleted(7, id(Some("a"), "unknown")));
+        assert_eq!(
+            index.get(&id(Some("a"), "y")).map(|found| found.resource_version.clone()),
+            Some("5".into())
+        );
+        assert_eq!(index.get(&id(Some("a"), "x")), None);
+        assert_eq!(index.owned_by("owner"), []);
+        assert_eq!(index.owned_by("other"), [id(Some("a"), "y")]);
+        assert_eq!((index.len(), index.sequence()), (3, 7));
+    }
+
+    #[test]
+    fn after_a_reset_nothing_is_known_and_nothing_synced() {
+        let index = Index::new();
+        let identity = Record::Cluster(ClusterIdentity { uid: "c".into() });
+        index.apply(&applied(8, id(None, "z"), Some("owner")));
+        index.apply(&marker(3, "secrets", None));
+        index.apply(&Feed::Record { sequence: 9, record: identity });
+        assert!(index.synced(&[kind("secrets")]) && index.cluster().is_some());
+        assert_eq!(index.sequence(), 9, "a late marker takes nothing back");
+        index.apply(&Feed::Reset);
+        assert!(index.is_empty() && !index.synced(&[kind("secrets")]));
+        assert_eq!((index.cluster(), index.owned_by("owner")), (None, Vec::new()));
+        assert_eq!(index.sequence(), 9);
+    }
+
+    #[test]
+    fn a_kind_is_synced_when_all_that_was_listed_is_there() {
+        let (both, one) = ([kind("secrets"), kind("namespaces")], [kind("secrets")]);
+        let cluster = Index::new();
+        cluster.apply(&marker(1, "secrets", Some("a")));
+        assert!(!cluster.synced(&one));
+        cluster.apply(&marker(2, "secrets", None));
+        assert!(cluster.synced(&one) && !cluster.synced(&both) && cluster.synced(&[]));
+
+        let some = Index::in_namespaces(vec!["a".into(), "b".into()]);
+        some.apply(&marker(1, "secrets", Some("a")));
+        some.apply(&marker(2, "namespaces", None));
+        assert!(!some.synced(&one));
+        some.apply(&marker(3, "secrets", Some("b")));
+        assert!(some.synced(&both));
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_woken() {
+        let index = Index::new();
+        let kinds = [kind("secrets")];
+        let feeding = async {
+            for feed in
+                [applied(4, id(None, "z"), None), marker(2, "secrets", None), applied(6, id(None, "y"), None)]
+            {
+                tokio::task::yield_now().await;
+                index.apply(&feed);
+            }
+        };
+        tokio::join!(index.passed(5), index.until_synced(&kinds), feeding);
+        assert!(index.sequence() == 6 && index.synced(&kinds));
+    }
+}

@@ -100,7 +100,7 @@ impl Store {
         }
     }
 
-    /// Checks the id first and the fence then, as JetStream does.
+    /// Checks the fence first and the id then, as current servers do.
     pub(super) fn publish(
         &mut self,
         wire: Wire,
@@ -108,12 +108,12 @@ impl Store {
         now: Instant,
     ) -> Result<Published, PublishError> {
         self.forget_ids(now);
-        if let Some(sequence) = self.ids.get(&wire.id) {
-            return Ok(Published { sequence: *sequence, duplicate: true });
-        }
         let last = self.subjects.get(&wire.subject).copied();
         if fence.is_some_and(|fence| fence != last.unwrap_or(0)) {
             return Err(PublishError::Superseded { subject: wire.subject });
+        }
+        if let Some(sequence) = self.ids.get(&wire.id) {
+            return Ok(Published { sequence: *sequence, duplicate: true });
         }
         if let Some(last) = last {
             self.remove(last);

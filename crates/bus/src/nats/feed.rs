@@ -26,6 +26,8 @@ pub(crate) struct NatsFeed {
     open: Option<Open>,
     place: Option<Place>,
     retry: Retry,
+    /// What [`NatsFeed::open_now`] found.
+    first: Option<Step>,
 }
 
 #[derive(Debug)]
@@ -46,11 +48,20 @@ struct Place {
 
 impl NatsFeed {
     pub(crate) fn new(bus: Arc<NatsBus>, subjects: Vec<String>) -> Self {
-        Self { bus, subjects, open: None, place: None, retry: Retry::new("index") }
+        Self { bus, subjects, open: None, place: None, retry: Retry::new("index"), first: None }
+    }
+
+    /// Opens at once, to see what will not get better by itself.
+    pub(crate) async fn open_now(&mut self) -> Result<(), BusError> {
+        self.first = self.open().await?;
+        Ok(())
     }
 
     /// What comes next. May be dropped and called again.
     pub(crate) async fn next(&mut self) -> Step {
+        if let Some(step) = self.first.take() {
+            return step;
+        }
         loop {
             let Some(open) = &mut self.open else {
                 match self.open().await {
