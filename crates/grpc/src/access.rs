@@ -1,0 +1,304 @@
+//! Who is calling, and what they may see (`design.md`, Security: gRPC is no back door).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use groundwork_proto::status::{self, reasons};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::api::{Api, PostParams};
+use kube::{Client, Resource};
+use moka::Expiry;
+use moka::future::Cache;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+use tracing::Instrument;
+
+use crate::token::TokenSource;
+
+/// How long an answer of the API server is relied on: for a user that it knows, …
+const KNOWN: Duration = Duration::from_secs(60);
+/// … a token that it refuses, …
+const REFUSED: Duration = Duration::from_secs(5);
+/// … a right that is there, …
+const ALLOWED: Duration = Duration::from_secs(10);
+/// … and one that is not.
+const DENIED: Duration = Duration::from_secs(2);
+/// Bounds of what is remembered.
+const TOKENS: u64 = 1_000;
+const DECISIONS: u64 = 10_000;
+/// How long the API server may take for one review.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Decides on calls. Clones share what they remember.
+///
+/// Answers of the API server are remembered, so that calls in a row cost no request: a token for at most a minute, a
+/// right for at most 10 seconds.
+#[derive(Clone)]
+pub struct Access(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    /// By digest: no token is kept.
+    tokens: Cache<TokenDigest, Option<Arc<User>>>,
+    decisions: Cache<Question, bool>,
+    own: Own,
+}
+
+/// A token that lives only in this process.
+struct Own {
+    source: TokenSource,
+    digest: TokenDigest,
+    user: Arc<User>,
+}
+
+type TokenDigest = [u8; 32];
+
+/// A caller, as the API server knows them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct User {
+    /// The user name, such as `system:serviceaccount:ns:name`.
+    pub name: String,
+    info: UserInfo,
+    /// Distinguishes users of one name with other groups.
+    digest: TokenDigest,
+    is_this_process: bool,
+}
+
+/// Something that a caller must be allowed to `get`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// API group; empty for the core.
+    pub group: &'a str,
+    /// The plural, such as `installations`.
+    pub resource: &'a str,
+    /// `None`: in all namespaces, or of the cluster.
+    pub namespace: Option<&'a str>,
+    /// `None`: whatever the name.
+    pub name: Option<&'a str>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Question {
+    user: TokenDigest,
+    group: String,
+    resource: String,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Wanted<'_> {
+    /// `installations.landscaper.gardener.cloud "b" in namespace "a"`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        match (self.namespace, self.name) {
+            (Some(namespace), Some(name)) => write!(f, " {name:?} in namespace {namespace:?}"),
+            (Some(namespace), None) => write!(f, " in namespace {namespace:?}"),
+            (None, Some(name)) => write!(f, " {name:?}"),
+            (None, None) => f.write_str(" in all namespaces"),
+        }
+    }
+}
+
+impl Access {
+    /// `client` needs the right to create TokenReviews and SubjectAccessReviews (ClusterRole `system:auth-delegator`).
+    pub fn new(client: Client) -> Self {
+        let tokens = Cache::builder().max_capacity(TOKENS).expire_after(Lifetime).build();
+        let decisions = Cache::builder().max_capacity(DECISIONS).expire_after(Lifetime).build();
+        Self(Arc::new(Inner { client, tokens, decisions, own: Own::new() }))
+    }
+
+    /// The token of this very process. Its calls are not reviewed: they come from the process whose rights they would use.
+    ///
+    /// For services that run in one process against a kubeconfig without a token. It must not leave the process.
+    pub fn token_of_this_process(&self) -> TokenSource {
+        self.0.own.source.clone()
+    }
+
+    /// Lets a call pass whose user may `get` everything that is wanted.
+    ///
+    /// # Errors
+    ///
+    /// `UNAUTHENTICATED` without a valid token, `PERMISSION_DENIED` when a right is missing, `UNAVAILABLE` when the API
+    /// server gives no answer. No text holds the token.
+    pub async fn authorise(&self, call: &MetadataMap, wanted: &[Wanted<'_>]) -> Result<Arc<User>, Status> {
+        let user = self.authenticate(call).await?;
+        for wanted in wanted {
+            if !self.may_get(&user, wanted).await? {
+                let text = format!("user {:?} may not get {wanted}", user.name);
+                return Err(status::denied(reasons::ACCESS_DENIED, text));
+            }
+        }
+        Ok(user)
+    }
+
+    /// Whose call it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Access::authorise`].
+    pub async fn authenticate(&self, call: &MetadataMap) -> Result<Arc<User>, Status> {
+        let token = bearer(call)?;
+        let digest = digest(token);
+        if digest == self.0.own.digest {
+            return Ok(Arc::clone(&self.0.own.user));
+        }
+        let review = self.review_token(token.to_owned());
+        let user = self.0.tokens.try_get_with(digest, review).await.map_err(|status| (*status).clone())?;
+        user.ok_or_else(|| {
+            status::unauthenticated(
+                reasons::TOKEN_INVALID,
+                "the API server does not accept the bearer token of the call",
+            )
+        })
+    }
+
+    /// Whether a user may `get` it. The whole namespace is asked for first, so that calls about its objects share the answer.
+    async fn may_get(&self, user: &Arc<User>, wanted: &Wanted<'_>) -> Result<bool, Status> {
+        if user.is_this_process || self.decide(user, &Wanted { name: None, ..*wanted }).await? {
+            return Ok(true);
+        }
+        match wanted.name {
+            Some(_) => self.decide(user, wanted).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn decide(&self, user: &Arc<User>, wanted: &Wanted<'_>) -> Result<bool, Status> {
+        let question = Question {
+            user: user.digest,
+            group: wanted.group.to_owned(),
+            resource: wanted.resource.to_owned(),
+            namespace: wanted.namespace.map(str::to_owned),
+            name: wanted.name.map(str::to_owned),
+        };
+        let review = self.review_access(&user.info, wanted);
+        self.0.decisions.try_get_with(question, review).await.map_err(|status| (*status).clone())
+    }
+
+    async fn review_token(&self, token: String) -> Result<Option<Arc<User>>, Status> {
+        let review =
+            TokenReview { spec: TokenReviewSpec { token, audiences: None }, ..TokenReview::default() };
+        let status =
+            self.create("tokenreviews.authentication.k8s.io", &review).await?.status.unwrap_or_default();
+        let user = status.user.filter(|_| status.authenticated.unwrap_or_default());
+        Ok(user.map(|info| Arc::new(User::new(info))))
+    }
+
+    async fn review_access(&self, user: &UserInfo, wanted: &Wanted<'_>) -> Result<bool, Status> {
+        let attributes = ResourceAttributes {
+            verb: Some("get".to_owned()),
+            group: Some(wanted.group.to_owned()),
+            resource: Some(wanted.resource.to_owned()),
+            namespace: wanted.namespace.map(str::to_owned),
+            name: wanted.name.map(str::to_owned),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            user: user.username.clone(),
+            uid: user.uid.clone(),
+            groups: user.groups.clone(),
+            extra: user.extra.clone(),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let review = self.create("subjectaccessreviews.authorization.k8s.io", &review).await?;
+        Ok(review.status.is_some_and(|status| status.allowed && !status.denied.unwrap_or_default()))
+    }
+
+    /// Asks the API server. `what` is the resource as messages name it.
+    async fn create<K>(&self, what: &'static str, review: &K) -> Result<K, Status>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + fmt::Debug,
+    {
+        let api = Api::<K>::all(self.0.client.clone());
+        let parameters = PostParams::default();
+        let span = tracing::info_span!(
+            "api",
+            otel.name = format!("create {what}"),
+            otel.kind = "client",
+            verb = "create",
+            resource = what
+        );
+        let request = api.create(&parameters, review).instrument(span);
+        let problem = match tokio::time::timeout(LIMIT, request).await {
+            Ok(Ok(review)) => return Ok(review),
+            Ok(Err(kube::Error::Api(answer))) if matches!(answer.code, 401 | 403) => {
+                let text = format!("may not create {what}: grant it to the service account of this service");
+                // Callers cannot mend this; those who run the service can.
+                tracing::error!(text, "calls cannot be authorised");
+                text
+            }
+            Ok(Err(kube::Error::Api(answer))) => {
+                format!("cannot create {what}: {} {}", answer.code, answer.reason)
+            }
+            Ok(Err(_)) => format!("cannot create {what}: the API server gives no answer"),
+            Err(_) => format!("cannot create {what}: no answer within {} s", LIMIT.as_secs()),
+        };
+        Err(status::unavailable(reasons::API_SERVER_UNAVAILABLE, problem))
+    }
+}
+
+impl Own {
+    fn new() -> Self {
+        let token = format!("process:{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+        let info = UserInfo { username: Some("this process".to_owned()), ..UserInfo::default() };
+        let user = User { is_this_process: true, ..User::new(info) };
+        Self { digest: digest(&token), source: TokenSource::fixed(token), user: Arc::new(user) }
+    }
+}
+
+impl User {
+    fn new(info: UserInfo) -> Self {
+        // All of it takes part in decisions. Maps and lists print alike each time.
+        let digest = digest(&format!("{info:?}"));
+        Self { name: info.username.clone().unwrap_or_default(), info, digest, is_this_process: false }
+    }
+}
+
+fn digest(text: &str) -> TokenDigest {
+    Sha256::digest(text).into()
+}
+
+fn bearer(call: &MetadataMap) -> Result<&str, Status> {
+    let refused = |text: &str| status::unauthenticated(reasons::TOKEN_INVALID, text);
+    let value = call.get("authorization").ok_or_else(|| {
+        refused("the call names an object of the cluster and needs a bearer token in \"authorization\"")
+    })?;
+    let text = value.to_str().map_err(|_| refused("\"authorization\" is not plain text"))?;
+    match text.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty() => {
+            Ok(token.trim())
+        }
+        _ => Err(refused("\"authorization\" must read \"Bearer <token>\"")),
+    }
+}
+
+/// What is good is remembered longer than what is bad: a right that was granted meanwhile should be seen.
+struct Lifetime;
+
+impl Expiry<TokenDigest, Option<Arc<User>>> for Lifetime {
+    fn expire_after_create(&self, _: &TokenDigest, user: &Option<Arc<User>>, _: Instant) -> Option<Duration> {
+        Some(if user.is_some() { KNOWN } else { REFUSED })
+    }
+}
+
+impl Expiry<Question, bool> for Lifetime {
+    fn expire_after_create(&self, _: &Question, is_allowed: &bool, _: Instant) -> Option<Duration> {
+        Some(if *is_allowed { ALLOWED } else { DENIED })
+    }
+}

@@ -1,0 +1,32 @@
+//! What every gRPC server and client of the services has (`design.md`, Security and On the wire).
+//!
+//! - [`Server`]: health, reflection, traces, TLS and a graceful end around the services of one process.
+//! - [`Access`]: who is calling, and may they `get` the objects that the call names?
+//! - [`Channel`]: a connection that is made when it is needed, carries a bearer token and the trace, and
+//!   [`retry`] for calls that may be made twice.
+//!
+//! Services and clients are generated with tonic's own limit of 4 MiB; [`with_limits!`] sets ours.
+
+mod access;
+mod arguments;
+mod client;
+mod server;
+mod token;
+
+pub use access::{Access, User, Wanted};
+pub use arguments::{GrpcArguments, ResolverArguments};
+pub use client::{Channel, ClientError, Identity, connect, retry};
+pub use server::{Server, ServerError};
+pub use token::{TokenError, TokenSource};
+
+/// Sets the limit of messages on a generated server or client to [`groundwork_proto::MAX_MESSAGE`], both ways.
+#[macro_export]
+macro_rules! with_limits {
+    ($generated:expr) => {
+        $generated
+            .max_decoding_message_size($crate::MAX_MESSAGE)
+            .max_encoding_message_size($crate::MAX_MESSAGE)
+    };
+}
+
+pub use groundwork_proto::MAX_MESSAGE;

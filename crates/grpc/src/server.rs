@@ -1,0 +1,182 @@
+//! The side that answers.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use groundwork_telemetry::{Health, Telemetry, trace};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::codegen::http::{Request, Response};
+use tonic::server::NamedService;
+use tonic::service::RoutesBuilder;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Identity, ServerTlsConfig};
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::arguments::GrpcArguments;
+
+const KEEPALIVE: Duration = Duration::from_secs(30);
+/// How often readiness is compared with what the health service says.
+const HEALTH: Duration = Duration::from_millis(500);
+/// How long calls may take to end; watches of health have no end of their own.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Why a server does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("cannot answer calls on {address}: {source}; choose another --grpc-address")]
+    Address { address: SocketAddr, source: std::io::Error },
+    #[error("cannot read {path}, which --grpc-tls-cert or --grpc-tls-key names: {source}")]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("--grpc-tls-cert and --grpc-tls-key are given together or not at all")]
+    HalfTls,
+    #[error("--grpc-tls-cert and --grpc-tls-key hold no certificate with its key: {source}")]
+    Tls { source: tonic::transport::Error },
+    #[error("the contracts cannot be shown to clients: {source}")]
+    Reflection { source: tonic_reflection::server::Error },
+    #[error("calls are no longer answered: {source}")]
+    Ended { source: tonic::transport::Error },
+}
+
+/// A server that has its port. Clients can connect already; they are answered when it [serves](Server::serve).
+pub struct Server {
+    service: &'static str,
+    address: SocketAddr,
+    listener: TcpListener,
+    tls: Option<ServerTlsConfig>,
+    health: Health,
+    routes: RoutesBuilder,
+    names: Vec<&'static str>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Takes the port.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or the files for TLS cannot be used.
+    pub async fn bind(arguments: &GrpcArguments, telemetry: &Telemetry) -> Result<Self, ServerError> {
+        let tls = tls(arguments)?;
+        let address = arguments.grpc_address;
+        let failed = |source| ServerError::Address { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self {
+            service: telemetry.service(),
+            address,
+            listener,
+            tls,
+            health: telemetry.health.clone(),
+            routes: RoutesBuilder::default(),
+            names: Vec::new(),
+        })
+    }
+
+    /// Where it listens, the chosen port included.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL for clients on this machine.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Adds a generated service; give it [`crate::with_limits!`].
+    #[must_use]
+    pub fn with<S>(mut self, service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.routes.add_service(service);
+        self.names.push(S::NAME);
+        self
+    }
+
+    /// Answers until `end` is cancelled; calls that run then have 3 seconds.
+    ///
+    /// # Errors
+    ///
+    /// The contracts cannot be read, or the port was lost.
+    pub async fn serve(mut self, end: CancellationToken) -> Result<(), ServerError> {
+        let (reporter, health) = tonic_health::server::health_reporter();
+        self.routes.add_service(health);
+        let mut reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(groundwork_proto::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .with_service_name("grpc.health.v1.Health");
+        for name in &self.names {
+            reflection = reflection.with_service_name(*name);
+        }
+        let reflection = reflection.build_v1().map_err(|source| ServerError::Reflection { source })?;
+        self.routes.add_service(reflection);
+
+        let mut server = tonic::transport::Server::builder()
+            .trace_fn(trace::server_span(self.service))
+            .http2_keepalive_interval(Some(KEEPALIVE));
+        let is_encrypted = self.tls.is_some();
+        if let Some(tls) = self.tls {
+            server = server.tls_config(tls).map_err(|source| ServerError::Tls { source })?;
+        }
+        tracing::info!(address = %self.address, is_encrypted, "answering calls");
+        let incoming = TcpIncoming::from(self.listener).with_nodelay(Some(true));
+        let serving = server
+            .add_routes(self.routes.routes())
+            .serve_with_incoming_shutdown(incoming, end.clone().cancelled_owned());
+        tokio::select! {
+            ended = serving => ended.map_err(|source| ServerError::Ended { source }),
+            () = report(&reporter, &self.names, &self.health) => Ok(()),
+            () = async { end.cancelled().await; tokio::time::sleep(GRACE).await } => Ok(()),
+        }
+    }
+}
+
+/// Says what readiness says. Never ends.
+async fn report(reporter: &HealthReporter, names: &[&'static str], health: &Health) {
+    let mut said = None;
+    loop {
+        let is_ready = health.is_ready();
+        if said.replace(is_ready) != Some(is_ready) {
+            let status = if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing };
+            // The empty name stands for the whole server.
+            for name in names.iter().copied().chain([""]) {
+                reporter.set_service_status(name, status).await;
+            }
+        }
+        tokio::time::sleep(HEALTH).await;
+    }
+}
+
+fn tls(arguments: &GrpcArguments) -> Result<Option<ServerTlsConfig>, ServerError> {
+    let read = |path: &PathBuf| {
+        std::fs::read(path).map_err(|source| ServerError::Unreadable { path: path.clone(), source })
+    };
+    match (&arguments.grpc_tls_cert, &arguments.grpc_tls_key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => {
+            let identity = Identity::from_pem(read(certificate)?, read(key)?);
+            Ok(Some(ServerTlsConfig::new().identity(identity)))
+        }
+        _ => Err(ServerError::HalfTls),
+    }
+}

@@ -1,0 +1,160 @@
+//! Where the token of a client comes from.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use secrecy::{ExposeSecret, SecretString};
+
+/// The bearer token that calls carry. Clones share it. Never shown by `Debug`.
+#[derive(Clone)]
+pub struct TokenSource(Source);
+
+#[derive(Clone)]
+enum Source {
+    None,
+    Fixed(Arc<SecretString>),
+    File(Arc<TokenFile>),
+}
+
+/// A file that others replace: tokens of service accounts live an hour.
+struct TokenFile {
+    path: PathBuf,
+    last: Mutex<Option<Read>>,
+}
+
+struct Read {
+    /// Length and time of change; links are followed, so a link that points elsewhere is a change too.
+    stamp: (u64, Option<SystemTime>),
+    token: Arc<SecretString>,
+}
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    #[error("cannot read the token file {path}: {source}")]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("the token file {path} is empty")]
+    Empty { path: PathBuf },
+}
+
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::None => f.write_str("TokenSource(none)"),
+            Source::Fixed(_) => f.write_str("TokenSource(fixed)"),
+            Source::File(file) => write!(f, "TokenSource({})", file.path.display()),
+        }
+    }
+}
+
+impl TokenSource {
+    /// No token: for calls that bring everything along.
+    pub fn none() -> Self {
+        Self(Source::None)
+    }
+
+    /// Always the same one.
+    pub fn fixed(token: impl Into<String>) -> Self {
+        Self(Source::Fixed(Arc::new(SecretString::from(token.into()))))
+    }
+
+    /// The content of a file; read again when the file changes.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self(Source::File(Arc::new(TokenFile { path: path.into(), last: Mutex::new(None) })))
+    }
+
+    /// The token that a client of the API server uses: that of the service account in a pod, else the one in the
+    /// kubeconfig. None if the client shows a certificate or asks a program.
+    pub fn of_config(config: &kube::Config) -> Self {
+        let auth = &config.auth_info;
+        match (&auth.token, &auth.token_file) {
+            (Some(token), _) => Self::fixed(token.expose_secret()),
+            (None, Some(path)) => Self::file(path),
+            (None, None) => Self::none(),
+        }
+    }
+
+    /// Whether there is no token at all.
+    pub fn is_none(&self) -> bool {
+        matches!(self.0, Source::None)
+    }
+
+    /// The token as it is now.
+    ///
+    /// # Errors
+    ///
+    /// Its file cannot be read.
+    pub fn token(&self) -> Result<Option<Arc<SecretString>>, TokenError> {
+        match &self.0 {
+            Source::None => Ok(None),
+            Source::Fixed(token) => Ok(Some(Arc::clone(token))),
+            Source::File(file) => file.token().map(Some),
+        }
+    }
+}
+
+impl TokenFile {
+    /// One look at the metadata a call; files of this kind lie in memory.
+    fn token(&self) -> Result<Arc<SecretString>, TokenError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = stamp(&self.path).map_err(|source| self.unreadable(source))?;
+        if let Some(read) = last.as_ref().filter(|read| read.stamp == stamp) {
+            return Ok(Arc::clone(&read.token));
+        }
+        let text = std::fs::read_to_string(&self.path).map_err(|source| self.unreadable(source))?;
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(TokenError::Empty { path: self.path.clone() });
+        }
+        let token = Arc::new(SecretString::from(text.to_owned()));
+        *last = Some(Read { stamp, token: Arc::clone(&token) });
+        Ok(token)
+    }
+
+    fn unreadable(&self, source: std::io::Error) -> TokenError {
+        TokenError::Unreadable { path: self.path.clone(), source }
+    }
+}
+
+fn stamp(path: &Path) -> std::io::Result<(u64, Option<SystemTime>)> {
+    let metadata = std::fs::metadata(path)?;
+    Ok((metadata.len(), metadata.modified().ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(source: &TokenSource) -> String {
+        source.token().unwrap().map(|token| token.expose_secret().to_owned()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_gives_the_new_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+        std::fs::write(&first, "one\n").unwrap();
+        std::fs::write(&second, "other\n").unwrap();
+        let link = folder.path().join("token");
+        std::os::unix::fs::symlink(&first, &link).unwrap();
+        let source = TokenSource::file(&link);
+        assert_eq!((text(&source), text(&source)), ("one".to_owned(), "one".to_owned()));
+        // As the kubelet does it.
+        let next = folder.path().join("next");
+        std::os::unix::fs::symlink(&second, &next).unwrap();
+        std::fs::rename(&next, &link).unwrap();
+        assert_eq!(text(&source), "other");
+        std::fs::write(&second, " \n").unwrap();
+        assert!(matches!(source.token(), Err(TokenError::Empty { .. })));
+        std::fs::remove_file(&link).unwrap();
+        assert!(matches!(source.token(), Err(TokenError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn tokens_are_not_shown() {
+        assert_eq!(format!("{:?}", TokenSource::fixed("t0ken")), "TokenSource(fixed)");
+        assert_eq!(text(&TokenSource::none()), "");
+    }
+}
