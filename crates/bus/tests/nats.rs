@@ -314,10 +314,10 @@ async fn what_is_forbidden_or_missing_is_named_at_once() {
     assert!(matches!(&error, BusError::Denied { subject, .. } if subject == "_INBOX.>"), "{error}");
     let error = login(&nats, "poor", "p").await.ensure_stream().await.unwrap_err();
     assert!(matches!(error, BusError::NoJetStream { .. }), "{error}");
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-
     let error = login(&nats, "watcher", "wrong-password").await.status().await.unwrap_err();
     assert!(matches!(error, BusError::Login { .. }), "{error}");
+    // None of them had to wait for a time limit.
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert!(!format!("{error:?}").contains("wrong-password"), "{error:?}");
 }
 

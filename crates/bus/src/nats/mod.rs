@@ -217,12 +217,14 @@ impl NatsBus {
         if !self.is_connected() {
             let mut connections = self.signals.connections.subscribe();
             let connected = async {
-                while !self.is_connected() {
+                // A refused login is not worth the wait: it needs a person.
+                while !self.is_connected() && !matches!(self.away(), BusError::Login { .. }) {
                     // An event can be lost when there are many; the state cannot.
                     let _ = tokio::time::timeout(Duration::from_millis(100), connections.changed()).await;
                 }
             };
-            if tokio::time::timeout(LIMIT, connected).await.is_err() {
+            let _ = tokio::time::timeout(LIMIT, connected).await;
+            if !self.is_connected() {
                 return Err(self.away());
             }
         }

@@ -130,11 +130,11 @@ impl NatsBus {
         let created = match self.stream_info().await {
             Ok(info) if not_kept(&wanted, &info.config).is_empty() => false,
             Ok(info) => {
+                tracing::info!(changes = not_kept(&wanted, &info.config), "correcting the stream");
                 let mut config = info.config;
                 if let (Some(config), Some(wanted)) = (config.as_object_mut(), wanted.as_object()) {
                     config.extend(wanted.clone());
                 }
-                tracing::info!(changes = not_kept(&wanted, &config), "correcting the stream");
                 self.api::<StreamInfo>(&format!("STREAM.UPDATE.{STREAM}"), &config).await?;
                 false
             }
