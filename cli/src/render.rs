@@ -97,7 +97,7 @@ fn report(
         let message = failure.message.split("\ntemplate input:\n").next().unwrap_or_default();
         let message = format!("{title}: {}", message.trim_end());
         diagnostics
-            .push(Diagnostic::error(message).at(&loaded.document.source, at(field_of(failure.reason))));
+            .push(Diagnostic::error(message).at(&loaded.document.source, at(field_of(&failure.reason))));
         return;
     }
     for (problem, excerpt) in excerpts {

@@ -80,12 +80,21 @@ impl BusArguments {
 }
 
 impl ClusterArguments {
-    /// A client for the API server that the environment names.
+    /// How to reach the API server that the environment names.
+    ///
+    /// # Errors
+    ///
+    /// There is no usable configuration.
+    pub async fn config(&self) -> Result<Config, ConnectError> {
+        Ok(Config::infer().await?)
+    }
+
+    /// A client for that API server.
     ///
     /// # Errors
     ///
     /// There is no usable configuration.
     pub async fn client(&self) -> Result<Client, ConnectError> {
-        Ok(Client::try_from(Config::infer().await?)?)
+        Ok(Client::try_from(self.config().await?)?)
     }
 }

@@ -168,8 +168,8 @@ pub fn no_target(name: &str) -> Failure {
 
 fn configuration_problem(reason: &'static str, message: impl Into<String>) -> Failure {
     Failure {
-        operation: "Reconcile",
-        reason,
+        operation: "Reconcile".into(),
+        reason: reason.into(),
         message: message.into(),
         codes: vec![ErrorCode::ConfigurationProblem],
     }

@@ -1,35 +1,54 @@
 //! Why a job failed, in the form that `status.lastError` has (`installations.md` 1.0, 2.2).
 
+use std::borrow::Cow;
+
 use groundwork_api::{ErrorCode, LastError, Time};
+
+/// Operations and reasons are fixed words here, and read from an answer there.
+type Word = Cow<'static, str>;
 
 /// An operation that failed, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    pub operation: &'static str,
-    pub reason: &'static str,
+    pub operation: Word,
+    pub reason: Word,
     pub message: String,
     pub codes: Vec<ErrorCode>,
 }
 
 impl Failure {
-    pub(crate) fn new(operation: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { operation, reason, message: message.into(), codes: vec![ErrorCode::ConfigurationProblem] }
+    pub(crate) fn new(
+        operation: impl Into<Word>,
+        reason: impl Into<Word>,
+        message: impl Into<String>,
+    ) -> Self {
+        let codes = vec![ErrorCode::ConfigurationProblem];
+        Self { operation: operation.into(), reason: reason.into(), message: message.into(), codes }
     }
 
     /// A failure of something below, which carries its own cause.
-    pub(crate) fn child(operation: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { operation, reason, message: message.into(), codes: Vec::new() }
+    pub(crate) fn child(
+        operation: impl Into<Word>,
+        reason: impl Into<Word>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            operation: operation.into(),
+            reason: reason.into(),
+            message: message.into(),
+            codes: Vec::new(),
+        }
     }
 
     /// Something that may go away by itself, such as a server that does not answer.
-    pub fn passing(operation: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn passing(operation: impl Into<Word>, reason: impl Into<Word>, message: impl Into<String>) -> Self {
         Self::child(operation, reason, message)
     }
 
     /// A failure inside another one: the inner pair heads the message.
     pub(crate) fn caused_by(
-        operation: &'static str,
-        reason: &'static str,
+        operation: impl Into<Word>,
+        reason: impl Into<Word>,
         inner: (&str, &str),
         cause: impl std::fmt::Display,
     ) -> Self {
@@ -46,8 +65,8 @@ impl Failure {
                 && previous.codes[..] == codes[..]
         });
         LastError {
-            operation: self.operation.to_owned(),
-            reason: self.reason.to_owned(),
+            operation: self.operation.clone().into_owned(),
+            reason: self.reason.clone().into_owned(),
             message: self.message.clone(),
             last_transition_time: same_operation
                 .map_or_else(|| Some(now.clone()), |previous| previous.last_transition_time.clone()),

@@ -46,7 +46,7 @@ impl ImportedNames {
             let targets = match import.source() {
                 Ok(TargetSource::Single(name)) => vec![name],
                 Ok(TargetSource::List(names)) => names,
-                Ok(TargetSource::Map(names)) => names.into_iter().map(|(_, name)| name).collect(),
+                Ok(TargetSource::Map(names)) => names.into_values().collect(),
                 // Refused when they are loaded.
                 Ok(TargetSource::ListRef(_) | TargetSource::MapRef(_)) | Err(_) => Vec::new(),
             };

@@ -4,6 +4,7 @@
 mod artifact_set;
 mod blueprint;
 mod component;
+mod resolution;
 mod schemas;
 
 use groundwork_api::{ComponentVersionOverwrites, Context, DeployItem, Execution, Installation};
@@ -21,6 +22,9 @@ use crate::failure::Failure;
 use crate::imports::{self, ImportedObjects};
 use crate::objects;
 use crate::validate::validate;
+pub use component::findings;
+pub use resolution::{OverwriteChange, Resolution, resolve};
+
 use component::Selection;
 use schemas::{Closure, ComponentSchemas};
 
@@ -50,6 +54,8 @@ impl std::fmt::Debug for Inputs<'_> {
 pub struct Outcome {
     /// How the overwrites were applied; absent when none apply.
     pub overwrites: Option<OverwriteReport>,
+    /// What became of the Installation's reference; absent when it names no component, or before it was evaluated.
+    pub reference: Option<Substitution>,
     /// Conditions to merge into the status, in order.
     pub conditions: Vec<ConditionUpdate>,
     /// Types of conditions that no longer hold and are removed.
@@ -122,18 +128,13 @@ pub fn render(inputs: &Inputs<'_>) -> Outcome {
 }
 
 fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
-    let violations = validate(inputs.installation);
-    if !violations.is_empty() {
-        return Err(Failure::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
-    }
-    let selection = component::select(inputs, outcome)?;
-    refuse_signature(inputs.installation)?;
-    let root = selection.as_ref().map(|selection| selection.root(inputs)).transpose()?;
+    let selection = begin(inputs, outcome)?;
+    let root = selection.as_ref().map(|selection| selection.root(inputs.repositories)).transpose()?;
     let blueprint = blueprint::resolve(inputs.installation, root.as_ref())?;
     let mut components = Components::default();
     let mut schemas = None;
     if let (Some(selection), Some(root)) = (&selection, &root) {
-        let versions = selection.closure(inputs, root)?;
+        let versions = selection.closure(inputs.repositories, root)?;
         components = visible_components(selection, &versions);
         schemas = ComponentSchemas::of_root(Closure {
             versions,
@@ -167,6 +168,17 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
     outcome.warnings.extend(rendered.warnings.into_iter().map(Warning::from));
     outcome.imports = rendered.imports;
     Ok(())
+}
+
+/// The steps before anything is looked up.
+fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, Problem> {
+    let violations = validate(inputs.installation);
+    if !violations.is_empty() {
+        return Err(Failure::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
+    }
+    let selection = component::select(inputs, outcome)?;
+    refuse_signature(inputs.installation)?;
+    Ok(selection)
 }
 
 /// A demand that cannot be met must not pass for one that was.

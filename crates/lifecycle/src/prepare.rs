@@ -50,6 +50,22 @@ pub fn prepare(inputs: &Inputs<'_>) -> Prepared {
     }
 }
 
+impl Prepared {
+    /// A job that came to its end before anything was rendered.
+    pub fn failed(installation: &Installation, failure: Failure) -> Self {
+        let outcome = Outcome { failure: Some(failure.into()), ..Outcome::default() };
+        Self {
+            generation: installation.metadata.generation.unwrap_or_default(),
+            job_id: installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default(),
+            outcome,
+            imports: Vec::new(),
+            has_imports: false,
+            imports_hash: String::new(),
+            copies: Vec::new(),
+        }
+    }
+}
+
 /// What cannot be published must not pass for published.
 fn refuse_exports(installation: &Installation) -> Option<Failure> {
     let spec = &installation.spec;

@@ -150,7 +150,7 @@ impl MockDeployer {
             if let Some(failure) = failure {
                 let job = stored.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
                 let report = Report {
-                    reason: failure.reason,
+                    reason: &failure.reason,
                     message: &failure.message,
                     component: "groundwork-deployer",
                     occurrence: &job,

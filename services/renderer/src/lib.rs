@@ -1,1 +1,139 @@
-//! The renderer service.
+//! The renderer service: the lifecycle of Installations.
+//!
+//! ```text
+//! Installation, Execution, DeployItem events ──> handler
+//!     lifecycle::machine::next ──> Read │ Prepare │ Write ──tree──> API server
+//!                                          └─ inputs, components (resolver) ──> lifecycle::prepare
+//! gRPC ──> grpc ──> lifecycle::validate, lifecycle::render
+//! ```
+
+mod components;
+mod grpc;
+mod handler;
+mod inputs;
+mod tree;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clap::Args;
+use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
+use groundwork_bus::Bus;
+use groundwork_controller::{Backoff, ClusterArguments, Controller, Metrics, Objects, Options};
+use groundwork_grpc::{
+    Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, connect,
+    with_limits,
+};
+use groundwork_proto::renderer::v1::renderer_server::RendererServer;
+use groundwork_telemetry::Telemetry;
+use jiff::SignedDuration;
+use kube::Client;
+
+use components::Components;
+use handler::{Installations, kind};
+
+/// Name of the service and of its consumers.
+pub const SERVICE: &str = "renderer";
+const MANAGER: &str = "groundwork-renderer";
+
+/// What the renderer can be told.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub cluster: ClusterArguments,
+    #[command(flatten)]
+    pub resolver: ResolverArguments,
+    #[command(flatten)]
+    pub grpc: GrpcArguments,
+    /// How long a deployer may take to pick a DeployItem up, such as 5m; none for no limit.
+    #[arg(long, env = "GROUNDWORK_PICKUP_TIMEOUT", default_value = "5m", value_name = "DURATION")]
+    pub pickup_timeout: Duration,
+    /// Installations that are worked on at the same time.
+    #[arg(long, env = "GROUNDWORK_RENDERER_CONCURRENCY", default_value_t = 16)]
+    pub renderer_concurrency: usize,
+}
+
+/// Why the renderer cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("--resolver: {0}")]
+    Resolver(#[from] ClientError),
+}
+
+/// A renderer that listens, and does not work yet.
+pub struct Renderer {
+    server: Server,
+    controller: Controller<Installations>,
+    telemetry: Telemetry,
+}
+
+impl std::fmt::Debug for Renderer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Renderer").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+impl Renderer {
+    /// Binds the port of the server. `token` is shown to the resolver.
+    ///
+    /// # Errors
+    ///
+    /// An argument cannot be used, or the port is taken.
+    pub async fn start(
+        arguments: Arguments,
+        bus: Bus,
+        client: Client,
+        token: TokenSource,
+        telemetry: Telemetry,
+    ) -> Result<Self, StartError> {
+        let ResolverArguments { resolver, resolver_tls_ca } = &arguments.resolver;
+        let channel =
+            resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
+        let components = channel.map(Components::new);
+        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+        let service = grpc::Service {
+            access: Access::new(client),
+            objects: objects.clone(),
+            components: components.clone(),
+        };
+        let server =
+            Server::bind(&arguments.grpc, &telemetry).await?.with(with_limits!(RendererServer::new(service)));
+        let pickup = arguments.pickup_timeout.to_std().and_then(|limit| SignedDuration::try_from(limit).ok());
+        let pickup = pickup.filter(|limit| !limit.is_zero());
+        let controller = Controller {
+            bus,
+            objects,
+            handler: Arc::new(Installations::new(components, pickup)),
+            options: Options {
+                service: SERVICE,
+                work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
+                indexed: vec![kind::<DataObject>(), kind::<Target>()],
+                namespaces: arguments.cluster.namespaces,
+                concurrency: arguments.renderer_concurrency,
+                backoff: Backoff::default(),
+            },
+            metrics,
+            ready: telemetry.health.condition("index"),
+        };
+        Ok(Self { server, controller, telemetry })
+    }
+
+    /// Where its gRPC server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Works until shutdown is requested.
+    ///
+    /// # Errors
+    ///
+    /// The server lost its port.
+    pub async fn run(self) -> Result<(), ServerError> {
+        let end = self.telemetry.shutdown.token();
+        let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
+        served
+    }
+}

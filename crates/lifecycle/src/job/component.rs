@@ -3,13 +3,14 @@
 use groundwork_api::{Context, Installation};
 use groundwork_component::{
     ComponentVersion, Finding, InlineSet, OCM_CONFIG_KEY, OVERWRITE_CONDITION, Overwrites, Reference,
-    RepositoryContext, Resolver, ResolverRules, Substitution, lint,
+    Repositories, RepositoryContext, Resolver, ResolverRules, Substitution, lint,
 };
 
 use super::{Inputs, Outcome, OverwriteReport, PREREQUISITES, Problem, Subject, Warning, record_overwrites};
 use crate::failure::Failure;
 
 /// Which component version an Installation uses, and how references from there are followed.
+#[derive(Debug, Clone)]
 pub(super) struct Selection {
     pub(super) substitution: Substitution,
     pub(super) overwrites: Overwrites,
@@ -39,6 +40,7 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
         return Ok(None);
     };
     let substitution = substitute(context, &overwrites, &original, outcome);
+    outcome.reference = Some(substitution.clone());
     if substitution.effective.repository.is_none()
         && context.ocm_config_map().is_none()
         && inline.get(&substitution.effective.name, &substitution.effective.version).is_none()
@@ -55,28 +57,28 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
 
 impl Selection {
     /// Step 8: the version that the Installation itself names.
-    pub(super) fn root(&self, inputs: &Inputs<'_>) -> Result<ComponentVersion, Problem> {
-        self.resolver(inputs).lookup(&self.substitution.effective).map_err(|error| unreachable(&error))
+    pub(super) fn root(&self, repositories: &dyn Repositories) -> Result<ComponentVersion, Failure> {
+        self.resolver(repositories).lookup(&self.substitution.effective).map_err(|error| unreachable(&error))
     }
 
     /// Step 10: the root and all that belong to it.
     pub(super) fn closure(
         &self,
-        inputs: &Inputs<'_>,
+        repositories: &dyn Repositories,
         root: &ComponentVersion,
-    ) -> Result<Vec<ComponentVersion>, Problem> {
-        self.resolver(inputs).closure(root).map_err(|error| unreachable(&error))
+    ) -> Result<Vec<ComponentVersion>, Failure> {
+        self.resolver(repositories).closure(root).map_err(|error| unreachable(&error))
     }
 
-    fn resolver<'a>(&'a self, inputs: &Inputs<'a>) -> Resolver<'a> {
-        Resolver::new(inputs.repositories, &self.overwrites, &self.inline, &self.substitution)
+    fn resolver<'a>(&'a self, repositories: &'a dyn Repositories) -> Resolver<'a> {
+        Resolver::new(repositories, &self.overwrites, &self.inline, &self.substitution)
             .with_rules(&self.rules)
     }
 }
 
-fn unreachable(cause: &dyn std::fmt::Display) -> Problem {
+fn unreachable(cause: &dyn std::fmt::Display) -> Failure {
     let message = format!("unable to create installation operation: {cause}");
-    Failure::new(PREREQUISITES, "InitInstallationOperation", message).into()
+    Failure::new(PREREQUISITES, "InitInstallationOperation", message)
 }
 
 fn namespace(installation: &Installation) -> &str {
@@ -97,8 +99,13 @@ fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> 
         Failure::caused_by(PREREQUISITES, "CalculateContext", inner, cause)
     })?;
     let overwrites = Overwrites::from(object);
-    outcome.warnings.extend(lint(&overwrites).iter().map(|finding| warning(name, finding)));
+    outcome.warnings.extend(findings(name, &overwrites));
     Ok(overwrites)
+}
+
+/// What the author of an object with overwrites should know about its rules.
+pub fn findings(object: &str, overwrites: &Overwrites) -> Vec<Warning> {
+    lint(overwrites).iter().map(|finding| warning(object, finding)).collect()
 }
 
 fn warning(object: &str, finding: &Finding) -> Warning {

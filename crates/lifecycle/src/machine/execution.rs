@@ -365,8 +365,8 @@ fn expire_item(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
     let mut item = tree.items.present().find(is_late)?.clone();
     let is_deleting = item.metadata.deletion_timestamp.is_some();
     let failure = Failure {
-        operation: "WaitingForPickup",
-        reason: "PickupTimeout",
+        operation: "WaitingForPickup".into(),
+        reason: "PickupTimeout".into(),
         message: format!("no deployer has reconciled this deployitem within {} seconds", timeout.as_secs()),
         codes: vec![ErrorCode::Timeout],
     };

@@ -462,11 +462,12 @@ fn describe<K>(kind: &str, exists: bool, change: &Change<K>, phase: impl Fn(&K) 
 fn strip(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            members.retain(|name, _| {
-                !(name.ends_with("Time") || name.ends_with("Timestamp") || name.ends_with("time"))
-                    && !["resourceVersion", "jobID", "jobIDFinished", "data.landscaper.gardener.cloud/jobid"]
-                        .contains(&name.as_str())
-            });
+            let differs = |name: &str| {
+                name.to_lowercase().ends_with("time")
+                    || name.ends_with("Timestamp")
+                    || ["resourceVersion", "jobID", "jobIDFinished", "data.landscaper.gardener.cloud/jobid"].contains(&name)
+            };
+            members.retain(|name, _| !differs(name));
             members.values_mut().for_each(strip);
         }
         Value::Array(elements) => elements.iter_mut().for_each(strip),

@@ -1,0 +1,72 @@
+//! The part of a job that the resolver does: the effective reference, and what belongs to it (`components.md` 4.1).
+
+use groundwork_component::{ComponentVersion, OVERWRITE_CONDITION, Repositories, Substitution};
+
+use super::component::Selection;
+use super::{Inputs, Outcome, OverwriteReport, Warning, begin};
+use crate::conditions::ConditionUpdate;
+use crate::failure::Failure;
+
+/// What is known of the component of an Installation before any repository is asked.
+#[derive(Debug, Clone)]
+pub struct Resolution {
+    /// What became of the reference; absent when the Installation names no component, or when a failure came before.
+    pub reference: Option<Substitution>,
+    /// What became of every rule; absent when none apply.
+    pub overwrites: Option<OverwriteReport>,
+    /// What happens to the condition `ComponentReferenceOverwrite`, also when there is a failure (3.2).
+    pub condition: OverwriteChange,
+    pub warnings: Vec<Warning>,
+    /// Why the job ends here.
+    pub failure: Option<Failure>,
+    selection: Option<Selection>,
+}
+
+/// What happens to the condition about overwrites (`components.md` 3.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OverwriteChange {
+    /// Nothing could be evaluated: what an earlier job found stays.
+    Keep,
+    /// No overwrites apply, or there is no component.
+    Remove,
+    Set(ConditionUpdate),
+}
+
+/// Evaluates the reference of an Installation, with the failures and texts of [`super::render`]. Asks no repository.
+pub fn resolve(inputs: &Inputs<'_>) -> Resolution {
+    let mut outcome = Outcome::default();
+    let (selection, failure) = match begin(inputs, &mut outcome) {
+        Ok(selection) => (selection, None),
+        Err(problem) => (None, Some(problem.failure)),
+    };
+    let is_obsolete = outcome.obsolete_conditions.contains(&OVERWRITE_CONDITION);
+    let update = outcome.conditions.into_iter().find(|update| update.type_name == OVERWRITE_CONDITION);
+    let condition = match update {
+        Some(update) => OverwriteChange::Set(update),
+        None if is_obsolete => OverwriteChange::Remove,
+        None => OverwriteChange::Keep,
+    };
+    Resolution {
+        reference: outcome.reference,
+        overwrites: outcome.overwrites,
+        condition,
+        warnings: outcome.warnings,
+        failure,
+        selection,
+    }
+}
+
+impl Resolution {
+    /// The component version and all that it refers to, the root first; empty without a component.
+    ///
+    /// # Errors
+    ///
+    /// The failure that is known already, or the one of the first version that cannot be had.
+    pub fn closure(&self, repositories: &dyn Repositories) -> Result<Vec<ComponentVersion>, Failure> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let Some(selection) = &self.selection else { return Ok(Vec::new()) };
+        selection.closure(repositories, &selection.root(repositories)?)
+    }
+}

@@ -1,0 +1,209 @@
+//! `Validate` and `Render`: what a job would do, without doing it.
+
+use groundwork_api::{
+    ComponentVersionOverwrites, Context, DataObject, Installation, InstallationStatus, Kind, ResourceExt,
+    Target, Time,
+};
+use groundwork_controller::{ApiError, Objects};
+use groundwork_grpc::{Access, Wanted};
+use groundwork_lifecycle::{Inputs, Outcome, merge_condition, render, validate};
+use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName};
+use groundwork_proto::renderer::v1::render_request::Input;
+use groundwork_proto::renderer::v1::renderer_server::Renderer;
+use groundwork_proto::renderer::v1::{
+    RenderInput, RenderRequest, RenderResponse, ValidateRequest, ValidateResponse, Violation,
+};
+use groundwork_proto::status;
+use groundwork_registry::RepositoryMap;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tonic::{Request, Response, Status};
+
+use crate::components::Components;
+use crate::inputs::{self, Fetched};
+
+/// The service behind the contract.
+pub(crate) struct Service {
+    pub(crate) access: Access,
+    pub(crate) objects: Objects,
+    pub(crate) components: Option<Components>,
+}
+
+#[tonic::async_trait]
+impl Renderer for Service {
+    async fn validate(
+        &self,
+        request: Request<ValidateRequest>,
+    ) -> Result<Response<ValidateResponse>, Status> {
+        let json = request.into_inner().installation.unwrap_or_default();
+        let installation: Installation = decode(&json.text, "installation")?;
+        let violations = validate(&installation);
+        let violation = |error: &groundwork_blueprint::FieldError| Violation {
+            field: error.path.to_string(),
+            message: error.to_string(),
+        };
+        Ok(Response::new(ValidateResponse { violations: violations.iter().map(violation).collect() }))
+    }
+
+    async fn render(&self, request: Request<RenderRequest>) -> Result<Response<RenderResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let (installation, outcome) = match request.input {
+            Some(Input::Inline(input)) => inline(input).await?,
+            Some(Input::Installation(name)) => {
+                let namespace = Some(name.namespace.as_str());
+                let installation = Wanted {
+                    group: Installation::GROUP,
+                    resource: Installation::PLURAL,
+                    namespace,
+                    name: Some(&name.name),
+                };
+                let secrets = Wanted { group: "", resource: "secrets", namespace, name: None };
+                // What is rendered may hold what Secrets hold.
+                self.access.authorise(&metadata, &[installation, secrets]).await?;
+                self.of_cluster(name).await?
+            }
+            None => return Err(missing("input")),
+        };
+        response(&installation, &outcome).map(Response::new)
+    }
+}
+
+impl Service {
+    /// Renders what the next job of an Installation would render.
+    async fn of_cluster(&self, name: ObjectName) -> Result<(Installation, Outcome), Status> {
+        let found =
+            self.objects.get::<Installation>(&name.namespace, &name.name).await.map_err(unavailable)?;
+        let installation = found.ok_or_else(|| {
+            let message = format!("installation {}/{} does not exist", name.namespace, name.name);
+            status::not_found("INSTALLATION_NOT_FOUND", message)
+        })?;
+        let (context, overwrites) =
+            inputs::context(&installation, &self.objects).await.map_err(unavailable)?;
+        let objects =
+            inputs::fetch(&installation, context.as_ref(), &self.objects).await.map_err(unavailable)?;
+        let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
+        let remote = self.components.as_ref().map(|components| components.repositories(name, &job));
+        let answers = remote.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let none = RepositoryMap::empty("a resolver (none is configured)");
+            let outcome = render(&Inputs {
+                installation: &installation,
+                context: context.as_ref(),
+                overwrites: overwrites.as_ref(),
+                objects: &objects,
+                repositories: match &remote {
+                    Some(remote) => remote,
+                    None => &none,
+                },
+            });
+            (installation, outcome)
+        });
+        let rendered = task.await.map_err(|_| status::internal("RENDER_FAILED", "rendering did not end"))?;
+        match answers.and_then(|answers| answers.unavailable()) {
+            None => Ok(rendered),
+            Some(why) => Err(status::unavailable("RESOLVER_UNAVAILABLE", why)),
+        }
+    }
+}
+
+/// Renders what the request brings along, and reads nothing else.
+async fn inline(input: RenderInput) -> Result<(Installation, Outcome), Status> {
+    let mut installation = None;
+    let mut context = None;
+    let mut overwrites = None;
+    let mut objects = Fetched::default();
+    for (index, json) in input.objects.iter().enumerate() {
+        let field = format!("inline.objects[{index}]");
+        let object: Value = decode(&json.text, &field)?;
+        match object.get("kind").and_then(Value::as_str).unwrap_or_default() {
+            Installation::KIND if installation.is_none() => installation = Some(decode(&json.text, &field)?),
+            Installation::KIND => return Err(invalid(&field, "there is more than one Installation")),
+            Context::KIND => context = Some(decode::<Context>(&json.text, &field)?),
+            ComponentVersionOverwrites::KIND => {
+                overwrites = Some(decode::<ComponentVersionOverwrites>(&json.text, &field)?);
+            }
+            DataObject::KIND => objects.add_data_object(decode(&json.text, &field)?),
+            Target::KIND => objects.add_target(decode(&json.text, &field)?),
+            "Secret" => objects.add_secret(decode::<Secret>(&json.text, &field)?),
+            "ConfigMap" => objects.add_config_map(decode::<ConfigMap>(&json.text, &field)?),
+            _ => {
+                let kinds = "Installation, Context, ComponentVersionOverwrites, DataObject, Target, Secret, ConfigMap";
+                return Err(invalid(&field, &format!("its kind must be one of {kinds}")));
+            }
+        }
+    }
+    let Some(installation): Option<Installation> = installation else {
+        return Err(invalid("inline.objects", "there is no Installation among them"));
+    };
+    let task = tokio::task::spawn_blocking(move || {
+        let outcome = render(&Inputs {
+            installation: &installation,
+            context: context.as_ref().filter(|context| context.name_any() == installation.spec.context()),
+            overwrites: overwrites.as_ref(),
+            objects: &objects,
+            repositories: &RepositoryMap::empty("the cluster (a call with all inputs reads no repository)"),
+        });
+        (installation, outcome)
+    });
+    task.await.map_err(|_| status::internal("RENDER_FAILED", "rendering did not end"))
+}
+
+fn response(installation: &Installation, outcome: &Outcome) -> Result<RenderResponse, Status> {
+    let now = Time(Timestamp::now());
+    let mut new_status = InstallationStatus::default();
+    for update in &outcome.conditions {
+        merge_condition(&mut new_status.conditions, update, &now);
+    }
+    let failure = outcome.failure.as_ref().map(|problem| &problem.failure);
+    let previous = installation.status.as_ref().and_then(|status| status.last_error.as_ref());
+    new_status.last_error = failure.map(|failure| failure.to_last_error(previous, &now));
+    Ok(RenderResponse {
+        installation_status: Some(encode(&new_status)?),
+        execution: outcome.execution.as_ref().map(encode).transpose()?,
+        deploy_items: outcome.deploy_items.iter().map(encode).collect::<Result<_, _>>()?,
+        warnings: outcome.warnings.iter().map(|warning| warning.message.clone()).collect(),
+        failure: failure.map(|failure| WireFailure {
+            operation: failure.operation.clone().into_owned(),
+            reason: failure.reason.clone().into_owned(),
+            message: failure.message.clone(),
+            codes: failure.codes.iter().map(|code| code.as_str().to_owned()).collect(),
+        }),
+    })
+}
+
+/// The message names the field and what is wrong with its form, and quotes nothing.
+fn decode<T: DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
+    serde_json::from_str(text).map_err(|error| {
+        let what = match error.classify() {
+            serde_json::error::Category::Syntax | serde_json::error::Category::Eof => "it is not JSON",
+            _ => "it is not an object of its kind",
+        };
+        invalid(field, &format!("{what} (line {}, column {})", error.line(), error.column()))
+    })
+}
+
+fn encode<T: Serialize>(object: &T) -> Result<Json, Status> {
+    let text = serde_json::to_string(object);
+    text.map(|text| Json { text })
+        .map_err(|_| status::internal("ENCODE_FAILED", "an object cannot be written as JSON"))
+}
+
+fn invalid(field: &str, message: &str) -> Status {
+    let violation = status::Violation { field: field.to_owned(), description: message.to_owned() };
+    status::invalid("INVALID_REQUEST", format!("{field}: {message}"), vec![violation])
+}
+
+fn missing(field: &str) -> Status {
+    invalid(field, "it must be given")
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+fn unavailable(error: ApiError) -> Status {
+    match &error {
+        ApiError::Forbidden { .. } => status::denied("FORBIDDEN", error.to_string()),
+        _ => status::unavailable("API_SERVER_UNAVAILABLE", error.to_string()),
+    }
+}

@@ -1,0 +1,323 @@
+//! Installations, from an event to rest.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use groundwork_api::metadata::{FINALIZER, annotation, label};
+use groundwork_api::{DeployItem, Execution, Installation, Kind as _, Time};
+use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
+use groundwork_component::OVERWRITE_CONDITION;
+use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake};
+use groundwork_lifecycle::machine::{Moment, Next, Tree, next, phase, report};
+use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, prepare};
+use groundwork_proto::component::v1::ObjectName;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::components::Components;
+use crate::{inputs, tree};
+
+/// More steps than any job has; a machine that goes round in circles must not do so for ever.
+const MOST_STEPS: usize = 20_000;
+/// The time-out of a pick-up is looked at this long after it (`installations.md` 7.6).
+const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// Works on Installations, their Executions and DeployItems.
+pub(crate) struct Installations {
+    pub(crate) components: Option<Components>,
+    pub(crate) pickup_timeout: Option<SignedDuration>,
+    /// What is known of running jobs. It only saves reads: every write carries the version it was decided on.
+    trees: Mutex<HashMap<Key, Tree>>,
+    /// Whose item an item is, for the moment when it is gone.
+    owners: Mutex<HashMap<ObjectId, String>>,
+}
+
+pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
+    Kind::new(K::GROUP, K::PLURAL)
+}
+
+impl Installations {
+    pub(crate) fn new(components: Option<Components>, pickup_timeout: Option<SignedDuration>) -> Self {
+        Self { components, pickup_timeout, trees: Mutex::default(), owners: Mutex::default() }
+    }
+
+    fn trees(&self) -> MutexGuard<'_, HashMap<Key, Tree>> {
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashMap<ObjectId, String>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The Installation that an object belongs to, by name: that is the name of its Execution too.
+    fn installation_of(&self, object: &ObjectId, name: &str) -> Key {
+        ObjectId::new(kind::<Installation>(), object.namespace.as_deref(), name)
+    }
+}
+
+#[async_trait]
+impl Handler for Installations {
+    fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
+        match (object.kind.plural(), change) {
+            (Installation::PLURAL, Change::Deleted { .. }) => {
+                self.trees().remove(object);
+                Vec::new()
+            }
+            (Installation::PLURAL, Change::Applied(snapshot)) if needs_work(snapshot) => vec![object.clone()],
+            (Execution::PLURAL, _) => vec![self.installation_of(object, &object.name)],
+            (DeployItem::PLURAL, Change::Deleted { .. }) => {
+                let owner = self.owners().remove(object);
+                owner.map(|name| self.installation_of(object, &name)).into_iter().collect()
+            }
+            // Progress of an item decides nothing; its end does.
+            (DeployItem::PLURAL, Change::Applied(snapshot)) if job(snapshot).is_idle() => {
+                let name = snapshot.labels.get(label::MANAGED_BY);
+                name.map(|name| self.installation_of(object, name)).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
+        match object.kind.plural() {
+            // What a process left behind, whatever it was told about it.
+            Installation::PLURAL if is_start && needs_work(snapshot) => {
+                Some((object.clone(), Timestamp::now()))
+            }
+            DeployItem::PLURAL => {
+                let name = snapshot.labels.get(label::MANAGED_BY)?;
+                self.owners().insert(object.clone(), name.clone());
+                let at = pickup_deadline(snapshot, self.pickup_timeout?)?;
+                Some((self.installation_of(object, name), at))
+            }
+            _ => None,
+        }
+    }
+
+    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
+        let namespace = wake.key.namespace.clone().unwrap_or_default();
+        let known = self.trees().remove(wake.key);
+        let mut tree = known.unwrap_or_else(|| Tree::new(namespace, wake.key.name.clone()));
+        for (object, version) in wake.changed {
+            match object.kind.plural() {
+                Installation::PLURAL => tree.installation.outdate(version),
+                Execution::PLURAL => tree.execution.outdate(version),
+                _ => tree.items.outdate(&object.name, version),
+            }
+        }
+        match self.settle(&mut tree, &wake).await {
+            Ok(()) => {
+                if is_running(&tree) {
+                    self.trees().insert(wake.key.clone(), tree);
+                }
+                Ok(Settled::default())
+            }
+            Err(Interruption::Api(error)) => {
+                if matches!(error, ApiError::Forbidden { .. } | ApiError::Invalid { .. }) {
+                    let failure = Failure::passing("Reconcile", reason(&error), error.to_string());
+                    self.report(&mut tree, &failure, &wake).await;
+                }
+                Err(error.into())
+            }
+            Err(Interruption::Passing(failure)) => {
+                self.report(&mut tree, &failure, &wake).await;
+                Err(Failed::new(failure.message))
+            }
+        }
+    }
+}
+
+fn reason(error: &ApiError) -> &'static str {
+    if matches!(error, ApiError::Forbidden { .. }) { "Forbidden" } else { "Invalid" }
+}
+
+/// Why a job does not come to rest now.
+enum Interruption {
+    Api(ApiError),
+    /// Something else that may go away by itself; the status tells about it.
+    Passing(Failure),
+}
+
+impl From<ApiError> for Interruption {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl Installations {
+    /// Does step after step until there is none.
+    async fn settle(&self, tree: &mut Tree, wake: &Wake<'_>) -> Result<(), Interruption> {
+        for _ in 0..MOST_STEPS {
+            match next(tree, &self.moment()) {
+                Next::Rest => return Ok(()),
+                Next::Read(read) => tree::read(tree, read, wake.objects, wake.index).await?,
+                Next::Write(write) => tree::write(tree, *write, wake.objects).await?,
+                Next::Prepare => {
+                    let prepared = self.prepare(tree, wake).await?;
+                    tree.prepared = Some(prepared);
+                }
+                Next::HashImports => {
+                    let Some(installation) = tree.installation.get() else { return Ok(()) };
+                    let objects = inputs::fetch(installation, None, wake.objects).await?;
+                    tree.imports_hash = Some(imports_hash(installation, &objects));
+                }
+            }
+        }
+        let message = format!("the job does not come to rest in {MOST_STEPS} steps");
+        Err(Interruption::Passing(Failure::passing("Reconcile", "TooManySteps", message)))
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            now: Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default()),
+            job_id: uuid::Uuid::new_v4().to_string(),
+            pickup_timeout: self.pickup_timeout,
+        }
+    }
+
+    /// Reads all inputs of the job and renders.
+    async fn prepare(&self, tree: &mut Tree, wake: &Wake<'_>) -> Result<Prepared, Interruption> {
+        let installation = tree.installation.get().cloned().unwrap_or_default();
+        let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
+        let name = ObjectName { namespace: tree.namespace.clone(), name: tree.name.clone() };
+        if !asks_resolver(&installation) {
+            let (context, overwrites) = inputs::context(&installation, wake.objects).await?;
+            let objects = inputs::fetch(&installation, context.as_ref(), wake.objects).await?;
+            let render = move || {
+                prepare(&Inputs {
+                    installation: &installation,
+                    context: context.as_ref(),
+                    overwrites: overwrites.as_ref(),
+                    objects: &objects,
+                    repositories: &groundwork_registry::RepositoryMap::empty(
+                        "the resolver's repositories.yaml",
+                    ),
+                })
+            };
+            return blocking(render).await;
+        }
+        let Some(components) = &self.components else {
+            let message = "the Installation names a component, and no resolver is configured (--resolver)";
+            return Err(Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message)));
+        };
+        let resolved = components.resolve(name.clone(), &job).await.map_err(|status| {
+            let message = format!("the resolver cannot be asked: {}", status.message());
+            Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message))
+        })?;
+        tree.installation.store(resolved.installation.clone());
+        let installation = resolved.installation;
+        if let Some(failure) = resolved.failure {
+            return Ok(Prepared::failed(&installation, failure));
+        }
+        let objects = inputs::fetch(&installation, resolved.context.as_ref(), wake.objects).await?;
+        let repositories = components.repositories(name, &job);
+        let answers = repositories.clone();
+        let render = move || {
+            prepare(&Inputs {
+                installation: &installation,
+                context: resolved.context.as_ref(),
+                overwrites: resolved.overwrites.as_ref(),
+                objects: &objects,
+                repositories: &repositories,
+            })
+        };
+        let prepared = blocking(render).await?;
+        match answers.unavailable() {
+            None => Ok(prepared),
+            Some(why) => {
+                let message = format!("the resolver cannot be asked: {why}");
+                Err(Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message)))
+            }
+        }
+    }
+
+    /// Tells in the status what keeps the job from going on.
+    async fn report(&self, tree: &mut Tree, failure: &Failure, wake: &Wake<'_>) {
+        let Some(write) = report(tree, failure, &self.moment()) else { return };
+        if let Err(error) = tree::write(tree, write, wake.objects).await {
+            tracing::debug!(%error, "the status could not tell why the job waits");
+        }
+    }
+}
+
+/// The resolver is asked about components, and to take back what it once said.
+fn asks_resolver(installation: &Installation) -> bool {
+    let status = installation.status.as_ref();
+    installation.spec.component_descriptor.is_some()
+        || status.is_some_and(|status| {
+            status.conditions.iter().any(|condition| condition.type_ == OVERWRITE_CONDITION)
+        })
+}
+
+async fn blocking(render: impl FnOnce() -> Prepared + Send + 'static) -> Result<Prepared, Interruption> {
+    let span = tracing::Span::current();
+    let task = tokio::task::spawn_blocking(move || span.in_scope(render));
+    task.await.map_err(|_| {
+        let message = "rendering did not end; the log of the renderer says why";
+        Interruption::Passing(Failure::passing("Reconcile", "RenderFailed", message))
+    })
+}
+
+fn is_running(tree: &Tree) -> bool {
+    let status = tree.installation.get().and_then(|installation| installation.status.as_ref());
+    status.is_some_and(|status| status.job_id != status.job_id_finished)
+}
+
+// === what events show ===
+
+struct Jobs<'a> {
+    id: &'a str,
+    finished: &'a str,
+    phase: &'a str,
+}
+
+impl Jobs<'_> {
+    fn is_idle(&self) -> bool {
+        self.id == self.finished
+    }
+}
+
+fn status_text<'a>(snapshot: &'a Snapshot, field: &str) -> &'a str {
+    let status = snapshot.fields.get("status");
+    status.and_then(|status| status.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn job(snapshot: &Snapshot) -> Jobs<'_> {
+    Jobs {
+        id: status_text(snapshot, "jobID"),
+        finished: status_text(snapshot, "jobIDFinished"),
+        phase: status_text(snapshot, "phase"),
+    }
+}
+
+/// Whether an Installation that looks like this may have something to do.
+fn needs_work(snapshot: &Snapshot) -> bool {
+    let job = job(snapshot);
+    let is_deleting = snapshot.deletion_timestamp.is_some();
+    let has_finalizer = snapshot.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+    let status = snapshot.fields.get("status");
+    let observed = status
+        .and_then(|status| status.get("observedGeneration"))
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
+    let follows_spec =
+        snapshot.annotations.get(annotation::RECONCILE_IF_CHANGED).is_some_and(|value| value == "true");
+    (!has_finalizer && !is_deleting)
+        || snapshot.annotations.contains_key(annotation::OPERATION)
+        || !job.is_idle()
+        || (is_deleting && has_finalizer && job.phase != phase::DELETE_FAILED)
+        || (follows_spec && snapshot.generation != Some(observed))
+}
+
+/// When an item that nobody has picked up yet must have been.
+fn pickup_deadline(snapshot: &Snapshot, timeout: SignedDuration) -> Option<Timestamp> {
+    let time = |field| status_text(snapshot, field).parse::<Timestamp>().ok();
+    let generated = time("jobIDGenerationTime")?;
+    let waits =
+        !job(snapshot).is_idle() && time("lastReconcileTime").is_none_or(|picked_up| picked_up < generated);
+    if !waits {
+        return None;
+    }
+    generated.checked_add(timeout).and_then(|at| at.checked_add(PICKUP_MARGIN)).ok()
+}
