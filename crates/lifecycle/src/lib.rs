@@ -25,8 +25,8 @@ pub use conditions::{ConditionUpdate, merge_condition};
 pub use failure::Failure;
 pub use imports::{Entries, ImportedNames, ImportedObjects};
 pub use job::{
-    Inputs, Outcome, OverwriteChange, OverwriteReport, Problem, Resolution, Subject, Warning, findings, render,
-    resolve,
+    Inputs, Outcome, OverwriteChange, OverwriteReport, Problem, Resolution, Subject, Warning, findings,
+    render, resolve,
 };
 pub use names::{deploy_item_name, object_name, scope_name};
 pub use objects::{deploy_items, execution};

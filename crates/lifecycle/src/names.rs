@@ -85,8 +85,9 @@ mod tests {
     #[test]
     fn scope_names() {
         assert_eq!(scope_name("prod", "shop"), "Installation.prod.shop");
-        assert_eq!(scope_name(&"n".repeat(46), "shop").len(), 64 - 1);
-        assert_eq!(scope_name(&"n".repeat(47), "shop"), "Inst.shop");
+        let long = |length: usize| scope_name(&"n".repeat(length), "shop");
+        assert_eq!(long(45).len(), LONGEST_LABEL);
+        assert_eq!(long(46), "Inst.shop");
     }
 
     #[test]

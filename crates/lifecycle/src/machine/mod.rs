@@ -72,6 +72,7 @@ pub enum Read {
 }
 
 /// One write.
+#[allow(clippy::large_enum_variant, reason = "one is held at a time, in a box")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     Installation(Change<Installation>),
