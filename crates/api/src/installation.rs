@@ -249,6 +249,8 @@ part! {
         /// Observations about the Installation.
         #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
         pub conditions: List<Condition>,
+        /// Component version that the current or last job uses, overwrites applied.
+        pub component_reference: Option<Box<ComponentVersionReference>>,
         /// Error that stopped the last job.
         pub last_error: Option<LastError>,
         /// Execution that carries the deploy items.
