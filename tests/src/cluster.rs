@@ -55,7 +55,13 @@ pub fn installed_crds() -> &'static [CustomResourceDefinition] {
 
 async fn start() -> Result<ControlPlane> {
     let plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
-    let api = Api::<CustomResourceDefinition>::all(plane.client().await?);
+    install_crds(plane.client().await?).await?;
+    Ok(plane)
+}
+
+/// Applies our CRDs and waits until they are served.
+pub(crate) async fn install_crds(client: Client) -> Result<()> {
+    let api = Api::<CustomResourceDefinition>::all(client);
     let all = installed_crds();
     for crd in all {
         let parameters = PatchParams::apply("tests").validation_strict();
@@ -65,7 +71,7 @@ async fn start() -> Result<ControlPlane> {
     for crd in all {
         wait_established(&api, &crd.name_any()).await?;
     }
-    Ok(plane)
+    Ok(())
 }
 
 async fn wait_established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {

@@ -3,7 +3,11 @@
 mod cluster;
 mod fixtures;
 mod manifests;
+mod system;
+mod wait;
 
 pub use cluster::{Cluster, Part, UnknownFields, cluster, installed_crds};
 pub use fixtures::{Fixtures, fixtures, fixtures_folder};
 pub use manifests::{Manifest, documents, files_below, manifests_in, workspace};
+pub use system::{ALL, Service, System, SystemOptions};
+pub use wait::{get, wait_for};

@@ -89,6 +89,17 @@ impl ControlPlane {
     /// # Errors
     /// When the account does not exist, or no token can be had.
     pub async fn service_account_client(&self, namespace: &str, name: &str) -> Result<Client, StartError> {
+        let token = self.service_account_token(namespace, name).await?;
+        let mut config = admin_config(&self.kubeconfig).await?;
+        config.auth_info.token = Some(token.into());
+        Client::try_from(config).map_err(client_error)
+    }
+
+    /// A token of a ServiceAccount that is good for a day.
+    ///
+    /// # Errors
+    /// When the account does not exist, or no token can be had.
+    pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String, StartError> {
         let accounts = Api::<ServiceAccount>::namespaced(self.client().await?, namespace);
         let request = TokenRequest {
             spec: Some(TokenRequestSpec {
@@ -98,10 +109,54 @@ impl ControlPlane {
             ..TokenRequest::default()
         };
         let answer = accounts.create_token_request(name, &PostParams::default(), &request).await;
-        let token = answer.map_err(client_error)?.status.and_then(|status| status.token);
-        let mut config = admin_config(&self.kubeconfig).await?;
-        config.auth_info.token = token.map(Into::into);
-        Client::try_from(config).map_err(client_error)
+        let status = answer.map_err(client_error)?.status;
+        Ok(status.and_then(|status| status.token).unwrap_or_default())
+    }
+
+    /// A kubeconfig file of a ServiceAccount, for a process that runs as the account.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::service_account_client`], and when the file cannot be written.
+    pub async fn service_account_kubeconfig(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<PathBuf, StartError> {
+        let server = Server::KubeApiserver;
+        let token = self.service_account_token(namespace, name).await?;
+        let text = fs::read_to_string(&self.kubeconfig)
+            .map_err(|error| StartError::prepare(server)(error.into()))?;
+        let mut config: serde_json::Value = serde_json::from_str(&text).map_err(client_error)?;
+        config["users"][0]["user"]["token"] = json!(token);
+        let path = self.api_server.folder().join(format!("{namespace}-{name}.kubeconfig"));
+        write(server, &path, &config.to_string())?;
+        Ok(path)
+    }
+
+    /// Stops the API server as if the machine had frozen (SIGSTOP), or lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn freeze_api_server(&self, frozen: bool) -> Result<(), StartError> {
+        self.api_server.signal(if frozen { "STOP" } else { "CONT" })
+    }
+
+    /// Kills the API server (SIGKILL), and waits until it is dead.
+    ///
+    /// # Errors
+    /// When it does not die.
+    pub async fn kill_api_server(&mut self) -> Result<(), StartError> {
+        self.api_server.kill().await
+    }
+
+    /// Starts the killed API server again, on the same port and with the same data, and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn start_api_server_again(&mut self) -> Result<(), StartError> {
+        self.api_server.start_again()?;
+        let client = self.client().await?;
+        self.api_server.wait_until(async || is_ready(&client).await).await
     }
 
     /// Creates a namespace.
@@ -241,5 +296,5 @@ async fn admin_client(kubeconfig: &Path) -> Result<Client, StartError> {
 }
 
 fn client_error(error: impl std::error::Error + Send + Sync + 'static) -> StartError {
-    StartError::Client { server: Server::KubeApiserver, source: error.into() }
+    StartError::Client { server: Server::KubeApiserver.to_string(), source: error.into() }
 }

@@ -13,6 +13,8 @@ mod nats;
 #[cfg(feature = "run")]
 mod process;
 #[cfg(feature = "run")]
+mod program;
+#[cfg(feature = "run")]
 mod registry;
 mod skip;
 
@@ -23,6 +25,8 @@ pub use control_plane::{ControlPlane, ControlPlaneOptions};
 pub use nats::Nats;
 #[cfg(feature = "run")]
 pub use process::StartError;
+#[cfg(feature = "run")]
+pub use program::Program;
 #[cfg(feature = "run")]
 pub use registry::{Registry, RegistryOptions};
 pub use skip::{servers_or_skip, skipped};

@@ -59,7 +59,7 @@ pub enum StartError {
     #[error("cannot prepare {server}: {source}")]
     Prepare {
         /// The server.
-        server: Server,
+        server: String,
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -67,7 +67,7 @@ pub enum StartError {
     #[error("{server} ended at once; its log ends with:\n{log}")]
     Ended {
         /// The server.
-        server: Server,
+        server: String,
         /// End of its log.
         log: String,
     },
@@ -75,7 +75,7 @@ pub enum StartError {
     #[error("{server} is not ready after {} s; its log ends with:\n{log}", READY_LIMIT.as_secs())]
     NotReady {
         /// The server.
-        server: Server,
+        server: String,
         /// End of its log.
         log: String,
     },
@@ -83,15 +83,17 @@ pub enum StartError {
     #[error("cannot talk to {server}: {source}")]
     Client {
         /// The server.
-        server: Server,
+        server: String,
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl StartError {
-    pub(crate) fn prepare(server: Server) -> impl FnOnce(Box<dyn std::error::Error + Send + Sync>) -> Self {
-        move |source| Self::Prepare { server, source }
+    pub(crate) fn prepare(
+        server: impl std::fmt::Display,
+    ) -> impl FnOnce(Box<dyn std::error::Error + Send + Sync>) -> Self {
+        move |source| Self::Prepare { server: server.to_string(), source }
     }
 
     fn is_port_conflict(&self) -> bool {
@@ -133,7 +135,7 @@ pub(crate) fn write(server: Server, path: &Path, content: &str) -> Result<(), St
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Process {
-    server: Server,
+    server: String,
     folder: PathBuf,
     guard: Child,
     /// Keeps the server running.
@@ -147,18 +149,26 @@ impl Process {
         folder: TempDir,
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<Self, StartError> {
-        let binary = find(server)?;
+        let mut command = Command::new(find(server)?.path);
+        command.args(arguments);
+        Self::guarded(server.to_string(), folder, &command)
+    }
+
+    /// Starts any program, with the arguments and variables of a command.
+    pub(crate) fn guarded(server: String, folder: TempDir, command: &Command) -> Result<Self, StartError> {
+        let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
         let mut guard = Command::new("sh")
             .args(["-c", GUARD, "guard"])
             .arg(folder.path())
-            .arg(&binary.path)
-            .args(arguments)
+            .arg(command.get_program())
+            .args(command.get_args())
+            .envs(variables)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
-            .map_err(|error| StartError::prepare(server)(error.into()))?;
+            .map_err(|error| StartError::prepare(&server)(error.into()))?;
         let lifeline = guard.stdin.take();
         Ok(Self { server, folder: folder.keep(), guard, lifeline })
     }
@@ -176,10 +186,10 @@ impl Process {
                 return Ok(());
             }
             if self.folder.join("exit").exists() {
-                return Err(StartError::Ended { server: self.server, log: self.log_tail() });
+                return Err(StartError::Ended { server: self.server.clone(), log: self.log_tail() });
             }
             if start.elapsed() > READY_LIMIT {
-                return Err(StartError::NotReady { server: self.server, log: self.log_tail() });
+                return Err(StartError::NotReady { server: self.server.clone(), log: self.log_tail() });
             }
             tokio::time::sleep(POLL).await;
         }
@@ -192,7 +202,7 @@ impl Process {
         let start = Instant::now();
         while !exit.exists() {
             if start.elapsed() > READY_LIMIT {
-                return Err(StartError::NotReady { server: self.server, log: self.log_tail() });
+                return Err(StartError::NotReady { server: self.server.clone(), log: self.log_tail() });
             }
             tokio::time::sleep(POLL).await;
         }
@@ -203,8 +213,21 @@ impl Process {
     pub(crate) fn start_again(&mut self) -> Result<(), StartError> {
         // Otherwise the end of the former process would be taken for that of the next.
         fs::remove_file(self.folder.join("exit"))
-            .map_err(|error| StartError::prepare(self.server)(error.into()))?;
+            .map_err(|error| StartError::prepare(&self.server)(error.into()))?;
         self.tell("start\n")
+    }
+
+    /// Sends a signal to the server.
+    pub(crate) fn signal(&self, signal: &str) -> Result<(), StartError> {
+        let pid = fs::read_to_string(self.folder.join("pid"));
+        let sent =
+            pid.and_then(|pid| Command::new("kill").args([&format!("-{signal}"), pid.trim()]).status());
+        sent.map(drop).map_err(|error| StartError::prepare(&self.server)(error.into()))
+    }
+
+    /// Whether the process runs.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.folder.join("exit").exists()
     }
 
     fn tell(&mut self, line: &str) -> Result<(), StartError> {
@@ -212,10 +235,10 @@ impl Process {
             Some(lifeline) => lifeline.write_all(line.as_bytes()).and_then(|()| lifeline.flush()),
             None => Err(std::io::ErrorKind::BrokenPipe.into()),
         };
-        written.map_err(|error| StartError::prepare(self.server)(error.into()))
+        written.map_err(|error| StartError::prepare(&self.server)(error.into()))
     }
 
-    fn log_tail(&self) -> String {
+    pub(crate) fn log_tail(&self) -> String {
         let log = fs::read(self.folder.join("log")).unwrap_or_default();
         let tail = log.len().saturating_sub(LOG_TAIL);
         String::from_utf8_lossy(&log[tail..]).into_owned()
@@ -299,7 +322,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap().keep();
         let mut guard = guarded(&folder, "echo here; exec sleep 1000");
         let lifeline = guard.stdin.take();
-        let mut process = Process { server: Server::Etcd, folder: folder.clone(), guard, lifeline };
+        let mut process =
+            Process { server: Server::Etcd.to_string(), folder: folder.clone(), guard, lifeline };
         process.wait_until(async || process.log_tail() == "here\n").await.unwrap();
         let pid = fs::read_to_string(folder.join("pid")).unwrap();
         process.kill().await.unwrap();
@@ -319,7 +343,7 @@ mod tests {
             fs::read_to_string(folder.join("exit")).is_ok_and(|text| text == "3\n")
         });
         let lifeline = guard.stdin.take();
-        let process = Process { server: Server::Etcd, folder: folder.clone(), guard, lifeline };
+        let process = Process { server: Server::Etcd.to_string(), folder: folder.clone(), guard, lifeline };
         assert_eq!(process.log_tail(), "out of luck\n");
         drop(process);
         assert!(!folder.exists());

@@ -1,0 +1,238 @@
+//! The whole system as people run it: services as processes of their own, with the rights of `k8s/base`, against a
+//! real API server and a real NATS.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Nats, Program, Server, servers_or_skip};
+use kube::Client;
+
+use crate::cluster::install_crds;
+use crate::manifests::workspace;
+use crate::wait::{get, wait_for};
+
+/// Where the service accounts live.
+const NAMESPACE: &str = "groundwork-system";
+/// The services, in an order in which they may be started.
+pub const ALL: [&str; 4] = ["watcher", "resolver", "renderer", "deployer"];
+
+/// What a system has beside the usual.
+#[derive(Clone, Debug, Default)]
+pub struct SystemOptions {
+    /// The file that says where components are.
+    pub repositories: Option<PathBuf>,
+    /// Variables of all services.
+    pub variables: Vec<(String, String)>,
+    /// Folder of the binaries; those of this build if none is given.
+    pub binaries: Option<PathBuf>,
+}
+
+/// A running system. Dropping it ends it.
+#[derive(Debug)]
+pub struct System {
+    services: BTreeMap<&'static str, Service>,
+    pub nats: Nats,
+    pub plane: ControlPlane,
+    options: SystemOptions,
+    ports: BTreeMap<&'static str, (u16, u16)>,
+}
+
+/// A service of a system.
+#[derive(Debug)]
+pub struct Service {
+    pub program: Program,
+    admin: u16,
+}
+
+impl System {
+    /// Starts servers and services and waits until all are ready. `None` if the servers are missing; the caller returns
+    /// then, the note is printed.
+    ///
+    /// # Errors
+    /// When something does not start.
+    pub async fn start(options: SystemOptions) -> Result<Option<Self>> {
+        let Some(mut system) = Self::servers(options).await? else { return Ok(None) };
+        for service in ALL {
+            system.run(service).await?;
+        }
+        for service in ALL {
+            system.until_ready(service).await?;
+        }
+        Ok(Some(system))
+    }
+
+    /// The servers without any service, with CRDs, accounts and rights.
+    ///
+    /// # Errors
+    /// When something does not start.
+    pub async fn servers(options: SystemOptions) -> Result<Option<Self>> {
+        let needed = [
+            Server::Etcd,
+            Server::KubeApiserver,
+            Server::KubeControllerManager,
+            Server::Kubectl,
+            Server::NatsServer,
+        ];
+        if !servers_or_skip(&needed) {
+            return Ok(None);
+        }
+        let plane = ControlPlane::start(ControlPlaneOptions {
+            controller_manager: true,
+            audit: true,
+            owner_references_permission: true,
+        })
+        .await?;
+        install_crds(plane.client().await?).await?;
+        let base = workspace().join("k8s/base");
+        let applied = plane.kubectl()?.args(["apply", "--server-side", "-k"]).arg(base).output()?;
+        ensure!(applied.status.success(), "k8s/base: {}", String::from_utf8_lossy(&applied.stderr));
+        let mut ports = BTreeMap::new();
+        for service in ALL {
+            ports.insert(service, (free_port()?, free_port()?));
+        }
+        Ok(Some(Self { services: BTreeMap::new(), nats: Nats::start().await?, plane, options, ports }))
+    }
+
+    /// Starts a service as its account; does not wait.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn run(&mut self, service: &'static str) -> Result<()> {
+        let account = format!("groundwork-{service}");
+        let kubeconfig = self.plane.service_account_kubeconfig(NAMESPACE, &account).await?;
+        let mut command = Command::new(self.binary(&account)?);
+        let (admin, grpc) = self.ports[service];
+        command
+            .env("KUBECONFIG", kubeconfig)
+            .env("GROUNDWORK_NATS_URL", self.nats.url())
+            .env("GROUNDWORK_ADMIN_ADDRESS", format!("127.0.0.1:{admin}"))
+            .env("GROUNDWORK_LOG_FORMAT", "json")
+            .env("RUST_BACKTRACE", "0");
+        if service != "deployer" {
+            command.env("GROUNDWORK_GRPC_ADDRESS", format!("127.0.0.1:{grpc}"));
+        }
+        if service == "renderer" {
+            command.env("GROUNDWORK_RESOLVER", format!("http://127.0.0.1:{}", self.ports["resolver"].1));
+        }
+        if let (true, Some(repositories)) = (service == "resolver", &self.options.repositories) {
+            command.env("GROUNDWORK_REPOSITORIES", repositories);
+        }
+        command.envs(self.options.variables.iter().map(|(name, value)| (name, value)));
+        let program = Program::start(service, &command)?;
+        self.services.insert(service, Service { program, admin });
+        Ok(())
+    }
+
+    fn binary(&self, name: &str) -> Result<PathBuf> {
+        let folder = match &self.options.binaries {
+            Some(folder) => folder.clone(),
+            None => build_folder()?,
+        };
+        let path = folder.join(name);
+        if !path.exists() {
+            bail!("{} does not exist: build it with `cargo build --workspace --bins`", path.display());
+        }
+        Ok(path)
+    }
+
+    /// Waits until a service says that it is ready.
+    ///
+    /// # Errors
+    /// When it ends, or takes too long; the error says what it waits for.
+    pub async fn until_ready(&self, service: &str) -> Result<()> {
+        let running = self.service(service)?;
+        wait_for(&format!("{service} is ready"), Duration::from_secs(60), async || {
+            if !running.program.is_running() {
+                return Err(format!("it ended: {}", log_tail(&running.program.log())));
+            }
+            match get(running.admin, "/readyz").await {
+                Ok((200, _)) => Ok(()),
+                Ok((code, body)) => Err(format!("{code} {body}")),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await
+    }
+
+    /// A service that was started.
+    ///
+    /// # Errors
+    /// When it was not.
+    pub fn service(&self, service: &str) -> Result<&Service> {
+        self.services.get(service).with_context(|| format!("{service} was not started"))
+    }
+
+    /// The same, to be killed and started.
+    ///
+    /// # Errors
+    /// When it was not started.
+    pub fn service_mut(&mut self, service: &str) -> Result<&mut Service> {
+        self.services.get_mut(service).with_context(|| format!("{service} was not started"))
+    }
+
+    /// Ends a service for good.
+    pub fn remove(&mut self, service: &str) {
+        self.services.remove(service);
+    }
+
+    /// The client of the administrator.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be used.
+    pub async fn client(&self) -> Result<Client> {
+        Ok(self.plane.client().await?)
+    }
+
+    /// Port of a service's gRPC server.
+    pub fn grpc_port(&self, service: &str) -> u16 {
+        self.ports[service].1
+    }
+
+    /// What a service says on a path of its admin server.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn admin(&self, service: &str, path: &str) -> Result<(u16, String)> {
+        get(self.service(service)?.admin, path).await
+    }
+
+    /// Runs kubectl as the administrator and returns what it prints.
+    ///
+    /// # Errors
+    /// When it fails; the error is what it says.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = self.plane.kubectl()?;
+        command.args(arguments).current_dir(workspace());
+        let output = tokio::process::Command::from(command).output().await?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl {}: {error}", arguments.join(" "));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The end of the log of every service, for errors.
+    pub fn logs(&self) -> String {
+        let of =
+            |(name, service): (&&str, &Service)| format!("== {name}\n{}\n", log_tail(&service.program.log()));
+        self.services.iter().map(of).collect()
+    }
+}
+
+/// Where this build puts binaries: tests lie in `deps` below it.
+fn build_folder() -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let folder = test.parent().and_then(Path::parent);
+    Ok(folder.context("a test binary lies two folders deep")?.to_owned())
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+fn log_tail(path: &Path) -> String {
+    let log = std::fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&log[log.len().saturating_sub(4000)..]).into_owned()
+}
