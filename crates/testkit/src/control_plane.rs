@@ -133,6 +133,14 @@ impl ControlPlane {
         Ok(path)
     }
 
+    /// Process of the API server.
+    ///
+    /// # Errors
+    /// When it was never started.
+    pub fn api_server_pid(&self) -> Result<u32, StartError> {
+        self.api_server.pid()
+    }
+
     /// Stops the API server as if the machine had frozen (SIGSTOP), or lets it go on.
     ///
     /// # Errors

@@ -217,11 +217,28 @@ impl Process {
         self.tell("start\n")
     }
 
+    /// The process of the server.
+    pub(crate) fn pid(&self) -> Result<u32, StartError> {
+        let start = Instant::now();
+        loop {
+            let text = fs::read_to_string(self.folder.join("pid")).unwrap_or_default();
+            match text.trim().parse() {
+                Ok(pid) => return Ok(pid),
+                // The guard has not written it yet.
+                Err(_) if start.elapsed() < READY_LIMIT => std::thread::sleep(POLL),
+                Err(error) => {
+                    return Err(StartError::prepare(&self.server)(
+                        Box::<dyn std::error::Error + Send + Sync>::from(error),
+                    ));
+                }
+            }
+        }
+    }
+
     /// Sends a signal to the server.
     pub(crate) fn signal(&self, signal: &str) -> Result<(), StartError> {
-        let pid = fs::read_to_string(self.folder.join("pid"));
-        let sent =
-            pid.and_then(|pid| Command::new("kill").args([&format!("-{signal}"), pid.trim()]).status());
+        let pid = self.pid()?.to_string();
+        let sent = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
         sent.map(drop).map_err(|error| StartError::prepare(&self.server)(error.into()))
     }
 

@@ -32,6 +32,14 @@ impl Program {
         self.process.folder()
     }
 
+    /// Its process.
+    ///
+    /// # Errors
+    /// When it was never started.
+    pub fn pid(&self) -> Result<u32, StartError> {
+        self.process.pid()
+    }
+
     /// Waits until `ready` says so.
     ///
     /// # Errors

@@ -1,0 +1,41 @@
+//! Figures of the running system, for `cargo xtask bench system`: services as processes, a real API server and NATS on
+//! the same machine.
+
+mod process;
+mod requests;
+mod scenario;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+use scenario::Bench;
+
+/// Installations in the scenarios with many of them.
+const MANY: usize = 1000;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let binaries =
+        PathBuf::from(arguments.next().context("the first argument is the folder of the binaries")?);
+    let json = arguments.next().map(PathBuf::from);
+    let Some(mut bench) = Bench::start(binaries).await? else {
+        bail!("the servers are missing: cargo xtask servers")
+    };
+    let mut figures = Map::new();
+    figures.extend(bench.burst(MANY).await?);
+    figures.extend(bench.idle(MANY).await?);
+    figures.extend(bench.reaction(200).await?);
+    figures.extend(bench.restart_renderer().await?);
+    figures.extend(bench.restart_watcher(20_000).await?);
+    for (name, figure) in &figures {
+        println!("{name:<64} {figure}");
+    }
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(&Value::Object(figures))?;
+        std::fs::write(&path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}

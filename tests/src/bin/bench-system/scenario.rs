@@ -1,0 +1,248 @@
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use groundwork_api::{DataObject, DeployItem, Installation};
+use groundwork_tests::{ALL, System, SystemOptions, wait_for};
+use kube::api::{Api, ListParams, PostParams, WatchParams};
+use kube::core::WatchEvent;
+use serde_json::{Map, Value, json};
+
+use crate::process::{Usage, usage};
+use crate::requests::AuditLog;
+
+type Figures = Map<String, Value>;
+
+const NAMESPACE: &str = "bench";
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Requests under way at once when objects are created.
+const CREATORS: usize = 16;
+
+const BLUEPRINT: &str = "apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Blueprint
+deployExecutions:
+- name: default
+  type: GoTemplate
+  template: |
+    deployItems:
+    - name: item
+      type: landscaper.gardener.cloud/mock
+      config:
+        apiVersion: mock.deployer.landscaper.gardener.cloud/v1alpha1
+        kind: ProviderConfiguration
+";
+
+/// A running system and what was measured of it.
+pub(crate) struct Bench {
+    system: System,
+    installations: Api<Installation>,
+}
+
+impl Bench {
+    pub(crate) async fn start(binaries: PathBuf) -> Result<Option<Self>> {
+        let options = SystemOptions { binaries: Some(binaries), ..SystemOptions::default() };
+        let Some(system) = System::start(options).await? else { return Ok(None) };
+        system.plane.create_namespace(NAMESPACE).await?;
+        let client = system.client().await?;
+        let installations = Api::namespaced(client.clone(), NAMESPACE);
+        // Jobs need the Context that the resolver creates.
+        let contexts: Api<groundwork_api::Context> = Api::namespaced(client, NAMESPACE);
+        wait_for("the default Context", PATIENCE, async || {
+            contexts.get("default").await.map(drop).map_err(|error| error.to_string())
+        })
+        .await?;
+        Ok(Some(Self { system, installations }))
+    }
+
+    fn usages(&self) -> Result<Vec<(&'static str, Usage)>> {
+        ALL.into_iter().map(|name| Ok((name, usage(self.system.service(name)?.program.pid()?)?))).collect()
+    }
+
+    /// Many Installations at once: time until all have succeeded, and what that cost.
+    pub(crate) async fn burst(&mut self, count: usize) -> Result<Figures> {
+        let mut log = AuditLog::open(&self.system.plane.audit_log().context("there is an audit log")?)?;
+        let before = self.usages()?;
+        let api_server = self.system.plane.api_server_pid()?;
+        let api_before = usage(api_server)?;
+        let start = Instant::now();
+        let names: Vec<String> = (0..count).map(|index| format!("many-{index:04}")).collect();
+        let parameters = PostParams::default();
+        stream::iter(&names)
+            .map(Ok)
+            .try_for_each_concurrent(CREATORS, async |name| {
+                self.installations.create(&parameters, &installation(name)).await.map(drop)
+            })
+            .await?;
+        let applied = start.elapsed();
+        wait_for("all Installations have succeeded", PATIENCE, async || {
+            let parameters = ListParams::default();
+            let list = self.installations.list(&parameters).await.map_err(|error| error.to_string())?;
+            let phase = |installation: &&Installation| {
+                installation.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Succeeded")
+            };
+            let done = list.items.iter().filter(phase).count();
+            if done == count { Ok(()) } else { Err(format!("{done} of {count}")) }
+        })
+        .await
+        .with_context(|| self.system.logs())?;
+        let seconds = start.elapsed().as_secs_f64();
+        let mut figures = Figures::new();
+        figures.insert("burst.installations".into(), json!(count));
+        figures.insert("burst.applied_seconds".into(), rounded(applied.as_secs_f64()));
+        figures.insert("burst.seconds".into(), rounded(seconds));
+        let mut total = 0;
+        for (request, times) in log.counts()? {
+            total += times;
+            figures.insert(format!("burst.requests.{request}"), rounded(per(times, count)));
+        }
+        figures.insert("burst.requests_per_installation".into(), rounded(per(total, count)));
+        let mut cpu = 0.0;
+        let mut peak = 0.0;
+        for ((name, before), (_, after)) in before.into_iter().zip(self.usages()?) {
+            let spent = after.cpu_seconds - before.cpu_seconds;
+            cpu += spent;
+            peak += after.peak;
+            figures.insert(format!("burst.cpu_seconds.{name}"), rounded(spent));
+            figures.insert(format!("burst.peak_mib.{name}"), rounded(after.peak));
+        }
+        figures.insert("burst.cpu_seconds_per_installation".into(), json!(cpu / per(count, 1)));
+        figures.insert("burst.peak_mib".into(), rounded(peak));
+        let api = usage(api_server)?;
+        figures
+            .insert("burst.api_server_cpu_seconds".into(), rounded(api.cpu_seconds - api_before.cpu_seconds));
+        figures.insert("burst.api_server_peak_mib".into(), rounded(api.peak));
+        Ok(figures)
+    }
+
+    /// A minute with nothing to do.
+    pub(crate) async fn idle(&mut self, count: usize) -> Result<Figures> {
+        // What follows the end of the burst is not idleness.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let mut log = AuditLog::open(&self.system.plane.audit_log().context("there is an audit log")?)?;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let mut figures = Figures::new();
+        figures.insert("idle.installations".into(), json!(count));
+        figures.insert("idle.requests_in_60_s".into(), json!(log.counts()?));
+        for (name, usage) in self.usages()? {
+            figures.insert(format!("idle.resident_mib.{name}"), rounded(usage.resident));
+        }
+        Ok(figures)
+    }
+
+    /// From the creation of an Installation to the sight of its DeployItem.
+    pub(crate) async fn reaction(&mut self, runs: usize) -> Result<Figures> {
+        let items: Api<DeployItem> = Api::namespaced(self.system.client().await?, NAMESPACE);
+        let mut times = Vec::with_capacity(runs);
+        for run in 0..runs {
+            let name = format!("one-{run:04}");
+            let labels = format!("execution.landscaper.gardener.cloud/managed-by={name}");
+            let mut events = items.watch(&WatchParams::default().labels(&labels), "0").await?.boxed();
+            let start = Instant::now();
+            self.installations.create(&PostParams::default(), &installation(&name)).await?;
+            while let Some(event) = events.try_next().await? {
+                if matches!(event, WatchEvent::Added(_)) {
+                    break;
+                }
+            }
+            times.push(start.elapsed().as_secs_f64() * 1000.0);
+        }
+        times.sort_by(f64::total_cmp);
+        let mut figures = Figures::new();
+        figures.insert("reaction.runs".into(), json!(runs));
+        figures.insert("reaction.apply_to_deploy_item_ms.median".into(), rounded(times[runs / 2]));
+        figures.insert("reaction.apply_to_deploy_item_ms.p99".into(), rounded(times[runs * 99 / 100]));
+        for service in ["renderer", "deployer"] {
+            let (_, metrics) = self.system.admin(service, "/metrics").await?;
+            let share = within(&metrics, "groundwork_reaction_seconds", "0.01");
+            figures.insert(format!("reaction.watch_to_handler_within_10_ms.{service}"), json!(share));
+        }
+        Ok(figures)
+    }
+
+    pub(crate) async fn restart_renderer(&mut self) -> Result<Figures> {
+        let seconds = self.restart("renderer").await?;
+        Ok(Figures::from_iter([("restart.renderer_ready_seconds".to_owned(), rounded(seconds))]))
+    }
+
+    /// The watcher with many objects on the stream.
+    pub(crate) async fn restart_watcher(&mut self, count: usize) -> Result<Figures> {
+        let objects: Api<DataObject> = Api::namespaced(self.system.client().await?, NAMESPACE);
+        let parameters = PostParams::default();
+        stream::iter(0..count)
+            .map(Ok::<_, kube::Error>)
+            .try_for_each_concurrent(CREATORS, async |index| {
+                let object = json!({
+                    "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "DataObject",
+                    "metadata": {"name": format!("data-{index:05}"), "namespace": NAMESPACE}, "data": index,
+                });
+                let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+                objects.create(&parameters, &object).await.map(drop)
+            })
+            .await?;
+        let last = format!("{count}");
+        wait_for("the stream holds all objects", PATIENCE, async || {
+            let (_, metrics) =
+                self.system.admin("watcher", "/metrics").await.map_err(|error| error.to_string())?;
+            let published = sum(&metrics, "groundwork_published_total");
+            if published >= per(count, 1) { Ok(()) } else { Err(format!("{published} of {last}")) }
+        })
+        .await?;
+        let seconds = self.restart("watcher").await?;
+        let (_, metrics) = self.system.admin("watcher", "/metrics").await?;
+        let mut figures = Figures::new();
+        figures.insert("restart.watcher_objects".into(), json!(count));
+        figures.insert("restart.watcher_ready_seconds".into(), rounded(seconds));
+        figures
+            .insert("restart.watcher_published".into(), json!(sum(&metrics, "groundwork_published_total")));
+        let resident = usage(self.system.service("watcher")?.program.pid()?)?.resident;
+        figures.insert("restart.watcher_resident_mib".into(), rounded(resident));
+        Ok(figures)
+    }
+
+    /// Seconds from the start of a killed service until it is ready.
+    async fn restart(&mut self, service: &'static str) -> Result<f64> {
+        self.system.service_mut(service)?.program.kill().await?;
+        let start = Instant::now();
+        self.system.service_mut(service)?.program.start_again()?;
+        self.system.until_ready(service).await?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+}
+
+fn installation(name: &str) -> Installation {
+    let object = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+        "metadata": {
+            "name": name, "namespace": NAMESPACE,
+            "annotations": {"landscaper.gardener.cloud/reconcile-if-changed": "true"},
+        },
+        "spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": BLUEPRINT}}}},
+    });
+    serde_json::from_value(object).expect("the object above is an Installation")
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of a bench are far below 2^52")]
+fn per(total: usize, count: usize) -> f64 {
+    total as f64 / count as f64
+}
+
+fn rounded(figure: f64) -> Value {
+    json!((figure * 100.0).round() / 100.0)
+}
+
+/// Sum of a metric over all its labels.
+fn sum(metrics: &str, name: &str) -> f64 {
+    let samples = metrics.lines().filter_map(|line| line.strip_prefix(name));
+    samples.filter_map(|sample| sample.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+/// Share of observations up to a bound of a histogram, over all its labels.
+fn within(metrics: &str, name: &str, bound: &str) -> f64 {
+    let of = |suffix: &str, label: &str| {
+        let samples = metrics.lines().filter(|line| line.starts_with(&format!("{name}_{suffix}")));
+        let samples = samples.filter(|line| line.contains(label));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+    };
+    of("bucket", &format!("le=\"{bound}\"")) / of("count", "").max(1.0)
+}

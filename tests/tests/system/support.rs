@@ -1,0 +1,79 @@
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use groundwork_api::Installation;
+use groundwork_tests::{System, wait_for};
+use kube::Api;
+use serde_json::{Value, json};
+
+/// Longer than anything takes on a machine that builds something else at the same time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A blueprint with mock items; `config` is the configuration of each beside type and version.
+pub(crate) fn blueprint(items: &[(&str, Value)]) -> String {
+    let mut text = String::from(
+        "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\ndeployExecutions:\n- name: default\n  type: GoTemplate\n  \
+         template: |\n    deployItems:\n",
+    );
+    for (name, config) in items {
+        let mut config = config.clone();
+        config["apiVersion"] = json!("mock.deployer.landscaper.gardener.cloud/v1alpha1");
+        config["kind"] = json!("ProviderConfiguration");
+        text.push_str(&format!(
+            "    - name: {name}\n      type: landscaper.gardener.cloud/mock\n      config: {config}\n"
+        ));
+    }
+    text
+}
+
+/// An Installation with an inline blueprint that follows its spec.
+pub(crate) fn installation(namespace: &str, name: &str, blueprint: &str) -> Installation {
+    let object = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1",
+        "kind": "Installation",
+        "metadata": {
+            "name": name, "namespace": namespace,
+            "annotations": {"landscaper.gardener.cloud/reconcile-if-changed": "true"},
+        },
+        "spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": blueprint}}}},
+    });
+    serde_json::from_value(object).expect("the object above is an Installation")
+}
+
+/// Waits until the last job of an Installation has ended, for the spec that it has now.
+pub(crate) async fn finished(system: &System, namespace: &str, name: &str) -> Result<Installation> {
+    let api: Api<Installation> = Api::namespaced(system.client().await?, namespace);
+    let what = format!("installation {namespace}/{name} has finished its job");
+    wait_for(&what, PATIENCE, async || {
+        let installation = api.get(name).await.map_err(|error| error.to_string())?;
+        let status = installation.status.clone().unwrap_or_default();
+        let is_idle = status.job_id.is_some() && status.job_id == status.job_id_finished;
+        if is_idle && Some(status.observed_generation) == installation.metadata.generation {
+            return Ok(installation);
+        }
+        Err(serde_json::to_string(&status).unwrap_or_default())
+    })
+    .await
+    .with_context(|| system.logs())
+}
+
+/// The phase of an Installation, and what its last error says.
+pub(crate) fn outcome(installation: &Installation) -> (String, String) {
+    let status = installation.status.clone().unwrap_or_default();
+    let error = status.last_error.map(|error| format!("{}: {}", error.reason, error.message));
+    (status.phase.unwrap_or_default(), error.unwrap_or_default())
+}
+
+/// Lines of the audit log about accounts of the services.
+pub(crate) fn requests(system: &System) -> Result<Vec<Value>> {
+    let log = system.plane.audit_log().context("the API server writes an audit log")?;
+    let text = std::fs::read_to_string(log)?;
+    let requests = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let is_ours = |request: &Value| {
+        request["stage"] == "ResponseComplete"
+            && request["user"]["username"]
+                .as_str()
+                .is_some_and(|user| user.starts_with("system:serviceaccount:groundwork-system:"))
+    };
+    Ok(requests.filter(is_ours).collect())
+}
