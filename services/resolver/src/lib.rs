@@ -1,1 +1,179 @@
-//! The resolver service.
+//! The resolver service: which component version an Installation really uses, and what belongs to it.
+//!
+//! ```text
+//! gRPC Resolve ──> subject (GET Installation, Context, overwrites) ──> lifecycle::resolve
+//!     └─ status (conditions, componentReference) ──> API server
+//!     └─ Resolution::closure ──stores (pinned for the job)──> RepositoryMap
+//! Namespace events ──> contexts: the Context "default"
+//! Context, ComponentVersionOverwrites, Installation events ──> status: ComponentReferenceOutdated
+//! ```
+
+mod contexts;
+mod grpc;
+mod handler;
+mod status;
+mod stores;
+mod subject;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
+use groundwork_bus::Bus;
+use groundwork_controller::{Backoff, ClusterArguments, Controller, Metrics, Objects, Options};
+use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, with_limits};
+use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
+use groundwork_registry::{MapError, RepositoryMap};
+use groundwork_telemetry::Telemetry;
+use kube::Client;
+
+use contexts::DefaultContexts;
+use handler::{Watching, kind, namespaces};
+use stores::Stores;
+
+/// Name of the service and of its consumers.
+pub const SERVICE: &str = "resolver";
+/// Who writes the fields that this service owns.
+pub const MANAGER: &str = "groundwork-resolver";
+
+/// What the resolver can be told.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub cluster: ClusterArguments,
+    #[command(flatten)]
+    pub grpc: GrpcArguments,
+
+    /// File that maps repository contexts to the stores that components are read from
+    #[arg(long, env = "GROUNDWORK_REPOSITORIES", value_name = "FILE")]
+    pub repositories: Option<PathBuf>,
+
+    /// Repository context, as a JSON object, that every Context "default" is made to have
+    #[arg(long, env = "GROUNDWORK_DEFAULT_REPOSITORY_CONTEXT", value_name = "JSON")]
+    pub default_repository_context: Option<String>,
+
+    /// Create no Contexts
+    #[arg(long, env = "GROUNDWORK_NO_DEFAULT_CONTEXTS")]
+    pub no_default_contexts: bool,
+
+    /// Namespaces in which no Context is created, separated by commas
+    #[arg(
+        long,
+        visible_alias = "excluded-namespaces",
+        env = "GROUNDWORK_EXCLUDE_NAMESPACES",
+        value_name = "NAMES",
+        value_delimiter = ','
+    )]
+    pub exclude_namespaces: Vec<String>,
+
+    /// Objects that are worked on at the same time
+    #[arg(long, env = "GROUNDWORK_RESOLVER_CONCURRENCY", default_value_t = 4)]
+    pub resolver_concurrency: usize,
+}
+
+/// Why the resolver cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("--repositories: {0}")]
+    Repositories(#[from] MapError),
+    #[error(
+        "--default-repository-context must be a JSON object such as {{\"type\":\"ociRegistry\",\"baseUrl\":\"…\"}}"
+    )]
+    DefaultContext,
+    #[error(transparent)]
+    Server(#[from] ServerError),
+}
+
+/// A resolver that listens, and does not work yet.
+pub struct Resolver {
+    server: Server,
+    access: Access,
+    controller: Controller<Watching>,
+    contexts: Arc<DefaultContexts>,
+    telemetry: Telemetry,
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resolver").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+impl Resolver {
+    /// Binds the port of the server.
+    ///
+    /// # Errors
+    ///
+    /// An argument cannot be used, or the port is taken.
+    pub async fn start(
+        arguments: Arguments,
+        bus: Bus,
+        client: Client,
+        telemetry: Telemetry,
+    ) -> Result<Self, StartError> {
+        let map = match &arguments.repositories {
+            Some(path) => RepositoryMap::load(path)?,
+            None => RepositoryMap::empty("the file of --repositories (none is given)"),
+        };
+        let contexts = Arc::new(DefaultContexts::new(&arguments)?);
+        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+        let access = Access::new(client);
+        let service = grpc::Service::new(access.clone(), objects.clone(), Stores::new(map));
+        let server =
+            Server::bind(&arguments.grpc, &telemetry).await?.with(with_limits!(ResolverServer::new(service)));
+        let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
+        // With rights in some namespaces only nobody can watch namespaces.
+        if arguments.cluster.namespaces.is_empty() {
+            work.push(namespaces());
+        }
+        let controller = Controller {
+            bus,
+            objects,
+            handler: Arc::new(Watching { contexts: Arc::clone(&contexts) }),
+            options: Options {
+                service: SERVICE,
+                work,
+                indexed: Vec::new(),
+                namespaces: arguments.cluster.namespaces,
+                concurrency: arguments.resolver_concurrency,
+                backoff: Backoff::default(),
+            },
+            metrics,
+            ready: telemetry.health.condition("index"),
+        };
+        Ok(Self { server, access, controller, contexts, telemetry })
+    }
+
+    /// Where its gRPC server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The URL for clients on this machine.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// A token for callers in this process; see [`Access::token_of_this_process`].
+    pub fn token_of_this_process(&self) -> TokenSource {
+        self.access.token_of_this_process()
+    }
+
+    /// Works until shutdown is requested.
+    ///
+    /// # Errors
+    ///
+    /// The server lost its port.
+    pub async fn run(self) -> Result<(), ServerError> {
+        let end = self.telemetry.shutdown.token();
+        let namespaces = self.controller.options.namespaces.clone();
+        let objects = self.controller.objects.clone();
+        let contexts = self.contexts.ensure_in(&namespaces, &objects, &end);
+        let (served, (), ()) =
+            tokio::join!(self.server.serve(end.clone()), self.controller.run(end.clone()), contexts);
+        served
+    }
+}

@@ -1,0 +1,168 @@
+//! The Context `default` of every namespace (`components.md` 1.2).
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use groundwork_api::{Context, DEFAULT_CONTEXT, ObjectMeta};
+use groundwork_controller::{ApiError, Objects};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Arguments, StartError};
+
+/// Pauses after a failure, while nobody else would try again.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// What default Contexts should look like, and where there should be some.
+#[derive(Debug)]
+pub(crate) struct DefaultContexts {
+    is_enabled: bool,
+    excluded: HashSet<String>,
+    /// Forced into each of them.
+    repository_context: Option<Value>,
+}
+
+/// What has to be written.
+#[derive(Debug, PartialEq)]
+enum Plan {
+    Nothing,
+    Create(Context),
+    Replace(Context),
+}
+
+impl DefaultContexts {
+    pub(crate) fn new(arguments: &Arguments) -> Result<Self, StartError> {
+        let text = arguments.default_repository_context.as_deref().filter(|text| !text.is_empty());
+        let value = text.map(serde_json::from_str::<Value>).transpose();
+        let repository_context = value.map_err(|_| StartError::DefaultContext)?;
+        if repository_context.as_ref().is_some_and(|value| !value.is_object()) {
+            return Err(StartError::DefaultContext);
+        }
+        let excluded = arguments.exclude_namespaces.iter().cloned().collect();
+        Ok(Self { is_enabled: !arguments.no_default_contexts, excluded, repository_context })
+    }
+
+    /// Whether a namespace gets one.
+    pub(crate) fn concern(&self, namespace: &str) -> bool {
+        self.is_enabled && !self.excluded.contains(namespace)
+    }
+
+    /// Brings the Context of a namespace to where it should be.
+    pub(crate) async fn ensure(&self, namespace: &str, objects: &Objects) -> Result<(), ApiError> {
+        let found = objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?;
+        let written = match self.plan(namespace, found) {
+            Plan::Nothing => return Ok(()),
+            Plan::Create(context) => objects.create(&context).await,
+            Plan::Replace(context) => objects.replace(&context).await,
+        };
+        match written {
+            // The namespace is gone, or on its way out.
+            Err(ApiError::NotFound(_) | ApiError::Terminating(_)) => Ok(()),
+            // Somebody was faster; what they wrote is looked at next.
+            Err(ApiError::AlreadyExists(object)) => Err(ApiError::Conflict(object)),
+            written => written.map(drop),
+        }
+    }
+
+    /// For a service that is told its namespaces and sees no events of them.
+    pub(crate) async fn ensure_in(&self, namespaces: &[String], objects: &Objects, end: &CancellationToken) {
+        for namespace in namespaces.iter().filter(|namespace| self.concern(namespace)) {
+            let mut pause = FIRST_PAUSE;
+            while let Err(error) = self.ensure(namespace, objects).await {
+                tracing::warn!(%namespace, %error, "the Context \"default\" is tried again");
+                tokio::select! {
+                    () = end.cancelled() => return,
+                    () = tokio::time::sleep(pause) => {}
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+
+    fn plan(&self, namespace: &str, found: Option<Context>) -> Plan {
+        let wanted = self.repository_context.as_ref();
+        match found {
+            None => Plan::Create(Context {
+                metadata: ObjectMeta {
+                    name: Some(DEFAULT_CONTEXT.to_owned()),
+                    namespace: Some(namespace.to_owned()),
+                    ..ObjectMeta::default()
+                },
+                repository_context: wanted.cloned().into(),
+                ..Context::default()
+            }),
+            Some(found) => match wanted {
+                Some(wanted) if found.repository_context.get() != Some(wanted) => {
+                    Plan::Replace(Context { repository_context: wanted.clone().into(), ..found })
+                }
+                _ => Plan::Nothing,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const R1: &str = r#"{"type":"ociRegistry","baseUrl":"R1"}"#;
+
+    fn contexts(arguments: &Arguments) -> DefaultContexts {
+        DefaultContexts::new(arguments).unwrap()
+    }
+
+    fn with_default(text: &str) -> Arguments {
+        Arguments { default_repository_context: Some(text.to_owned()), ..Arguments::default() }
+    }
+
+    fn written(members: &Value) -> Context {
+        let mut object = json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Context",
+            "metadata": {"name": "default", "namespace": "team"},
+        });
+        object.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn plans() {
+        let r1: Value = serde_json::from_str(R1).unwrap();
+        let by_hand = json!({
+            "repositoryContext": {"type": "ociRegistry", "baseUrl": "R2"},
+            "registryPullSecrets": [{"name": "s"}], "componentVersionOverwrites": "o",
+        });
+        let reverted = json!({
+            "repositoryContext": r1, "registryPullSecrets": [{"name": "s"}], "componentVersionOverwrites": "o",
+        });
+        let without = contexts(&Arguments::default());
+        assert_eq!(without.plan("team", None), Plan::Create(written(&json!({}))));
+        assert_eq!(without.plan("team", Some(written(&by_hand))), Plan::Nothing);
+
+        let with = contexts(&with_default(R1));
+        let created = json!({"repositoryContext": r1});
+        assert_eq!(with.plan("team", None), Plan::Create(written(&created)));
+        assert_eq!(with.plan("team", Some(written(&created))), Plan::Nothing);
+        assert_eq!(with.plan("team", Some(written(&by_hand))), Plan::Replace(written(&reverted)));
+        assert_eq!(with.plan("team", Some(written(&json!({})))), Plan::Replace(written(&created)));
+    }
+
+    #[test]
+    fn where_there_are_none() {
+        let excluding = contexts(&Arguments { exclude_namespaces: vec!["a".into()], ..Arguments::default() });
+        assert!(!excluding.concern("a") && excluding.concern("b"));
+        let off = contexts(&Arguments { no_default_contexts: true, ..Arguments::default() });
+        assert!(!off.concern("b"));
+    }
+
+    #[test]
+    fn only_objects_are_repository_contexts() {
+        for text in ["x", "[]", "null", "\"R1\"", "{"] {
+            let refused = DefaultContexts::new(&with_default(text));
+            assert!(matches!(refused, Err(StartError::DefaultContext)), "{text}");
+        }
+        assert!(contexts(&with_default("")).repository_context.is_none());
+    }
+}

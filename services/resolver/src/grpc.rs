@@ -1,0 +1,273 @@
+//! The service behind the contract `groundwork.resolver.v1`.
+
+mod errors;
+mod explain;
+mod wire;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, stream};
+use groundwork_api::{Installation, Kind, ResourceExt};
+use groundwork_component::{ComponentVersion, Reference, Repositories, Repository, RepositoryError};
+use groundwork_controller::{ApiError, Objects};
+use groundwork_grpc::{Access, Wanted};
+use groundwork_lifecycle::{Failure, Resolution};
+use groundwork_proto::MAX_MESSAGE;
+use groundwork_proto::component::v1::ObjectName;
+use groundwork_proto::resolver::v1::fetch_resource_request::Content;
+use groundwork_proto::resolver::v1::resolver_server::Resolver;
+use groundwork_proto::resolver::v1::{
+    ExplainRequest, ExplainResponse, FetchResourceRequest, FetchResourceResponse, GetDescriptorRequest,
+    GetDescriptorResponse, ResolveRequest, ResolveResponse, explain_request,
+};
+use prost::Message;
+use tokio::sync::Semaphore;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status};
+
+use crate::status::Statement;
+use crate::stores::{JobStores, Stores};
+use crate::subject::{Depth, Subject};
+
+/// How often a decision is taken again because the object changed meanwhile.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(20);
+/// Calls that read stores at the same time; each may hold a large content.
+const READERS: usize = 16;
+/// Bytes of content in one message.
+const CHUNK: usize = 256 * 1024;
+/// What a message may need beside its content.
+const MESSAGE_MARGIN: usize = 64 * 1024;
+
+pub(crate) struct Service {
+    access: Access,
+    objects: Objects,
+    stores: Stores,
+    readers: Arc<Semaphore>,
+}
+
+impl Service {
+    pub(crate) fn new(access: Access, objects: Objects, stores: Stores) -> Self {
+        Self { access, objects, stores, readers: Arc::new(Semaphore::new(READERS)) }
+    }
+
+    /// Lets a call about an Installation pass, if its caller may get it.
+    async fn authorise(&self, call: &MetadataMap, name: Option<ObjectName>) -> Result<ObjectName, Status> {
+        let name = wire::object_name(name, "installation")?;
+        let wanted = Wanted {
+            group: Installation::GROUP,
+            resource: Installation::PLURAL,
+            namespace: Some(&name.namespace),
+            name: Some(&name.name),
+        };
+        self.access.authorise(call, &[wanted]).await?;
+        Ok(name)
+    }
+
+    async fn installation(&self, name: &ObjectName) -> Result<Installation, Status> {
+        let found = self.objects.get::<Installation>(&name.namespace, &name.name).await;
+        found.map_err(|error| errors::api(&error))?.ok_or_else(|| errors::no_installation(name))
+    }
+
+    /// Evaluates the reference for a job, and writes what the status says about it.
+    async fn settle(&self, name: &ObjectName, job: &str) -> Result<(Subject, Resolution), Status> {
+        for attempt in 1..=ATTEMPTS {
+            let installation = self.installation(name).await?;
+            if !has_job(&installation, job) {
+                return Err(errors::superseded(name));
+            }
+            let subject = Subject::read(installation, Depth::Repositories, &self.objects).await;
+            let mut subject = subject.map_err(|error| errors::api(&error))?;
+            let resolution = subject.resolve();
+            let Some(statement) = Statement::of_job(&subject.installation, &resolution) else {
+                return Ok((subject, resolution));
+            };
+            match statement.write(subject.installation, &self.objects).await {
+                Ok(stored) => {
+                    subject.installation = stored;
+                    return Ok((subject, resolution));
+                }
+                Err(ApiError::Conflict(_)) => tokio::time::sleep(PAUSE * attempt).await,
+                Err(ApiError::NotFound(_)) => return Err(errors::no_installation(name)),
+                Err(error) => return Err(errors::api(&error)),
+            }
+        }
+        Err(errors::contended(name))
+    }
+
+    /// Runs something that reads stores where it may block.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        // The semaphore is never closed.
+        let _permit = self.readers.acquire().await.map_err(|_| errors::interrupted())?;
+        let span = tracing::Span::current();
+        let task = tokio::task::spawn_blocking(move || span.in_scope(read));
+        task.await.map_err(|_| errors::interrupted())
+    }
+}
+
+#[tonic::async_trait]
+impl Resolver for Service {
+    type FetchResourceStream = Pin<Box<dyn Stream<Item = Result<FetchResourceResponse, Status>> + Send>>;
+
+    async fn resolve(&self, request: Request<ResolveRequest>) -> Result<Response<ResolveResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let job = request.job_id;
+        if job.is_empty() {
+            return Err(wire::invalid("job_id", "must be given"));
+        }
+        let name = self.authorise(&metadata, request.installation).await?;
+        let (subject, resolution) = self.settle(&name, &job).await?;
+        for warning in &resolution.warnings {
+            tracing::info!(installation = %format_args!("{}/{}", name.namespace, name.name), warning.message);
+        }
+        let stores = self.stores.of_new_job(&name.namespace, &name.name, &job);
+        let (resolution, closure) = self
+            .blocking(move || {
+                let closure = resolution.closure(&stores);
+                (resolution, closure)
+            })
+            .await?;
+        answer(&subject, &resolution, closure).map(Response::new)
+    }
+
+    async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        match request.input {
+            Some(explain_request::Input::Inline(input)) => explain::inline(input),
+            Some(explain_request::Input::Installation(name)) => {
+                let name = self.authorise(&metadata, Some(name)).await?;
+                let installation = self.installation(&name).await?;
+                let subject = Subject::read(installation, Depth::Reference, &self.objects).await;
+                explain::of_cluster(&subject.map_err(|error| errors::api(&error))?)
+            }
+            None => Err(wire::invalid("input", "must be given")),
+        }
+        .map(Response::new)
+    }
+
+    async fn get_descriptor(
+        &self,
+        request: Request<GetDescriptorRequest>,
+    ) -> Result<Response<GetDescriptorResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let reference = wire::located_reference(request.reference)?;
+        let name = self.authorise(&metadata, request.installation).await?;
+        let stores = self.stores.of_job(&name.namespace, &name.name, "");
+        let read = move || open(&stores, &reference)?.descriptor(&reference.name, &reference.version);
+        let descriptor = self.blocking(read).await?.map_err(|error| errors::repository(&error))?;
+        if descriptor.as_ref().is_some_and(|bytes| bytes.len() > MAX_MESSAGE - MESSAGE_MARGIN) {
+            return Err(errors::too_large("the component descriptor"));
+        }
+        Ok(Response::new(GetDescriptorResponse { descriptor }))
+    }
+
+    async fn fetch_resource(
+        &self,
+        request: Request<FetchResourceRequest>,
+    ) -> Result<Response<Self::FetchResourceStream>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let reference = wire::located_reference(request.reference)?;
+        let Some(Content::LocalBlob(blob)) =
+            request.content.filter(|Content::LocalBlob(blob)| !blob.is_empty())
+        else {
+            return Err(wire::invalid("local_blob", "must be given"));
+        };
+        let name = self.authorise(&metadata, request.installation).await?;
+        let stores = self.stores.of_job(&name.namespace, &name.name, &request.job_id);
+        let read = move || {
+            let repository = open(&stores, &reference)?;
+            // Two answers that callers treat differently: no such version, and no such content in it.
+            match repository.descriptor(&reference.name, &reference.version)? {
+                None => Ok(None),
+                Some(_) => repository.blob(&reference.name, &reference.version, &blob).map(Some),
+            }
+        };
+        let content = self.blocking(read).await?.map_err(|error| errors::repository(&error))?;
+        let content = content.ok_or_else(errors::no_version)?;
+        Ok(Response::new(pieces(content).boxed()))
+    }
+}
+
+fn open(stores: &JobStores, reference: &Reference) -> Result<Arc<dyn Repository>, RepositoryError> {
+    match &reference.repository {
+        Some(context) => stores.open(context),
+        // Refused before.
+        None => Err(RepositoryError::UnknownType { type_name: String::new() }),
+    }
+}
+
+fn has_job(installation: &Installation, job: &str) -> bool {
+    let status = installation.status.as_ref();
+    status.and_then(|status| status.job_id.as_deref()) == Some(job)
+}
+
+fn answer(
+    subject: &Subject,
+    resolution: &Resolution,
+    closure: Result<Vec<ComponentVersion>, Failure>,
+) -> Result<ResolveResponse, Status> {
+    let (closure, failure) = match closure {
+        Ok(closure) => (closure, None),
+        Err(failure) => (Vec::new(), Some(failure)),
+    };
+    let mut installation = subject.installation.clone();
+    // Half of the object, and of no use to anybody who does not apply.
+    installation.managed_fields_mut().clear();
+    let answer = ResolveResponse {
+        original: resolution.reference.as_ref().map(|found| wire::reference(&found.original)),
+        effective: resolution.reference.as_ref().map(|found| wire::reference(&found.effective)),
+        matched: resolution.reference.as_ref().is_some_and(|found| found.matched),
+        installation: Some(wire::json(&installation)?),
+        context: subject.context.as_ref().map(wire::json).transpose()?,
+        overwrites: subject.overwrites.as_ref().map(wire::json).transpose()?,
+        closure: closure.iter().map(wire::component_version).collect(),
+        failure: failure.as_ref().map(wire::failure),
+    };
+    if answer.encoded_len() > MAX_MESSAGE {
+        return Err(errors::too_large("the closure of the component"));
+    }
+    Ok(answer)
+}
+
+/// The content in messages; the first one says how long it is.
+fn pieces(content: Vec<u8>) -> impl Stream<Item = Result<FetchResourceResponse, Status>> + Send {
+    let size = i64::try_from(content.len()).unwrap_or(i64::MAX);
+    let count = content.len().div_ceil(CHUNK).max(1);
+    stream::iter((0..count).map(move |index| {
+        let (start, end) = (index * CHUNK, content.len().min((index + 1) * CHUNK));
+        Ok(FetchResourceResponse {
+            media_type: String::new(),
+            size: if index == 0 { size } else { 0 },
+            chunk: content[start..end].to_vec(),
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn collected(length: usize) -> Vec<FetchResourceResponse> {
+        let content: Vec<u8> = (0..length).map(|index| u8::try_from(index % 251).unwrap()).collect();
+        let pieces: Vec<_> = pieces(content.clone()).map(Result::unwrap).collect().await;
+        let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.chunk.clone()).collect();
+        assert_eq!(joined, content);
+        pieces
+    }
+
+    #[tokio::test]
+    async fn content_comes_in_pieces() {
+        for (length, count) in [(0, 1), (1, 1), (CHUNK, 1), (CHUNK + 1, 2), (3 * CHUNK, 3)] {
+            let pieces = collected(length).await;
+            assert_eq!(pieces.len(), count, "{length}");
+            let sizes: Vec<_> = pieces.iter().map(|piece| piece.size).collect();
+            assert_eq!(sizes[0], i64::try_from(length).unwrap());
+            assert!(sizes[1..].iter().all(|size| *size == 0));
+        }
+    }
+}

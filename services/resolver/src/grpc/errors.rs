@@ -1,0 +1,59 @@
+//! Failures of calls as statuses. What a job fails of is no status: it is part of the answer.
+
+use groundwork_component::RepositoryError;
+use groundwork_controller::ApiError;
+use groundwork_proto::component::v1::ObjectName;
+use groundwork_proto::status::{self, reasons};
+use tonic::{Code, Status};
+
+pub(super) fn api(error: &ApiError) -> Status {
+    if let ApiError::Forbidden { .. } = error {
+        // Callers cannot mend this; those who run the service can.
+        tracing::error!(%error, "a right is missing");
+    }
+    status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.to_string())
+}
+
+pub(super) fn no_installation(name: &ObjectName) -> Status {
+    let text = format!("installation {}/{} does not exist", name.namespace, name.name);
+    status::not_found(reasons::INSTALLATION_NOT_FOUND, text)
+}
+
+pub(super) fn superseded(name: &ObjectName) -> Status {
+    let text = format!("installation {}/{} has another job by now", name.namespace, name.name);
+    status::failed_precondition(reasons::JOB_SUPERSEDED, text)
+}
+
+pub(super) fn contended(name: &ObjectName) -> Status {
+    let text = format!("installation {}/{} is changed faster than it can be read", name.namespace, name.name);
+    status::unavailable(reasons::API_SERVER_UNAVAILABLE, text)
+}
+
+pub(super) fn interrupted() -> Status {
+    status::internal("READ_INTERRUPTED", "reading the store did not end; the log of the resolver says why")
+}
+
+pub(super) fn too_large(what: &str) -> Status {
+    status::exhausted(reasons::ANSWER_TOO_LARGE, format!("{what} does not fit into a message"))
+}
+
+pub(super) fn no_version() -> Status {
+    status::not_found(
+        reasons::COMPONENT_VERSION_NOT_FOUND,
+        "the repository does not hold this component version",
+    )
+}
+
+pub(super) fn repository(error: &RepositoryError) -> Status {
+    let (code, reason) = match error {
+        RepositoryError::Missing { .. } => (Code::NotFound, reasons::BLOB_NOT_FOUND),
+        RepositoryError::Unreadable { .. } => (Code::Unavailable, reasons::REPOSITORY_UNAVAILABLE),
+        RepositoryError::Digest { .. } => (Code::DataLoss, "DIGEST_MISMATCH"),
+        RepositoryError::TooLarge { .. } => (Code::ResourceExhausted, "CONTENT_TOO_LARGE"),
+        RepositoryError::Malformed { .. } => (Code::FailedPrecondition, "REPOSITORY_MALFORMED"),
+        RepositoryError::UnknownType { .. } | RepositoryError::NotMapped { .. } => {
+            (Code::FailedPrecondition, "REPOSITORY_UNKNOWN")
+        }
+    };
+    status::status(code, reason, error.to_string())
+}

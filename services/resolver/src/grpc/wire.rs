@@ -1,0 +1,92 @@
+//! Between messages and the types of the engines. What cannot be read is refused with the path of its field.
+
+use groundwork_component::{ComponentVersion, Reference, RepositoryContext};
+use groundwork_lifecycle::Failure;
+use groundwork_proto::component::v1 as proto;
+use groundwork_proto::status::{self, Violation, reasons};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tonic::Status;
+
+use crate::subject::is_name;
+
+pub(super) fn invalid(field: &str, problem: &str) -> Status {
+    let violation = Violation::new(field, problem);
+    status::invalid(reasons::INVALID_REQUEST, format!("{field} {problem}"), [violation])
+}
+
+/// An object by its name. What cannot be a name could change the path of a request.
+pub(super) fn object_name(name: Option<proto::ObjectName>, field: &str) -> Result<proto::ObjectName, Status> {
+    let name = name.ok_or_else(|| invalid(field, "must be given"))?;
+    for (member, text) in [("namespace", &name.namespace), ("name", &name.name)] {
+        if !is_name(text) {
+            return Err(invalid(&format!("{field}.{member}"), "must be a name as Kubernetes has them"));
+        }
+    }
+    Ok(name)
+}
+
+/// A reference that says where to look.
+pub(super) fn located_reference(reference: Option<proto::Reference>) -> Result<Reference, Status> {
+    let reference = read_reference(reference)?;
+    if reference.repository.is_none() {
+        return Err(invalid("reference.repository_context", "must be given"));
+    }
+    Ok(reference)
+}
+
+pub(super) fn read_reference(reference: Option<proto::Reference>) -> Result<Reference, Status> {
+    let reference = reference.ok_or_else(|| invalid("reference", "must be given"))?;
+    for (field, text) in [("reference.name", &reference.name), ("reference.version", &reference.version)] {
+        if text.is_empty() {
+            return Err(invalid(field, "must be given"));
+        }
+    }
+    let field = "reference.repository_context";
+    let context = reference.repository_context.map(|json| decode::<Value>(&json, field)).transpose()?;
+    if context.as_ref().is_some_and(|context| !context.is_object() && !context.is_null()) {
+        return Err(invalid(field, "must be an object"));
+    }
+    let repository = context.and_then(RepositoryContext::new);
+    Ok(Reference { repository, name: reference.name, version: reference.version })
+}
+
+/// The message names the place, and quotes nothing.
+pub(super) fn decode<T: DeserializeOwned>(json: &proto::Json, field: &str) -> Result<T, Status> {
+    serde_json::from_str(&json.text).map_err(|error| {
+        let what = if error.is_data() { "is not an object of its kind" } else { "is not JSON" };
+        invalid(field, &format!("{what} (line {}, column {})", error.line(), error.column()))
+    })
+}
+
+pub(super) fn json<T: Serialize>(value: &T) -> Result<proto::Json, Status> {
+    let text = serde_json::to_string(value);
+    text.map(|text| proto::Json { text })
+        .map_err(|_| status::internal("ENCODE_FAILED", "an object cannot be written as JSON"))
+}
+
+pub(super) fn reference(reference: &Reference) -> proto::Reference {
+    let context = reference.repository.as_ref();
+    proto::Reference {
+        repository_context: context.map(|context| proto::Json { text: context.to_json() }),
+        name: reference.name.clone(),
+        version: reference.version.clone(),
+    }
+}
+
+pub(super) fn component_version(version: &ComponentVersion) -> proto::ComponentVersion {
+    proto::ComponentVersion {
+        descriptor: Some(proto::Json { text: version.descriptor.document().to_string() }),
+        reference: Some(reference(&version.reference)),
+    }
+}
+
+pub(super) fn failure(failure: &Failure) -> proto::Failure {
+    proto::Failure {
+        operation: failure.operation.clone().into_owned(),
+        reason: failure.reason.clone().into_owned(),
+        message: failure.message.clone(),
+        codes: failure.codes.iter().map(|code| code.as_str().to_owned()).collect(),
+    }
+}

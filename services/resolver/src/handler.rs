@@ -1,0 +1,150 @@
+//! What events concern, and what is done then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, Kind as Typed};
+use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
+use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake};
+use groundwork_lifecycle::machine::Job;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::contexts::DefaultContexts;
+use crate::status::Statement;
+use crate::subject::{Depth, Subject};
+
+/// How often the index is asked whether a job has ended. Costs no request.
+const JOB: Duration = Duration::from_secs(5);
+
+/// Keeps default Contexts, and the condition `ComponentReferenceOutdated`.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    pub(crate) contexts: Arc<DefaultContexts>,
+}
+
+/// The kind of a type, for the bus.
+pub(crate) fn kind<K: Typed>() -> Kind {
+    Kind::new(K::GROUP, K::PLURAL)
+}
+
+pub(crate) fn namespaces() -> Kind {
+    Kind::new("", "namespaces")
+}
+
+#[async_trait]
+impl Handler for Watching {
+    /// Keys are Contexts named `default`, for a change of their namespace, and Installations, for what may change their
+    /// reference.
+    fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        if object.kind == namespaces() {
+            return self.default_context(object, change).into_iter().collect();
+        }
+        if object.kind == kind::<Context>() {
+            return users_of(namespace, &object.name, index);
+        }
+        if object.kind == kind::<ComponentVersionOverwrites>() {
+            let contexts = index.of_kind(&kind::<Context>(), Some(namespace));
+            let naming = contexts
+                .iter()
+                .filter(|(_, context)| text(context, &["componentVersionOverwrites"]) == object.name);
+            return naming.flat_map(|(context, _)| users_of(namespace, &context.name, index)).collect();
+        }
+        match change {
+            Change::Applied(snapshot) if has_newer_spec(snapshot) => vec![object.clone()],
+            Change::Applied(_) | Change::Deleted { .. } => Vec::new(),
+        }
+    }
+
+    /// Another configuration may ask for other Contexts; and what changed during a job, while nobody watched, is looked at
+    /// when it ends.
+    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
+        if !is_start {
+            return None;
+        }
+        let key = if object.kind == namespaces() {
+            self.default_context(object, &Change::Applied(snapshot.clone()))
+        } else {
+            let is_concerned = object.kind == kind::<Installation>() && job(snapshot).is_running();
+            is_concerned.then(|| object.clone())
+        };
+        key.map(|key| (key, Timestamp::now()))
+    }
+
+    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
+        let namespace = wake.key.namespace.as_deref().unwrap_or_default();
+        if wake.key.kind == kind::<Context>() {
+            self.contexts.ensure(namespace, wake.objects).await?;
+            return Ok(Settled::default());
+        }
+        // The condition of a job is that of its `Resolve`; what changed meanwhile is told when it has ended.
+        match wake.index.get(wake.key) {
+            Some(snapshot) if job(&snapshot).is_running() => return Ok(Settled { look_again: Some(JOB) }),
+            Some(_) => {}
+            None => return Ok(Settled::default()),
+        }
+        let Some(installation) = wake.objects.get::<Installation>(namespace, &wake.key.name).await? else {
+            return Ok(Settled::default());
+        };
+        let subject = Subject::read(installation, Depth::Reference, wake.objects).await?;
+        let Some(statement) = Statement::between_jobs(&subject.installation, &subject.resolve()) else {
+            return Ok(Settled::default());
+        };
+        match statement.write(subject.installation, wake.objects).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Settled::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Watching {
+    fn default_context(&self, namespace: &ObjectId, change: &Change) -> Option<Key> {
+        let is_there = matches!(change, Change::Applied(snapshot) if snapshot.deletion_timestamp.is_none());
+        let concerns = is_there && self.contexts.concern(&namespace.name);
+        concerns.then(|| ObjectId::new(kind::<Context>(), Some(&namespace.name), DEFAULT_CONTEXT))
+    }
+}
+
+/// The Installations that use a Context and have had a job.
+fn users_of(namespace: &str, context: &str, index: &Index) -> Vec<Key> {
+    let installations = index.of_kind(&kind::<Installation>(), Some(namespace));
+    let users = installations.into_iter().filter(|(_, installation)| {
+        let named = text(installation, &["spec", "context"]);
+        let named = if named.is_empty() { DEFAULT_CONTEXT } else { named };
+        named == context && !job(installation).id.is_empty() && installation.deletion_timestamp.is_none()
+    });
+    users.map(|(key, _)| key).collect()
+}
+
+/// Between two jobs the spec has changed.
+fn has_newer_spec(installation: &Snapshot) -> bool {
+    let job = job(installation);
+    let status = installation.fields.get("status");
+    let observed = status.and_then(|status| status.get("observedGeneration")).and_then(Value::as_i64);
+    !job.id.is_empty()
+        && !job.is_running()
+        && installation.deletion_timestamp.is_none()
+        && installation.generation != observed
+}
+
+/// The jobs of an Installation, as its projection shows them.
+fn job(installation: &Snapshot) -> Job<'_> {
+    Job {
+        id: text(installation, &["status", "jobID"]),
+        finished: text(installation, &["status", "jobIDFinished"]),
+    }
+}
+
+fn text<'a>(snapshot: &'a Snapshot, path: &[&str]) -> &'a str {
+    let (first, rest) = path.split_first().map_or(("", path), |(first, rest)| (*first, rest));
+    let value = snapshot.fields.get(first);
+    rest.iter()
+        .fold(value, |value, step| value.and_then(|value| value.get(step)))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+use groundwork_bus::{Event, Feed, Record};
+use serde_json::json;
+
+use super::*;
+use crate::Arguments;
+
+fn watching(arguments: &Arguments) -> Watching {
+    Watching { contexts: Arc::new(DefaultContexts::new(arguments).unwrap()) }
+}
+
+fn snapshot(generation: i64, fields: &Value) -> Snapshot {
+    Snapshot {
+        uid: "u".into(),
+        resource_version: "1".into(),
+        generation: Some(generation),
+        fields: fields.as_object().unwrap().clone(),
+        ..Snapshot::default()
+    }
+}
+
+fn installation_fields(context: Option<&str>, job: &str, finished: &str) -> Value {
+    let mut fields = json!({"status": {"jobID": job, "jobIDFinished": finished, "observedGeneration": 1}});
+    if let Some(context) = context {
+        fields["spec"] = json!({"context": context});
+    }
+    fields
+}
+
+struct World {
+    index: Index,
+    sequence: u64,
+}
+
+impl World {
+    fn add(&mut self, kind: Kind, namespace: &str, name: &str, snapshot: Snapshot) {
+        self.sequence += 1;
+        let event = Event {
+            object: ObjectId::new(kind, Some(namespace), name),
+            change: Change::Applied(snapshot),
+            trace: None,
+            replay: None,
+            time: Timestamp::UNIX_EPOCH,
+        };
+        self.index.apply(&Feed::Record { sequence: self.sequence, record: Record::Object(event) });
+    }
+}
+
+fn world() -> World {
+    let mut world = World { index: Index::new(), sequence: 0 };
+    let contexts = [
+        ("team", "default", "rules"),
+        ("team", "other", ""),
+        ("team", "third", "rules"),
+        ("b", "default", "rules"),
+    ];
+    for (namespace, name, overwrites) in contexts {
+        let fields = json!({"componentVersionOverwrites": overwrites});
+        world.add(kind::<Context>(), namespace, name, snapshot(1, &fields));
+    }
+    for (namespace, name, context) in [
+        ("team", "unnamed", None),
+        ("team", "named", Some("default")),
+        ("team", "others", Some("other")),
+        ("team", "thirds", Some("third")),
+        ("b", "foreign", None),
+    ] {
+        world.add(
+            kind::<Installation>(),
+            namespace,
+            name,
+            snapshot(1, &installation_fields(context, "j", "j")),
+        );
+    }
+    world.add(kind::<Installation>(), "team", "new", snapshot(1, &json!({})));
+    world
+}
+
+fn names(keys: &[Key]) -> Vec<&str> {
+    keys.iter().map(|key| key.name.as_str()).collect()
+}
+
+#[test]
+fn a_change_of_rules_concerns_those_who_use_them() {
+    let (watching, world) = (watching(&Arguments::default()), world());
+    let keys = |kind: Kind, name: &str, change: &Change| {
+        watching.keys(&ObjectId::new(kind, Some("team"), name), change, &world.index)
+    };
+    let changed = Change::Applied(snapshot(2, &json!({})));
+    let deleted = Change::Deleted { uid: "u".into(), resource_version: "2".into() };
+    for change in [&changed, &deleted] {
+        assert_eq!(names(&keys(kind::<Context>(), "default", change)), ["named", "unnamed"]);
+        assert_eq!(names(&keys(kind::<Context>(), "other", change)), ["others"]);
+        assert_eq!(names(&keys(kind::<Context>(), "unused", change)), [""; 0]);
+        let users = keys(kind::<ComponentVersionOverwrites>(), "rules", change);
+        assert_eq!(names(&users), ["named", "unnamed", "thirds"]);
+        assert!(
+            users
+                .iter()
+                .all(|key| key.kind == kind::<Installation>() && key.namespace.as_deref() == Some("team"))
+        );
+        assert_eq!(names(&keys(kind::<ComponentVersionOverwrites>(), "unused", change)), [""; 0]);
+    }
+}
+
+#[test]
+fn a_change_of_the_spec_counts_between_jobs() {
+    let (watching, world) = (watching(&Arguments::default()), world());
+    let object = ObjectId::new(kind::<Installation>(), Some("team"), "named");
+    let keys = |generation, job: &str, finished: &str| {
+        let snapshot = snapshot(generation, &installation_fields(None, job, finished));
+        watching.keys(&object, &Change::Applied(snapshot), &world.index).len()
+    };
+    assert_eq!(keys(2, "j", "j"), 1);
+    assert_eq!(keys(1, "j", "j"), 0, "the last job worked on this spec");
+    assert_eq!(keys(2, "k", "j"), 0, "a job runs");
+    assert_eq!(keys(2, "", ""), 0, "there was no job");
+    let mut leaving = snapshot(2, &installation_fields(None, "j", "j"));
+    leaving.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+    assert_eq!(watching.keys(&object, &Change::Applied(leaving), &world.index), []);
+}
+
+#[test]
+fn namespaces_get_contexts() {
+    let arguments = Arguments { exclude_namespaces: vec!["kube-system".into()], ..Arguments::default() };
+    let (watching, index) = (watching(&arguments), Index::new());
+    let there = Change::Applied(snapshot(1, &json!({})));
+    let leaving = Snapshot { deletion_timestamp: Some("t".into()), ..Snapshot::default() };
+    let gone = Change::Deleted { uid: "u".into(), resource_version: "1".into() };
+    let keys =
+        |name: &str, change: &Change| watching.keys(&ObjectId::new(namespaces(), None, name), change, &index);
+    assert_eq!(keys("team", &there), [ObjectId::new(kind::<Context>(), Some("team"), "default")]);
+    assert_eq!(keys("kube-system", &there), []);
+    assert_eq!(keys("team", &Change::Applied(leaving)), []);
+    assert_eq!(keys("team", &gone), []);
+}
+
+#[test]
+fn at_the_start_jobs_and_namespaces_are_looked_at() {
+    let watching = watching(&Arguments::default());
+    let installation = ObjectId::new(kind::<Installation>(), Some("team"), "named");
+    let namespace = ObjectId::new(namespaces(), None, "team");
+    let key = |object: &ObjectId, snapshot: &Snapshot, is_start| {
+        watching.deadline(object, snapshot, is_start).map(|(key, _)| key.name)
+    };
+    let (running, idle) = (
+        snapshot(1, &installation_fields(None, "k", "j")),
+        snapshot(1, &installation_fields(None, "j", "j")),
+    );
+    assert_eq!(key(&installation, &running, true).as_deref(), Some("named"));
+    assert_eq!(key(&installation, &running, false), None);
+    assert_eq!(key(&installation, &idle, true), None);
+    assert_eq!(key(&namespace, &snapshot(1, &json!({})), true).as_deref(), Some("default"));
+    assert_eq!(key(&namespace, &snapshot(1, &json!({})), false), None);
+}

@@ -1,0 +1,228 @@
+//! What the resolver says in the status of an Installation, and how it gets there (`components.md` 3).
+//!
+//! All of it is one server-side apply with the resourceVersion it was decided on. Nothing is written that says nothing new.
+
+use groundwork_api::{ComponentVersionReference, Condition, Installation, Kind, List, ObjectMeta, Time};
+use groundwork_component::{OVERWRITE_CONDITION, Reference, RepositoryContext, outdated_message};
+use groundwork_controller::{ApiError, Objects};
+use groundwork_lifecycle::machine::Job;
+use groundwork_lifecycle::{ConditionUpdate, OverwriteChange, Resolution, merge_condition};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use tracing::Instrument;
+
+use crate::MANAGER;
+
+/// Type of the condition that tells whether the next job would use something else.
+pub(crate) const OUTDATED_CONDITION: &str = "ComponentReferenceOutdated";
+const OURS: [&str; 2] = [OVERWRITE_CONDITION, OUTDATED_CONDITION];
+
+/// All that this service has to say about an Installation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Statement {
+    overwrite: OverwriteChange,
+    /// `None`: there is no such condition.
+    outdated: Option<ConditionUpdate>,
+    /// What the job uses. `None`: it uses no component.
+    reference: Option<Box<ComponentVersionReference>>,
+}
+
+impl Statement {
+    /// At the start of a job. `None` when nothing could be evaluated: what an earlier job said stays.
+    pub(crate) fn of_job(installation: &Installation, resolution: &Resolution) -> Option<Self> {
+        let overwrite = resolution.condition.clone();
+        match (&resolution.reference, &overwrite) {
+            (None, OverwriteChange::Keep) => None,
+            (None, _) => Some(Self { overwrite, outdated: None, reference: None }),
+            (Some(substitution), _) => Some(Self {
+                overwrite,
+                outdated: Some(up_to_date(installation)),
+                reference: Some(Box::new(written(&substitution.effective))),
+            }),
+        }
+    }
+
+    /// Between two jobs: compares what the next one would use with what the last one used. `None` where there is nothing to
+    /// compare: no job yet, one that runs, or no component in one of them.
+    pub(crate) fn between_jobs(installation: &Installation, resolution: &Resolution) -> Option<Self> {
+        let status = installation.status.as_ref()?;
+        let job = Job::new(status.job_id.as_ref(), status.job_id_finished.as_ref());
+        if job.id.is_empty() || job.is_running() || installation.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let reference = status.component_reference.clone()?;
+        let next = &resolution.reference.as_ref()?.effective;
+        let last = read(&reference);
+        let outdated = if *next == last {
+            up_to_date(installation)
+        } else {
+            let message = outdated_message(next, &last);
+            update(installation, true, "OverwriteChanged", message)
+        };
+        Some(Self { overwrite: OverwriteChange::Keep, outdated: Some(outdated), reference: Some(reference) })
+    }
+
+    /// The conditions as they should be; those of others are left alone.
+    fn conditions(&self, installation: &Installation, now: &Time) -> List<Condition> {
+        let status = installation.status.as_ref();
+        let mut conditions = status.map(|status| status.conditions.clone()).unwrap_or_default();
+        match &self.overwrite {
+            OverwriteChange::Keep => {}
+            OverwriteChange::Remove => remove(&mut conditions, OVERWRITE_CONDITION),
+            OverwriteChange::Set(update) => merge_condition(&mut conditions, update, now),
+        }
+        match &self.outdated {
+            None => remove(&mut conditions, OUTDATED_CONDITION),
+            Some(update) => merge_condition(&mut conditions, update, now),
+        }
+        conditions
+    }
+
+    /// The fields to apply; `None` if the status says all of it already.
+    fn part(&self, installation: &Installation, now: &Time) -> Option<Value> {
+        let wanted = self.conditions(installation, now);
+        let status = installation.status.as_ref();
+        let current = status.map(|status| status.conditions.clone()).unwrap_or_default();
+        let reference = status.and_then(|status| status.component_reference.as_ref());
+        if wanted == current && self.reference.as_ref() == reference {
+            return None;
+        }
+        let ours: Vec<&Condition> =
+            wanted.iter().filter(|condition| OURS.contains(&condition.type_.as_str())).collect();
+        let mut part = json!({});
+        if !ours.is_empty() {
+            part["conditions"] = json!(ours);
+        }
+        if let Some(reference) = &self.reference {
+            part["componentReference"] = json!(reference);
+        }
+        Some(part)
+    }
+
+    /// The object without what should be gone, if something is still there: a field that another manager owns too does not
+    /// go away by applying nothing.
+    fn without_leftovers(&self, stored: &Installation) -> Option<Installation> {
+        let mut cleaned = stored.clone();
+        let status = cleaned.status.as_mut()?;
+        if self.overwrite == OverwriteChange::Remove {
+            remove(&mut status.conditions, OVERWRITE_CONDITION);
+        }
+        if self.outdated.is_none() {
+            remove(&mut status.conditions, OUTDATED_CONDITION);
+        }
+        if self.reference.is_none() {
+            status.component_reference = None;
+        }
+        (cleaned.status != stored.status).then_some(cleaned)
+    }
+
+    /// Writes what is new, and returns the object as it is then.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Conflict`] if the object has changed since it was read; decide again.
+    pub(crate) async fn write(
+        &self,
+        installation: Installation,
+        objects: &Objects,
+    ) -> Result<Installation, ApiError> {
+        let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());
+        let Some(part) = self.part(&installation, &now) else { return Ok(installation) };
+        let stored = apply(&installation, &part, objects).await?;
+        match self.without_leftovers(&stored) {
+            Some(cleaned) => objects.replace_status(&cleaned).await,
+            None => Ok(stored),
+        }
+    }
+}
+
+fn up_to_date(installation: &Installation) -> ConditionUpdate {
+    update(installation, false, "UpToDate", "the next reconcile will use what the last one used".to_owned())
+}
+
+fn update(installation: &Installation, status: bool, reason: &str, message: String) -> ConditionUpdate {
+    let update = ConditionUpdate::new(OUTDATED_CONDITION, status, reason, message);
+    ConditionUpdate { observed_generation: installation.metadata.generation, ..update }
+}
+
+fn remove(conditions: &mut List<Condition>, type_name: &str) {
+    if conditions.iter().any(|condition| condition.type_ == type_name) {
+        conditions.to_mut().retain(|condition| condition.type_ != type_name);
+    }
+}
+
+/// A reference as the status shows it.
+fn written(reference: &Reference) -> ComponentVersionReference {
+    ComponentVersionReference {
+        repository_context: reference.repository.as_ref().map(|context| context.as_value().clone()).into(),
+        component_name: reference.name.clone(),
+        version: reference.version.clone(),
+    }
+}
+
+fn read(reference: &ComponentVersionReference) -> Reference {
+    Reference {
+        repository: reference.repository_context.get().cloned().and_then(RepositoryContext::new),
+        name: reference.component_name.clone(),
+        version: reference.version.clone(),
+    }
+}
+
+/// Server-side apply of a part of the status, with the resourceVersion that it was decided on: a late answer must not
+/// overwrite that of a later job.
+async fn apply(
+    installation: &Installation,
+    part: &Value,
+    objects: &Objects,
+) -> Result<Installation, ApiError> {
+    let ObjectMeta { resource_version, uid, .. } = &installation.metadata;
+    let (namespace, name) = (installation.namespace().unwrap_or_default(), installation.name_any());
+    let patch = json!({
+        "apiVersion": Installation::API_VERSION, "kind": Installation::KIND,
+        "metadata": {"name": name, "namespace": namespace, "resourceVersion": resource_version, "uid": uid},
+        "status": part,
+    });
+    let api = Api::<Installation>::namespaced(objects.client().clone(), &namespace);
+    let parameters = PatchParams::apply(MANAGER).force();
+    let span = tracing::info_span!(
+        "api",
+        otel.name = "patch installations/status",
+        otel.kind = "client",
+        verb = "patch",
+        resource = "installations/status",
+        namespace,
+        name
+    );
+    let patch = Patch::Apply(patch);
+    let request = api.patch_status(&name, &parameters, &patch).instrument(span);
+    let object = || format!("installations {namespace}/{name}");
+    request.await.map_err(|error| match error {
+        kube::Error::Api(answer) => match answer.code {
+            401 | 403 => ApiError::Forbidden {
+                verb: "patch",
+                resource: format!("installations/status.{} in namespace {namespace}", Installation::GROUP),
+            },
+            404 => ApiError::NotFound(object()),
+            409 => ApiError::Conflict(object()),
+            // The message of the server quotes values.
+            400 | 422 => {
+                ApiError::Invalid { object: object(), causes: format!("{} {}", answer.code, answer.reason) }
+            }
+            code => ApiError::Passing {
+                verb: "patch",
+                object: object(),
+                problem: format!("{code} {}", answer.reason).trim().to_owned(),
+            },
+        },
+        _ => ApiError::Passing {
+            verb: "patch",
+            object: object(),
+            problem: "the API server gives no answer".to_owned(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use groundwork_component::Substitution;
+use serde_json::{Value, json};
+
+use super::*;
+
+const EARLIER: &str = "2026-01-01T00:00:01Z";
+const NOW: &str = "2026-01-01T00:00:02Z";
+
+fn installation(status: &Value) -> Installation {
+    let object = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+        "metadata": {"name": "server", "namespace": "team", "generation": 3, "resourceVersion": "7", "uid": "u"},
+        "spec": {"blueprint": {}}, "status": status,
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn reference(context: &str, version: &str) -> Reference {
+    Reference {
+        repository: RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": context})),
+        name: "shop".to_owned(),
+        version: version.to_owned(),
+    }
+}
+
+fn shown(context: &str, version: &str) -> Value {
+    json!({"repositoryContext": {"type": "ociRegistry", "baseUrl": context}, "componentName": "shop", "version": version})
+}
+
+/// A resolution that comes to `effective`, with this change of the condition.
+fn resolution(effective: Option<Reference>, condition: OverwriteChange) -> Resolution {
+    let subject = crate::subject::Subject::of_test(installation(&json!({})));
+    let reference =
+        effective.map(|effective| Substitution { original: reference("R1", "1"), effective, matched: true });
+    let mut resolution = subject.resolve();
+    (resolution.reference, resolution.condition, resolution.failure) = (reference, condition, None);
+    resolution
+}
+
+fn overwritten(message: &str) -> OverwriteChange {
+    OverwriteChange::Set(ConditionUpdate::new(OVERWRITE_CONDITION, true, "FoundOverwrite", message))
+}
+
+fn condition(type_name: &str, status: &str, reason: &str, message: &str, times: [&str; 2]) -> Value {
+    json!({
+        "type": type_name, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": times[0], "lastUpdateTime": times[1],
+    })
+}
+
+fn outdated(status: &str, reason: &str, message: &str, generation: i64, times: [&str; 2]) -> Value {
+    let mut value = condition(OUTDATED_CONDITION, status, reason, message, times);
+    value["observedGeneration"] = json!(generation);
+    value
+}
+
+const SAME: &str = "the next reconcile will use what the last one used";
+
+fn part(statement: &Statement, status: &Value) -> Option<Value> {
+    let now: Time = serde_json::from_value(json!(NOW)).unwrap();
+    statement.part(&installation(status), &now)
+}
+
+#[test]
+fn the_start_of_a_job_is_told_once() {
+    let found = resolution(Some(reference("R2", "2")), overwritten("a\nb"));
+    let statement = Statement::of_job(&installation(&json!({})), &found).unwrap();
+    let both = |times| {
+        json!([
+            condition(OVERWRITE_CONDITION, "True", "FoundOverwrite", "a\nb", times),
+            outdated("False", "UpToDate", SAME, 3, times),
+        ])
+    };
+    let expected = json!({"conditions": both([NOW, NOW]), "componentReference": shown("R2", "2")});
+    assert_eq!(part(&statement, &json!({})), Some(expected.clone()));
+    // Others' conditions are no part of it.
+    let ready = condition("Ready", "True", "r", "m", [EARLIER, EARLIER]);
+    assert_eq!(part(&statement, &json!({"conditions": [ready]})), Some(expected));
+    // The second job finds the same: nothing is written, and the times stay.
+    let written = json!({"conditions": both([EARLIER, EARLIER]), "componentReference": shown("R2", "2")});
+    assert_eq!(part(&statement, &written), None);
+}
+
+#[test]
+fn times_move_with_what_they_are_about() {
+    let found = resolution(Some(reference("R2", "2")), overwritten("new"));
+    let statement = Statement::of_job(&installation(&json!({})), &found).unwrap();
+    let current = json!({"conditions": [
+        condition(OVERWRITE_CONDITION, "True", "FoundOverwrite", "old", [EARLIER, EARLIER]),
+        outdated("True", "OverwriteChanged", "m", 2, [EARLIER, EARLIER]),
+    ]});
+    let expected = json!([
+        condition(OVERWRITE_CONDITION, "True", "FoundOverwrite", "new", [EARLIER, NOW]),
+        outdated("False", "UpToDate", SAME, 3, [NOW, NOW]),
+    ]);
+    assert_eq!(part(&statement, &current).unwrap()["conditions"], expected);
+}
+
+/// D-3, and an Installation whose component was taken away.
+#[test]
+fn what_no_longer_holds_is_left_out() {
+    let old = condition(OVERWRITE_CONDITION, "True", "FoundOverwrite", "m", [EARLIER, EARLIER]);
+    let current = json!({
+        "conditions": [old, outdated("False", "UpToDate", SAME, 3, [EARLIER, EARLIER])],
+        "componentReference": shown("R1", "1"),
+    });
+    let detached = resolution(Some(reference("R1", "1")), OverwriteChange::Remove);
+    let statement = Statement::of_job(&installation(&json!({})), &detached).unwrap();
+    let expected = json!([outdated("False", "UpToDate", SAME, 3, [EARLIER, EARLIER])]);
+    assert_eq!(part(&statement, &current).unwrap()["conditions"], expected);
+    // The server may keep what another manager owns too.
+    let left = statement.without_leftovers(&installation(&current)).unwrap();
+    let left = serde_json::to_value(&left.status).unwrap();
+    assert_eq!((&left["conditions"], &left["componentReference"]), (&expected, &shown("R1", "1")));
+    assert_eq!(statement.without_leftovers(&installation(&left)), None);
+
+    let without =
+        Statement::of_job(&installation(&json!({})), &resolution(None, OverwriteChange::Remove)).unwrap();
+    assert_eq!(part(&without, &current), Some(json!({})));
+    assert_eq!(
+        part(&without, &json!({"conditions": [condition("Ready", "True", "r", "m", [EARLIER, EARLIER])]})),
+        None
+    );
+    let cleaned = without.without_leftovers(&installation(&current)).unwrap().status.unwrap();
+    assert!(cleaned.conditions.is_empty() && cleaned.component_reference.is_none());
+}
+
+/// E1 and E4: the previous condition is kept, so nothing is applied that would drop it.
+#[test]
+fn what_could_not_be_evaluated_is_not_told() {
+    let failed = resolution(None, OverwriteChange::Keep);
+    assert_eq!(Statement::of_job(&installation(&json!({})), &failed), None);
+}
+
+#[test]
+fn between_jobs_the_next_one_is_compared_with_the_last() {
+    let old = condition(OVERWRITE_CONDITION, "True", "FoundOverwrite", "m", [EARLIER, EARLIER]);
+    let current = json!({
+        "jobID": "j1", "jobIDFinished": "j1",
+        "conditions": [old, outdated("False", "UpToDate", SAME, 3, [EARLIER, EARLIER])],
+        "componentReference": shown("R1", "1"),
+    });
+    let next =
+        |version: &str, context: &str| resolution(Some(reference(context, version)), OverwriteChange::Remove);
+    let told = |next: &Resolution| {
+        let statement = Statement::between_jobs(&installation(&current), next).unwrap();
+        part(&statement, &current)
+    };
+    assert_eq!(told(&next("1", "R1")), None);
+    let message = "the next reconcile will use shop:2 from R2 instead of shop:1 from R1";
+    let expected = json!({
+        // What the last job found stays, although it would be removed now.
+        "conditions": [old, outdated("True", "OverwriteChanged", message, 3, [NOW, NOW])],
+        "componentReference": shown("R1", "1"),
+    });
+    assert_eq!(told(&next("2", "R2")), Some(expected));
+}
+
+#[test]
+fn between_jobs_there_must_have_been_one() {
+    let next = resolution(Some(reference("R2", "2")), OverwriteChange::Remove);
+    let used = shown("R1", "1");
+    for (status, why) in [
+        (json!({}), "no job"),
+        (json!({"componentReference": used}), "no job"),
+        (json!({"jobID": "j1", "componentReference": used}), "the first job runs"),
+        (json!({"jobID": "j2", "jobIDFinished": "j1", "componentReference": used}), "a job runs"),
+        (json!({"jobID": "j1", "jobIDFinished": "j1"}), "the last job used no component"),
+    ] {
+        assert_eq!(Statement::between_jobs(&installation(&status), &next), None, "{why}");
+    }
+    let idle = json!({"jobID": "j1", "jobIDFinished": "j1", "componentReference": used});
+    let failing = resolution(None, OverwriteChange::Keep);
+    assert_eq!(Statement::between_jobs(&installation(&idle), &failing), None);
+}
