@@ -1,5 +1,6 @@
 //! The loop of a controller: one task owns the queue, everything else talks to it.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -104,6 +105,7 @@ impl<H: Handler> Controller<H> {
         let mut worker = Worker {
             queue: Queue::new(self.options.backoff),
             running: JoinSet::new(),
+            tasks: HashMap::new(),
             tickets: Vec::new(),
             controller: self,
             index,
@@ -217,6 +219,8 @@ struct Worker<H> {
     index: Index,
     queue: Queue<Arrival>,
     running: JoinSet<Finished>,
+    /// Which key a task works on, should it not live to tell.
+    tasks: HashMap<tokio::task::Id, Key>,
     tickets: Vec<Weak<Ticket>>,
 }
 
@@ -237,7 +241,7 @@ impl<H: Handler> Worker<H> {
             tokio::select! {
                 biased;
                 () = end.cancelled() => return,
-                Some(finished) = self.running.join_next() => self.finish(finished).await,
+                Some(finished) = self.running.join_next_with_id() => self.finish(finished).await,
                 Some(message) = messages.recv() => self.take(message).await,
                 () = tokio::time::sleep_until(timer.into()) => {}
                 _ = progress.tick() => self.announce().await,
@@ -288,6 +292,7 @@ impl<H: Handler> Worker<H> {
             let reaction = Timestamp::now().duration_since(arrival.time).max(jiff::SignedDuration::ZERO);
             self.controller.metrics.reaction(reaction.unsigned_abs());
         }
+        let key_of_task = key.clone();
         let handler = Arc::clone(&self.controller.handler);
         let objects = self.controller.objects.fresh();
         let index = self.index.clone();
@@ -301,16 +306,22 @@ impl<H: Handler> Worker<H> {
             metrics.handled(outcome, start.elapsed());
             Finished { key, ended, seen }
         };
-        self.running.spawn(attempt.instrument(span));
+        let task = self.running.spawn(attempt.instrument(span));
+        self.tasks.insert(task.id(), key_of_task);
     }
 
-    async fn finish(&mut self, finished: Result<Finished, tokio::task::JoinError>) {
+    async fn finish(&mut self, finished: Result<(tokio::task::Id, Finished), tokio::task::JoinError>) {
         let finished = match finished {
-            Ok(finished) => finished,
+            Ok((task, finished)) => {
+                self.tasks.remove(&task);
+                finished
+            }
             Err(error) => {
-                // A panic in a handler is a bug. Its key rests until the bus delivers its event again.
-                tracing::error!(%error, "a handler did not end");
-                return;
+                // A panic in a handler is a bug; its key is tried again like one that failed.
+                let Some(key) = self.tasks.remove(&error.id()) else { return };
+                tracing::error!(%key, %error, "a handler did not end");
+                let ended = Ended::Failed { is_conflict: false, made_progress: false };
+                Finished { key, ended, seen: Seen::default() }
             }
         };
         let answers = self.queue.finish(&finished.key, &finished.ended, finished.seen, Instant::now());
@@ -331,7 +342,7 @@ impl<H: Handler> Worker<H> {
 
     /// Lets running attempts end; events that wait go back to the bus for others.
     async fn drain(&mut self) {
-        while let Some(finished) = self.running.join_next().await {
+        while let Some(finished) = self.running.join_next_with_id().await {
             self.finish(finished).await;
         }
         for arrival in self.queue.abandon() {
