@@ -1,0 +1,229 @@
+//! A controller on a real bus, with handlers that only take notes.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use groundwork_bus::{Bus, Change, Event, Index, Kind, ObjectId, Record, Snapshot, SyncMarker};
+use groundwork_controller::{
+    Backoff, Controller, Failed, Handler, Key, Metrics, Objects, Options, Settled, Wake,
+};
+use groundwork_telemetry::Telemetry;
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+fn kind() -> Kind {
+    Kind::new("example.org", "things")
+}
+
+fn object(name: &str) -> ObjectId {
+    ObjectId::new(kind(), Some("ns"), name)
+}
+
+/// What was handled, and when.
+#[derive(Default)]
+struct Notes(Mutex<BTreeMap<String, Vec<Instant>>>);
+
+impl Notes {
+    fn count(&self, name: &str) -> usize {
+        self.0.lock().unwrap().get(name).map_or(0, Vec::len)
+    }
+}
+
+/// Names that begin with `bad` fail always, those with `panic` once, those with `slow` take their time.
+#[async_trait]
+impl Handler for Notes {
+    fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
+        if matches!(change, Change::Applied(_)) { vec![object.clone()] } else { Vec::new() }
+    }
+
+    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
+        (is_start && snapshot.labels.contains_key("unfinished")).then(|| (object.clone(), Timestamp::now()))
+    }
+
+    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
+        let name = wake.key.name.clone();
+        self.0.lock().unwrap().entry(name.clone()).or_default().push(Instant::now());
+        match name.as_str() {
+            name if name.starts_with("bad") => Err(Failed::new("it is bad")),
+            name if name.starts_with("panic") && self.count(name) == 1 => panic!("on purpose"),
+            name if name.starts_with("slow") => {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                Ok(Settled::default())
+            }
+            _ => Ok(Settled::default()),
+        }
+    }
+}
+
+struct Bench {
+    bus: Bus,
+    notes: Arc<Notes>,
+    end: CancellationToken,
+    task: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let bus = Bus::in_process();
+        bus.ensure_stream().await.unwrap();
+        let bench = Self { bus, notes: Arc::default(), end: CancellationToken::new(), task: None };
+        let marker = SyncMarker { kind: kind(), namespace: None, resource_version: "1".into(), count: 0 };
+        bench.bus.publish(&Record::Synced(marker), None).await.unwrap();
+        bench
+    }
+
+    fn run(&mut self) {
+        let telemetry = Telemetry::silent("test");
+        let metrics = Metrics::new(&telemetry.metrics, "test");
+        // Nobody asks this API server anything.
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = kube::Client::try_from(config).unwrap();
+        let controller = Controller {
+            bus: self.bus.clone(),
+            objects: Objects::new(client, "test", metrics.clone()),
+            handler: Arc::clone(&self.notes),
+            options: Options {
+                service: "test",
+                work: vec![kind()],
+                indexed: Vec::new(),
+                namespaces: Vec::new(),
+                concurrency: 4,
+                backoff: Backoff::default(),
+            },
+            metrics,
+            ready: telemetry.health.condition("index"),
+        };
+        self.task = Some(tokio::spawn(controller.run(self.end.clone())));
+    }
+
+    async fn publish(&self, name: &str, version: u64, labels: &[&str]) {
+        let snapshot = Snapshot {
+            uid: format!("uid-{name}"),
+            resource_version: version.to_string(),
+            labels: labels.iter().map(|label| ((*label).to_owned(), String::new())).collect(),
+            ..Snapshot::default()
+        };
+        let change = Change::Applied(snapshot);
+        let event = Event { object: object(name), change, trace: None, replay: None, time: Timestamp::now() };
+        self.bus.publish(&Record::Object(event), None).await.unwrap();
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&Notes) -> bool) {
+        let start = Instant::now();
+        while !holds(&self.notes) {
+            assert!(start.elapsed() < Duration::from_secs(30), "{what}: {:?}", self.notes.0.lock().unwrap());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until the bus holds nothing for this controller any more.
+    async fn until_answered(&self) {
+        let queue = self.bus.work("test", &kind()).await.unwrap();
+        let start = Instant::now();
+        loop {
+            let state = queue.state().await.unwrap();
+            if state.pending + state.unacknowledged == 0 {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "{state:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_event_is_handled_and_answered() {
+    let mut bench = Bench::new().await;
+    bench.run();
+    for index in 0..50 {
+        bench.publish(&format!("thing-{index}"), 1, &[]).await;
+    }
+    bench
+        .until("all are handled", |notes| (0..50).all(|index| notes.count(&format!("thing-{index}")) == 1))
+        .await;
+    bench.until_answered().await;
+}
+
+/// An event that is superseded while the former is handled leaves nothing pending.
+#[tokio::test]
+async fn superseded_events_leave_nothing_behind() {
+    let mut bench = Bench::new().await;
+    bench.run();
+    for version in 1..20 {
+        bench.publish("slow", version, &[]).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    bench.until("the last one is handled", |notes| notes.count("slow") >= 2).await;
+    bench.until_answered().await;
+    assert!(bench.notes.count("slow") < 19, "events of one key are handled together");
+}
+
+/// 2,000 objects whose handling always fails delay no other, and each is tried as often as its back-off allows.
+#[tokio::test(flavor = "multi_thread")]
+async fn failing_keys_delay_no_other() {
+    let mut bench = Bench::new().await;
+    bench.run();
+    for index in 0..2000 {
+        bench.publish(&format!("bad-{index}"), 1, &[]).await;
+    }
+    bench.until("bad ones have failed twice", |notes| notes.count("bad-1999") >= 2).await;
+    let start = Instant::now();
+    bench.publish("good", 1, &[]).await;
+    bench.until("the good one is handled", |notes| notes.count("good") == 1).await;
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    bench.until("some more attempts", |notes| notes.count("bad-0") >= 5).await;
+    let notes = bench.notes.0.lock().unwrap();
+    for (name, times) in notes.iter().filter(|(name, _)| name.starts_with("bad")) {
+        for (index, pair) in times.windows(2).enumerate() {
+            let pause = Backoff::default().pause(u32::try_from(index).unwrap() + 1);
+            let waited = pair[1] - pair[0];
+            assert!(
+                waited + Duration::from_millis(2) >= pause,
+                "{name}: {waited:?} after failure {}",
+                index + 1
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_tried_again() {
+    let mut bench = Bench::new().await;
+    bench.run();
+    bench.publish("panic", 1, &[]).await;
+    bench.until("it is tried again", |notes| notes.count("panic") == 2).await;
+    bench.publish("panic", 2, &[]).await;
+    bench.until("and handled on", |notes| notes.count("panic") == 3).await;
+}
+
+/// What a process left behind is found in the state of objects, whatever the bus thinks was answered.
+#[tokio::test]
+async fn unfinished_work_is_taken_up_at_start() {
+    let mut bench = Bench::new().await;
+    bench.publish("left", 1, &["unfinished"]).await;
+    bench.publish("done", 1, &[]).await;
+    let mut queue = bench.bus.work("test", &kind()).await.unwrap();
+    for delivery in queue.pull(2).await {
+        delivery.ack().await;
+    }
+    bench.until_answered().await;
+    bench.run();
+    bench.until("what was left is handled", |notes| notes.count("left") == 1).await;
+    assert_eq!(bench.notes.count("done"), 0);
+}
+
+/// The end waits for what runs, and gives the rest back.
+#[tokio::test]
+async fn the_end_drains() {
+    let mut bench = Bench::new().await;
+    bench.run();
+    bench.publish("slow-1", 1, &[]).await;
+    bench.until("it runs", |notes| notes.count("slow-1") == 1).await;
+    bench.end.cancel();
+    bench.task.take().unwrap().await.unwrap();
+    bench.until_answered().await;
+}
