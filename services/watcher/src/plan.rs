@@ -1,0 +1,167 @@
+//! What is to be watched.
+
+use std::collections::BTreeSet;
+
+use groundwork_api::{WATCHED, Watched};
+use groundwork_bus::{Interest, Kind, ObjectId};
+use jiff::Timestamp;
+
+use crate::source::Scope;
+
+/// In which namespaces the watcher works: all, or some.
+///
+/// With some, each kind is listed and watched once a namespace, so that Roles suffice. A Role can let its holder `get` its own namespace, and
+/// nothing more of that kind, so the namespaces themselves are looked at by name, every minute.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plan {
+    /// Sorted; empty for all.
+    namespaces: Vec<String>,
+}
+
+impl Plan {
+    pub(crate) fn new(mut namespaces: Vec<String>) -> Self {
+        namespaces.retain(|namespace| !namespace.is_empty());
+        namespaces.sort();
+        namespaces.dedup();
+        Self { namespaces }
+    }
+
+    /// The namespaces, if not all.
+    pub(crate) fn names(&self) -> Option<&[String]> {
+        (!self.namespaces.is_empty()).then_some(self.namespaces.as_slice())
+    }
+
+    /// The namespace whose UID stands for the cluster: `kube-system`, or the first in order of those that a watcher of some namespaces may
+    /// read.
+    pub(crate) fn identity(&self) -> &str {
+        self.namespaces.first().map_or("kube-system", String::as_str)
+    }
+
+    /// The watches of the kinds that services cannot do without.
+    pub(crate) fn built_in(&self) -> Vec<(Scope, &'static Watched)> {
+        let scopes = |watched: &'static Watched| {
+            let kind = Kind::new(watched.group, watched.plural);
+            let everywhere = self.namespaces.is_empty() || !watched.is_namespaced;
+            let namespaces =
+                if everywhere { vec![None] } else { self.namespaces.iter().cloned().map(Some).collect() };
+            namespaces.into_iter().map(move |namespace| (Scope { kind: kind.clone(), namespace }, watched))
+        };
+        WATCHED.iter().flat_map(scopes).collect()
+    }
+
+    /// The built-in watch that an object belongs to.
+    pub(crate) fn home(&self, object: &ObjectId) -> Option<Scope> {
+        built_in(&object.kind)?;
+        let namespace = match (&object.namespace, self.names()) {
+            (_, None) => None,
+            (Some(namespace), Some(names)) => Some(names.contains(namespace).then(|| namespace.clone())?),
+            (None, Some(names)) => {
+                names.contains(&object.name).then_some(())?;
+                None
+            }
+        };
+        Some(Scope { kind: object.kind.clone(), namespace })
+    }
+
+    /// The watches of further kinds that somebody is interested in now. A watch of all namespaces makes those of single ones needless.
+    pub(crate) fn extra(&self, interests: &[Interest], now: Timestamp) -> BTreeSet<Scope> {
+        let lasting = interests.iter().filter(|interest| interest.expires > now);
+        let all: BTreeSet<Scope> = lasting
+            .filter(|interest| built_in(&interest.kind).is_none())
+            .flat_map(|interest| self.watches(&interest.kind, interest.namespace.as_deref()))
+            .collect();
+        let is_needed = |scope: &&Scope| {
+            scope.namespace.is_none() || !all.contains(&Scope { kind: scope.kind.clone(), namespace: None })
+        };
+        all.iter().filter(is_needed).cloned().collect()
+    }
+
+    /// The watches that show a kind in a namespace, or in all.
+    pub(crate) fn watches(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Scope> {
+        let scope =
+            |namespace: Option<&str>| Scope { kind: kind.clone(), namespace: namespace.map(str::to_owned) };
+        match (built_in(kind), namespace, self.names()) {
+            (Some(watched), _, Some(_)) if !watched.is_namespaced => vec![scope(None)],
+            (Some(_), _, None) => vec![scope(None)],
+            (None, namespace, None) => vec![scope(namespace)],
+            (_, None, Some(names)) => names.iter().map(|name| scope(Some(name))).collect(),
+            (_, Some(namespace), Some(names)) => {
+                let is_ours = names.iter().any(|name| name == namespace);
+                if is_ours { vec![scope(Some(namespace))] } else { Vec::new() }
+            }
+        }
+    }
+}
+
+/// What is known of a kind that is always watched.
+pub(crate) fn built_in(kind: &Kind) -> Option<&'static Watched> {
+    WATCHED.iter().find(|watched| watched.group == kind.group() && watched.plural == kind.plural())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(plural: &str, namespace: Option<&str>) -> Scope {
+        Scope { kind: Kind::new("", plural), namespace: namespace.map(str::to_owned) }
+    }
+
+    fn object(plural: &str, namespace: Option<&str>, name: &str) -> ObjectId {
+        ObjectId::new(Kind::new("", plural), namespace, name)
+    }
+
+    fn interest(plural: &str, namespace: Option<&str>, expires: i64) -> Interest {
+        Interest {
+            kind: Kind::new("", plural),
+            namespace: namespace.map(str::to_owned),
+            holder: "h".into(),
+            expires: Timestamp::from_second(expires).unwrap(),
+        }
+    }
+
+    #[test]
+    fn everything_or_some_namespaces() {
+        let (all, some) = (Plan::default(), Plan::new(vec!["b".into(), "a".into(), "b".into()]));
+        assert_eq!((all.identity(), some.identity()), ("kube-system", "a"));
+        assert_eq!(all.built_in().len(), WATCHED.len());
+        assert_eq!(some.built_in().len(), 2 * (WATCHED.len() - 1) + 1);
+        let secret = object("secrets", Some("a"), "s");
+        assert_eq!(all.home(&secret), Some(scope("secrets", None)));
+        assert_eq!(some.home(&secret), Some(scope("secrets", Some("a"))));
+        assert_eq!(some.home(&object("secrets", Some("c"), "s")), None);
+        assert_eq!(some.home(&object("namespaces", None, "a")), Some(scope("namespaces", None)));
+        assert_eq!(some.home(&object("namespaces", None, "c")), None);
+        assert_eq!(all.home(&object("pods", Some("a"), "p")), None);
+    }
+
+    #[test]
+    fn every_object_is_at_home_in_a_watch() {
+        for plan in [Plan::default(), Plan::new(vec!["a".into(), "b".into()])] {
+            for (scope, watched) in plan.built_in() {
+                let object = match watched.is_namespaced {
+                    true => object("", Some(scope.namespace.as_deref().unwrap_or("a")), "x"),
+                    false => object("", None, "a"),
+                };
+                assert_eq!(plan.home(&ObjectId { kind: scope.kind.clone(), ..object }), Some(scope));
+            }
+        }
+    }
+
+    #[test]
+    fn interests_of_now() {
+        let now = Timestamp::from_second(100).unwrap();
+        let interests = [
+            interest("pods", Some("a"), 200),
+            interest("pods", None, 50),
+            interest("nodes", Some("a"), 200),
+            interest("nodes", None, 200),
+            interest("secrets", None, 200),
+        ];
+        let scopes = |plan: &Plan| plan.extra(&interests, now).into_iter().collect::<Vec<_>>();
+        assert_eq!(scopes(&Plan::default()), [scope("nodes", None), scope("pods", Some("a"))]);
+        let some = Plan::new(vec!["a".into(), "b".into()]);
+        let expected = [scope("nodes", Some("a")), scope("nodes", Some("b")), scope("pods", Some("a"))];
+        assert_eq!(scopes(&some), expected);
+        assert_eq!(some.watches(&Kind::new("", "pods"), Some("c")), []);
+    }
+}

@@ -1,0 +1,327 @@
+//! The API server's side: pages of a list, and the watch that goes on from it.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
+use groundwork_bus::{Kind, Snapshot};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectList, WatchEvent, WatchParams};
+use kube::{Client, Resource};
+use serde_json::Value;
+
+use crate::ledger::{Key, Uid, Version};
+use crate::snapshot::snapshot;
+
+/// Objects of a page.
+const PAGE: u32 = 500;
+/// How long a page may take.
+const PAGE_LIMIT: Duration = Duration::from_secs(60);
+/// After this time without a word, bookmarks included, a watch is made again: the connection may be dead. The server ends it after
+/// the same time.
+const SILENCE: Duration = Duration::from_secs(300);
+/// How often single objects are looked at where they cannot be watched.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// What is watched: a kind, everywhere or in one namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Scope {
+    pub(crate) kind: Kind,
+    pub(crate) namespace: Option<String>,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} in namespace {namespace}", self.kind),
+            None => write!(f, "{} in all namespaces", self.kind),
+        }
+    }
+}
+
+/// Why the API server does not say what is there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// 410: the resourceVersion is too old, or this server has never seen it.
+    #[error("the API server does not know the state any more from which the watch should go on")]
+    Expired,
+    #[error("the API server has no {0}: install its definition")]
+    Missing(Kind),
+    #[error("the watcher may not {verb} {scope}: grant this to its service account")]
+    Denied { verb: &'static str, scope: Scope },
+    #[error("cannot {verb} {scope}: {reason}")]
+    Failed { verb: &'static str, scope: Scope, reason: String },
+}
+
+/// What is said of an object.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Applied(Key, Box<Snapshot>),
+    Deleted(Key, Uid, Version),
+    /// Nothing changed up to this resourceVersion.
+    Bookmark,
+}
+
+/// Something that was seen, with the resourceVersion that the watch goes on from.
+pub(crate) type Step = Result<(Seen, String), Trouble>;
+
+/// A part of a list.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) objects: Vec<(Key, Snapshot)>,
+    /// Where to watch from, the same for all pages; empty where nothing can be watched.
+    pub(crate) version: String,
+    pub(crate) next: Option<String>,
+}
+
+/// One kind of the API server, everywhere or in one namespace.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    scope: Scope,
+    api: Api<DynamicObject>,
+    fields: &'static [&'static str],
+    /// The only objects that may be looked at, by name.
+    names: Option<Vec<String>>,
+}
+
+impl Source {
+    pub(crate) fn new(
+        client: Client,
+        scope: Scope,
+        resource: &ApiResource,
+        fields: &'static [&'static str],
+    ) -> Self {
+        let api = match &scope.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, resource),
+            None => Api::all_with(client, resource),
+        };
+        Self { scope, api, fields, names: None }
+    }
+
+    /// The same for nothing but objects of these names, which are looked at every minute. A Role can allow to `get` its own namespace, but
+    /// not to list or watch it.
+    pub(crate) fn of_names(self, names: Vec<String>) -> Self {
+        Self { names: Some(names), ..self }
+    }
+
+    /// The list, or the next page of it.
+    pub(crate) async fn page(&self, next: Option<String>) -> Result<Page, Trouble> {
+        let (verb, answer) = match &self.names {
+            Some(names) => ("get", tokio::time::timeout(PAGE_LIMIT, self.by_name(names)).await),
+            None => ("list", tokio::time::timeout(PAGE_LIMIT, self.list(next)).await),
+        };
+        let answer = answer.map_err(|_| self.failed(verb, "there is no answer".to_owned()))?;
+        answer.map_err(|error| self.trouble(verb, error))
+    }
+
+    async fn list(&self, next: Option<String>) -> Result<Page, kube::Error> {
+        let parameters = ListParams { limit: Some(PAGE), continue_token: next, ..ListParams::default() };
+        // Where no field is shown the content is not even asked for.
+        if self.fields.is_empty() {
+            let list = self.api.list_metadata(&parameters).await?;
+            Ok(page(list, |object| (object.metadata, Value::Null), self.fields))
+        } else {
+            let list = self.api.list(&parameters).await?;
+            Ok(page(list, |object| (object.metadata, object.data), self.fields))
+        }
+    }
+
+    async fn by_name(&self, names: &[String]) -> Result<Page, kube::Error> {
+        let mut objects = Vec::new();
+        for name in names {
+            if let Some(object) = self.api.get_metadata_opt(name).await? {
+                objects.push((key(&object.metadata), snapshot(object.metadata, &[], &Value::Null)));
+            }
+        }
+        Ok(Page { objects, version: String::new(), next: None })
+    }
+
+    /// Everything that happens after `version`. The end of the stream says nothing: the watch goes on from the last
+    /// resourceVersion, or with a list where there is none.
+    pub(crate) async fn watch(&self, version: &str) -> Result<BoxStream<'static, Step>, Trouble> {
+        if self.names.is_some() {
+            return Ok(stream::once(tokio::time::sleep(LOOK)).filter_map(async |()| None).boxed());
+        }
+        let seconds = u32::try_from(SILENCE.as_secs()).ok();
+        let parameters = WatchParams { timeout: seconds, bookmarks: true, ..WatchParams::default() };
+        let answer = tokio::time::timeout(PAGE_LIMIT, self.open(&parameters, version)).await;
+        let answer = answer.map_err(|_| self.failed("watch", "there is no answer".to_owned()))?;
+        answer.map_err(|error| self.trouble("watch", error))
+    }
+
+    async fn open(
+        &self,
+        parameters: &WatchParams,
+        version: &str,
+    ) -> Result<BoxStream<'static, Step>, kube::Error> {
+        if self.fields.is_empty() {
+            let events = self.api.watch_metadata(parameters, version).await?;
+            Ok(self.steps(events, |object| (object.metadata, Value::Null)))
+        } else {
+            let events = self.api.watch(parameters, version).await?;
+            Ok(self.steps(events, |object| (object.metadata, object.data)))
+        }
+    }
+
+    fn steps<T>(
+        &self,
+        events: impl Stream<Item = Result<WatchEvent<T>, kube::Error>> + Send + 'static,
+        parts: fn(T) -> (ObjectMeta, Value),
+    ) -> BoxStream<'static, Step>
+    where
+        T: Send + 'static,
+    {
+        let source = self.clone();
+        let steps = events.map(move |event| source.step(event, parts));
+        stream::unfold(Box::pin(steps), async |mut steps| {
+            let step = tokio::time::timeout(SILENCE, steps.next()).await.ok()??;
+            Some((step, steps))
+        })
+        .boxed()
+    }
+
+    fn step<T>(
+        &self,
+        event: Result<WatchEvent<T>, kube::Error>,
+        parts: fn(T) -> (ObjectMeta, Value),
+    ) -> Step {
+        match event {
+            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                let (metadata, content) = parts(object);
+                let key = key(&metadata);
+                let snapshot = snapshot(metadata, self.fields, &content);
+                let version = snapshot.resource_version.clone();
+                Ok((Seen::Applied(key, Box::new(snapshot)), version))
+            }
+            Ok(WatchEvent::Deleted(object)) => {
+                let metadata = parts(object).0;
+                let version = metadata.resource_version.clone().unwrap_or_default();
+                let uid = Uid::new(metadata.uid.as_deref().unwrap_or_default());
+                Ok((Seen::Deleted(key(&metadata), uid, Version::new(&version)), version))
+            }
+            Ok(WatchEvent::Bookmark(bookmark)) => Ok((Seen::Bookmark, bookmark.metadata.resource_version)),
+            Ok(WatchEvent::Error(status)) => Err(self.trouble("watch", kube::Error::Api(status))),
+            Err(error) => Err(self.trouble("watch", error)),
+        }
+    }
+
+    fn failed(&self, verb: &'static str, reason: String) -> Trouble {
+        Trouble::Failed { verb, scope: self.scope.clone(), reason }
+    }
+
+    fn trouble(&self, verb: &'static str, error: kube::Error) -> Trouble {
+        trouble(&self.scope, verb, error)
+    }
+}
+
+/// What an error means. Its own text is left out where it may quote an object.
+pub(crate) fn trouble(scope: &Scope, verb: &'static str, error: kube::Error) -> Trouble {
+    let reason = match error {
+        kube::Error::Api(status) => match status.code {
+            410 => return Trouble::Expired,
+            404 => return Trouble::Missing(scope.kind.clone()),
+            401 | 403 => return Trouble::Denied { verb, scope: scope.clone() },
+            // What a server says that was restored from an older backup.
+            504 if status.message.contains("Too large resource version") => return Trouble::Expired,
+            code => format!("the API server answers {code} {}", status.reason),
+        },
+        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
+            "the answer of the API server cannot be read".to_owned()
+        }
+        other => format!("the API server gives no answer: {}", chain(&other)),
+    };
+    Trouble::Failed { verb, scope: scope.clone(), reason }
+}
+
+/// An error with its causes, of which the last says most.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let inner = error.to_string();
+        if !text.contains(&inner) {
+            text = format!("{text}: {inner}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn page<T: Clone>(list: ObjectList<T>, parts: fn(T) -> (ObjectMeta, Value), fields: &[&str]) -> Page {
+    let objects = list.items.into_iter().map(|object| {
+        let (metadata, content) = parts(object);
+        (key(&metadata), snapshot(metadata, fields, &content))
+    });
+    Page {
+        objects: objects.collect(),
+        version: list.metadata.resource_version.unwrap_or_default(),
+        next: list.metadata.continue_.filter(|token| !token.is_empty()),
+    }
+}
+
+fn key(metadata: &ObjectMeta) -> Key {
+    Key::new(metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default())
+}
+
+/// The resource of a kind that is not built in, asked from the API server: in `version` if it is served, in the preferred one otherwise.
+pub(crate) async fn discover(
+    client: &Client,
+    scope: &Scope,
+    version: Option<&str>,
+) -> Result<ApiResource, Trouble> {
+    let kind = &scope.kind;
+    let failed = |error| trouble(scope, "discover", error);
+    let mut versions = Vec::new();
+    if kind.group().is_empty() {
+        versions.push("v1".to_owned());
+    } else {
+        let groups = client.list_api_groups().await.map_err(failed)?.groups;
+        let group = groups.into_iter().find(|group| group.name == kind.group());
+        let group = group.ok_or_else(|| Trouble::Missing(kind.clone()))?;
+        versions.extend(group.preferred_version.map(|preferred| preferred.version));
+        versions.extend(group.versions.into_iter().map(|offered| offered.version));
+        // A stable sort: the wanted one, then the preferred one, then the others.
+        versions.sort_by_key(|offered| Some(offered.as_str()) != version);
+    }
+    for version in versions {
+        let list = match kind.group() {
+            "" => client.list_core_api_resources(&version).await,
+            group => client.list_api_group_resources(&format!("{group}/{version}")).await,
+        };
+        let found = list.map_err(failed)?.resources.into_iter().find(|found| found.name == kind.plural());
+        if let Some(found) = found {
+            return Ok(resource(kind, &version, &found.kind));
+        }
+    }
+    Err(Trouble::Missing(kind.clone()))
+}
+
+/// Where a kind is found.
+pub(crate) fn resource(kind: &Kind, version: &str, name: &str) -> ApiResource {
+    let api_version = match kind.group() {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
+    };
+    ApiResource {
+        group: kind.group().to_owned(),
+        version: version.to_owned(),
+        api_version,
+        kind: name.to_owned(),
+        plural: kind.plural().to_owned(),
+    }
+}
+
+/// UID of a namespace; nothing if it does not exist.
+pub(crate) async fn namespace_uid(client: &Client, name: &str) -> Result<Option<String>, Trouble> {
+    let api = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
+    let scope = Scope { kind: Kind::new("", "namespaces"), namespace: None };
+    let answer = tokio::time::timeout(PAGE_LIMIT, api.get_metadata_opt(name)).await;
+    let answer = answer.map_err(|_| Trouble::Failed {
+        verb: "get",
+        scope: scope.clone(),
+        reason: "there is no answer".to_owned(),
+    })?;
+    let found = answer.map_err(|error| trouble(&scope, "get", error))?;
+    Ok(found.and_then(|found| found.meta().uid.clone()))
+}

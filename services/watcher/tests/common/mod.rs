@@ -1,0 +1,196 @@
+//! What the suites share.
+
+#![allow(dead_code, reason = "each suite uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use groundwork_bus::{Bus, Change, Filter, Kind, ObjectId, Record, Stored};
+use groundwork_telemetry::Telemetry;
+use groundwork_testkit::{ControlPlane, ControlPlaneOptions};
+use groundwork_watcher::{Arguments, Watcher};
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// Time limit of everything that must happen.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// A control plane with our CRDs.
+pub(crate) async fn plane() -> ControlPlane {
+    let plane = ControlPlane::start(ControlPlaneOptions::default()).await.unwrap();
+    install(&plane.client().await.unwrap(), |_| true).await;
+    plane
+}
+
+/// Installs those of our CRDs whose plural is wanted, and waits until they are served.
+pub(crate) async fn install(client: &Client, is_wanted: impl Fn(&str) -> bool) {
+    for crd in groundwork_api::crds() {
+        if !is_wanted(&crd.spec.names.plural) {
+            continue;
+        }
+        let api = Api::all(client.clone());
+        api.create(&PostParams::default(), &crd).await.unwrap();
+        let path = format!("{}/{}", crd.spec.group, crd.spec.versions[0].name);
+        until("the definition is served", async || {
+            let list = client.list_api_group_resources(&path).await;
+            list.is_ok_and(|list| list.resources.iter().any(|found| found.name == crd.spec.names.plural))
+        })
+        .await;
+    }
+}
+
+/// A watcher that runs.
+pub(crate) struct Running {
+    pub(crate) telemetry: Telemetry,
+    pub(crate) address: std::net::SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub(crate) async fn start(arguments: Arguments, bus: Bus, client: Client) -> Self {
+        let telemetry = Telemetry::silent("watcher");
+        let watcher = Watcher::start(arguments, bus, client, telemetry.clone()).await.unwrap();
+        let address = watcher.address();
+        let task = tokio::spawn(async move { watcher.run().await.unwrap() });
+        Self { telemetry, address, task }
+    }
+
+    pub(crate) async fn ready(&self) {
+        within(
+            &format!("ready: {:?}", self.telemetry.health.problems()),
+            self.telemetry.health.until_ready(),
+        )
+        .await;
+    }
+
+    /// Waits until it is not ready for a reason that has these words.
+    pub(crate) async fn troubled(&self, words: &str) -> String {
+        let problems = || self.telemetry.health.problems().join("; ");
+        until(&format!("not ready because of {words}"), async || problems().contains(words)).await;
+        problems()
+    }
+
+    /// Ends as a process does that is asked to.
+    pub(crate) async fn stop(self) {
+        self.telemetry.shutdown.request();
+        within("the watcher ends", self.task).await.unwrap();
+    }
+
+    /// Ends in the middle of whatever it does.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+
+    /// Number of attempts to publish objects, by outcome.
+    pub(crate) fn published(&self, outcome: &str) -> u64 {
+        let text = self.telemetry.metrics.encode().unwrap();
+        let lines = text.lines().filter(|line| {
+            line.starts_with("groundwork_watcher_published_total")
+                && line.contains(&format!("outcome=\"{outcome}\""))
+        });
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+}
+
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(LIMIT, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("not in time: {what}"),
+    }
+}
+
+/// Waits for a condition.
+pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    within(what, async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+pub(crate) fn kind(plural: &str) -> Kind {
+    let is_core = matches!(plural, "secrets" | "configmaps" | "namespaces" | "endpoints" | "pods");
+    Kind::new(if is_core { "" } else { "landscaper.gardener.cloud" }, plural)
+}
+
+/// An API of one kind, `dynamic(client, "v1", "Secret", "n")`.
+pub(crate) fn dynamic(client: &Client, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    if kind == "Namespace" {
+        return Api::all_with(client.clone(), &resource);
+    }
+    Api::namespaced_with(client.clone(), namespace, &resource)
+}
+
+pub(crate) fn api_of(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    dynamic(client, text("/apiVersion"), text("/kind"), text("/metadata/namespace"))
+}
+
+pub(crate) async fn create(client: &Client, object: Value) -> DynamicObject {
+    let api = api_of(client, &object);
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+}
+
+pub(crate) async fn merge(client: &Client, object: Value) -> DynamicObject {
+    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    let patch = Patch::Merge(&object);
+    api_of(client, &object).patch(&name, &PatchParams::default(), &patch).await.unwrap()
+}
+
+pub(crate) async fn delete(client: &Client, object: Value) {
+    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    api_of(client, &object).delete(&name, &DeleteParams::default()).await.unwrap();
+}
+
+pub(crate) fn configmap(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}})
+}
+
+/// What the stream holds of an object.
+pub(crate) async fn last(bus: &Bus, plural: &str, namespace: Option<&str>, name: &str) -> Option<Stored> {
+    bus.last(&ObjectId::new(kind(plural), namespace, name)).await.ok().flatten()
+}
+
+/// The change that the stream holds of an object of the namespace `default`.
+pub(crate) async fn change(bus: &Bus, plural: &str, name: &str) -> Option<Change> {
+    match last(bus, plural, Some("default"), name).await?.record {
+        Record::Object(event) => Some(event.change),
+        _ => None,
+    }
+}
+
+/// Waits until the stream holds this resourceVersion of an object.
+pub(crate) async fn arrives(bus: &Bus, plural: &str, object: &DynamicObject) {
+    let metadata = &object.metadata;
+    let (name, version) = (metadata.name.as_deref().unwrap(), metadata.resource_version.as_deref().unwrap());
+    until(&format!("{plural} {name}@{version} is on the stream"), async || {
+        let stored = last(bus, plural, metadata.namespace.as_deref(), name).await;
+        stored.is_some_and(|stored| {
+            matches!(stored.record, Record::Object(event)
+                if matches!(&event.change, Change::Applied(snapshot) if snapshot.resource_version == version))
+        })
+    })
+    .await;
+}
+
+/// Waits until the stream says that an object of the namespace `default` is gone.
+pub(crate) async fn disappears(bus: &Bus, plural: &str, name: &str) {
+    until(&format!("{plural} {name} is deleted on the stream"), async || {
+        matches!(change(bus, plural, name).await, Some(Change::Deleted { .. }))
+    })
+    .await;
+}
+
+/// Everything on the stream: sequence and what it is, for comparisons.
+pub(crate) async fn contents(bus: &Bus) -> BTreeMap<u64, String> {
+    let all = bus.load(Filter::Everything).await.unwrap();
+    all.into_iter().map(|stored| (stored.sequence, format!("{:?}", stored.record))).collect()
+}
