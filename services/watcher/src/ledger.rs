@@ -260,7 +260,7 @@ mod tests {
         ledger.listed(&Key::new(Some("n"), "a"));
         ledger.listed(&Key::new(Some("n"), "c"));
         let missing = Key::new(Some("n"), "b");
-        assert_eq!(ledger.missing(), [missing.clone()]);
+        assert_eq!(ledger.missing(), std::slice::from_ref(&missing));
         assert_eq!((ledger.alive(), ledger.highest()), (2, Version::new("7")));
         let deleted = Change::Deleted { uid: "b".into(), resource_version: "7".into() };
         ledger.set(missing.clone(), Known { sequence: 3, state: State::of(&deleted) });

@@ -15,6 +15,8 @@
 //! minute. The UID that tells clusters apart is then that of the first of these namespaces in alphabetical order.
 
 mod board;
+mod grpc;
+mod lease;
 mod ledger;
 mod metrics;
 mod plan;
@@ -31,12 +33,16 @@ use std::net::SocketAddr;
 use clap::Args;
 use groundwork_bus::Bus;
 use groundwork_controller::ClusterArguments;
-use groundwork_grpc::{GrpcArguments, Server, ServerError};
+use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, with_limits};
+use groundwork_proto::watcher::v1::watcher_server::WatcherServer;
 use groundwork_telemetry::Telemetry;
 use kube::Client;
-use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use board::{Board, Role};
+use grpc::{Desk, Service};
+use lease::Election;
+pub use lease::LeaseArguments;
 use metrics::Metrics;
 use plan::Plan;
 use reign::Reign;
@@ -53,6 +59,8 @@ pub struct Arguments {
     pub cluster: ClusterArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
+    #[command(flatten)]
+    pub lease: LeaseArguments,
 }
 
 /// Why the watcher cannot begin.
@@ -64,13 +72,20 @@ pub enum StartError {
 
 /// A watcher that listens, and does not work yet.
 pub struct Watcher {
-    arguments: Arguments,
     server: Server,
-    bus: Bus,
+    work: Work,
+    telemetry: Telemetry,
+}
+
+/// What one term after another needs.
+struct Work {
     client: Client,
+    bus: Bus,
     board: Board,
     metrics: Metrics,
-    telemetry: Telemetry,
+    plan: Plan,
+    desk: Desk,
+    election: Option<Election>,
 }
 
 impl std::fmt::Debug for Watcher {
@@ -93,8 +108,19 @@ impl Watcher {
     ) -> Result<Self, StartError> {
         let metrics = Metrics::new(&telemetry.metrics);
         let board = Board::new(telemetry.health.condition("stream"), metrics.clone());
+        let (plan, desk) = (Plan::new(arguments.cluster.namespaces), Desk::default());
+        let service = Service {
+            access: Access::new(client.clone()),
+            bus: bus.clone(),
+            board: board.clone(),
+            plan: plan.clone(),
+            desk: desk.clone(),
+        };
         let server = Server::bind(&arguments.grpc, &telemetry).await?;
-        Ok(Self { arguments, server, bus, client, board, metrics, telemetry })
+        let server = server.with(with_limits!(WatcherServer::new(service)));
+        let election = Election::new(client.clone(), &arguments.lease, board.clone());
+        let work = Work { client, bus, board, metrics, plan, desk, election };
+        Ok(Self { server, work, telemetry })
     }
 
     /// Where its gRPC server listens.
@@ -108,25 +134,53 @@ impl Watcher {
     ///
     /// The server lost its port.
     pub async fn run(self) -> Result<(), ServerError> {
-        let Self { arguments, server, bus, client, board, metrics, telemetry } = self;
-        let end = telemetry.shutdown.token();
-        let plan = Plan::new(arguments.cluster.namespaces);
-        let outlet =
-            Outlet { bus, board: board.clone(), metrics: metrics.clone(), reign: Reign::unlimited() };
-        board.change(|content| {
-            content.role = Role::Leading;
-            content.problem = Some("starting".to_owned());
-        });
-        metrics.leading(true);
-        let (_commands, inbox) = mpsc::channel(16);
-        let term = Term::new(client, outlet, plan, inbox);
-        let work = async {
-            tokio::select! {
-                () = end.cancelled() => {}
-                () = term.run() => {}
-            }
-        };
-        let (served, ()) = tokio::join!(server.serve(end.clone()), work);
+        let end = self.telemetry.shutdown.token();
+        let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.work.run(end));
         served
+    }
+}
+
+impl Work {
+    /// Leads whenever it may, until the end.
+    async fn run(mut self, end: CancellationToken) {
+        let mut election = self.election.take();
+        loop {
+            let is_asked_to_end = tokio::select! {
+                () = end.cancelled() => true,
+                () = self.lead(election.as_mut()) => false,
+            };
+            self.desk.close();
+            self.metrics.leading(false);
+            if is_asked_to_end {
+                break;
+            }
+            self.board.change(|content| {
+                (content.role, content.problem) = (Role::Standby, None);
+                content.watches.clear();
+            });
+        }
+        if let Some(election) = &mut election {
+            election.release().await;
+        }
+    }
+
+    /// One term, as soon as this replica leads and as long as it does.
+    async fn lead(&self, election: Option<&mut Election>) {
+        let Some(election) = election else { return self.term(Reign::unlimited()).await };
+        let reign = election.acquire().await;
+        tokio::select! {
+            () = election.keep(&reign) => {}
+            () = self.term(reign.clone()) => {}
+        }
+    }
+
+    async fn term(&self, reign: Reign) {
+        self.board.change(|content| {
+            (content.role, content.problem) = (Role::Leading, Some("starting".to_owned()));
+        });
+        self.metrics.leading(true);
+        let (bus, board, metrics) = (self.bus.clone(), self.board.clone(), self.metrics.clone());
+        let outlet = Outlet { bus, board, metrics, reign };
+        Term::new(self.client.clone(), outlet, self.plan.clone(), self.desk.open()).run().await;
     }
 }

@@ -24,9 +24,13 @@ impl Reign {
         Self { until: Some(Arc::new(Mutex::new(time))) }
     }
 
+    /// Lets it last longer, unless it is over: then somebody may have seen so.
     pub(crate) fn extend(&self, time: Instant) {
         if let Some(until) = &self.until {
-            *until.lock().unwrap_or_else(PoisonError::into_inner) = time;
+            let mut until = until.lock().unwrap_or_else(PoisonError::into_inner);
+            if *until > Instant::now() {
+                *until = time;
+            }
         }
     }
 
@@ -42,5 +46,24 @@ impl Reign {
         if self.is_over() {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_over_stays_over() {
+        let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+        let reign = Reign::until(later);
+        assert!(!reign.is_over());
+        reign.extend(now);
+        assert!(reign.is_over());
+        reign.extend(later);
+        assert!(reign.is_over());
+        assert!(!Reign::unlimited().is_over());
     }
 }

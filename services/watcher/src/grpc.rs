@@ -1,0 +1,332 @@
+//! The contract `groundwork.watcher.v1`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use groundwork_bus::{Bus, Interest, Kind};
+use groundwork_grpc::{Access, Wanted};
+use groundwork_proto::status::{self, Violation, reasons};
+use groundwork_proto::watcher::v1::watcher_server::Watcher;
+use groundwork_proto::watcher::v1::{
+    EnsureWatchRequest, EnsureWatchResponse, GetStreamStatusRequest, GetStreamStatusResponse,
+    Kind as WireKind, ReplayRequest, ReplayResponse, WatchStatus,
+};
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+use crate::board::{Board, Content, WatchState};
+use crate::plan::{self, Plan};
+use crate::settle::Replay;
+use crate::source::Scope;
+use crate::term::Command;
+
+/// Bounds of the time that an interest lasts, in seconds.
+const SHORTEST: i64 = 10;
+const LONGEST: i64 = 24 * 3600;
+/// How long the first answer about a watch is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a term may take to keep an interest.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Where the term that runs takes commands; empty while there is none. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Desk(Arc<Mutex<Option<mpsc::Sender<Command>>>>);
+
+impl Desk {
+    pub(crate) fn open(&self) -> mpsc::Receiver<Command> {
+        let (sender, receiver) = mpsc::channel(16);
+        self.set(Some(sender));
+        receiver
+    }
+
+    pub(crate) fn close(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, sender: Option<mpsc::Sender<Command>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sender;
+    }
+
+    fn commands(&self) -> Result<mpsc::Sender<Command>, Status> {
+        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        sender.ok_or_else(not_leader)
+    }
+}
+
+fn not_leader() -> Status {
+    status::unavailable(reasons::NOT_LEADER, "another replica of the watcher leads: ask that one")
+}
+
+/// The service behind the contract.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) access: Access,
+    pub(crate) bus: Bus,
+    pub(crate) board: Board,
+    pub(crate) plan: Plan,
+    pub(crate) desk: Desk,
+}
+
+#[tonic::async_trait]
+impl Watcher for Service {
+    async fn ensure_watch(
+        &self,
+        request: Request<EnsureWatchRequest>,
+    ) -> Result<Response<EnsureWatchResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let (interest, version) = interest(&request)?;
+        let wanted = wanted(&interest.kind, interest.namespace.as_deref(), None);
+        self.access.authorise(&metadata, &[wanted]).await?;
+        let (kind, namespace) = (interest.kind.clone(), interest.namespace.clone());
+        let expires = (interest.expires > Timestamp::now()).then_some(interest.expires);
+        let (done, stored) = oneshot::channel();
+        let commands = self.desk.commands()?;
+        let command = Command::Ensure { interest, version, done };
+        commands.send(command).await.map_err(|_| not_leader())?;
+        match timeout(LIMIT, stored).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(not_leader()),
+            Err(_) => {
+                let text = "the interest cannot be kept now: the watcher does not reach the stream";
+                return Err(status::unavailable(reasons::BUS_UNAVAILABLE, text));
+            }
+        }
+        let (synced, problem) = self.first_word(&kind, namespace.as_deref()).await;
+        let expires = expires.map(wire_time);
+        Ok(Response::new(EnsureWatchResponse { expires, synced, problem }))
+    }
+
+    async fn get_stream_status(
+        &self,
+        request: Request<GetStreamStatusRequest>,
+    ) -> Result<Response<GetStreamStatusResponse>, Status> {
+        let (metadata, _, _) = request.into_parts();
+        self.access.authenticate(&metadata).await?;
+        self.desk.commands()?;
+        let state = self
+            .bus
+            .status()
+            .await
+            .map_err(|error| status::unavailable(reasons::BUS_UNAVAILABLE, error.to_string()))?;
+        let content = self.board.read(Content::clone);
+        let mut watches = Vec::new();
+        for (scope, watch) in &content.watches {
+            let wanted = wanted(&scope.kind, scope.namespace.as_deref(), None);
+            match self.access.authorise(&metadata, &[wanted]).await {
+                Ok(_) => watches.push(watch_status(scope, watch, &content, &self.plan)),
+                // Nothing is told of kinds that the caller may not see.
+                Err(denied) if denied.code() == tonic::Code::PermissionDenied => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(Response::new(GetStreamStatusResponse {
+            messages: state.messages,
+            bytes: state.bytes,
+            first_sequence: state.first_sequence,
+            last_sequence: state.last_sequence,
+            created: Some(wire_time(state.created_at)),
+            cluster_uid: content.cluster,
+            watches,
+        }))
+    }
+
+    async fn replay(&self, request: Request<ReplayRequest>) -> Result<Response<ReplayResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let some = |text: String| (!text.is_empty()).then_some(text);
+        let (namespace, name) = (some(request.namespace), some(request.name));
+        let kind = request.kind.map(|kind| kind_of(&kind.group, &kind.plural, "kind.")).transpose();
+        let kind = kind.map_err(|violations| invalid(violations, "the request names no kind"))?;
+        if kind.is_none() && name.is_some() {
+            let violation = Violation::new("kind", "must be given when a name is");
+            return Err(invalid(vec![violation], "a name without its kind means nothing"));
+        }
+        let watched: Vec<Kind> = self.board.read(|content| {
+            let kinds = content.watches.keys().map(|scope| &scope.kind);
+            let mut kinds: Vec<Kind> =
+                kinds.filter(|watched| kind.as_ref().is_none_or(|kind| kind == *watched)).cloned().collect();
+            kinds.dedup();
+            kinds
+        });
+        let asked: Vec<&Kind> = kind.as_ref().map_or_else(|| watched.iter().collect(), |kind| vec![kind]);
+        let wanted: Vec<Wanted<'_>> =
+            asked.iter().map(|kind| wanted(kind, namespace.as_deref(), name.as_deref())).collect();
+        self.access.authorise(&metadata, &wanted).await?;
+        let commands = self.desk.commands()?;
+        if watched.is_empty() {
+            let text = "the kind is not watched: register an interest with EnsureWatch first";
+            return Err(status::failed_precondition("KIND_NOT_WATCHED", text));
+        }
+        let (told, mut published) = mpsc::unbounded_channel();
+        let replay = Replay { id: Uuid::new_v4().simple().to_string().into(), told };
+        let replay_id = replay.id.to_string();
+        let command = Command::Replay { kind, namespace, name, replay };
+        commands.send(command).await.map_err(|_| not_leader())?;
+        let mut count = 0;
+        while published.recv().await.is_some() {
+            count += 1;
+        }
+        Ok(Response::new(ReplayResponse { replay_id, published: count }))
+    }
+}
+
+impl Service {
+    /// Whether the watches of a kind are synced, and what is in their way. A watch that has just begun has a moment to say.
+    async fn first_word(&self, kind: &Kind, namespace: Option<&str>) -> (bool, String) {
+        let mut changes = self.board.changes();
+        let said = async {
+            loop {
+                let (synced, problem) =
+                    self.board.read(|content| state_of(kind, namespace, content, &self.plan));
+                if synced || !problem.is_empty() || changes.changed().await.is_err() {
+                    return (synced, problem);
+                }
+            }
+        };
+        timeout(PATIENCE, said).await.unwrap_or_default()
+    }
+}
+
+fn state_of(kind: &Kind, namespace: Option<&str>, content: &Content, plan: &Plan) -> (bool, String) {
+    let everywhere = Scope { kind: kind.clone(), namespace: None };
+    let scopes = match content.watches.contains_key(&everywhere) {
+        true => vec![everywhere],
+        false => plan.watches(kind, namespace),
+    };
+    if scopes.is_empty() {
+        let problem = format!(
+            "the watcher works only on the namespaces {}",
+            plan.names().unwrap_or_default().join(", ")
+        );
+        return (false, problem);
+    }
+    let watches: Vec<_> = scopes.iter().map(|scope| content.watches.get(scope)).collect();
+    let synced = watches.iter().all(|watch| watch.is_some_and(|watch| watch.is_synced));
+    let problem = watches.iter().find_map(|watch| watch.as_ref().and_then(|watch| watch.problem.clone()));
+    (synced, problem.unwrap_or_default())
+}
+
+fn watch_status(scope: &Scope, watch: &WatchState, content: &Content, plan: &Plan) -> WatchStatus {
+    let holders = content.interests.iter().filter(|interest| {
+        plan::built_in(&scope.kind).is_none()
+            && interest.kind == scope.kind
+            && (scope.namespace.is_none()
+                || plan.watches(&interest.kind, interest.namespace.as_deref()).contains(scope))
+    });
+    let mut holders: Vec<String> = holders.map(|interest| interest.holder.clone()).collect();
+    holders.sort();
+    holders.dedup();
+    WatchStatus {
+        kind: Some(WireKind { group: scope.kind.group().to_owned(), plural: scope.kind.plural().to_owned() }),
+        namespace: scope.namespace.clone().unwrap_or_default(),
+        synced: watch.is_synced,
+        resource_version: watch.resource_version.clone(),
+        objects: watch.objects,
+        holders,
+        problem: watch.problem.clone().unwrap_or_default(),
+    }
+}
+
+fn wanted<'a>(kind: &'a Kind, namespace: Option<&'a str>, name: Option<&'a str>) -> Wanted<'a> {
+    Wanted { group: kind.group(), resource: kind.plural(), namespace, name }
+}
+
+fn invalid(violations: Vec<Violation>, message: &str) -> Status {
+    status::invalid(reasons::INVALID_REQUEST, message, violations)
+}
+
+/// The interest that a request asks for, and the version in which the objects are to be read.
+fn interest(request: &EnsureWatchRequest) -> Result<(Interest, String), Status> {
+    let mut violations = Vec::new();
+    let kind = kind_of(&request.group, &request.plural, "").map_err(|wrong| violations.extend(wrong));
+    for (field, text) in [("version", &request.version), ("holder", &request.holder)] {
+        if text.is_empty() || text.len() > 253 {
+            violations.push(Violation::new(field, "must be given, with at most 253 bytes"));
+        }
+    }
+    if !(request.namespace.is_empty() || is_label(&request.namespace)) {
+        violations.push(Violation::new("namespace", "must be the name of a namespace, or empty"));
+    }
+    let ttl = request.ttl.map_or(-1, |ttl| ttl.seconds);
+    if ttl != 0 && !(SHORTEST..=LONGEST).contains(&ttl) {
+        violations.push(Violation::new("ttl", format!("must be 0, or {SHORTEST} to {LONGEST} seconds")));
+    }
+    match kind {
+        Ok(kind) if violations.is_empty() => {
+            let interest = Interest {
+                kind,
+                namespace: (!request.namespace.is_empty()).then(|| request.namespace.clone()),
+                holder: request.holder.clone(),
+                expires: Timestamp::now() + Duration::from_secs(ttl.unsigned_abs()),
+            };
+            Ok((interest, request.version.clone()))
+        }
+        _ => Err(invalid(violations, "the request does not say what is to be watched")),
+    }
+}
+
+fn kind_of(group: &str, plural: &str, prefix: &str) -> Result<Kind, Vec<Violation>> {
+    let mut violations = Vec::new();
+    if !is_label(plural) {
+        let text = "must be the plural of a kind: lower case letters, digits and dashes";
+        violations.push(Violation::new(format!("{prefix}plural"), text));
+    }
+    if !(group.is_empty() || group.len() <= 253 && group.split('.').all(is_label)) {
+        violations.push(Violation::new(format!("{prefix}group"), "must be an API group, or empty"));
+    }
+    if violations.is_empty() { Ok(Kind::new(group, plural)) } else { Err(violations) }
+}
+
+/// A DNS label.
+fn is_label(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.len() <= 63 && text.bytes().all(is_plain)
+}
+
+fn wire_time(time: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> EnsureWatchRequest {
+        EnsureWatchRequest {
+            group: "apps".into(),
+            version: "v1".into(),
+            plural: "deployments".into(),
+            namespace: String::new(),
+            holder: "variant".into(),
+            ttl: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+        }
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_said_at_once() {
+        let (interest, version) = interest(&request()).unwrap();
+        assert_eq!((interest.kind.to_string(), version), ("deployments.apps".to_owned(), "v1".to_owned()));
+        assert!(interest.expires > Timestamp::now() && interest.namespace.is_none());
+
+        let wrong = EnsureWatchRequest {
+            group: "A".into(),
+            plural: "a/b".into(),
+            namespace: "a.b".into(),
+            ttl: Some(prost_types::Duration { seconds: 1, nanos: 0 }),
+            ..EnsureWatchRequest::default()
+        };
+        let refused = super::interest(&wrong).unwrap_err();
+        let fields: Vec<_> = status::violations(&refused).into_iter().map(|wrong| wrong.field).collect();
+        assert_eq!(fields, ["plural", "group", "version", "holder", "namespace", "ttl"]);
+    }
+
+    #[test]
+    fn a_ttl_of_zero_ends_an_interest() {
+        let ttl = Some(prost_types::Duration::default());
+        let (interest, _) = interest(&EnsureWatchRequest { ttl, ..request() }).unwrap();
+        assert!(interest.expires <= Timestamp::now());
+        assert!(super::interest(&EnsureWatchRequest { ttl: None, ..request() }).is_err());
+    }
+}

@@ -1,0 +1,279 @@
+//! Which replica leads: a Lease, taken and renewed with its resourceVersion, so that two never hold it by the same state.
+//!
+//! Clocks of machines are not compared: a holder is taken for gone when its Lease has not changed for the Lease's duration on the clock of
+//! whoever looks. The holder itself stops after two thirds of that time without a renewal.
+//!
+//! The crate kube-lease-manager was looked at and not taken: it clears an expired Lease by a patch without a resourceVersion, compares the
+//! clocks of machines, and goes on leading when it cannot renew.
+
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+use crate::board::{Board, Role};
+use crate::reign::Reign;
+
+/// How replicas find out which one publishes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Leader election")]
+pub struct LeaseArguments {
+    /// Let only one of several replicas publish; needed when there are several
+    #[arg(long, env = "GROUNDWORK_LEADER_ELECTION")]
+    pub leader_election: bool,
+
+    /// Namespace of the Lease [default: the namespace of the pod, or of the kubeconfig's context]
+    #[arg(long, env = "GROUNDWORK_LEASE_NAMESPACE", value_name = "NAME")]
+    pub lease_namespace: Option<String>,
+
+    /// Name of the Lease
+    #[arg(long, env = "GROUNDWORK_LEASE_NAME", value_name = "NAME", default_value = LEASE)]
+    pub lease_name: String,
+
+    /// How long a leader that is gone is waited for
+    #[arg(
+        long, env = "GROUNDWORK_LEASE_SECONDS", value_name = "SECONDS", default_value_t = SECONDS,
+        value_parser = clap::value_parser!(u32).range(2..=3600)
+    )]
+    pub lease_seconds: u32,
+}
+
+const LEASE: &str = "groundwork-watcher";
+const SECONDS: u32 = 15;
+
+impl Default for LeaseArguments {
+    /// What no arguments and no variables give.
+    fn default() -> Self {
+        Self {
+            leader_election: false,
+            lease_namespace: None,
+            lease_name: LEASE.to_owned(),
+            lease_seconds: SECONDS,
+        }
+    }
+}
+
+/// What this replica knows of the Lease.
+pub(crate) struct Election {
+    api: Api<Lease>,
+    /// `namespace/name`.
+    what: String,
+    name: String,
+    identity: String,
+    seconds: u32,
+    board: Board,
+    /// The Lease as it was held by somebody else, and when that was seen first.
+    observed: Option<(Lease, Instant)>,
+    /// The Lease as we wrote it.
+    held: Option<Lease>,
+}
+
+/// What an attempt to take the Lease found.
+enum Attempt {
+    Taken(Box<Lease>),
+    /// Somebody else has it, or was faster.
+    Waiting,
+    Failed(&'static str, kube::Error),
+}
+
+impl Election {
+    /// None if there is no election.
+    pub(crate) fn new(client: Client, arguments: &LeaseArguments, board: Board) -> Option<Self> {
+        if !arguments.leader_election {
+            return None;
+        }
+        let namespace = arguments.lease_namespace.clone();
+        let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        let host = std::env::var("HOSTNAME").unwrap_or_default();
+        Some(Self {
+            api: Api::namespaced(client, &namespace),
+            what: format!("{namespace}/{}", arguments.lease_name),
+            name: arguments.lease_name.clone(),
+            identity: format!("{host}_{}", Uuid::new_v4()),
+            seconds: arguments.lease_seconds,
+            board,
+            observed: None,
+            held: None,
+        })
+    }
+
+    fn duration(&self) -> Duration {
+        Duration::from_secs(self.seconds.into())
+    }
+
+    /// How often the Lease is looked at and renewed.
+    fn period(&self) -> Duration {
+        self.duration() / 6
+    }
+
+    /// Until when a renewal that was asked for at this time counts.
+    fn end(&self, asked: Instant) -> Instant {
+        asked + self.duration() * 2 / 3
+    }
+
+    /// Waits until this replica leads.
+    pub(crate) async fn acquire(&mut self) -> Reign {
+        loop {
+            let asked = Instant::now();
+            match timeout(self.duration(), self.attempt()).await {
+                Ok(Attempt::Taken(lease)) => {
+                    tracing::info!(lease = self.what, identity = self.identity, "leading");
+                    (self.held, self.observed) = (Some(*lease), None);
+                    return Reign::until(self.end(asked));
+                }
+                Ok(Attempt::Waiting) => self.stand_by(None),
+                Ok(Attempt::Failed(verb, error)) => self.stand_by(Some(self.describe(verb, &error))),
+                Err(_) => self.stand_by(Some(format!("no answer about the Lease {}", self.what))),
+            }
+            sleep(self.period()).await;
+        }
+    }
+
+    fn stand_by(&self, problem: Option<String>) {
+        let is_new = self.board.read(|content| content.role != Role::Standby || content.problem != problem);
+        if is_new {
+            if let Some(problem) = &problem {
+                tracing::warn!(problem, "cannot see who leads; trying again");
+            }
+            self.board.change(|content| (content.role, content.problem) = (Role::Standby, problem));
+        }
+    }
+
+    fn describe(&self, verb: &str, error: &kube::Error) -> String {
+        match error {
+            kube::Error::Api(status) if matches!(status.code, 401 | 403) => format!(
+                "the watcher may not {verb} leases.coordination.k8s.io {}: grant this to its service account",
+                self.what
+            ),
+            kube::Error::Api(status) => {
+                format!("cannot {verb} the Lease {}: {} {}", self.what, status.code, status.reason)
+            }
+            _ => format!("cannot {verb} the Lease {}: the API server gives no answer", self.what),
+        }
+    }
+
+    async fn attempt(&mut self) -> Attempt {
+        let lease = match self.api.get_opt(&self.name).await {
+            Ok(lease) => lease,
+            Err(error) => return Attempt::Failed("get", error),
+        };
+        let (verb, answer) = match lease {
+            None => ("create", self.api.create(&PostParams::default(), &self.mine(Lease::default())).await),
+            Some(lease) => {
+                if !self.is_free(&lease) {
+                    return Attempt::Waiting;
+                }
+                let mine = self.mine(lease);
+                ("update", self.api.replace(&self.name, &PostParams::default(), &mine).await)
+            }
+        };
+        match answer {
+            Ok(lease) => Attempt::Taken(Box::new(lease)),
+            // Another one was faster.
+            Err(kube::Error::Api(status)) if status.code == 409 => Attempt::Waiting,
+            Err(error) => Attempt::Failed(verb, error),
+        }
+    }
+
+    /// Whether nobody else holds it, or its holder has not renewed it for its duration.
+    fn is_free(&mut self, lease: &Lease) -> bool {
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.unwrap_or_default();
+        if holder.is_empty() || holder == self.identity {
+            return true;
+        }
+        let limit = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let limit = limit.map_or(self.duration(), Duration::from_secs);
+        match &self.observed {
+            Some((observed, since)) if observed == lease => since.elapsed() >= limit,
+            _ => {
+                self.observed = Some((lease.clone(), Instant::now()));
+                false
+            }
+        }
+    }
+
+    /// The Lease with this replica as its holder.
+    fn mine(&self, lease: Lease) -> Lease {
+        let now = MicroTime(Timestamp::now());
+        let old = lease.spec.unwrap_or_default();
+        let is_ours = old.holder_identity.as_deref() == Some(self.identity.as_str());
+        let spec = LeaseSpec {
+            acquire_time: if is_ours { old.acquire_time } else { Some(now.clone()) },
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.seconds).ok(),
+            lease_transitions: Some(old.lease_transitions.unwrap_or_default() + i32::from(!is_ours)),
+            renew_time: Some(now),
+            ..LeaseSpec::default()
+        };
+        let name = Some(self.name.clone());
+        Lease { metadata: ObjectMeta { name, ..lease.metadata }, spec: Some(spec) }
+    }
+
+    /// Renews the Lease; ends when this replica does not lead any more.
+    pub(crate) async fn keep(&mut self, reign: &Reign) {
+        while let Some(lease) = self.held.take() {
+            if reign.is_over() {
+                tracing::warn!(lease = self.what, "not renewed in time: no longer leading");
+                return;
+            }
+            sleep(self.period()).await;
+            let asked = Instant::now();
+            let mine = self.mine(lease.clone());
+            match timeout(self.period(), self.api.replace(&self.name, &PostParams::default(), &mine)).await {
+                Ok(Ok(renewed)) => {
+                    // After a freeze the Lease may still be ours; what was decided before is old all the same.
+                    reign.extend(self.end(asked));
+                    self.held = Some(renewed);
+                }
+                Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
+                    self.held = self.read_again(reign).await;
+                    if self.held.is_none() {
+                        tracing::warn!(lease = self.what, "another replica leads");
+                    }
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(problem = self.describe("update", &error), "cannot renew; trying again");
+                    self.held = Some(lease);
+                }
+                Err(_) => self.held = Some(lease),
+            }
+        }
+    }
+
+    /// The Lease, if it is still ours: an answer may have been lost, or somebody wrote a label.
+    async fn read_again(&self, reign: &Reign) -> Option<Lease> {
+        loop {
+            match timeout(self.period(), self.api.get_opt(&self.name)).await {
+                Ok(Ok(lease)) => {
+                    let holder = |lease: &Lease| lease.spec.clone().and_then(|spec| spec.holder_identity);
+                    return lease.filter(|lease| holder(lease).as_ref() == Some(&self.identity));
+                }
+                Ok(Err(_)) | Err(_) if reign.is_over() => return None,
+                Ok(Err(_)) | Err(_) => sleep(self.period()).await,
+            }
+        }
+    }
+
+    /// Gives the Lease back, so that another replica need not wait.
+    pub(crate) async fn release(&mut self) {
+        let Ok(Some(mut lease)) =
+            timeout(self.period(), self.api.get_opt(&self.name)).await.unwrap_or(Ok(None))
+        else {
+            return;
+        };
+        let Some(spec) = &mut lease.spec else { return };
+        if spec.holder_identity.as_deref() != Some(self.identity.as_str()) {
+            return;
+        }
+        (spec.holder_identity, spec.lease_duration_seconds) = (Some(String::new()), Some(1));
+        // It expires if this fails.
+        let _ = timeout(self.period(), self.api.replace(&self.name, &PostParams::default(), &lease)).await;
+    }
+}
