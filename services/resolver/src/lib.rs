@@ -38,8 +38,10 @@ pub const SERVICE: &str = "resolver";
 /// Who writes the fields that this service owns.
 pub const MANAGER: &str = "groundwork-resolver";
 
+const CONCURRENCY: usize = 4;
+
 /// What the resolver can be told.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
@@ -69,8 +71,23 @@ pub struct Arguments {
     pub exclude_namespaces: Vec<String>,
 
     /// Objects that are worked on at the same time
-    #[arg(long, env = "GROUNDWORK_RESOLVER_CONCURRENCY", default_value_t = 4)]
+    #[arg(long, env = "GROUNDWORK_RESOLVER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub resolver_concurrency: usize,
+}
+
+impl Default for Arguments {
+    /// What no arguments and no variables give.
+    fn default() -> Self {
+        Self {
+            cluster: ClusterArguments::default(),
+            grpc: GrpcArguments::default(),
+            repositories: None,
+            default_repository_context: None,
+            no_default_contexts: false,
+            exclude_namespaces: Vec::new(),
+            resolver_concurrency: CONCURRENCY,
+        }
+    }
 }
 
 /// Why the resolver cannot begin.
@@ -138,7 +155,7 @@ impl Resolver {
                 work,
                 indexed: Vec::new(),
                 namespaces: arguments.cluster.namespaces,
-                concurrency: arguments.resolver_concurrency,
+                concurrency: arguments.resolver_concurrency.max(1),
                 backoff: Backoff::default(),
             },
             metrics,

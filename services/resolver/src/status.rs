@@ -130,9 +130,15 @@ impl Statement {
     ) -> Result<Installation, ApiError> {
         let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());
         let Some(part) = self.part(&installation, &now) else { return Ok(installation) };
-        let stored = apply(&installation, &part, objects).await?;
-        match self.without_leftovers(&stored) {
-            Some(cleaned) => objects.replace_status(&cleaned).await,
+        let stored = match apply(&installation, &part, objects).await {
+            // What another manager owns a part of does not go away as a whole, and a part of a condition is not valid.
+            Err(ApiError::Invalid { .. }) if self.without_leftovers(&installation).is_some() => installation,
+            answer => answer?,
+        };
+        let Some(cleaned) = self.without_leftovers(&stored) else { return Ok(stored) };
+        let stored = objects.replace_status(&cleaned).await?;
+        match self.part(&stored, &now) {
+            Some(part) => apply(&stored, &part, objects).await,
             None => Ok(stored),
         }
     }

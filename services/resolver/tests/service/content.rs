@@ -1,0 +1,175 @@
+//! `Explain`, `GetDescriptor` and `FetchResource`.
+
+use crate::common::*;
+use groundwork_grpc::TokenSource;
+use groundwork_proto::component::v1::Json;
+use groundwork_proto::resolver::v1::explain_request::Input;
+use groundwork_proto::resolver::v1::fetch_resource_request::Content;
+use groundwork_proto::resolver::v1::rule_outcome::Outcome;
+use groundwork_proto::resolver::v1::{
+    ExplainInput, ExplainRequest, ExplainResponse, FetchResourceRequest, GetDescriptorRequest,
+};
+use groundwork_proto::status;
+use serde_json::{Value, json};
+use tonic::{Code, Status};
+
+fn own() -> Value {
+    json!({"type": "ociRegistry", "baseUrl": "example.org/my-own-registry/components"})
+}
+
+async fn world(namespace: &str) -> Option<World> {
+    let world =
+        World::start(namespace, with_repositories(example().join("components/repositories.yaml"))).await?;
+    for file in ["context.yaml", "overwrites.yaml", "installation.yaml"] {
+        for document in documents(&std::fs::read_to_string(example().join(file)).unwrap()) {
+            world.apply(document).await;
+        }
+    }
+    Some(world)
+}
+
+async fn descriptor(
+    world: &World,
+    context: Value,
+    name: &str,
+    version: &str,
+) -> Result<Option<Vec<u8>>, Status> {
+    let request = GetDescriptorRequest {
+        reference: reference(&context, name, version),
+        installation: world.object("server"),
+    };
+    Ok(world.resolver().get_descriptor(request).await?.into_inner().descriptor)
+}
+
+async fn blob(world: &World, version: &str, blob: &str) -> Result<(i64, Vec<u8>), Status> {
+    let request = FetchResourceRequest {
+        reference: reference(&own(), "my-own-echo-server", version),
+        installation: world.object("server"),
+        job_id: "job-1".into(),
+        content: Some(Content::LocalBlob(blob.to_owned())),
+    };
+    let mut pieces = world.resolver().fetch_resource(request).await?.into_inner();
+    let (mut size, mut content) = (None, Vec::new());
+    while let Some(piece) = pieces.message().await? {
+        size.get_or_insert(piece.size);
+        content.extend(piece.chunk);
+    }
+    Ok((size.unwrap(), content))
+}
+
+fn reason(status: &Status) -> (Code, String) {
+    (status.code(), status::reason(status).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn descriptors_and_content() {
+    let Some(world) = world("content").await else { return };
+    let text = descriptor(&world, own(), "my-own-echo-server", "v0.2.0").await.unwrap().unwrap();
+    let document: Value = groundwork_yaml::from_str(&String::from_utf8(text).unwrap()).unwrap();
+    assert_eq!(document["component"]["version"], "v0.2.0");
+    assert_eq!(descriptor(&world, own(), "my-own-echo-server", "v9.9.9").await.unwrap(), None);
+
+    let digest = document["component"]["resources"][0]["access"]["localReference"].as_str().unwrap();
+    let (size, content) = blob(&world, "v0.2.0", digest).await.unwrap();
+    assert_eq!(size, i64::try_from(content.len()).unwrap());
+    let file = digest.replace(':', ".");
+    assert_eq!(content, std::fs::read(example().join("components/own/blobs").join(file)).unwrap());
+
+    let absent = format!("sha256:{}", "0".repeat(64));
+    let missing = blob(&world, "v0.2.0", &absent).await.unwrap_err();
+    assert_eq!(reason(&missing), (Code::NotFound, "BLOB_NOT_FOUND".to_owned()));
+    let missing = blob(&world, "v9.9.9", digest).await.unwrap_err();
+    assert_eq!(reason(&missing), (Code::NotFound, "COMPONENT_VERSION_NOT_FOUND".to_owned()));
+    let empty = blob(&world, "v0.2.0", "").await.unwrap_err();
+    assert_eq!(reason(&empty), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+    for context in [json!({"type": "ociRegistry", "baseUrl": "elsewhere"}), json!({"type": "unheard-of"})] {
+        let unknown = descriptor(&world, context, "my-own-echo-server", "v0.2.0").await.unwrap_err();
+        assert_eq!(reason(&unknown), (Code::FailedPrecondition, "REPOSITORY_UNKNOWN".to_owned()));
+    }
+    let nowhere = descriptor(&world, Value::Null, "my-own-echo-server", "v0.2.0").await.unwrap_err();
+    assert_eq!(reason(&nowhere), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+}
+
+#[tokio::test]
+async fn content_is_for_those_who_may_get_the_installation() {
+    let Some(world) = world("content-denied").await else { return };
+    let rule = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    let denied = world.account("denied", &rule).await;
+    for (token, code) in [(denied, Code::PermissionDenied), (TokenSource::none(), Code::Unauthenticated)] {
+        let mut client = world.caller(token);
+        let reference = reference(&own(), "my-own-echo-server", "v0.2.0");
+        let installation = world.object("server");
+        let request =
+            GetDescriptorRequest { reference: reference.clone(), installation: installation.clone() };
+        assert_eq!(client.get_descriptor(request).await.unwrap_err().code(), code);
+        let content = Some(Content::LocalBlob("x".into()));
+        let request = FetchResourceRequest {
+            reference,
+            installation: installation.clone(),
+            job_id: String::new(),
+            content,
+        };
+        assert_eq!(client.fetch_resource(request).await.unwrap_err().code(), code);
+        let request = ExplainRequest { input: installation.map(Input::Installation) };
+        assert_eq!(client.explain(request).await.unwrap_err().code(), code);
+    }
+}
+
+fn check_echo(answer: &ExplainResponse) {
+    assert!(answer.matched);
+    assert_eq!(answer.effective.as_ref().unwrap().name, "my-own-echo-server");
+    assert!(answer.condition_message.starts_with("Component reference has been overwritten:\n"));
+    let outcomes: Vec<_> = answer.rules.iter().map(|rule| (rule.rule, rule.outcome())).collect();
+    assert_eq!(outcomes, [(1, Outcome::Applied), (2, Outcome::Ignored)]);
+    let conflicts: Vec<_> = answer.rules[1]
+        .conflicts
+        .iter()
+        .map(|conflict| (conflict.attribute.as_str(), conflict.rule))
+        .collect();
+    assert_eq!(conflicts, [("componentName", 1)]);
+}
+
+#[tokio::test]
+async fn rules_are_explained() {
+    let Some(world) = world("explain").await else { return };
+    let before = world.installation("server").await;
+    let request = ExplainRequest { input: world.object("server").map(Input::Installation) };
+    check_echo(&world.resolver().explain(request).await.unwrap().into_inner());
+    assert_eq!(world.installation("server").await, before);
+
+    // With everything in the request nobody is asked who they are.
+    let nobody = world.caller(TokenSource::none());
+    let rules = documents(&std::fs::read_to_string(example().join("overwrites.yaml")).unwrap()).remove(0);
+    let context = json!({"type": "ociRegistry", "baseUrl": "eu.gcr.io/gardener-project/landscaper/tutorials/components"});
+    let original = reference(&context, "github.com/gardener/landscaper/echo-server", "v0.2.0");
+    let explain = async |overwrites: Option<Value>| {
+        let overwrites = overwrites.map(|rules| Json { text: rules.to_string() });
+        let input = Some(Input::Inline(ExplainInput { reference: original.clone(), overwrites }));
+        nobody.clone().explain(ExplainRequest { input }).await.map(tonic::Response::into_inner)
+    };
+    check_echo(&explain(Some(rules.clone())).await.unwrap());
+    let without = explain(None).await.unwrap();
+    assert_eq!((without.matched, without.condition_message.as_str(), without.rules.len()), (false, "", 0));
+    assert_eq!(without.effective, without.original);
+
+    let other = json!({"overwrites": [
+        {"source": {"componentName": "x"}, "substitution": {"version": "v1"}},
+        {"source": {}, "substitution": {}},
+    ]});
+    let mut other_rules = rules;
+    other_rules["overwrites"] = other["overwrites"].clone();
+    let answer = explain(Some(other_rules)).await.unwrap();
+    assert_eq!(answer.condition_message, "Component reference has not been overwritten.");
+    assert_eq!(
+        (answer.rules[0].outcome(), &answer.rules[0].differing[..]),
+        (Outcome::NotMatched, &["componentName".to_owned()][..])
+    );
+    assert_eq!(answer.findings, ["rule 2 of my-overwrites replaces nothing: its substitution is empty"]);
+
+    let broken = explain(Some(json!({"overwrites": "s3cret"}))).await.unwrap_err();
+    assert_eq!(reason(&broken).0, Code::InvalidArgument);
+    assert!(
+        !broken.message().contains("s3cret") && broken.message().starts_with("inline.overwrites"),
+        "{broken}"
+    );
+}
