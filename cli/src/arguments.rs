@@ -3,6 +3,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::up::UpArguments;
+
 /// Turns blueprints into installations: shows what a cluster would do, from files.
 #[derive(Debug, Parser)]
 #[command(name = "groundwork", version)]
@@ -18,6 +20,10 @@ pub(crate) enum Command {
     /// Exit code 0: everything was rendered. 1: an Installation cannot be rendered; what a cluster would hold is
     /// printed all the same. 2: the input cannot be used; nothing is printed to standard output.
     Render(RenderArguments),
+    /// Run all services in this process, against the cluster of the current kube context.
+    ///
+    /// Ends on SIGINT or SIGTERM.
+    Up(Box<UpArguments>),
     /// Print the version.
     Version,
     /// Print a completion script for a shell.

@@ -13,6 +13,7 @@ mod inventory;
 mod output;
 mod render;
 mod rendering;
+mod up;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ use arguments::{Arguments, Command};
 fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Render(arguments) => render::run(&arguments),
+        Command::Up(arguments) => return up::run(*arguments),
         Command::Version => output::write(&format!("groundwork {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {
             let mut script = Vec::new();

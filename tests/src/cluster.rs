@@ -60,7 +60,10 @@ async fn start() -> Result<ControlPlane> {
 }
 
 /// Applies our CRDs and waits until they are served.
-pub(crate) async fn install_crds(client: Client) -> Result<()> {
+///
+/// # Errors
+/// When the API server does not accept one.
+pub async fn install_crds(client: Client) -> Result<()> {
     let api = Api::<CustomResourceDefinition>::all(client);
     let all = installed_crds();
     for crd in all {

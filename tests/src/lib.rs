@@ -3,11 +3,13 @@
 mod cluster;
 mod fixtures;
 mod manifests;
+mod proxy;
 mod system;
 mod wait;
 
-pub use cluster::{Cluster, Part, UnknownFields, cluster, installed_crds};
+pub use cluster::{Cluster, Part, UnknownFields, cluster, install_crds, installed_crds};
 pub use fixtures::{Fixtures, fixtures, fixtures_folder};
 pub use manifests::{Manifest, documents, files_below, manifests_in, workspace};
+pub use proxy::Proxy;
 pub use system::{ALL, Service, System, SystemOptions};
 pub use wait::{get, wait_for};

@@ -10,9 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Nats, Program, Server, servers_or_skip};
 use kube::Client;
+use serde_json::{Value, json};
 
 use crate::cluster::install_crds;
 use crate::manifests::workspace;
+use crate::proxy::Proxy;
 use crate::wait::{get, wait_for};
 
 /// Where the service accounts live.
@@ -27,6 +29,8 @@ pub struct SystemOptions {
     pub repositories: Option<PathBuf>,
     /// Variables of all services.
     pub variables: Vec<(String, String)>,
+    /// Services but the watcher reach the API server through proxies that can disturb them.
+    pub proxied: bool,
     /// Folder of the binaries; those of this build if none is given.
     pub binaries: Option<PathBuf>,
 }
@@ -38,6 +42,7 @@ pub struct System {
     pub nats: Nats,
     pub plane: ControlPlane,
     options: SystemOptions,
+    proxies: Vec<Proxy>,
     ports: BTreeMap<&'static str, (u16, u16)>,
 }
 
@@ -94,7 +99,14 @@ impl System {
         for service in ALL {
             ports.insert(service, (free_port()?, free_port()?));
         }
-        Ok(Some(Self { services: BTreeMap::new(), nats: Nats::start().await?, plane, options, ports }))
+        Ok(Some(Self {
+            services: BTreeMap::new(),
+            nats: Nats::start().await?,
+            plane,
+            options,
+            proxies: Vec::new(),
+            ports,
+        }))
     }
 
     /// Starts a service as its account; does not wait.
@@ -104,6 +116,13 @@ impl System {
     pub async fn run(&mut self, service: &'static str) -> Result<()> {
         let account = format!("groundwork-{service}");
         let kubeconfig = self.plane.service_account_kubeconfig(NAMESPACE, &account).await?;
+        if self.options.proxied && service != "watcher" {
+            let proxy = Proxy::start(self.plane.service_account_client(NAMESPACE, &account).await?).await?;
+            let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&kubeconfig)?)?;
+            config["clusters"][0]["cluster"] = json!({"server": proxy.url()});
+            std::fs::write(&kubeconfig, config.to_string())?;
+            self.proxies.push(proxy);
+        }
         let mut command = Command::new(self.binary(&account)?);
         let (admin, grpc) = self.ports[service];
         command
@@ -156,6 +175,11 @@ impl System {
             }
         })
         .await
+    }
+
+    /// The proxies in front of the API server.
+    pub fn proxies(&self) -> &[Proxy] {
+        &self.proxies
     }
 
     /// A service that was started.

@@ -1,6 +1,6 @@
 //! Running other programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -25,4 +25,10 @@ pub(crate) fn exists(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+/// Where builds of the workspace put their results: this program is one of them.
+pub(crate) fn target_folder(workspace: &Path) -> Result<PathBuf> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    Ok(program.parent().and_then(Path::parent).map_or_else(|| workspace.join("target"), Path::to_owned))
 }

@@ -1,8 +1,10 @@
 //! Developer commands: `cargo xtask <command>`.
 
+mod bench;
 mod ci;
 mod commands;
 mod crds;
+mod dev;
 mod examples;
 mod licences;
 mod servers;
@@ -39,8 +41,29 @@ enum Command {
     Licences,
     /// Run all tests, with the servers they need.
     Test,
+    /// Measure the running system.
+    Bench {
+        #[command(subcommand)]
+        subject: Subject,
+    },
+    /// Start a control plane of your own and all services, until Ctrl-C.
+    Dev {
+        /// Further arguments of `groundwork up`.
+        #[arg(trailing_var_arg = true)]
+        arguments: Vec<String>,
+    },
     /// Run everything that has to hold before a change lands.
     Ci,
+}
+
+#[derive(Subcommand)]
+enum Subject {
+    /// Services as processes, with a real API server and NATS on this machine.
+    System {
+        /// File for the figures as JSON.
+        #[arg(long, value_name = "FILE")]
+        json: Option<std::path::PathBuf>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -50,6 +73,8 @@ fn main() -> anyhow::Result<()> {
         Command::Examples { check } => examples::run(workspace(), check),
         Command::Licences => licences::run(workspace()),
         Command::Test => test::run(workspace()),
+        Command::Bench { subject: Subject::System { json } } => bench::system(workspace(), json.as_deref()),
+        Command::Dev { arguments } => dev::run(workspace(), &arguments),
         Command::Ci => ci::run(workspace()),
     }
 }

@@ -18,6 +18,8 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
         }
         eprintln!("skipped: tests that need servers, because they could not be built: {error:#}");
     }
+    // The suites run the services as processes of their own.
+    commands::run(workspace, "cargo", &["build", "--workspace", "--bins", "--locked", "--quiet"])?;
     if !commands::exists("cargo", &["nextest", "--version"]) {
         return commands::run(workspace, "cargo", &["test", "--workspace", "--locked", "--quiet"]);
     }

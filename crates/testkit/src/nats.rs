@@ -1,5 +1,7 @@
 //! A NATS server with JetStream.
 
+use std::path::Path;
+
 use crate::binaries::Server;
 use crate::process::{Process, StartError, answer, folder, free_port, with_free_ports, write};
 
@@ -61,6 +63,11 @@ impl Nats {
         self.process.start_again()?;
         let port = self.port;
         self.process.wait_until(async || answer(port, "").starts_with("INFO ")).await
+    }
+
+    /// Folder with its configuration and its data.
+    pub fn folder(&self) -> &Path {
+        self.process.folder()
     }
 
     /// Address for clients.

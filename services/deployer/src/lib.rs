@@ -28,11 +28,24 @@ pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
     /// Identity that is written to `status.deployer` of the items.
-    #[arg(long, env = "GROUNDWORK_DEPLOYER_IDENTITY", default_value = "groundwork-mock")]
+    #[arg(long, env = "GROUNDWORK_DEPLOYER_IDENTITY", default_value = IDENTITY)]
     pub identity: String,
     /// Items that are worked on at the same time.
-    #[arg(long, env = "GROUNDWORK_DEPLOYER_CONCURRENCY", default_value_t = 16)]
+    #[arg(long, env = "GROUNDWORK_DEPLOYER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub deployer_concurrency: usize,
+}
+
+const IDENTITY: &str = "groundwork-mock";
+const CONCURRENCY: usize = 16;
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self {
+            cluster: ClusterArguments::default(),
+            identity: IDENTITY.to_owned(),
+            deployer_concurrency: CONCURRENCY,
+        }
+    }
 }
 
 /// Works until shutdown is requested.

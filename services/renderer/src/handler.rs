@@ -181,8 +181,15 @@ impl Installations {
         let installation = tree.installation.get().cloned().unwrap_or_default();
         let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
         let name = ObjectName { namespace: tree.namespace.clone(), name: tree.name.clone() };
-        if !asks_resolver(&installation) {
+        let own = if asks_resolver(&installation) {
+            None
+        } else {
             let (context, overwrites) = inputs::context(&installation, wake.objects).await?;
+            // The resolver makes a default Context that a job needs.
+            let is_known = context.is_some() || self.components.is_none();
+            is_known.then_some((context, overwrites))
+        };
+        if let Some((context, overwrites)) = own {
             let objects = inputs::fetch(&installation, context.as_ref(), wake.objects).await?;
             let render = move || {
                 prepare(&Inputs {

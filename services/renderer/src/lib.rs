@@ -46,11 +46,26 @@ pub struct Arguments {
     #[command(flatten)]
     pub grpc: GrpcArguments,
     /// How long a deployer may take to pick a DeployItem up, such as 5m; none for no limit.
-    #[arg(long, env = "GROUNDWORK_PICKUP_TIMEOUT", default_value = "5m", value_name = "DURATION")]
+    #[arg(long, env = "GROUNDWORK_PICKUP_TIMEOUT", default_value = PICKUP_TIMEOUT, value_name = "DURATION")]
     pub pickup_timeout: Duration,
     /// Installations that are worked on at the same time.
-    #[arg(long, env = "GROUNDWORK_RENDERER_CONCURRENCY", default_value_t = 16)]
+    #[arg(long, env = "GROUNDWORK_RENDERER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub renderer_concurrency: usize,
+}
+
+const PICKUP_TIMEOUT: &str = "5m";
+const CONCURRENCY: usize = 16;
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self {
+            cluster: ClusterArguments::default(),
+            resolver: ResolverArguments::default(),
+            grpc: GrpcArguments::default(),
+            pickup_timeout: PICKUP_TIMEOUT.parse().unwrap_or_default(),
+            renderer_concurrency: CONCURRENCY,
+        }
+    }
 }
 
 /// Why the renderer cannot begin.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
-use groundwork_api::{Installation, Kind, ResourceExt};
+use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
 use groundwork_component::{ComponentVersion, Reference, Repositories, Repository, RepositoryError};
 use groundwork_controller::{ApiError, Objects};
 use groundwork_grpc::{Access, Wanted};
@@ -27,6 +27,7 @@ use tokio::sync::Semaphore;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
+use crate::contexts::DefaultContexts;
 use crate::status::Statement;
 use crate::stores::{JobStores, Stores};
 use crate::subject::{Depth, Subject};
@@ -44,13 +45,31 @@ const MESSAGE_MARGIN: usize = 64 * 1024;
 pub(crate) struct Service {
     access: Access,
     objects: Objects,
+    contexts: Arc<DefaultContexts>,
     stores: Stores,
     readers: Arc<Semaphore>,
 }
 
 impl Service {
-    pub(crate) fn new(access: Access, objects: Objects, stores: Stores) -> Self {
-        Self { access, objects, stores, readers: Arc::new(Semaphore::new(READERS)) }
+    pub(crate) fn new(
+        access: Access,
+        objects: Objects,
+        contexts: Arc<DefaultContexts>,
+        stores: Stores,
+    ) -> Self {
+        Self { access, objects, contexts, stores, readers: Arc::new(Semaphore::new(READERS)) }
+    }
+
+    /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
+    async fn subject_of_job(&self, installation: Installation) -> Result<Subject, ApiError> {
+        let namespace = installation.namespace().unwrap_or_default();
+        let subject = Subject::read(installation, Depth::Repositories, &self.objects).await?;
+        let is_default = subject.installation.spec.context() == DEFAULT_CONTEXT;
+        if subject.context.is_some() || !is_default || !self.contexts.concern(&namespace) {
+            return Ok(subject);
+        }
+        self.contexts.ensure(&namespace, &self.objects).await?;
+        Subject::read(subject.installation, Depth::Repositories, &self.objects).await
     }
 
     /// Lets a call about an Installation pass, if its caller may get it.
@@ -78,7 +97,7 @@ impl Service {
             if !has_job(&installation, job) {
                 return Err(errors::superseded(name));
             }
-            let subject = Subject::read(installation, Depth::Repositories, &self.objects).await;
+            let subject = self.subject_of_job(installation).await;
             let mut subject = subject.map_err(|error| errors::api(&error))?;
             let resolution = subject.resolve();
             let Some(statement) = Statement::of_job(&subject.installation, &resolution) else {

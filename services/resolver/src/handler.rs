@@ -15,6 +15,8 @@ use crate::contexts::DefaultContexts;
 use crate::status::Statement;
 use crate::subject::{Depth, Subject};
 
+/// Time that is left to whoever makes a namespace to make its Context too.
+const GRACE: Duration = Duration::from_secs(2);
 /// How often the index is asked whether a job has ended. Costs no request.
 const JOB: Duration = Duration::from_secs(5);
 
@@ -76,6 +78,13 @@ impl Handler for Watching {
     async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
         let namespace = wake.key.namespace.as_deref().unwrap_or_default();
         if wake.key.kind == kind::<Context>() {
+            // At the news of a namespace, whoever made it may be about to make its Context; `kubectl apply` of both would
+            // fail if it were overtaken. A job that cannot wait has the Context made by `Resolve`.
+            if !wake.changed.is_empty()
+                && wake.objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?.is_none()
+            {
+                return Ok(Settled { look_again: Some(GRACE) });
+            }
             self.contexts.ensure(namespace, wake.objects).await?;
             return Ok(Settled::default());
         }

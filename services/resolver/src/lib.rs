@@ -138,7 +138,8 @@ impl Resolver {
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
         let access = Access::new(client);
-        let service = grpc::Service::new(access.clone(), objects.clone(), Stores::new(map));
+        let service =
+            grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), Stores::new(map));
         let server =
             Server::bind(&arguments.grpc, &telemetry).await?.with(with_limits!(ResolverServer::new(service)));
         let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];

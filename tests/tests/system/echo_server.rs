@@ -32,11 +32,17 @@ async fn echo_server_from_apply_to_delete() -> Result<()> {
     Ok(())
 }
 
-/// Applies the example and checks what people see of it.
-pub(crate) async fn applied(system: &System) -> Result<()> {
+/// Applies the example and waits for it.
+pub(crate) async fn apply(system: &System) -> Result<()> {
     system.kubectl(&["apply", "-f", "examples/echo-server"]).await?;
     let wait = ["wait", "-n", NAMESPACE, "--for=condition=Ready", "installation/server", "--timeout=90s"];
     system.kubectl(&wait).await?;
+    Ok(())
+}
+
+/// Applies the example and checks what people see of it.
+pub(crate) async fn applied(system: &System) -> Result<()> {
+    apply(system).await?;
     let client = system.client().await?;
     let installation = Api::<Installation>::namespaced(client.clone(), NAMESPACE).get("server").await?;
     let status = installation.status.clone().unwrap_or_default();

@@ -1,0 +1,121 @@
+//! `groundwork up`: all services in one process, against the cluster of the current kube context.
+//!
+//! ```text
+//! watcher ──bus (in this process, or --nats)──> resolver, renderer, deployer
+//!                                      renderer ──gRPC on the loopback device──> resolver
+//! ```
+
+use std::error::Error;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use groundwork_bus::{Bus, NatsOptions};
+use groundwork_controller::ClusterArguments;
+use groundwork_grpc::{GrpcArguments, ResolverArguments};
+use groundwork_renderer::Renderer;
+use groundwork_resolver::Resolver;
+use groundwork_telemetry::{Telemetry, TelemetryArguments};
+use groundwork_watcher::Watcher;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+const NAME: &str = "groundwork";
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArguments {
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    #[command(flatten)]
+    telemetry: TelemetryArguments,
+
+    /// NATS server to use as the bus; without one the bus is in this process.
+    #[arg(long, value_name = "URL", env = "GROUNDWORK_NATS_URL")]
+    nats: Option<String>,
+
+    /// File that maps repository contexts to the stores that components are read from.
+    #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES")]
+    repositories: Option<PathBuf>,
+
+    /// Address of the resolver's gRPC server.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    resolver_address: SocketAddr,
+
+    /// Address of the renderer's gRPC server.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    renderer_address: SocketAddr,
+
+    /// Address of the watcher's gRPC server.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    watcher_address: SocketAddr,
+}
+
+/// Runs until a signal comes.
+pub(crate) fn run(arguments: UpArguments) -> ExitCode {
+    let telemetry = arguments.telemetry.clone();
+    groundwork_telemetry::run(NAME, &telemetry, async |telemetry| up(arguments, telemetry).await)
+}
+
+async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure> {
+    let client = arguments.cluster.client().await?;
+    let bus = match &arguments.nats {
+        Some(url) => Bus::connect(NatsOptions::new(url)).await?,
+        None => Bus::in_process(),
+    };
+    let resolver = groundwork_resolver::Arguments {
+        cluster: arguments.cluster.clone(),
+        grpc: at(arguments.resolver_address),
+        repositories: arguments.repositories,
+        resolver_concurrency: 4,
+        ..groundwork_resolver::Arguments::default()
+    };
+    let of = |service| telemetry.of_service(service);
+    let resolver =
+        Resolver::start(resolver, bus.clone(), client.clone(), of(groundwork_resolver::SERVICE)).await?;
+    let renderer = groundwork_renderer::Arguments {
+        cluster: arguments.cluster.clone(),
+        grpc: at(arguments.renderer_address),
+        resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
+        ..groundwork_renderer::Arguments::default()
+    };
+    let token = resolver.token_of_this_process();
+    let renderer =
+        Renderer::start(renderer, bus.clone(), client.clone(), token, of(groundwork_renderer::SERVICE))
+            .await?;
+    let watcher = groundwork_watcher::Arguments {
+        cluster: arguments.cluster.clone(),
+        grpc: at(arguments.watcher_address),
+        ..groundwork_watcher::Arguments::default()
+    };
+    let watcher =
+        Watcher::start(watcher, bus.clone(), client.clone(), of(groundwork_watcher::SERVICE)).await?;
+    let deployer = groundwork_deployer::Arguments {
+        cluster: arguments.cluster,
+        ..groundwork_deployer::Arguments::default()
+    };
+    let deployer = groundwork_deployer::run(deployer, bus.clone(), client, of(groundwork_deployer::SERVICE));
+    let (resolved, rendered, watched, ()) = tokio::join!(
+        ending(&telemetry, async { resolver.run().await.map_err(Failure::from) }),
+        ending(&telemetry, async { renderer.run().await.map_err(Failure::from) }),
+        ending(&telemetry, async { watcher.run().await.map_err(Failure::from) }),
+        deployer,
+    );
+    bus.drain().await;
+    resolved.and(rendered).and(watched)
+}
+
+/// Services end together: one that fails must not leave the others behind without a word.
+async fn ending(
+    telemetry: &Telemetry,
+    service: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let result = service.await;
+    telemetry.shutdown.request();
+    result
+}
+
+fn at(grpc_address: SocketAddr) -> GrpcArguments {
+    GrpcArguments { grpc_address, ..GrpcArguments::default() }
+}

@@ -1,0 +1,47 @@
+//! A control plane of one's own with all services, for `cargo xtask dev`: no Docker, nothing installed.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use groundwork_testkit::{ControlPlane, ControlPlaneOptions};
+use groundwork_tests::{install_crds, workspace};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let groundwork =
+        std::env::args().nth(1).map(PathBuf::from).context("the first argument is the groundwork binary")?;
+    println!("starting etcd, kube-apiserver and kube-controller-manager");
+    let options = ControlPlaneOptions { controller_manager: true, ..ControlPlaneOptions::default() };
+    let plane = ControlPlane::start(options).await?;
+    install_crds(plane.client().await?).await?;
+    let applied = plane
+        .kubectl()?
+        .args(["apply", "--server-side", "-k"])
+        .arg(workspace().join("k8s/admission"))
+        .output()?;
+    ensure!(applied.status.success(), "k8s/admission: {}", String::from_utf8_lossy(&applied.stderr));
+    let mut services = Command::new(groundwork);
+    services
+        .arg("up")
+        .arg("--repositories")
+        .arg(workspace().join("examples/echo-server/components/repositories.yaml"))
+        .args(std::env::args().skip(2))
+        .env("KUBECONFIG", plane.kubeconfig())
+        .stdin(Stdio::null());
+    let mut services =
+        tokio::process::Command::from(services).kill_on_drop(true).spawn().context("groundwork up")?;
+    let kubectl = plane.kubectl()?.get_program().to_string_lossy().into_owned();
+    println!("\nThe cluster is yours until you press Ctrl-C. In another terminal:\n");
+    println!("    export KUBECONFIG={}", plane.kubeconfig().display());
+    println!("    {kubectl} apply -f examples/echo-server");
+    println!("    {kubectl} get installations,executions,deployitems -A --watch\n");
+    // The services get the same signal; they are waited for, then the servers end.
+    tokio::select! {
+        ended = services.wait() => bail!("the services have ended: {}", ended?),
+        signal = tokio::signal::ctrl_c() => signal.context("no signals")?,
+    }
+    services.wait().await?;
+    println!("stopping the servers");
+    Ok(())
+}

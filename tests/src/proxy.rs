@@ -1,0 +1,131 @@
+//! An API server that answers wrongly at times: a proxy in front of the real one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::Result;
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{Method, StatusCode};
+use kube::Client;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+/// Requests to the API server are small; so are its answers to services.
+const LIMIT: usize = 64 * 1024 * 1024;
+/// Of so many writes one is disturbed.
+const EVERY: usize = 7;
+
+/// Passes requests on in the name of one account.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    is_faulty: Arc<AtomicBool>,
+    disturbed: Arc<AtomicUsize>,
+    url: String,
+}
+
+#[derive(Clone)]
+struct Server {
+    client: Client,
+    is_faulty: Arc<AtomicBool>,
+    writes: Arc<AtomicUsize>,
+    disturbed: Arc<AtomicUsize>,
+}
+
+impl Proxy {
+    /// Starts a proxy that lives as long as the runtime.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub async fn start(client: Client) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let proxy = Self { is_faulty: Arc::default(), disturbed: Arc::default(), url };
+        let server = Server {
+            client,
+            is_faulty: Arc::clone(&proxy.is_faulty),
+            writes: Arc::default(),
+            disturbed: Arc::clone(&proxy.disturbed),
+        };
+        let router = Router::new().fallback(pass_on).with_state(server);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(proxy)
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// From now on writes are disturbed, or not any more.
+    pub fn set_faulty(&self, is_faulty: bool) {
+        self.is_faulty.store(is_faulty, Ordering::Relaxed);
+    }
+
+    /// How many writes were disturbed.
+    pub fn disturbed(&self) -> usize {
+        self.disturbed.load(Ordering::Relaxed)
+    }
+}
+
+/// 409, 429 and 500 in turn, and the worst one: done, but answered with 500.
+async fn pass_on(State(server): State<Server>, request: Request) -> Response {
+    let is_write = request.method() != Method::GET;
+    let turn = if is_write && server.is_faulty.load(Ordering::Relaxed) {
+        server.writes.fetch_add(1, Ordering::Relaxed)
+    } else {
+        1
+    };
+    if !turn.is_multiple_of(EVERY) {
+        return forward(&server.client, request).await;
+    }
+    server.disturbed.fetch_add(1, Ordering::Relaxed);
+    match turn / EVERY % 4 {
+        0 => status(409, "Conflict"),
+        1 => status(429, "TooManyRequests"),
+        2 => status(500, "InternalError"),
+        _ => {
+            forward(&server.client, request).await;
+            status(500, "InternalError")
+        }
+    }
+}
+
+fn status(code: u16, reason: &str) -> Response {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "disturbed on purpose", "reason": reason, "code": code,
+    });
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+    response
+}
+
+async fn forward(client: &Client, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, LIMIT).await.unwrap_or_default();
+    let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    let mut builder = http::Request::builder().method(parts.method).uri(target);
+    for name in ["content-type", "accept"] {
+        if let Some(value) = parts.headers.get(name) {
+            builder = builder.header(name, value);
+        }
+    }
+    let Ok(request) = builder.body(kube::client::Body::from(body)) else { return status(400, "BadRequest") };
+    match client.send(request).await {
+        Ok(answer) => {
+            let (parts, body) = answer.into_parts();
+            let body: Bytes = to_bytes(Body::new(body), LIMIT).await.unwrap_or_default();
+            let mut response = Response::new(Body::from(body));
+            *response.status_mut() = parts.status;
+            if let Some(value) = parts.headers.get("content-type") {
+                response.headers_mut().insert("content-type", value.clone());
+            }
+            response
+        }
+        Err(_) => status(503, "ServiceUnavailable"),
+    }
+}

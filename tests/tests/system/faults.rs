@@ -1,0 +1,229 @@
+//! What the system survives: whatever dies or answers wrongly while 100 Installations are applied, the end is the
+//! same as without.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use groundwork_api::{DeployItem, Execution, Installation};
+use groundwork_tests::{ALL, System, SystemOptions, wait_for};
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, blueprint, installation, requests};
+
+const COUNT: usize = 100;
+
+/// Applies Installations; the fault happens when a third of them is there.
+async fn apply_with(
+    system: &mut System,
+    namespace: &str,
+    fault: impl AsyncFnOnce(&mut System) -> Result<()>,
+) -> Result<()> {
+    system.plane.create_namespace(namespace).await?;
+    let api: Api<Installation> = Api::namespaced(system.client().await?, namespace);
+    let items = blueprint(&[("first", json!({})), ("second", json!({"export": {"answer": 42}}))]);
+    let create = async |range: std::ops::Range<usize>| {
+        stream::iter(range)
+            .map(Ok)
+            .try_for_each_concurrent(8, async |index| {
+                let object = installation(namespace, &format!("many-{index:03}"), &items);
+                api.create(&PostParams::default(), &object).await.map(drop)
+            })
+            .await
+    };
+    create(0..COUNT / 3).await?;
+    fault(system).await?;
+    create(COUNT / 3..COUNT).await?;
+    Ok(())
+}
+
+async fn until_done(system: &System, namespace: &str) -> Result<()> {
+    let api: Api<Installation> = Api::namespaced(system.client().await?, namespace);
+    wait_for(&format!("all of {namespace} have succeeded"), 2 * PATIENCE, async || {
+        let list = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let unfinished: Vec<String> = list
+            .iter()
+            .filter(|installation| {
+                let status = installation.status.clone().unwrap_or_default();
+                status.job_id.is_none() || status.job_id != status.job_id_finished
+            })
+            .map(|installation| {
+                let status = installation.status.clone().unwrap_or_default();
+                format!(
+                    "{} {} {}",
+                    installation.metadata.name.clone().unwrap_or_default(),
+                    status.phase.unwrap_or_default(),
+                    status.last_error.map(|error| error.message).unwrap_or_default()
+                )
+            })
+            .collect();
+        if list.len() == COUNT && unfinished.is_empty() {
+            return Ok(());
+        }
+        Err(format!("{} unfinished, the first: {:?}", unfinished.len(), unfinished.first()))
+    })
+    .await
+    .with_context(|| system.logs())
+}
+
+/// All objects, without what differs between two runs that do the same.
+async fn dump(system: &System, namespace: &str) -> Result<BTreeMap<String, Value>> {
+    let client = system.client().await?;
+    let all = ListParams::default();
+    let mut dump = BTreeMap::new();
+    for object in Api::<Installation>::namespaced(client.clone(), namespace).list(&all).await?.items {
+        dump.insert(
+            format!("installation {}", object.metadata.name.clone().unwrap_or_default()),
+            json!(object),
+        );
+    }
+    for object in Api::<Execution>::namespaced(client.clone(), namespace).list(&all).await?.items {
+        dump.insert(format!("execution {}", object.metadata.name.clone().unwrap_or_default()), json!(object));
+    }
+    for object in Api::<DeployItem>::namespaced(client, namespace).list(&all).await?.items {
+        let labels = object.metadata.labels.clone().unwrap_or_default();
+        let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
+        let (execution, name) = (
+            label("execution.landscaper.gardener.cloud/managed-by"),
+            label("execution.landscaper.gardener.cloud/name"),
+        );
+        let former = dump.insert(format!("deployitem {execution} {name}"), json!(object));
+        ensure!(former.is_none(), "the item {name} of {execution} exists twice");
+    }
+    for object in dump.values_mut() {
+        canonical(object, namespace);
+    }
+    Ok(dump)
+}
+
+fn canonical(value: &mut Value, namespace: &str) {
+    const DIFFER: [&str; 9] = [
+        "uid",
+        "resourceVersion",
+        "jobID",
+        "jobIDFinished",
+        "managedFields",
+        "name",
+        "objectName",
+        "ownerReferences",
+        "generation",
+    ];
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| {
+                let lower = name.to_lowercase();
+                !lower.ends_with("time") && !lower.ends_with("timestamp") && !DIFFER.contains(&name.as_str())
+            });
+            members.values_mut().for_each(|member| canonical(member, namespace));
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(|element| canonical(element, namespace)),
+        Value::String(text) => *text = text.replace(namespace, "NAMESPACE"),
+        _ => {}
+    }
+}
+
+/// Successful creations by the services in a namespace.
+fn creations(system: &System, namespace: &str, resource: &str) -> Result<usize> {
+    let is_creation = |request: &&Value| {
+        request["verb"] == "create"
+            && request["objectRef"]["resource"] == resource
+            && request["objectRef"]["namespace"] == namespace
+            && request["responseStatus"]["code"] == 201
+    };
+    Ok(requests(system)?.iter().filter(is_creation).count())
+}
+
+async fn kill(system: &mut System, service: &'static str) -> Result<()> {
+    system.service_mut(service)?.program.kill().await?;
+    system.service_mut(service)?.program.start_again()?;
+    system.until_ready(service).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_change_nothing_in_the_end() -> Result<()> {
+    let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    apply_with(&mut system, "calm", async |_| Ok(())).await?;
+    until_done(&system, "calm").await?;
+    let calm = dump(&system, "calm").await?;
+    ensure!(calm.len() == 4 * COUNT, "{} objects", calm.len());
+
+    apply_with(&mut system, "killed-services", async |system| {
+        for service in ALL {
+            kill(system, service).await?;
+        }
+        Ok(())
+    })
+    .await?;
+    same_as(&calm, &system, "killed-services").await?;
+
+    apply_with(&mut system, "killed-nats", async |system| {
+        system.nats.kill().await?;
+        system.nats.start_again().await?;
+        Ok(())
+    })
+    .await?;
+    same_as(&calm, &system, "killed-nats").await?;
+
+    apply_with(&mut system, "frozen-watcher", async |system| {
+        let watcher = &system.service("watcher")?.program;
+        watcher.signal("STOP")?;
+        // Long enough that its connections are missed.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        Ok(watcher.signal("CONT")?)
+    })
+    .await?;
+    same_as(&calm, &system, "frozen-watcher").await?;
+
+    apply_with(&mut system, "frozen-api-server", async |system| {
+        system.plane.freeze_api_server(true)?;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        Ok(system.plane.freeze_api_server(false)?)
+    })
+    .await?;
+    same_as(&calm, &system, "frozen-api-server").await?;
+
+    apply_with(&mut system, "killed-api-server", async |system| {
+        system.plane.kill_api_server().await?;
+        Ok(system.plane.start_api_server_again().await?)
+    })
+    .await?;
+    same_as(&calm, &system, "killed-api-server").await?;
+    Ok(())
+}
+
+async fn same_as(calm: &BTreeMap<String, Value>, system: &System, namespace: &str) -> Result<()> {
+    until_done(system, namespace).await?;
+    let found = dump(system, namespace).await?;
+    for (name, object) in calm {
+        ensure!(
+            found.get(name) == Some(object),
+            "{namespace}: {name} differs:\n{object}\n{:?}",
+            found.get(name)
+        );
+    }
+    ensure!(found.len() == calm.len(), "{namespace} has objects that should not be there");
+    assert_eq!(creations(system, namespace, "executions")?, COUNT, "{namespace}");
+    assert_eq!(creations(system, namespace, "deployitems")?, 2 * COUNT, "{namespace}");
+    Ok(())
+}
+
+/// 409, 429 and 500 to every seventh write, and writes that are done although they are answered with 500.
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_answers_change_nothing_in_the_end() -> Result<()> {
+    let options = SystemOptions { proxied: true, ..SystemOptions::default() };
+    let Some(mut system) = System::start(options).await? else { return Ok(()) };
+    apply_with(&mut system, "calm", async |_| Ok(())).await?;
+    until_done(&system, "calm").await?;
+    let calm = dump(&system, "calm").await?;
+    apply_with(&mut system, "disturbed", async |system| {
+        system.proxies().iter().for_each(|proxy| proxy.set_faulty(true));
+        Ok(())
+    })
+    .await?;
+    same_as(&calm, &system, "disturbed").await?;
+    let disturbed: usize = system.proxies().iter().map(groundwork_tests::Proxy::disturbed).sum();
+    ensure!(disturbed > COUNT, "only {disturbed} writes were disturbed");
+    Ok(())
+}

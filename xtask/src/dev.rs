@@ -1,0 +1,19 @@
+//! `cargo xtask dev`: a control plane of one's own with all services.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::{commands, servers};
+
+/// Builds what it needs, and runs until Ctrl-C.
+pub(crate) fn run(workspace: &Path, arguments: &[String]) -> Result<()> {
+    servers::run(workspace)?;
+    let build = ["build", "--locked", "--package", "groundwork", "--package", "groundwork-tests", "--bins"];
+    commands::run(workspace, "cargo", &build)?;
+    let binaries = commands::target_folder(workspace)?.join("debug");
+    let groundwork = binaries.join("groundwork").display().to_string();
+    let mut all = vec![groundwork.as_str()];
+    all.extend(arguments.iter().map(String::as_str));
+    commands::run(workspace, &binaries.join("dev").display().to_string(), &all)
+}
