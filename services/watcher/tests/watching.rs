@@ -3,11 +3,17 @@
 
 mod common;
 
-use common::{Running, arrives, change, configmap, contents, create, delete, disappears, merge, plane};
-use groundwork_bus::{Bus, Change};
-use groundwork_testkit::{Server, servers_or_skip};
+use common::{
+    Running, account, arrives, change, configmap, contents, create, delete, disappears, grant, install, kind,
+    last, merge, plane, until,
+};
+use groundwork_bus::{Bus, Change, ClusterIdentity, Event, Filter, ObjectId, Record, Snapshot};
+use groundwork_controller::ClusterArguments;
+use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Server, servers_or_skip};
 use groundwork_watcher::Arguments;
-use serde_json::json;
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
 
 const API_SERVER: [Server; 2] = [Server::Etcd, Server::KubeApiserver];
 
@@ -58,5 +64,165 @@ async fn changes_arrive_and_a_restart_publishes_what_was_missed() {
     arrives(&bus, "configmaps", &new).await;
     // The tombstone of "gone"; the tombstone of the former and the state of the new "before"; "new".
     assert_eq!(watcher.published("stored"), 4);
+    watcher.stop().await;
+}
+
+/// A watcher without the kinds of ours, which come later; and an object whose event is too large.
+#[tokio::test]
+async fn what_is_not_there_or_does_not_fit_delays_nothing_else() {
+    if !servers_or_skip(&API_SERVER) {
+        return;
+    }
+    let plane = ControlPlane::start(ControlPlaneOptions::default()).await.unwrap();
+    let client = plane.client().await.unwrap();
+    let bus = Bus::in_process();
+    let watcher = Running::start(Arguments::default(), bus.clone(), client.clone()).await;
+    watcher.ready().await;
+
+    let annotated = |name: &str, size: usize| {
+        let mut object = configmap(name);
+        object["metadata"]["annotations"] = json!({"landscaper.gardener.cloud/note": "x".repeat(size)});
+        object
+    };
+    create(&client, annotated("large", 70_000)).await;
+    let problem = watcher.troubled("the event of configmaps default/large has").await;
+    assert!(problem.contains("more than the 65536"), "{problem}");
+    arrives(&bus, "configmaps", &create(&client, annotated("small", 60_000)).await).await;
+    assert_eq!(change(&bus, "configmaps", "large").await, None);
+    let shrunk = merge(&client, annotated("large", 60_000)).await;
+    arrives(&bus, "configmaps", &shrunk).await;
+    watcher.ready().await;
+    merge(&client, annotated("small", 70_000)).await;
+    watcher.troubled("configmaps default/small").await;
+    delete(&client, configmap("small")).await;
+    watcher.ready().await;
+
+    install(&client, |plural| plural == "executions").await;
+    let execution = create(
+        &client,
+        json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1",
+            "kind": "Execution",
+            "metadata": {
+                "namespace": "default",
+                "name": "late",
+                "annotations": {"landscaper.gardener.cloud/operation": "reconcile", "other": "hidden"},
+            },
+            "spec": {"context": "c", "deployItems": [{"name": "a", "type": "t", "config": {"v": "hidden"}}]},
+        }),
+    )
+    .await;
+    arrives(&bus, "executions", &execution).await;
+    let Some(Change::Applied(snapshot)) = change(&bus, "executions", "late").await else { panic!() };
+    assert_eq!(Value::Object(snapshot.fields.clone()), json!({"spec": {"context": "c"}}));
+    assert!(!serde_json::to_string(&snapshot).unwrap().contains("hidden"), "{snapshot:?}");
+    assert_eq!(snapshot.annotations.len(), 1);
+    watcher.stop().await;
+}
+
+#[tokio::test]
+async fn a_missing_permission_is_named_and_roles_suffice() {
+    if !servers_or_skip(&API_SERVER) {
+        return;
+    }
+    let plane = plane().await;
+    let client = plane.client().await.unwrap();
+    account(&client, "poor").await;
+    let verbs = ["list", "watch"];
+    let ours = json!({"apiGroups": ["landscaper.gardener.cloud"], "resources": ["*"], "verbs": verbs});
+    let core = |resources: &[&str]| json!({"apiGroups": [""], "resources": resources, "verbs": verbs});
+    let namespaces = json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]});
+    let known = core(&["configmaps", "namespaces"]);
+    grant(&client, "poor", "known", None, json!([ours, known, namespaces])).await;
+    let poor = plane.service_account_client("default", "poor").await.unwrap();
+
+    let bus = Bus::in_process();
+    let watcher = Running::start(Arguments::default(), bus.clone(), poor.clone()).await;
+    let problem = watcher.troubled("the watcher may not list secrets in all namespaces").await;
+    assert!(problem.contains("grant this to its service account"), "{problem}");
+    arrives(&bus, "configmaps", &create(&client, configmap("seen")).await).await;
+    grant(&client, "poor", "more", None, json!([core(&["secrets"])])).await;
+    watcher.ready().await;
+    watcher.stop().await;
+
+    account(&client, "local").await;
+    for name in ["a", "b", "c"] {
+        plane.create_namespace(name).await.unwrap();
+    }
+    for name in ["a", "b"] {
+        let rules = json!([ours, core(&["configmaps", "secrets"]), namespaces]);
+        grant(&client, "local", "local", Some(name), rules).await;
+    }
+    let local = plane.service_account_client("default", "local").await.unwrap();
+    let bus = Bus::in_process();
+    let namespaces = vec!["b".to_owned(), "a".to_owned()];
+    let arguments = Arguments { cluster: ClusterArguments { namespaces }, ..Arguments::default() };
+    let watcher = Running::start(arguments, bus.clone(), local).await;
+    watcher.ready().await;
+    let in_namespace = async |namespace: &str| {
+        let mut object = configmap("local");
+        object["metadata"]["namespace"] = namespace.into();
+        create(&client, object).await
+    };
+    in_namespace("c").await;
+    arrives(&bus, "configmaps", &in_namespace("a").await).await;
+    arrives(&bus, "configmaps", &in_namespace("b").await).await;
+    assert_eq!(last(&bus, "configmaps", Some("c"), "local").await, None);
+    assert!(last(&bus, "namespaces", None, "a").await.is_some());
+    assert_eq!(last(&bus, "namespaces", None, "c").await, None);
+    watcher.stop().await;
+}
+
+/// What was on the stream of another cluster, or of a later state of this one, is gone.
+#[tokio::test]
+async fn a_foreign_stream_is_built_anew() {
+    if !servers_or_skip(&API_SERVER) {
+        return;
+    }
+    let plane = plane().await;
+    let client = plane.client().await.unwrap();
+    let bus = Bus::in_process();
+    bus.ensure_stream().await.unwrap();
+    let phantom = |version: &str| {
+        let snapshot = Snapshot { uid: "u".into(), resource_version: version.into(), ..Snapshot::default() };
+        Record::Object(Event {
+            object: ObjectId::new(kind("configmaps"), Some("default"), "phantom"),
+            change: Change::Applied(snapshot),
+            trace: None,
+            replay: None,
+            time: Timestamp::now(),
+        })
+    };
+    bus.publish(&phantom("1"), None).await.unwrap();
+    bus.publish(&Record::Cluster(ClusterIdentity { uid: "another".into() }), None).await.unwrap();
+    let foreign = bus.status().await.unwrap().created_at;
+
+    let watcher = Running::start(Arguments::default(), bus.clone(), client.clone()).await;
+    watcher.ready().await;
+    assert_ne!(bus.status().await.unwrap().created_at, foreign);
+    assert_eq!(change(&bus, "configmaps", "phantom").await, None);
+    let identity = async || {
+        let all = bus.load(Filter::Kinds(&[])).await.unwrap();
+        let identity = all.into_iter().find_map(|stored| match stored.record {
+            Record::Cluster(identity) => Some(identity.uid),
+            _ => None,
+        });
+        identity.unwrap()
+    };
+    let system: DynamicObject =
+        common::dynamic(&client, "v1", "Namespace", "").get("kube-system").await.unwrap();
+    assert_eq!(Some(identity().await), system.metadata.uid);
+    watcher.stop().await;
+
+    bus.publish(&phantom("999999999"), None).await.unwrap();
+    let restored = bus.status().await.unwrap().created_at;
+    let watcher = Running::start(Arguments::default(), bus.clone(), client.clone()).await;
+    until("the stream is built anew", async || {
+        bus.status().await.is_ok_and(|state| state.created_at != restored)
+    })
+    .await;
+    watcher.ready().await;
+    assert_eq!(change(&bus, "configmaps", "phantom").await, None);
+    arrives(&bus, "configmaps", &create(&client, configmap("real")).await).await;
     watcher.stop().await;
 }

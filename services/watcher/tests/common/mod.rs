@@ -10,10 +10,13 @@ use groundwork_bus::{Bus, Change, Filter, Kind, ObjectId, Record, Stored};
 use groundwork_telemetry::Telemetry;
 use groundwork_testkit::{ControlPlane, ControlPlaneOptions};
 use groundwork_watcher::{Arguments, Watcher};
-use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
 use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Time limit of everything that must happen.
@@ -123,7 +126,7 @@ pub(crate) fn kind(plural: &str) -> Kind {
 pub(crate) fn dynamic(client: &Client, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    if kind == "Namespace" {
+    if kind == "Namespace" || kind.starts_with("Cluster") {
         return Api::all_with(client.clone(), &resource);
     }
     Api::namespaced_with(client.clone(), namespace, &resource)
@@ -193,4 +196,71 @@ pub(crate) async fn disappears(bus: &Bus, plural: &str, name: &str) {
 pub(crate) async fn contents(bus: &Bus) -> BTreeMap<u64, String> {
     let all = bus.load(Filter::Everything).await.unwrap();
     all.into_iter().map(|stored| (stored.sequence, format!("{:?}", stored.record))).collect()
+}
+
+/// A way to the API server that can be shut.
+pub(crate) struct Gate {
+    port: u16,
+    is_open: watch::Sender<bool>,
+}
+
+impl Gate {
+    /// Leads to the server of this configuration.
+    pub(crate) async fn to(config: &Config) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let (port, server) = (listener.local_addr().unwrap().port(), config.cluster_url.port_u16().unwrap());
+        let is_open = watch::Sender::new(true);
+        let state = is_open.subscribe();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let mut state = state.clone();
+                tokio::spawn(async move {
+                    if *state.borrow() {
+                        let mut far = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+                        tokio::select! {
+                            _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                            _ = state.wait_for(|is_open| !is_open) => {}
+                        }
+                    }
+                });
+            }
+        });
+        Self { port, is_open }
+    }
+
+    pub(crate) fn set(&self, is_open: bool) {
+        self.is_open.send_replace(is_open);
+    }
+
+    pub(crate) fn client(&self, mut config: Config) -> Client {
+        config.cluster_url = format!("https://127.0.0.1:{}", self.port).parse().unwrap();
+        Client::try_from(config).unwrap()
+    }
+}
+
+pub(crate) async fn config(plane: &ControlPlane) -> Config {
+    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
+}
+
+/// A ServiceAccount in the namespace `default`.
+pub(crate) async fn account(client: &Client, name: &str) {
+    let metadata = json!({"namespace": "default", "name": name});
+    create(client, json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})).await;
+}
+
+/// Lets a ServiceAccount of the namespace `default` do something, in one namespace or in all.
+pub(crate) async fn grant(client: &Client, account: &str, name: &str, namespace: Option<&str>, rules: Value) {
+    let api_version = "rbac.authorization.k8s.io/v1";
+    let prefix = if namespace.is_some() { "" } else { "Cluster" };
+    let metadata = json!({"namespace": namespace, "name": name});
+    let (role, binding) = (format!("{prefix}Role"), format!("{prefix}RoleBinding"));
+    let role = json!({"apiVersion": api_version, "kind": role, "metadata": metadata, "rules": rules});
+    let binding = json!({
+        "apiVersion": api_version, "kind": binding, "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "default"}],
+    });
+    create(client, role).await;
+    create(client, binding).await;
 }
