@@ -138,7 +138,7 @@ impl Content {
             Role::Standby => return self.problem.clone(),
             Role::Leading => {}
         }
-        if let Some(problem) = self.problem.as_ref().or(self.bus.as_ref()) {
+        if let Some(problem) = self.bus.as_ref().or(self.problem.as_ref()) {
             return Some(problem.clone());
         }
         let troubles: Vec<String> =

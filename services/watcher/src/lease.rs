@@ -235,7 +235,7 @@ impl Election {
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
                     self.held = self.read_again(reign).await;
                     if self.held.is_none() {
-                        tracing::warn!(lease = self.what, "another replica leads");
+                        tracing::warn!(lease = self.what, "another replica leads: no longer leading");
                     }
                 }
                 Ok(Err(error)) => {

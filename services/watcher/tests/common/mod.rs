@@ -118,7 +118,7 @@ pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
 }
 
 pub(crate) fn kind(plural: &str) -> Kind {
-    let is_core = matches!(plural, "secrets" | "configmaps" | "namespaces" | "endpoints" | "pods");
+    let is_core = matches!(plural, "secrets" | "configmaps" | "namespaces" | "serviceaccounts");
     Kind::new(if is_core { "" } else { "landscaper.gardener.cloud" }, plural)
 }
 
