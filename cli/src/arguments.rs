@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::events::EventsArguments;
 use crate::up::UpArguments;
 
 /// Turns blueprints into installations: shows what a cluster would do, from files.
@@ -24,6 +25,10 @@ pub(crate) enum Command {
     ///
     /// Ends on SIGINT or SIGTERM.
     Up(Box<UpArguments>),
+    /// Show what is on the stream of events, or what passes there.
+    ///
+    /// Names, references, phases and jobs of objects; never values. Exit code 2: the stream cannot be read.
+    Events(EventsArguments),
     /// Print the version.
     Version,
     /// Print a completion script for a shell.

@@ -8,6 +8,7 @@
 mod arguments;
 mod diagnostic;
 mod ending;
+mod events;
 mod input;
 mod inventory;
 mod output;
@@ -24,6 +25,7 @@ use arguments::{Arguments, Command};
 fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Render(arguments) => render::run(&arguments),
+        Command::Events(arguments) => events::run(&arguments),
         Command::Up(arguments) => return up::run(*arguments),
         Command::Version => output::write(&format!("groundwork {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {

@@ -1,0 +1,368 @@
+//! `groundwork events`: what is on the stream, and what passes.
+
+use std::io::{self, ErrorKind, Write};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use groundwork_api::{WATCHED, crds};
+use groundwork_bus::{Bus, BusError, Change, Event, Feed, Filter, Kind, Record, Snapshot};
+use groundwork_controller::{BusArguments, ConnectError};
+use serde_json::{Value, json};
+
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+
+#[derive(Debug, Args)]
+pub(crate) struct EventsArguments {
+    /// Wait for what passes from now on, in place of what is there.
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Only this kind: plural, kind or short name, or `plural.group` for a kind that is watched on demand. Can be repeated.
+    #[arg(short, long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+
+    /// Only this namespace. Can be repeated.
+    #[arg(short, long = "namespace", value_name = "NAME")]
+    namespaces: Vec<String>,
+
+    /// What to print.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+
+    #[command(flatten)]
+    bus: BusArguments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One line an event: time, kind, namespace and name, what happened, resourceVersion, phase and job.
+    Text,
+    /// One JSON object a line, with all that the event shows.
+    Json,
+}
+
+/// Why events cannot be shown.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("cannot start: {0}")]
+    Runtime(io::Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    #[error("{name:?} is no kind that is watched; these are: {known}")]
+    Kind { name: String, known: String },
+    #[error("cannot write to standard output: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Prints events until there are no more, or until nobody reads them.
+pub(crate) fn run(arguments: &EventsArguments) -> Ending {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let shown = runtime.map_err(Failure::Runtime).and_then(|runtime| {
+        let shown = runtime.block_on(async {
+            let bus = arguments.bus.connect("events").await?;
+            show(&bus, arguments, &mut anstream::stdout()).await
+        });
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        shown
+    });
+    match shown {
+        Ok(()) => Ending::Rendered,
+        // A reader that goes away is no concern of ours.
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ending::Rendered,
+        Err(failure) => {
+            diagnostic::print(&[Diagnostic::error(failure.to_string())]);
+            Ending::Unusable
+        }
+    }
+}
+
+async fn show(bus: &Bus, arguments: &EventsArguments, out: &mut impl Write) -> Result<(), Failure> {
+    let at = match bus.status().await {
+        Ok(state) => state.last_sequence,
+        // The watcher has not run yet.
+        Err(BusError::NoStream) if arguments.follow => 0,
+        Err(error) => return Err(error.into()),
+    };
+    let kinds = kinds(bus, &arguments.kinds).await?;
+    let is_wanted = |event: &Event| {
+        let namespaces = &arguments.namespaces;
+        namespaces.is_empty()
+            || event.object.namespace.as_ref().is_some_and(|namespace| namespaces.contains(namespace))
+    };
+    if arguments.follow {
+        return follow(bus, &kinds, at, is_wanted, arguments.output, out).await;
+    }
+    for stored in bus.load(Filter::Kinds(&kinds)).await? {
+        if let Record::Object(event) = &stored.record
+            && is_wanted(event)
+        {
+            writeln!(out, "{}", line(stored.sequence, event, arguments.output))?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+async fn follow(
+    bus: &Bus,
+    kinds: &[Kind],
+    mut shown: u64,
+    is_wanted: impl Fn(&Event) -> bool,
+    format: Format,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let mut feed = bus.index(kinds).await?;
+    loop {
+        // The feed begins with what is there, also after the connection was lost; positions only grow.
+        let Feed::Record { sequence, record } = feed.next().await else { continue };
+        if sequence <= shown {
+            continue;
+        }
+        shown = sequence;
+        if let Record::Object(event) = &record
+            && is_wanted(event)
+        {
+            writeln!(out, "{}", line(sequence, event, format))?;
+            out.flush()?;
+        }
+    }
+}
+
+/// The kinds of these names; without names all that are watched, those on demand included.
+async fn kinds(bus: &Bus, names: &[String]) -> Result<Vec<Kind>, Failure> {
+    if !names.is_empty() {
+        return names.iter().map(|name| kind(name)).collect();
+    }
+    let mut kinds: Vec<Kind> = WATCHED.iter().map(|kind| Kind::new(kind.group, kind.plural)).collect();
+    match bus.load(Filter::Interests).await {
+        Ok(interests) => kinds.extend(interests.into_iter().filter_map(|stored| match stored.record {
+            Record::Interest(interest) => Some(interest.kind),
+            Record::Object(_) | Record::Synced(_) | Record::Cluster(_) => None,
+        })),
+        Err(BusError::NoStream) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(kinds)
+}
+
+/// A kind by plural, kind, short name or `plural.group`.
+fn kind(name: &str) -> Result<Kind, Failure> {
+    let definitions = crds();
+    let wanted = name.to_lowercase();
+    let is_short = |plural: &str| {
+        let ours = definitions.iter().filter(|crd| crd.spec.names.plural == plural);
+        let mut short = ours.flat_map(|crd| crd.spec.names.short_names.iter().flatten());
+        short.any(|short| *short == wanted)
+            || matches!((plural, &*wanted), ("namespaces", "ns") | ("configmaps", "cm"))
+    };
+    let known = WATCHED.iter().find(|known| {
+        [known.plural.to_owned(), known.kind.to_lowercase()].contains(&wanted)
+            || format!("{}.{}", known.plural, known.group) == wanted
+            || is_short(known.plural)
+    });
+    match (known, wanted.split_once('.')) {
+        (Some(known), _) => Ok(Kind::new(known.group, known.plural)),
+        (None, Some((plural, group))) => Ok(Kind::new(group, plural)),
+        (None, None) => {
+            Err(Failure::Kind { name: name.to_owned(), known: WATCHED.map(|known| known.plural).join(", ") })
+        }
+    }
+}
+
+fn line(sequence: u64, event: &Event, format: Format) -> String {
+    match format {
+        Format::Text => text(event),
+        Format::Json => object(sequence, event).to_string(),
+    }
+}
+
+fn text(event: &Event) -> String {
+    let object = &event.object;
+    let is_known = WATCHED
+        .iter()
+        .any(|known| (known.group, known.plural) == (object.kind.group(), object.kind.plural()));
+    let kind = if is_known { object.kind.plural().to_owned() } else { object.kind.to_string() };
+    let name = match &object.namespace {
+        Some(namespace) => format!("{namespace}/{}", object.name),
+        None => object.name.clone(),
+    };
+    let (what, rest) = match &event.change {
+        Change::Applied(snapshot) => ("applied", status(snapshot)),
+        Change::Deleted { .. } => ("deleted", String::new()),
+    };
+    let version = event.change.resource_version();
+    let line = format!("{:.3}  {kind:<15}  {name:<40}  {what}  {version}{rest}", event.time);
+    // What others wrote must not move the cursor.
+    line.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+}
+
+/// Phase and jobs, where they are shown.
+fn status(snapshot: &Snapshot) -> String {
+    let status = snapshot.fields.get("status").unwrap_or(&Value::Null);
+    let mut rest = String::new();
+    for (label, field) in [("phase", "phase"), ("job", "jobID"), ("finished", "jobIDFinished")] {
+        if let Some(value) = status.get(field).and_then(Value::as_str).filter(|value| !value.is_empty()) {
+            rest.push_str(&format!("  {label}={value}"));
+        }
+    }
+    if snapshot.deletion_timestamp.is_some() {
+        rest.push_str("  deleting");
+    }
+    rest
+}
+
+fn object(sequence: u64, event: &Event) -> Value {
+    let (what, content) = match &event.change {
+        Change::Applied(snapshot) => ("applied", json!(snapshot)),
+        Change::Deleted { uid, resource_version } => {
+            ("deleted", json!({"uid": uid, "resourceVersion": resource_version}))
+        }
+    };
+    json!({
+        "sequence": sequence,
+        "time": event.time.to_string(),
+        "group": event.object.kind.group(),
+        "plural": event.object.kind.plural(),
+        "namespace": event.object.namespace,
+        "name": event.object.name,
+        "change": what,
+        "object": content,
+        "replay": event.replay,
+        "traceparent": event.trace,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use groundwork_bus::ObjectId;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        events: EventsArguments,
+    }
+
+    fn arguments(words: &[&str]) -> EventsArguments {
+        Command::parse_from([&["events"], words].concat()).events
+    }
+
+    fn event(plural: &str, namespace: &str, name: &str, phase: &str) -> Record {
+        let kind = match plural {
+            "secrets" => Kind::new("", plural),
+            _ => Kind::new("landscaper.gardener.cloud", plural),
+        };
+        let fields = json!({"status": {"phase": phase, "jobID": "j1"}});
+        let change = match phase {
+            "" => Change::Deleted { uid: name.into(), resource_version: "7".into() },
+            _ => Change::Applied(Snapshot {
+                uid: name.into(),
+                resource_version: "7".into(),
+                fields: fields.as_object().unwrap().clone(),
+                ..Snapshot::default()
+            }),
+        };
+        Record::Object(Event {
+            object: ObjectId::new(kind, Some(namespace), name),
+            change,
+            trace: None,
+            replay: None,
+            time: Timestamp::from_second(1).unwrap(),
+        })
+    }
+
+    async fn shown(bus: &Bus, words: &[&str]) -> String {
+        let mut out = Vec::new();
+        show(bus, &arguments(words), &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_there_is_printed() {
+        let bus = Bus::in_process();
+        bus.ensure_stream().await.unwrap();
+        for record in [
+            event("installations", "a", "one", "Succeeded"),
+            event("installations", "b", "two", "\u{1b}[2J"),
+            event("secrets", "a", "three", ""),
+        ] {
+            bus.publish(&record, None).await.unwrap();
+        }
+        let one = "1970-01-01T00:00:01.000Z  installations    a/one                                     applied  7  \
+                   phase=Succeeded  job=j1\n";
+        let three = "1970-01-01T00:00:01.000Z  secrets          a/three                                   deleted  7\n";
+        assert_eq!(shown(&bus, &["-n", "a"]).await, format!("{one}{three}"));
+        assert_eq!(shown(&bus, &["-k", "Secret", "-n", "a"]).await, three);
+        let two = shown(&bus, &["-k", "inst", "-n", "b"]).await;
+        assert!(two.contains("phase=\u{fffd}[2J") && !two.contains('\u{1b}'), "{two:?}");
+        let json: Value = serde_json::from_str(&shown(&bus, &["-o", "json", "-k", "secrets"]).await).unwrap();
+        assert_eq!(
+            (&json["change"], &json["name"], &json["sequence"]),
+            (&json!("deleted"), &json!("three"), &json!(3))
+        );
+    }
+
+    /// A writer that has had enough after some lines.
+    struct Lines(Vec<u8>, usize);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            let lines = self.0.iter().filter(|byte| **byte == b'\n').count();
+            if lines < self.1 { Ok(()) } else { Err(ErrorKind::BrokenPipe.into()) }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_passes_is_printed() {
+        let bus = Bus::in_process();
+        bus.ensure_stream().await.unwrap();
+        bus.publish(&event("installations", "a", "before", "Init"), None).await.unwrap();
+        let mut out = Lines(Vec::new(), 2);
+        let arguments = arguments(&["--follow"]);
+        let publish = async {
+            // The stream is asked for its state first, without a pause: what is published now is new.
+            tokio::task::yield_now().await;
+            for (name, phase) in [("live", "Init"), ("live", "")] {
+                bus.publish(&event("installations", "a", name, phase), None).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        let limit = Duration::from_secs(20);
+        let following = tokio::time::timeout(limit, show(&bus, &arguments, &mut out));
+        let (shown, ()) = tokio::join!(following, publish);
+        assert!(matches!(shown, Ok(Err(Failure::Output(_)))), "{shown:?}");
+        let text = String::from_utf8(out.0).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("live") && lines[0].contains("applied"), "{text}");
+        assert!(lines[1].contains("live") && lines[1].contains("deleted"), "{text}");
+    }
+
+    #[test]
+    fn kinds_have_many_names() {
+        for (name, expected) in [
+            ("installations", "installations.landscaper.gardener.cloud"),
+            ("Installation", "installations.landscaper.gardener.cloud"),
+            ("inst", "installations.landscaper.gardener.cloud"),
+            ("deployitems.landscaper.gardener.cloud", "deployitems.landscaper.gardener.cloud"),
+            ("cm", "configmaps"),
+            ("ns", "namespaces"),
+            ("widgets.example.org", "widgets.example.org"),
+        ] {
+            assert_eq!(kind(name).unwrap().to_string(), expected, "{name}");
+        }
+        let unknown = kind("widgets").unwrap_err().to_string();
+        assert!(
+            unknown.contains("\"widgets\" is no kind that is watched; these are: installations, "),
+            "{unknown}"
+        );
+    }
+}
