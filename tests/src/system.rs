@@ -85,13 +85,14 @@ impl System {
         if !servers_or_skip(&needed) {
             return Ok(None);
         }
-        let plane = ControlPlane::start(ControlPlaneOptions {
-            controller_manager: true,
+        let mut plane = ControlPlane::start(ControlPlaneOptions {
+            controller_manager: false,
             audit: true,
             owner_references_permission: true,
         })
         .await?;
         install_crds(plane.client().await?).await?;
+        plane.start_controller_manager()?;
         let base = workspace().join("k8s/base");
         let applied = plane.kubectl()?.args(["apply", "--server-side", "-k"]).arg(base).output()?;
         ensure!(applied.status.success(), "k8s/base: {}", String::from_utf8_lossy(&applied.stderr));
@@ -146,7 +147,11 @@ impl System {
         Ok(())
     }
 
-    fn binary(&self, name: &str) -> Result<PathBuf> {
+    /// A program of this build.
+    ///
+    /// # Errors
+    /// When it was not built.
+    pub fn binary(&self, name: &str) -> Result<PathBuf> {
         let folder = match &self.options.binaries {
             Some(folder) => folder.clone(),
             None => build_folder()?,

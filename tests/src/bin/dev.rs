@@ -12,9 +12,9 @@ async fn main() -> Result<()> {
     let groundwork =
         std::env::args().nth(1).map(PathBuf::from).context("the first argument is the groundwork binary")?;
     println!("starting etcd, kube-apiserver and kube-controller-manager");
-    let options = ControlPlaneOptions { controller_manager: true, ..ControlPlaneOptions::default() };
-    let plane = ControlPlane::start(options).await?;
+    let mut plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     install_crds(plane.client().await?).await?;
+    plane.start_controller_manager()?;
     let applied = plane
         .kubectl()?
         .args(["apply", "--server-side", "-k"])

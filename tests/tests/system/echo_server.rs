@@ -14,7 +14,8 @@ const MESSAGE: &str = "Component reference has been overwritten:\n\
     github.com/gardener/landscaper/echo-server -> my-own-echo-server\n\
     Version has not been overwritten";
 
-fn options() -> SystemOptions {
+/// A system that finds the components of the example.
+pub(crate) fn options() -> SystemOptions {
     let repositories = workspace().join("examples/echo-server/components/repositories.yaml");
     SystemOptions { repositories: Some(repositories), ..SystemOptions::default() }
 }
@@ -26,8 +27,10 @@ async fn echo_server_from_apply_to_delete() -> Result<()> {
     let Some(system) = System::start(options()).await? else { return Ok(()) };
     applied(&system).await.with_context(|| system.logs())?;
     deleted(&system).await.with_context(|| system.logs())?;
-    let refused: Vec<_> =
-        requests(&system)?.into_iter().filter(|request| request["responseStatus"]["code"] == 403).collect();
+    let refused: Vec<_> = requests(&system, "")?
+        .into_iter()
+        .filter(|request| request["responseStatus"]["code"] == 403)
+        .collect();
     ensure!(refused.is_empty(), "rights are missing in k8s/base: {refused:#?}");
     Ok(())
 }
@@ -92,6 +95,6 @@ pub(crate) async fn deleted(system: &System) -> Result<()> {
         if is_clean { Ok(()) } else { Err(format!("{left}{data}")) }
     })
     .await?;
-    system.kubectl(&["delete", "-f", "examples/echo-server", "--ignore-not-found", "--timeout=90s"]).await?;
+    system.kubectl(&["delete", "-f", "examples/echo-server", "--ignore-not-found", "--wait=false"]).await?;
     Ok(())
 }

@@ -6,3 +6,4 @@ mod rights;
 mod secrecy;
 mod support;
 mod traces;
+mod up;

@@ -49,7 +49,7 @@ pub(crate) fn used(system: &System) -> Result<BTreeSet<Right>> {
         };
         Some((user, request["verb"].as_str()?.to_owned(), resource))
     };
-    Ok(requests(system)?.iter().filter_map(right).collect())
+    Ok(requests(system, "")?.iter().filter_map(right).collect())
 }
 
 /// Every right in `k8s/base` was used, or is listed with a reason.

@@ -64,16 +64,18 @@ pub(crate) fn outcome(installation: &Installation) -> (String, String) {
     (status.phase.unwrap_or_default(), error.unwrap_or_default())
 }
 
-/// Lines of the audit log about accounts of the services.
-pub(crate) fn requests(system: &System) -> Result<Vec<Value>> {
+/// Finished requests of the services in the audit log, of one verb or with `""` of all.
+pub(crate) fn requests(system: &System, verb: &str) -> Result<Vec<Value>> {
+    const USER: &str = "system:serviceaccount:groundwork-system:";
     let log = system.plane.audit_log().context("the API server writes an audit log")?;
     let text = std::fs::read_to_string(log)?;
-    let requests = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    // Most lines are about something else, and reading JSON takes its time.
+    let verb = format!("\"verb\":\"{verb}");
+    let lines = text.lines().filter(|line| line.contains(USER) && line.contains(&verb));
+    let requests = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let is_ours = |request: &Value| {
-        request["stage"] == "ResponseComplete"
-            && request["user"]["username"]
-                .as_str()
-                .is_some_and(|user| user.starts_with("system:serviceaccount:groundwork-system:"))
+        let user = request["user"]["username"].as_str();
+        request["stage"] == "ResponseComplete" && user.is_some_and(|user| user.starts_with(USER))
     };
     Ok(requests.filter(is_ours).collect())
 }
