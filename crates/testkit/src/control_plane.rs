@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use data_encoding::BASE64;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -39,7 +40,7 @@ pub struct ControlPlaneOptions {
 #[derive(Debug)]
 pub struct ControlPlane {
     // In the order in which they are stopped.
-    _controller_manager: Option<Process>,
+    controller_manager: Option<Process>,
     api_server: Process,
     _etcd: Process,
     kubeconfig: PathBuf,
@@ -57,13 +58,17 @@ impl ControlPlane {
             with_free_ports(async || start_api_server(etcd_port, options).await).await?;
         let controller_manager =
             if options.controller_manager { Some(start_controller_manager(&kubeconfig)?) } else { None };
-        Ok(Self {
-            _controller_manager: controller_manager,
-            api_server,
-            _etcd: etcd,
-            kubeconfig,
-            audit: options.audit,
-        })
+        Ok(Self { controller_manager, api_server, _etcd: etcd, kubeconfig, audit: options.audit })
+    }
+
+    /// Starts the controller manager now: its garbage collector knows the kinds at once that exist by then, and others
+    /// only half a minute after they came.
+    ///
+    /// # Errors
+    /// When the binary is missing.
+    pub fn start_controller_manager(&mut self) -> Result<(), StartError> {
+        self.controller_manager = Some(start_controller_manager(&self.kubeconfig)?);
+        Ok(())
     }
 
     /// The kubeconfig file of the administrator.
@@ -290,7 +295,9 @@ async fn is_ready(client: &Client) -> bool {
     let Ok(request) = Request::new("").get("readyz", &GetParams::default()) else {
         return false;
     };
-    client.request_text(request).await.is_ok()
+    // A server that starts may take a connection and say nothing.
+    let answer = tokio::time::timeout(Duration::from_secs(2), client.request_text(request)).await;
+    matches!(answer, Ok(Ok(_)))
 }
 
 async fn admin_config(kubeconfig: &Path) -> Result<Config, StartError> {

@@ -11,6 +11,7 @@ use groundwork_tests::{install_crds, workspace};
 async fn main() -> Result<()> {
     let groundwork =
         std::env::args().nth(1).map(PathBuf::from).context("the first argument is the groundwork binary")?;
+    let arguments: Vec<String> = std::env::args().skip(2).collect();
     println!("starting etcd, kube-apiserver and kube-controller-manager");
     let mut plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     install_crds(plane.client().await?).await?;
@@ -26,7 +27,8 @@ async fn main() -> Result<()> {
         .arg("up")
         .arg("--repositories")
         .arg(workspace().join("examples/echo-server/components/repositories.yaml"))
-        .args(std::env::args().skip(2))
+        .args(addresses(&arguments))
+        .args(&arguments)
         .env("KUBECONFIG", plane.kubeconfig())
         .stdin(Stdio::null());
     let mut services =
@@ -44,4 +46,13 @@ async fn main() -> Result<()> {
     services.wait().await?;
     println!("stopping the servers");
     Ok(())
+}
+
+/// The ports that the README names, unless others are asked for.
+fn addresses(given: &[String]) -> Vec<String> {
+    let usual = [("admin", 9440), ("resolver", 9441), ("renderer", 9442), ("watcher", 9443)];
+    let flags =
+        usual.into_iter().map(|(name, port)| (format!("--{name}-address"), format!("127.0.0.1:{port}")));
+    let wanted = flags.filter(|(flag, _)| !given.iter().any(|argument| argument.starts_with(flag)));
+    wanted.flat_map(|(flag, address)| [flag, address]).collect()
 }

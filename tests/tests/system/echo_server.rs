@@ -6,6 +6,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 
+use crate::metrics;
 use crate::support::{PATIENCE, outcome, requests};
 
 const NAMESPACE: &str = "my-namespace";
@@ -27,6 +28,7 @@ async fn echo_server_from_apply_to_delete() -> Result<()> {
     let Some(system) = System::start(options()).await? else { return Ok(()) };
     applied(&system).await.with_context(|| system.logs())?;
     deleted(&system).await.with_context(|| system.logs())?;
+    metrics::are_documented(&system).await?;
     let refused: Vec<_> = requests(&system, "")?
         .into_iter()
         .filter(|request| request["responseStatus"]["code"] == 403)

@@ -2,6 +2,7 @@
 
 mod echo_server;
 mod faults;
+mod metrics;
 mod rights;
 mod secrecy;
 mod support;

@@ -184,7 +184,7 @@ impl Bench {
         wait_for("the stream holds all objects", PATIENCE, async || {
             let (_, metrics) =
                 self.system.admin("watcher", "/metrics").await.map_err(|error| error.to_string())?;
-            let published = sum(&metrics, "groundwork_published_total");
+            let published = sum(&metrics, "groundwork_watcher_published_total");
             if published >= per(count, 1) { Ok(()) } else { Err(format!("{published} of {last}")) }
         })
         .await?;
@@ -193,8 +193,10 @@ impl Bench {
         let mut figures = Figures::new();
         figures.insert("restart.watcher_objects".into(), json!(count));
         figures.insert("restart.watcher_ready_seconds".into(), rounded(seconds));
-        figures
-            .insert("restart.watcher_published".into(), json!(sum(&metrics, "groundwork_published_total")));
+        figures.insert(
+            "restart.watcher_published".into(),
+            json!(sum(&metrics, "groundwork_watcher_published_total")),
+        );
         let resident = usage(self.system.service("watcher")?.program.pid()?)?.resident;
         figures.insert("restart.watcher_resident_mib".into(), rounded(resident));
         Ok(figures)

@@ -465,7 +465,8 @@ fn strip(value: &mut Value) {
             let differs = |name: &str| {
                 name.to_lowercase().ends_with("time")
                     || name.ends_with("Timestamp")
-                    || ["resourceVersion", "jobID", "jobIDFinished", "data.landscaper.gardener.cloud/jobid"].contains(&name)
+                    || ["resourceVersion", "jobID", "jobIDFinished", "data.landscaper.gardener.cloud/jobid"]
+                        .contains(&name)
             };
             members.retain(|name, _| !differs(name));
             members.values_mut().for_each(strip);
