@@ -203,6 +203,19 @@ impl Ledger {
         }
     }
 
+    /// Whether a complete list proves that the cluster was set back: at a resourceVersion that is not older than what the stream holds, it
+    /// shows an older state of an object, or one that was deleted.
+    pub(crate) fn contradicts(&self, key: &Key, uid: &str, version: &str, list: Version) -> bool {
+        let Some(entry) = self.entries.get(key) else { return false };
+        match &entry.known.state {
+            State::Nothing => false,
+            State::Alive { uid: known, version: stored } => {
+                list.covers(*stored) && stored.is_after(Version::new(version)) && *known == Uid::new(uid)
+            }
+            State::Deleted { uid: known, version: stored } => list.covers(*stored) && *known == Uid::new(uid),
+        }
+    }
+
     /// What the list did not have, whatever its state.
     pub(crate) fn missing(&self) -> Vec<Key> {
         let missing = |(key, entry): (&Key, &Entry)| (entry.list != self.list).then(|| key.clone());
@@ -268,6 +281,22 @@ mod tests {
         ledger.forget_dead(|_| false);
         assert_eq!((ledger.known(&missing).sequence, ledger.highest()), (0, Version::new("7")));
         assert_eq!(ledger.living().count(), 1);
+    }
+
+    #[test]
+    fn a_list_can_prove_that_the_cluster_was_set_back() {
+        let (kind, key) = (Kind::new("", "secrets"), Key::new(Some("n"), "a"));
+        let mut ledger = Ledger::default();
+        let list = Version::new("20");
+        assert!(!ledger.contradicts(&key, "u", "5", list));
+        for (version, is_proof) in [("5", false), ("6", true), ("20", true), ("21", false), ("x", false)] {
+            ledger.load(&key.object(&kind), &applied("u", version), 1);
+            assert_eq!(ledger.contradicts(&key, "u", "5", list), is_proof, "{version}");
+            assert!(!ledger.contradicts(&key, "v", "5", list), "another object");
+        }
+        let deleted = Change::Deleted { uid: "u".into(), resource_version: "4".into() };
+        ledger.load(&key.object(&kind), &deleted, 2);
+        assert!(ledger.contradicts(&key, "u", "5", list) && !ledger.contradicts(&key, "v", "5", list));
     }
 
     #[test]

@@ -219,10 +219,10 @@ async fn publish(outlet: &Outlet, event: Event, known: &mut Known) -> Answer {
                 *known = Known { sequence, state };
                 return Answer::Stored;
             }
-            Ok(Published { duplicate: true, .. }) => {
+            Ok(Published { duplicate: true, sequence }) => {
                 outlet.metrics.published(&kind, "duplicate");
                 let Some(stored) = look(outlet, &record).await else { return Answer::Lost };
-                let is_ours = stored.state == state;
+                let is_ours = stored.sequence == sequence;
                 let is_moving = stored != *known;
                 *known = stored;
                 if is_ours {
@@ -314,6 +314,8 @@ impl Outlet {
 
 #[cfg(test)]
 mod tests {
+    use groundwork_telemetry::Telemetry;
+
     use super::*;
 
     fn alive(uid: &str, version: &str) -> State {
@@ -368,5 +370,79 @@ mod tests {
         for (known, wanted, expected) in table {
             assert_eq!(next(&known, &wanted), expected, "{known:?} {wanted:?}");
         }
+    }
+
+    fn outlet(reign: Reign) -> (Outlet, Telemetry) {
+        let telemetry = Telemetry::silent("watcher");
+        let metrics = Metrics::new(&telemetry.metrics);
+        let board = Board::new(telemetry.health.condition("stream"), metrics.clone());
+        (Outlet { bus: Bus::in_process(), board, metrics, reign }, telemetry)
+    }
+
+    async fn settled(outlet: &Outlet, known: Known, wanted: Wanted) -> Settled {
+        let key = Key::new(Some("n"), "a");
+        let seen = (Instant::now(), Timestamp::now());
+        settle(outlet.clone(), Kind::new("", "secrets"), key, known, wanted, seen).await
+    }
+
+    /// A watcher that did not see what another one published: with its old fence it changes nothing that is newer.
+    #[tokio::test]
+    async fn a_late_publication_is_refused() {
+        let (outlet, telemetry) = outlet(Reign::unlimited());
+        outlet.bus.ensure_stream().await.unwrap();
+        let first = settled(&outlet, Known::default(), applied("u", "5")).await.known;
+        let newest = settled(&outlet, first.clone(), applied("u", "7")).await.known;
+
+        let late = settled(&outlet, first.clone(), applied("u", "6")).await;
+        assert_eq!((late.known, late.outcome), (newest.clone(), Outcome::Done));
+        let late = settled(&outlet, first.clone(), gone(None, "6")).await;
+        assert_eq!(late.known, newest);
+        assert_eq!(outlet.bus.status().await.unwrap().last_sequence, newest.sequence);
+
+        // What is newer is stored all the same, behind the fence that was read.
+        let newer = settled(&outlet, first.clone(), applied("v", "8")).await.known;
+        assert_eq!((newer.sequence, newer.state), (newest.sequence + 2, alive("v", "8")));
+        let text = telemetry.metrics.encode().unwrap();
+        let counted = |outcome: &str, count: u32| {
+            text.contains(&format!("published_total{{kind=\"secrets\",outcome=\"{outcome}\"}} {count}\n"))
+        };
+        assert!(counted("stored", 4) && counted("superseded", 3), "{text}");
+    }
+
+    /// Something that was published within the duplicate window, and is not what the stream says now.
+    #[tokio::test]
+    async fn a_duplicate_is_looked_at() {
+        let (outlet, _telemetry) = outlet(Reign::unlimited());
+        outlet.bus.ensure_stream().await.unwrap();
+        let first = settled(&outlet, Known::default(), applied("u", "x")).await.known;
+        let second = settled(&outlet, first, applied("u", "y")).await.known;
+        // Versions that are no numbers say nothing about which is newer: the API server is believed.
+        let third = settled(&outlet, second.clone(), applied("u", "x")).await;
+        assert_eq!((third.outcome, third.known.sequence), (Outcome::Done, second.sequence + 1));
+        let stored = outlet.bus.last(&Key::new(Some("n"), "a").object(&Kind::new("", "secrets"))).await;
+        let Ok(Some(groundwork_bus::Stored { record: Record::Object(event), .. })) = stored else { panic!() };
+        assert_eq!(event.change.resource_version(), "x");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_published_after_the_reign() {
+        let (outlet, _telemetry) = outlet(Reign::until(tokio::time::Instant::now()));
+        outlet.bus.ensure_stream().await.unwrap();
+        let late = settled(&outlet, Known::default(), applied("u", "5"));
+        assert!(tokio::time::timeout(Duration::from_millis(50), late).await.is_err());
+        assert_eq!(outlet.bus.status().await.unwrap().messages, 0);
+    }
+
+    #[tokio::test]
+    async fn a_lost_stream_and_what_is_too_large_are_told() {
+        let (outlet, _telemetry) = outlet(Reign::unlimited());
+        let lost = settled(&outlet, Known::default(), applied("u", "5")).await;
+        assert_eq!(lost.outcome, Outcome::Lost);
+        outlet.bus.ensure_stream().await.unwrap();
+        let labels = [("l".to_owned(), "x".repeat(groundwork_bus::LARGEST))].into();
+        let large = Snapshot { uid: "u".into(), resource_version: "6".into(), labels, ..Snapshot::default() };
+        let large = settled(&outlet, Known::default(), Wanted::Applied(Box::new(large))).await;
+        assert!(matches!(large.outcome, Outcome::TooLarge(65_536..)), "{large:?}");
+        assert_eq!(large.known, Known::default());
     }
 }

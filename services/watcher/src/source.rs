@@ -14,8 +14,9 @@ use serde_json::Value;
 use crate::ledger::{Key, Uid, Version};
 use crate::snapshot::snapshot;
 
-/// Objects of a page.
+/// Objects of a page: of a kind whose metadata alone is read, and of one whose content comes along, as that may be large.
 const PAGE: u32 = 500;
+const CONTENT_PAGE: u32 = 100;
 /// How long a page may take.
 const PAGE_LIMIT: Duration = Duration::from_secs(60);
 /// After this time without a word, bookmarks included, a watch is made again: the connection may be dead. The server ends it after
@@ -116,7 +117,8 @@ impl Source {
     }
 
     async fn list(&self, next: Option<String>) -> Result<Page, kube::Error> {
-        let parameters = ListParams { limit: Some(PAGE), continue_token: next, ..ListParams::default() };
+        let limit = Some(if self.fields.is_empty() { PAGE } else { CONTENT_PAGE });
+        let parameters = ListParams { limit, continue_token: next, ..ListParams::default() };
         // Where no field is shown the content is not even asked for.
         if self.fields.is_empty() {
             let list = self.api.list_metadata(&parameters).await?;
@@ -125,6 +127,15 @@ impl Source {
             let list = self.api.list(&parameters).await?;
             Ok(page(list, |object| (object.metadata, object.data), self.fields))
         }
+    }
+
+    /// The newest resourceVersion of the kind.
+    pub(crate) async fn newest(&self) -> Result<Version, Trouble> {
+        let parameters = ListParams { limit: Some(1), ..ListParams::default() };
+        let answer = tokio::time::timeout(PAGE_LIMIT, self.api.list_metadata(&parameters)).await;
+        let answer = answer.map_err(|_| self.failed("list", "there is no answer".to_owned()))?;
+        let list = answer.map_err(|error| self.trouble("list", error))?;
+        Ok(Version::new(&list.metadata.resource_version.unwrap_or_default()))
     }
 
     async fn by_name(&self, names: &[String]) -> Result<Page, kube::Error> {
@@ -324,4 +335,105 @@ pub(crate) async fn namespace_uid(client: &Client, name: &str) -> Result<Option<
     })?;
     let found = answer.map_err(|error| trouble(&scope, "get", error))?;
     Ok(found.and_then(|found| found.meta().uid.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Server, servers_or_skip};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::PostParams;
+
+    use super::*;
+
+    fn scope() -> Scope {
+        Scope { kind: Kind::new("", "configmaps"), namespace: Some("default".to_owned()) }
+    }
+
+    #[tokio::test]
+    async fn a_real_server_says_what_it_does_not_know() {
+        if !servers_or_skip(&[Server::Etcd, Server::KubeApiserver]) {
+            return;
+        }
+        let plane = ControlPlane::start(ControlPlaneOptions::default()).await.unwrap();
+        let client = plane.client().await.unwrap();
+        let resource = resource(&scope().kind, "v1", "ConfigMap");
+        let source = Source::new(client.clone(), scope(), &resource, &[]);
+
+        let api = Api::<ConfigMap>::namespaced(client.clone(), "default");
+        let mut created = ConfigMap::default();
+        created.metadata.name = Some("a".to_owned());
+        created.data = Some([("k".to_owned(), "hidden".to_owned())].into());
+        let page = source.page(None).await.unwrap();
+        let created = api.create(&PostParams::default(), &created).await.unwrap();
+        let mut steps = source.watch(&page.version).await.unwrap();
+        let (seen, version) = steps.next().await.unwrap().unwrap();
+        assert_eq!(Some(&version), created.metadata.resource_version.as_ref());
+        assert!(matches!(&seen, Seen::Applied(key, _) if key.to_string() == "default/a"), "{seen:?}");
+        assert!(!format!("{seen:?}").contains("hidden"));
+        assert!(source.newest().await.unwrap().covers(Version::new(&version)));
+
+        let nothing = Source::new(
+            client,
+            Scope { kind: Kind::new("", "nothings"), ..scope() },
+            &ApiResource { plural: "nothings".to_owned(), ..resource },
+            &[],
+        );
+        assert_eq!(nothing.page(None).await.unwrap_err(), Trouble::Missing(Kind::new("", "nothings")));
+    }
+
+    /// The cache of a kind begins when its definition is made; what was before is too old.
+    #[tokio::test]
+    async fn a_real_server_forgets() {
+        if !servers_or_skip(&[Server::Etcd, Server::KubeApiserver]) {
+            return;
+        }
+        let plane = ControlPlane::start(ControlPlaneOptions::default()).await.unwrap();
+        let client = plane.client().await.unwrap();
+        let crds = groundwork_api::crds();
+        let crd = crds.iter().find(|crd| crd.spec.names.plural == "executions").unwrap();
+        Api::all(client.clone()).create(&PostParams::default(), crd).await.unwrap();
+        let kind = Kind::new("landscaper.gardener.cloud", "executions");
+        let resource = resource(&kind, "v1alpha1", "Execution");
+        let source = Source::new(client, Scope { kind, ..scope() }, &resource, &["status.phase"]);
+        let ended = async {
+            while let Err(Trouble::Missing(_) | Trouble::Failed { .. }) = source.page(None).await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let mut steps = source.watch("1").await?;
+            while let Some(step) = steps.next().await {
+                step?;
+            }
+            Ok(())
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(60), ended).await.unwrap();
+        assert_eq!(ended, Err(Trouble::Expired));
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong_and_quote_nothing() {
+        let answer = |code: u16, message: &str| {
+            let status = kube::core::Status { code, ..kube::core::Status::failure(message, "Reason") };
+            trouble(&scope(), "list", kube::Error::Api(Box::new(status))).to_string()
+        };
+        let table = [
+            (
+                403,
+                "x",
+                "the watcher may not list configmaps in namespace default: grant this to its service account",
+            ),
+            (404, "x", "the API server has no configmaps: install its definition"),
+            (500, "canary", "cannot list configmaps in namespace default: the API server answers 500 Reason"),
+            (
+                504,
+                "Timeout",
+                "cannot list configmaps in namespace default: the API server answers 504 Reason",
+            ),
+        ];
+        for (code, message, expected) in table {
+            assert_eq!(answer(code, message), expected);
+        }
+        let unreadable = serde_json::from_str::<u8>("\"canary\"").unwrap_err();
+        let text = trouble(&scope(), "list", kube::Error::SerdeError(unreadable)).to_string();
+        assert!(!text.contains("canary"), "{text}");
+    }
 }

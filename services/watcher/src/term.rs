@@ -252,7 +252,11 @@ impl Term {
                 Some(ended) = running.tasks.join_next() => match ended {
                     Ok(end) => return end,
                     Err(error) if error.is_cancelled() => {}
-                    Err(_) => return End::StreamLost,
+                    Err(error) => {
+                        tracing::error!(%error, "a watch broke down: beginning again");
+                        tokio::time::sleep(AGAIN).await;
+                        return End::StreamLost;
+                    }
                 },
                 Some(command) = self.commands.recv() => {
                     if self.obey(command, running).await.is_err() {

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use groundwork_bus::{Record, SyncMarker};
 use tokio::sync::mpsc;
 
 use crate::ledger::{Key, Version};
 use crate::publisher::{Publisher, StreamLost};
 use crate::settle::{Outlet, Replay, Wanted};
-use crate::source::{Scope, Seen, Source, Trouble};
+use crate::source::{Scope, Seen, Source, Step, Trouble};
 
 /// How often a kind is looked for that does not exist.
 const MISSING: Duration = Duration::from_secs(3);
@@ -110,9 +111,13 @@ impl Watch {
             if highest.is_after(Version::new(&page.version)) {
                 return Err(End::Restored);
             }
-            version.get_or_insert(page.version);
+            let at = Version::new(version.get_or_insert(page.version));
             for (key, snapshot) in page.objects {
                 count += 1;
+                let (uid, version) = (&snapshot.uid, &snapshot.resource_version);
+                if self.publisher.ledger().contradicts(&key, uid, version, at) {
+                    return Err(End::Restored);
+                }
                 self.publisher.ledger().listed(&key);
                 self.want(key, Wanted::Applied(Box::new(snapshot))).await?;
             }
@@ -155,28 +160,20 @@ impl Watch {
 
     /// Watches until the list has to be read again.
     async fn follow(&mut self, mut version: String) -> Result<(), End> {
+        let mut is_doubtful = false;
         loop {
+            if is_doubtful && !self.is_known(&version).await? {
+                return Ok(());
+            }
             let source = self.source.clone();
             let from = version.clone();
             let stream = self.meanwhile(async move { source.watch(&from).await }).await?;
             let opened = tokio::time::Instant::now();
-            let ended = match stream {
-                Ok(mut steps) => {
-                    self.well();
-                    loop {
-                        match self.meanwhile(steps.next()).await? {
-                            Some(Ok((seen, at))) => {
-                                self.failures = 0;
-                                version = at;
-                                self.take(seen).await?;
-                            }
-                            Some(Err(trouble)) => break Some(trouble),
-                            None => break None,
-                        }
-                    }
-                }
-                Err(trouble) => Some(trouble),
+            let (ended, has_said_something) = match stream {
+                Ok(steps) => self.read(steps, &mut version).await?,
+                Err(trouble) => (Some(trouble), false),
             };
+            is_doubtful = !has_said_something || ended.is_some();
             match ended {
                 // Without a version there is only the list.
                 None if version.is_empty() => return Ok(()),
@@ -192,6 +189,40 @@ impl Watch {
                     self.failures = self.failures.saturating_add(1);
                     return self.pause(self.growing()).await;
                 }
+            }
+        }
+    }
+
+    /// Reads a watch to its end; says why it ended, and whether anything came.
+    async fn read(
+        &mut self,
+        mut steps: BoxStream<'static, Step>,
+        version: &mut String,
+    ) -> Result<(Option<Trouble>, bool), End> {
+        self.well();
+        let mut has_said_something = false;
+        loop {
+            match self.meanwhile(steps.next()).await? {
+                Some(Ok((seen, at))) => {
+                    (self.failures, has_said_something) = (0, true);
+                    *version = at;
+                    self.take(seen).await?;
+                }
+                Some(Err(trouble)) => return Ok((Some(trouble), has_said_something)),
+                None => return Ok((None, has_said_something)),
+            }
+        }
+    }
+
+    /// Whether the API server has come as far as this resourceVersion. One that was set back says nothing at all to a watch from there
+    /// until it has, so after a failure it is asked.
+    async fn is_known(&mut self, version: &str) -> Result<bool, End> {
+        loop {
+            let source = self.source.clone();
+            match self.meanwhile(async move { source.newest().await }).await? {
+                Ok(newest) => return Ok(!Version::new(version).is_after(newest)),
+                Err(trouble @ Trouble::Failed { .. }) => self.trouble(trouble).await?,
+                Err(_) => return Ok(false),
             }
         }
     }

@@ -88,6 +88,7 @@ async fn the_watcher_does_what_it_is_asked_for() {
         calls_of_leader.clone().get_stream_status(GetStreamStatusRequest {}).await.is_ok()
     })
     .await;
+    leader.ready().await;
     let standby = Running::start(elected, bus.clone(), client.clone()).await;
     standby.ready().await;
     let refused = calls(&standby, "admin").get_stream_status(GetStreamStatusRequest {}).await.unwrap_err();

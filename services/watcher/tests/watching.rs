@@ -183,16 +183,17 @@ async fn a_foreign_stream_is_built_anew() {
     let client = plane.client().await.unwrap();
     let bus = Bus::in_process();
     bus.ensure_stream().await.unwrap();
-    let phantom = |version: &str| {
-        let snapshot = Snapshot { uid: "u".into(), resource_version: version.into(), ..Snapshot::default() };
+    let applied = |name: &str, uid: &str, version: &str| {
+        let (uid, resource_version) = (uid.to_owned(), version.to_owned());
         Record::Object(Event {
-            object: ObjectId::new(kind("configmaps"), Some("default"), "phantom"),
-            change: Change::Applied(snapshot),
+            object: ObjectId::new(kind("configmaps"), Some("default"), name),
+            change: Change::Applied(Snapshot { uid, resource_version, ..Snapshot::default() }),
             trace: None,
             replay: None,
             time: Timestamp::now(),
         })
     };
+    let phantom = |version: &str| applied("phantom", "u", version);
     bus.publish(&phantom("1"), None).await.unwrap();
     bus.publish(&Record::Cluster(ClusterIdentity { uid: "another".into() }), None).await.unwrap();
     let foreign = bus.status().await.unwrap().created_at;
@@ -214,15 +215,23 @@ async fn a_foreign_stream_is_built_anew() {
     assert_eq!(Some(identity().await), system.metadata.uid);
     watcher.stop().await;
 
-    bus.publish(&phantom("999999999"), None).await.unwrap();
-    let restored = bus.status().await.unwrap().created_at;
-    let watcher = Running::start(Arguments::default(), bus.clone(), client.clone()).await;
-    until("the stream is built anew", async || {
-        bus.status().await.is_ok_and(|state| state.created_at != restored)
-    })
-    .await;
-    watcher.ready().await;
-    assert_eq!(change(&bus, "configmaps", "phantom").await, None);
-    arrives(&bus, "configmaps", &create(&client, configmap("real")).await).await;
-    watcher.stop().await;
+    // Restored from an older backup: the stream is ahead of the cluster, or of one object of it.
+    let real = create(&client, configmap("real")).await;
+    create(&client, configmap("later")).await;
+    let (uid, version) =
+        (real.metadata.uid.clone().unwrap(), real.metadata.resource_version.clone().unwrap());
+    let ahead = (version.parse::<u64>().unwrap() + 1).to_string();
+    for record in [phantom("999999999"), applied("real", &uid, &ahead)] {
+        bus.publish(&record, None).await.unwrap();
+        let old = bus.status().await.unwrap().created_at;
+        let watcher = Running::start(Arguments::default(), bus.clone(), client.clone()).await;
+        until("the stream is built anew", async || {
+            bus.status().await.is_ok_and(|state| state.created_at != old)
+        })
+        .await;
+        watcher.ready().await;
+        assert_eq!(change(&bus, "configmaps", "phantom").await, None);
+        arrives(&bus, "configmaps", &real).await;
+        watcher.stop().await;
+    }
 }
