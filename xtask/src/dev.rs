@@ -9,7 +9,8 @@ use crate::{commands, servers};
 /// Builds what it needs, and runs until Ctrl-C.
 pub(crate) fn run(workspace: &Path, arguments: &[String]) -> Result<()> {
     servers::run(workspace)?;
-    let build = ["build", "--locked", "--package", "groundwork", "--package", "groundwork-tests", "--bins"];
+    // The same set as for tests, so that nothing is built twice with other features.
+    let build = ["build", "--workspace", "--bins", "--locked"];
     commands::run(workspace, "cargo", &build)?;
     let binaries = commands::target_folder(workspace)?.join("debug");
     let groundwork = binaries.join("groundwork").display().to_string();

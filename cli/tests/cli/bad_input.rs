@@ -86,7 +86,7 @@ fn unknown_fields_and_wrong_types() {
         |input| {
             input
                 .replace("installation.yaml", "  context: default\n", "  contxt: default\n  context: 5\n")
-                .replace("overwrites.yaml", "    version: v1.2.3", "    version: [v1]\n    versoin: x")
+                .replace("component-overwrites.yaml", "    version: v1.2.3", "    version: [v1]\n    versoin: x")
                 .replace("context.yaml", "  name: default", "  name: default\n  lables: {}")
         },
         &[
@@ -102,7 +102,7 @@ fn unknown_fields_and_wrong_types() {
     );
     unusable(
         |input| {
-            input.replace("overwrites.yaml", "- source:\n    componentName", "- sources:\n    componentName")
+            input.replace("component-overwrites.yaml", "- source:\n    componentName", "- sources:\n    componentName")
         },
         &["missing required field \"overwrites[1].source\"", "unknown field \"overwrites[1].sources\""],
     );
@@ -167,7 +167,7 @@ fn missing_context() {
 fn missing_component() {
     failing(
         |input| {
-            input.replace("installation.yaml", "version: v0.2.0", "version: v9.9.9").write("overwrites.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: ComponentVersionOverwrites\nmetadata: {name: my-overwrites, namespace: my-namespace}\n")
+            input.replace("installation.yaml", "version: v0.2.0", "version: v9.9.9").write("component-overwrites.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: ComponentVersionOverwrites\nmetadata: {name: my-overwrites, namespace: my-namespace}\n")
         },
         "InitPrerequisites",
         "InitInstallationOperation",
@@ -178,7 +178,7 @@ fn missing_component() {
     );
     failing(
         |input| {
-            input.replace("overwrites.yaml", "example.org/my-own-registry/components", "example.org/nowhere")
+            input.replace("component-overwrites.yaml", "example.org/my-own-registry/components", "example.org/nowhere")
         },
         "InitPrerequisites",
         "InitInstallationOperation",
@@ -415,7 +415,7 @@ fn repository_maps_of_several_paths() {
         "repositories.yaml",
         &entry("eu.gcr.io/gardener-project/landscaper/tutorials/components", "released"),
     );
-    for file in ["00-namespace.yaml", "context.yaml", "greeting.yaml", "overwrites.yaml"] {
+    for file in ["00-namespace.yaml", "context.yaml", "greeting.yaml", "component-overwrites.yaml"] {
         two.remove(file);
     }
     two.replace("installation.yaml", "name: server", "name: second").replace(

@@ -11,7 +11,7 @@ fn files_streams_lists_and_standard_input() {
     let echo_server = EchoServer::new();
     let expected = echo_server.render(&[]).out;
     let folder = echo_server.folder.path();
-    let files: Vec<String> = ["context.yaml", "installation.yaml", "overwrites.yaml", "greeting.yaml"]
+    let files: Vec<String> = ["context.yaml", "installation.yaml", "component-overwrites.yaml", "greeting.yaml"]
         .iter()
         .map(|file| folder.join(file).display().to_string())
         .collect();

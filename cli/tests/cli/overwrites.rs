@@ -46,7 +46,7 @@ fn with_rules(rules: &[&str]) -> Run {
     };
     let echo_server = EchoServer::new();
     echo_server.write(
-        "overwrites.yaml",
+        "component-overwrites.yaml",
         &format!(
             "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: ComponentVersionOverwrites\n\
              metadata: {{name: my-overwrites, namespace: my-namespace}}\n{list}"
@@ -114,7 +114,7 @@ fn rules_swapped() {
     let run = with_rules(&[RULE_2, RULE_1]);
     check(&run, "True", "FoundOverwrite", &message, "good morning from another echo server");
     assert!(run.err.contains("rule 2 of my-overwrites can never apply"), "{}", run.err);
-    assert!(run.err.contains("overwrites.yaml:10:3"), "{}", run.err);
+    assert!(run.err.contains("component-overwrites.yaml:10:3"), "{}", run.err);
 }
 
 /// O-36: without the name in conflict, the second rule applies too.
@@ -212,7 +212,7 @@ fn each_context_has_its_own_list() {
 #[test]
 fn overwrites_of_another_namespace() {
     let echo_server = EchoServer::new();
-    echo_server.replace("overwrites.yaml", "namespace: my-namespace", "namespace: elsewhere");
+    echo_server.replace("component-overwrites.yaml", "namespace: my-namespace", "namespace: elsewhere");
     let run = echo_server.render_json();
     assert_eq!(run.code, 1);
     let error = run.object("Installation")["status"]["lastError"].clone();

@@ -21,7 +21,7 @@ const ECHO_MESSAGE: &str = "Component reference has been overwritten:\n\
     Version has not been overwritten";
 
 async fn apply_example(world: &World) {
-    for file in ["context.yaml", "overwrites.yaml", "greeting.yaml", "installation.yaml"] {
+    for file in ["context.yaml", "component-overwrites.yaml", "greeting.yaml", "installation.yaml"] {
         let text = std::fs::read_to_string(example().join(file)).unwrap();
         for document in documents(&text) {
             world.apply(document).await;
