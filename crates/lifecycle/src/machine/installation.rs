@@ -255,16 +255,17 @@ fn give_job(execution: &Execution, installation: &Installation, moment: &Moment)
 }
 
 fn objects_created(tree: &Tree, installation: &Installation, moment: &Moment) -> Next {
-    match &tree.execution {
-        Known::Unread => return Next::Read(Read::Execution),
-        Known::Present(execution) => {
-            if let Some(step) = give_job(execution, installation, moment) {
-                return step;
-            }
-        }
-        Known::Absent => {}
-    }
-    status(Draft::of(installation, &moment.now).phase(phase::PROGRESSING).waiting())
+    hand_down(tree, installation, moment, phase::PROGRESSING)
+}
+
+/// Gives the Execution the job, and waits for it in another phase.
+fn hand_down(tree: &Tree, installation: &Installation, moment: &Moment, waiting: &str) -> Next {
+    let step = match &tree.execution {
+        Known::Unread => Some(Next::Read(Read::Execution)),
+        Known::Present(execution) => give_job(execution, installation, moment),
+        Known::Absent => None,
+    };
+    step.unwrap_or_else(|| status(Draft::of(installation, &moment.now).phase(waiting).waiting()))
 }
 
 fn progressing(tree: &Tree, installation: &Installation, moment: &Moment) -> Next {
@@ -378,16 +379,7 @@ fn init_delete(tree: &Tree, installation: &Installation, moment: &Moment) -> Nex
 }
 
 fn trigger_delete(tree: &Tree, installation: &Installation, moment: &Moment) -> Next {
-    match &tree.execution {
-        Known::Unread => return Next::Read(Read::Execution),
-        Known::Present(execution) => {
-            if let Some(step) = give_job(execution, installation, moment) {
-                return step;
-            }
-        }
-        Known::Absent => {}
-    }
-    status(Draft::of(installation, &moment.now).phase(phase::DELETING).waiting())
+    hand_down(tree, installation, moment, phase::DELETING)
 }
 
 fn deleting(tree: &Tree, installation: &Installation, moment: &Moment) -> Next {
