@@ -14,6 +14,7 @@ use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, prepare};
 use groundwork_proto::component::v1::ObjectName;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use tonic::Status;
 
 use crate::components::Components;
 use crate::{inputs, tree};
@@ -208,10 +209,8 @@ impl Installations {
             let message = "the Installation names a component, and no resolver is configured (--resolver)";
             return Err(Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message)));
         };
-        let resolved = components.resolve(name.clone(), &job).await.map_err(|status| {
-            let message = format!("the resolver cannot be asked: {}", status.message());
-            Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message))
-        })?;
+        let resolved =
+            components.resolve(name.clone(), &job).await.map_err(|status| resolve_failed(&status, tree))?;
         tree.installation.store(resolved.installation.clone());
         let installation = resolved.installation;
         if let Some(failure) = resolved.failure {
@@ -246,6 +245,18 @@ impl Installations {
             tracing::debug!(%error, "the status could not tell why the job waits");
         }
     }
+}
+
+/// Another job, or no Installation any more: what this decision was about is history.
+const OUTDATED: [&str; 2] = ["JOB_SUPERSEDED", "INSTALLATION_NOT_FOUND"];
+
+fn resolve_failed(status: &Status, tree: &Tree) -> Interruption {
+    if groundwork_proto::status::reason(status).is_some_and(|reason| OUTDATED.contains(&reason.as_str())) {
+        let object = format!("{} {}/{}", Installation::PLURAL, tree.namespace, tree.name);
+        return Interruption::Api(ApiError::Conflict(object));
+    }
+    let message = format!("the resolver cannot be asked: {}", status.message());
+    Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message))
 }
 
 /// The resolver is asked about components, and to take back what it once said.
