@@ -29,6 +29,8 @@ pub struct SystemOptions {
     pub repositories: Option<PathBuf>,
     /// Variables of all services.
     pub variables: Vec<(String, String)>,
+    /// Namespaces that the services work on, by the Roles of `k8s/namespaced`; if none is given all, by `k8s/base`.
+    pub namespaces: Vec<String>,
     /// Services but the watcher reach the API server through proxies that can disturb them.
     pub proxied: bool,
     /// Folder of the binaries; those of this build if none is given.
@@ -93,9 +95,15 @@ impl System {
         .await?;
         install_crds(plane.client().await?).await?;
         plane.start_controller_manager()?;
-        let base = workspace().join("k8s/base");
-        let applied = plane.kubectl()?.args(["apply", "--server-side", "-k"]).arg(base).output()?;
-        ensure!(applied.status.success(), "k8s/base: {}", String::from_utf8_lossy(&applied.stderr));
+        if options.namespaces.is_empty() {
+            apply(&plane, "k8s/base", &[])?;
+        } else {
+            apply(&plane, "k8s/namespaced-accounts", &[])?;
+            for namespace in &options.namespaces {
+                plane.create_namespace(namespace).await?;
+                apply(&plane, "k8s/namespaced", &["--namespace", namespace])?;
+            }
+        }
         let mut ports = BTreeMap::new();
         for service in ALL {
             ports.insert(service, (free_port()?, free_port()?));
@@ -115,6 +123,17 @@ impl System {
     /// # Errors
     /// When it cannot be started.
     pub async fn run(&mut self, service: &'static str) -> Result<()> {
+        self.run_as(service, service).await
+    }
+
+    /// Starts a service under another name, beside the one that runs.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn run_as(&mut self, name: &'static str, service: &'static str) -> Result<()> {
+        if !self.ports.contains_key(name) {
+            self.ports.insert(name, (free_port()?, free_port()?));
+        }
         let account = format!("groundwork-{service}");
         let kubeconfig = self.plane.service_account_kubeconfig(NAMESPACE, &account).await?;
         if self.options.proxied && service != "watcher" {
@@ -125,7 +144,7 @@ impl System {
             self.proxies.push(proxy);
         }
         let mut command = Command::new(self.binary(&account)?);
-        let (admin, grpc) = self.ports[service];
+        let (admin, grpc) = self.ports[name];
         command
             .env("KUBECONFIG", kubeconfig)
             .env("GROUNDWORK_NATS_URL", self.nats.url())
@@ -141,9 +160,12 @@ impl System {
         if let (true, Some(repositories)) = (service == "resolver", &self.options.repositories) {
             command.env("GROUNDWORK_REPOSITORIES", repositories);
         }
+        if !self.options.namespaces.is_empty() {
+            command.env("GROUNDWORK_NAMESPACES", self.options.namespaces.join(","));
+        }
         command.envs(self.options.variables.iter().map(|(name, value)| (name, value)));
-        let program = Program::start(service, &command)?;
-        self.services.insert(service, Service { program, admin });
+        let program = Program::start(name, &command)?;
+        self.services.insert(name, Service { program, admin });
         Ok(())
     }
 
@@ -248,6 +270,17 @@ impl System {
             |(name, service): (&&str, &Service)| format!("== {name}\n{}\n", log_tail(&service.program.log()));
         self.services.iter().map(of).collect()
     }
+}
+
+fn apply(plane: &ControlPlane, folder: &str, arguments: &[&str]) -> Result<()> {
+    let mut command = plane.kubectl()?;
+    let output = command
+        .args(["apply", "--server-side", "-k"])
+        .arg(workspace().join(folder))
+        .args(arguments)
+        .output()?;
+    ensure!(output.status.success(), "{folder}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
 }
 
 /// Where this build puts binaries: tests lie in `deps` below it.

@@ -1,10 +1,17 @@
 //! The system as its users see it: services as processes with the rights of `k8s/base`, a real API server, a real NATS.
 
+mod case;
+mod deleting;
 mod echo_server;
+mod failures;
 mod faults;
+mod grpc;
+mod imports;
+mod lifecycle;
 mod metrics;
 mod rights;
 mod secrecy;
+mod shared;
 mod support;
 mod traces;
 mod up;

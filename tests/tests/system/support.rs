@@ -66,6 +66,11 @@ pub(crate) fn outcome(installation: &Installation) -> (String, String) {
 
 /// Finished requests of the services in the audit log, of one verb or with `""` of all.
 pub(crate) fn requests(system: &System, verb: &str) -> Result<Vec<Value>> {
+    Ok(stages(system, verb)?.into_iter().filter(|request| request["stage"] == "ResponseComplete").collect())
+}
+
+/// Requests of the services in the audit log at any stage: watches are told when they begin, and end late.
+pub(crate) fn stages(system: &System, verb: &str) -> Result<Vec<Value>> {
     const USER: &str = "system:serviceaccount:groundwork-system:";
     let log = system.plane.audit_log().context("the API server writes an audit log")?;
     let text = std::fs::read_to_string(log)?;
@@ -75,7 +80,7 @@ pub(crate) fn requests(system: &System, verb: &str) -> Result<Vec<Value>> {
     let requests = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let is_ours = |request: &Value| {
         let user = request["user"]["username"].as_str();
-        request["stage"] == "ResponseComplete" && user.is_some_and(|user| user.starts_with(USER))
+        user.is_some_and(|user| user.starts_with(USER))
     };
     Ok(requests.filter(is_ours).collect())
 }

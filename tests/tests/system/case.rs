@@ -1,0 +1,196 @@
+//! One namespace of a system, and what a user does in it.
+
+use anyhow::{Context, Result};
+use groundwork_api::{DeployItem, Installation};
+use groundwork_tests::{System, wait_for};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, finished, installation};
+
+/// A namespace that one test has for itself.
+pub(crate) struct Case<'a> {
+    pub(crate) system: &'a System,
+    pub(crate) namespace: String,
+    client: Client,
+}
+
+/// A kind that lives in namespaces.
+pub(crate) trait Namespaced:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + std::fmt::Debug
+    + Serialize
+    + DeserializeOwned
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + Serialize
+        + DeserializeOwned
+{
+}
+
+impl<'a> Case<'a> {
+    /// In a new namespace.
+    pub(crate) async fn new(system: &'a System, namespace: &str) -> Result<Self> {
+        system.plane.create_namespace(namespace).await?;
+        Self::existing(system, namespace).await
+    }
+
+    /// In a namespace that is there already.
+    pub(crate) async fn existing(system: &'a System, namespace: &str) -> Result<Self> {
+        Ok(Self { system, namespace: namespace.to_owned(), client: system.client().await? })
+    }
+
+    pub(crate) fn api<K: Namespaced>(&self) -> Api<K> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub(crate) async fn get<K: Namespaced>(&self, name: &str) -> Result<K> {
+        Ok(self.api().get(name).await?)
+    }
+
+    /// Creates an object; `content` is what it has beside its name.
+    pub(crate) async fn create<K: Namespaced>(&self, name: &str, content: &Value) -> Result<K> {
+        let mut object = content.clone();
+        object["metadata"]["name"] = json!(name);
+        object["apiVersion"] = json!(K::api_version(&()));
+        object["kind"] = json!(K::kind(&()));
+        let object: K = serde_json::from_value(object)?;
+        Ok(self.api().create(&PostParams::default(), &object).await?)
+    }
+
+    /// Changes an object by a merge patch.
+    pub(crate) async fn change<K: Namespaced>(&self, name: &str, change: &Value) -> Result<K> {
+        Ok(self.api().patch(name, &PatchParams::default(), &Patch::Merge(change)).await?)
+    }
+
+    pub(crate) async fn delete<K: Namespaced>(&self, name: &str) -> Result<()> {
+        self.api::<K>().delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn list<K: Namespaced>(&self, labels: &str) -> Result<Vec<K>> {
+        Ok(self.api().list(&ListParams::default().labels(labels)).await?.items)
+    }
+
+    /// Creates an Installation with an inline blueprint that follows its spec, and waits for the end of its job.
+    pub(crate) async fn install(&self, name: &str, blueprint: &str) -> Result<Installation> {
+        self.install_with(name, blueprint, &json!({})).await
+    }
+
+    /// The same with more fields of the spec.
+    pub(crate) async fn install_with(
+        &self,
+        name: &str,
+        blueprint: &str,
+        spec: &Value,
+    ) -> Result<Installation> {
+        self.begin_with(name, blueprint, spec).await?;
+        self.finished(name).await
+    }
+
+    /// Creates an Installation and does not wait.
+    pub(crate) async fn begin_with(&self, name: &str, blueprint: &str, spec: &Value) -> Result<Installation> {
+        let mut object = serde_json::to_value(installation(&self.namespace, name, blueprint))?;
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            object["spec"][field] = value.clone();
+        }
+        self.create(name, &object).await
+    }
+
+    /// Waits until the last job has ended, for the spec of now.
+    pub(crate) async fn finished(&self, name: &str) -> Result<Installation> {
+        finished(self.system, &self.namespace, name).await
+    }
+
+    /// Asks for something by the annotation `operation`.
+    pub(crate) async fn ask(&self, name: &str, operation: &str) -> Result<()> {
+        let annotations = json!({"landscaper.gardener.cloud/operation": operation});
+        self.change::<Installation>(name, &json!({"metadata": {"annotations": annotations}})).await?;
+        Ok(())
+    }
+
+    /// Asks for a job and waits for its end.
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Installation> {
+        let before = job(&self.get(name).await?);
+        self.ask(name, "reconcile").await?;
+        self.finished_after(name, &before).await
+    }
+
+    /// Waits until a job after the given one has ended.
+    pub(crate) async fn finished_after(&self, name: &str, before: &str) -> Result<Installation> {
+        let what = format!("{}/{name} has finished another job", self.namespace);
+        self.until(&what, name, |installation: &Installation| {
+            let status = installation.status.clone().unwrap_or_default();
+            status.job_id == status.job_id_finished && job(installation) != before
+        })
+        .await
+    }
+
+    /// Waits until an object is as it should be.
+    pub(crate) async fn until<K: Namespaced>(
+        &self,
+        what: &str,
+        name: &str,
+        is_so: impl Fn(&K) -> bool,
+    ) -> Result<K> {
+        let api = self.api::<K>();
+        let look = async || match api.get(name).await {
+            Ok(object) if is_so(&object) => Ok(object),
+            Ok(object) => Err(serde_json::to_string(&object).unwrap_or_default()),
+            Err(error) => Err(error.to_string()),
+        };
+        wait_for(what, PATIENCE, look).await.with_context(|| self.system.logs())
+    }
+
+    /// Waits until an object does not exist.
+    pub(crate) async fn gone<K: Namespaced>(&self, name: &str) -> Result<()> {
+        let api = self.api::<K>();
+        let look = async || match api.get_opt(name).await {
+            Ok(None) => Ok(()),
+            Ok(Some(object)) => Err(serde_json::to_string(&object).unwrap_or_default()),
+            Err(error) => Err(error.to_string()),
+        };
+        wait_for(&format!("{name} is gone"), PATIENCE, look).await.with_context(|| self.system.logs())
+    }
+
+    /// The DeployItem of a template.
+    pub(crate) async fn item(&self, installation: &str, template: &str) -> Result<DeployItem> {
+        let labels = format!(
+            "execution.landscaper.gardener.cloud/managed-by={installation},\
+             execution.landscaper.gardener.cloud/name={template}"
+        );
+        let mut items = self.list::<DeployItem>(&labels).await?;
+        items.pop().with_context(|| format!("{installation} has no item {template}"))
+    }
+
+    /// Reasons and messages of the warnings about objects of a name.
+    pub(crate) async fn warnings(&self, name: &str) -> Result<Vec<(String, String)>> {
+        let events = self.list::<k8s_openapi::api::core::v1::Event>("").await?.into_iter();
+        let about = events.filter(|event| event.involved_object.name.as_deref() == Some(name));
+        let warnings = about.filter(|event| event.type_.as_deref() == Some("Warning"));
+        Ok(warnings
+            .map(|event| (event.reason.unwrap_or_default(), event.message.unwrap_or_default()))
+            .collect())
+    }
+}
+
+/// The last job that an Installation was given.
+pub(crate) fn job(installation: &Installation) -> String {
+    installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default()
+}
+
+/// Operation, reason and message of the last error.
+pub(crate) fn error(installation: &Installation) -> (String, String, String) {
+    let error = installation.status.clone().unwrap_or_default().last_error.unwrap_or_default();
+    (error.operation, error.reason, error.message)
+}

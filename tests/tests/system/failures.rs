@@ -1,0 +1,127 @@
+//! Jobs that fail: what people read, and how it is put right.
+
+use anyhow::{Result, ensure};
+use groundwork_api::{Context as LandscaperContext, DataObject, Execution, Installation};
+use serde_json::{Value, json};
+
+use crate::case::{Case, error, job};
+use crate::shared;
+use crate::support::{blueprint, outcome};
+
+/// 2.2, 2.3, 9: a failed item fails its Execution and its Installation, with the texts of the chapter; `kubectl wait` sees it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_item_fails_its_installation() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "failed-item").await?;
+    let text = blueprint(&[("good", json!({})), ("bad", json!({"phase": "Failed"}))]);
+    let failed = case.install("server", &text).await?;
+    assert_eq!(outcome(&failed).0, "Failed");
+    let told = ("buildErrorIfFailedChild", "children failed", "Execution is failed");
+    assert_eq!(error(&failed), (told.0.to_owned(), told.1.to_owned(), told.2.to_owned()));
+    let execution = case.get::<Execution>("server").await?.status.unwrap_or_default();
+    let error = execution.last_error.unwrap_or_default();
+    assert_eq!(
+        (error.operation.as_str(), error.reason.as_str(), error.message.as_str()),
+        ("handleReconcilePhase", "handlePhaseProgressing", "has failed or missing deploy items")
+    );
+    // What had nothing to do with it was done.
+    let good = case.item("server", "good").await?.status.unwrap_or_default();
+    assert_eq!((good.phase.as_deref(), good.job_id_finished), (Some("Succeeded"), Some(job(&failed))));
+
+    let wait =
+        ["wait", "-n", "failed-item", "--for=condition=Stalled", "installation/server", "--timeout=20s"];
+    system.kubectl(&wait).await?;
+    let conditions = failed.status.unwrap_or_default().conditions;
+    let of =
+        |name: &str| conditions.iter().find(|found| found.type_ == name).map(|found| found.status.as_str());
+    assert_eq!([of("Ready"), of("Reconciling"), of("Stalled")], [Some("False"), Some("False"), Some("True")]);
+    assert_eq!(case.warnings("server").await?, [(told.1.to_owned(), told.2.to_owned())]);
+    Ok(())
+}
+
+/// An Installation that cannot begin its work: how it is made, what is said, and what puts it right.
+struct Refusal {
+    name: &'static str,
+    blueprint: String,
+    spec: Value,
+    /// Operation, reason, and what the message has.
+    told: (&'static str, &'static str, &'static str),
+}
+
+fn refusals() -> Vec<Refusal> {
+    let good = || blueprint(&[("item", json!({}))]);
+    let importing = good()
+        .replace("kind: Blueprint\n", "kind: Blueprint\nimports: [{name: a, type: data, schema: {}}]\n");
+    let imports = json!({"imports": {"data": [{"name": "a", "dataRef": "later"}]}});
+    vec![
+        Refusal {
+            name: "context",
+            blueprint: good(),
+            spec: json!({"context": "later"}),
+            told: ("InitPrerequisites", "CalculateContext", "context \"refusals/later\" not found"),
+        },
+        Refusal {
+            name: "import",
+            blueprint: importing,
+            spec: imports,
+            told: (
+                "init",
+                "ImportsSatisfied",
+                "data import \"a\": unable to fetch data object later (later): not found in namespace refusals",
+            ),
+        },
+        Refusal {
+            name: "blueprint",
+            blueprint: good().replace("kind: Blueprint", "kind: [Blueprint"),
+            spec: json!({}),
+            told: (
+                "InitPrerequisites",
+                "ResolveBlueprint",
+                "unable to resolve blueprint for refusals/blueprint: ",
+            ),
+        },
+        Refusal {
+            name: "template",
+            blueprint: good().replace("deployItems:", "deployItems: {{ nothing }}"),
+            spec: json!({}),
+            told: ("handlePhaseInit", "CreateImportsAndSubobjects", "Reason: ReconcileExecution - Message: "),
+        },
+    ]
+}
+
+/// I-19, I-20, I-51, 9: what is missing or broken is said in the status and as a Warning, nothing is created, and the next job goes
+/// on when it has been put right.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "refusals").await?;
+    // One of the same name elsewhere is no help.
+    let elsewhere = Case::existing(system, "default").await?;
+    elsewhere.create::<LandscaperContext>("later", &json!({})).await?;
+    for Refusal { name, blueprint, spec, told } in refusals() {
+        let failed = case.install_with(name, &blueprint, &spec).await?;
+        let (operation, reason, message) = error(&failed);
+        assert_eq!(outcome(&failed).0, "Failed", "{name}");
+        assert_eq!((operation.as_str(), reason.as_str()), (told.0, told.1), "{name}: {message}");
+        ensure!(message.contains(told.2), "{name}: {message}");
+        let warnings = case.warnings(name).await?;
+        ensure!(warnings.len() == 1 && warnings[0].0 == reason, "{name}: {warnings:?}");
+        // Events hold less than a status.
+        ensure!(message.starts_with(&warnings[0].1), "{name}: {warnings:?}");
+        ensure!(case.api::<Execution>().get_opt(name).await?.is_none(), "{name} has an execution");
+    }
+    case.create::<LandscaperContext>("later", &json!({})).await?;
+    case.create::<DataObject>("later", &json!({"data": 1})).await?;
+    for name in ["context", "import"] {
+        assert_eq!(outcome(&case.reconcile(name).await?), ("Succeeded".to_owned(), String::new()), "{name}");
+    }
+    for name in ["blueprint", "template"] {
+        let before = job(&case.get(name).await?);
+        let good = json!({"blueprint.yaml": blueprint(&[("item", json!({}))])});
+        let change = json!({"spec": {"blueprint": {"inline": {"filesystem": good}}}});
+        case.change::<Installation>(name, &change).await?;
+        let fixed = case.finished_after(name, &before).await?;
+        assert_eq!(outcome(&fixed), ("Succeeded".to_owned(), String::new()), "{name}");
+    }
+    Ok(())
+}
