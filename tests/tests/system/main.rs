@@ -9,6 +9,7 @@ mod grpc;
 mod imports;
 mod lifecycle;
 mod metrics;
+mod namespaces;
 mod rights;
 mod secrecy;
 mod shared;

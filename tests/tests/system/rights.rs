@@ -1,36 +1,71 @@
 //! Rights: none is missing, none is granted for nothing, and a missing one is told in plain words.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use groundwork_api::Installation;
-use groundwork_tests::{System, SystemOptions, documents, wait_for, workspace};
-use kube::Api;
-use kube::api::PostParams;
+use groundwork_api::{
+    ComponentVersionOverwrites, Context as LandscaperContext, DeployItem, Execution, Installation, Target,
+};
+use groundwork_proto::component::v1::ObjectName;
+use groundwork_proto::renderer::v1::RenderRequest;
+use groundwork_proto::renderer::v1::render_request::Input;
+use groundwork_proto::renderer::v1::renderer_client::RendererClient;
+use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
+use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
+use groundwork_proto::watcher::v1::GetStreamStatusRequest;
+use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
+use groundwork_tests::{System, SystemOptions, documents, files_below, wait_for, workspace};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, blueprint, installation, requests};
+use crate::case::{Case, job};
+use crate::echo_server::{apply, options};
+use crate::grpc::channel;
+use crate::support::{PATIENCE, blueprint, installation, outcome, stages};
 
-/// Rights that no run of these suites needs, each with the reason why it is granted.
-const UNUSED: [(&str, &str, &str); 0] = [];
+const NAMESPACE: &str = "my-namespace";
 
-/// A right: account, verb, resource.
+/// Rights that leave no trace in the audit log, each with the reason why it is granted.
+const UNUSED: [(&str, &str, &str, &str); 2] = [
+    (
+        "renderer",
+        "update",
+        "installations/finalizers",
+        "asked for by the admission of owner references that block a deletion",
+    ),
+    ("renderer", "update", "executions/finalizers", "the same"),
+];
+
+/// A right: service, verb, resource.
 type Right = (String, String, String);
 
-/// What the ClusterRoles and Roles of `k8s/base` grant to each account.
-fn granted() -> Result<BTreeSet<Right>> {
+fn texts(value: &Value) -> impl Iterator<Item = String> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned)
+}
+
+/// What the bindings in a folder give to each service by the roles in it.
+fn granted(folder: &str) -> Result<BTreeSet<Right>> {
+    let mut objects = Vec::new();
+    for file in files_below(&workspace().join(folder))? {
+        objects.extend(documents(&std::fs::read_to_string(file)?)?);
+    }
+    let roles: BTreeMap<(&str, &str), &Value> = objects
+        .iter()
+        .filter_map(|object| Some(((object["kind"].as_str()?, object["metadata"]["name"].as_str()?), object)))
+        .collect();
     let mut rights = BTreeSet::new();
-    for service in groundwork_tests::ALL {
-        let text = std::fs::read_to_string(workspace().join(format!("k8s/base/{service}.yaml")))?;
-        for document in documents(&text)? {
-            let texts = |value: &Value| -> Vec<String> {
-                value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-            };
-            for rule in document["rules"].as_array().into_iter().flatten() {
-                for (resource, verb) in texts(&rule["resources"]).into_iter().flat_map(|resource| {
-                    texts(&rule["verbs"]).into_iter().map(move |verb| (resource.clone(), verb))
-                }) {
-                    rights.insert((service.to_owned(), verb, resource));
+    for binding in objects.iter().filter(|object| !object["roleRef"].is_null()) {
+        let name = |part: &str| binding["roleRef"][part].as_str().unwrap_or_default();
+        let role =
+            roles.get(&(name("kind"), name("name"))).context("a binding names a role of the folder")?;
+        for subject in binding["subjects"].as_array().into_iter().flatten() {
+            let service = subject["name"].as_str().unwrap_or_default().trim_start_matches("groundwork-");
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                for resource in texts(&rule["resources"]) {
+                    rights.extend(
+                        texts(&rule["verbs"]).map(|verb| (service.to_owned(), verb, resource.clone())),
+                    );
                 }
             }
         }
@@ -38,8 +73,8 @@ fn granted() -> Result<BTreeSet<Right>> {
     Ok(rights)
 }
 
-/// What the services have asked for and got.
-pub(crate) fn used(system: &System) -> Result<BTreeSet<Right>> {
+/// What the services have asked for, and what of it was refused.
+fn asked(system: &System) -> Result<(BTreeSet<Right>, Vec<Value>)> {
     let right = |request: &Value| -> Option<Right> {
         let user = request["user"]["username"].as_str()?.rsplit("groundwork-").next()?.to_owned();
         let object = &request["objectRef"];
@@ -49,18 +84,181 @@ pub(crate) fn used(system: &System) -> Result<BTreeSet<Right>> {
         };
         Some((user, request["verb"].as_str()?.to_owned(), resource))
     };
-    Ok(requests(system, "")?.iter().filter_map(right).collect())
+    let is_refused = |request: &Value| request["responseStatus"]["code"] == 403;
+    let (refused, granted): (Vec<Value>, Vec<Value>) = stages(system, "")?.into_iter().partition(is_refused);
+    Ok((granted.iter().filter_map(right).collect(), refused))
 }
 
-/// Every right in `k8s/base` was used, or is listed with a reason.
-pub(crate) fn none_is_idle(used: &BTreeSet<Right>) -> Result<()> {
-    let excused: BTreeSet<Right> = UNUSED
-        .iter()
-        .map(|(service, verb, resource)| ((*service).to_owned(), (*verb).to_owned(), (*resource).to_owned()))
+/// `k8s/namespaced` gives in one namespace what `k8s/base` gives in all, but for the watch on namespaces, which no Role can give.
+#[test]
+fn roles_give_what_cluster_roles_give() -> Result<()> {
+    let mut base = granted("k8s/base")?;
+    for verb in ["list", "watch"] {
+        ensure!(base.remove(&("watcher".to_owned(), verb.to_owned(), "namespaces".to_owned())), "{verb}");
+    }
+    let roles: BTreeSet<Right> =
+        granted("k8s/namespaced")?.union(&granted("k8s/namespaced-accounts")?).cloned().collect();
+    assert_eq!(roles, base);
+    Ok(())
+}
+
+/// Every right in `k8s/base` is used by somebody, or is in [`UNUSED`] with a reason, and no right is missing: one life of an
+/// Installation that touches all that services do.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_right_is_used_and_none_is_missing() -> Result<()> {
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let variables = vec![
+        variable("GROUNDWORK_LEADER_ELECTION", "true"),
+        variable("GROUNDWORK_LEASE_NAMESPACE", "groundwork-system"),
+        variable(
+            "GROUNDWORK_DEFAULT_REPOSITORY_CONTEXT",
+            r#"{"type":"ociRegistry","baseUrl":"example.org/c"}"#,
+        ),
+    ];
+    let Some(system) = System::start(SystemOptions { variables, ..options() }).await? else { return Ok(()) };
+    touch_everything(&system).await.with_context(|| system.logs())?;
+    let (used, refused) = asked(&system)?;
+    ensure!(refused.is_empty(), "rights are missing in k8s/base: {refused:#?}");
+    let excused =
+        UNUSED.map(|(service, verb, resource, _)| (service.to_owned(), verb.to_owned(), resource.to_owned()));
+    let idle: Vec<Right> = granted("k8s/base")?
+        .into_iter()
+        .filter(|right| !used.contains(right) && !excused.contains(right))
         .collect();
-    let idle: Vec<Right> =
-        granted()?.into_iter().filter(|right| !used.contains(right) && !excused.contains(right)).collect();
     ensure!(idle.is_empty(), "rights that nothing used: {idle:#?}");
+    the_unused_ones_are_needed(&system).await
+}
+
+async fn touch_everything(system: &System) -> Result<()> {
+    apply(system).await?;
+    let case = Case::existing(system, NAMESPACE).await?;
+    the_resolver_reads_configuration(&case).await?;
+    the_component_goes(&case).await?;
+    imports_change(&case).await?;
+    calls_are_made(&case).await?;
+
+    let bad = case.install("bad", &blueprint(&[("item", json!({"phase": "none"}))])).await?;
+    assert_eq!(outcome(&bad).0, "Failed");
+    ensure!(!case.warnings("bad").await?.is_empty(), "the Installation tells why");
+    let annotations = json!({"landscaper.gardener.cloud/delete-without-uninstall": "true"});
+    case.change::<Installation>("bad", &json!({"metadata": {"annotations": annotations}})).await?;
+    for name in ["bad", "server"] {
+        case.delete::<Installation>(name).await?;
+        case.gone::<Installation>(name).await?;
+    }
+    Ok(())
+}
+
+async fn the_resolver_reads_configuration(case: &Case<'_>) -> Result<()> {
+    case.create::<ConfigMap>("ocm", &json!({"data": {".ocmconfig": ""}})).await?;
+    case.change::<LandscaperContext>("default", &json!({"ocmConfig": {"name": "ocm"}})).await?;
+    assert_eq!(outcome(&case.reconcile("server").await?).0, "Succeeded");
+    Ok(())
+}
+
+/// The condition about it has to go, although somebody else holds on to it.
+async fn the_component_goes(case: &Case<'_>) -> Result<()> {
+    let before: Installation = case.get("server").await?;
+    let conditions = before.status.clone().unwrap_or_default().conditions;
+    let written = conditions.iter().find(|found| found.type_ == "ComponentReferenceOverwrite");
+    let held = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+        "metadata": {"name": "server"}, "status": {"conditions": [written.context("the condition")?]},
+    });
+    let parameters = PatchParams::apply("somebody");
+    case.api::<Installation>().patch_status("server", &parameters, &Patch::Apply(&held)).await?;
+
+    let spec = json!({"componentDescriptor": null, "blueprint": importing("greeting", "cluster"), "imports": imports("greeting", "cluster")});
+    case.create::<Secret>("login", &json!({"stringData": {"user": "alice"}})).await?;
+    let target = json!({"spec": {"type": "landscaper.gardener.cloud/mock", "config": {}}});
+    case.create::<Target>("blue", &target).await?;
+    case.change::<Installation>("server", &json!({"spec": spec})).await?;
+    let changed = case.finished_after("server", &job(&before)).await?;
+    assert_eq!(outcome(&changed), ("Succeeded".to_owned(), String::new()));
+    let conditions = changed.status.unwrap_or_default().conditions;
+    ensure!(conditions.iter().all(|found| found.type_ != "ComponentReferenceOverwrite"), "{conditions:?}");
+    Ok(())
+}
+
+fn imports(data: &str, target: &str) -> Value {
+    json!({
+        "data": [
+            {"name": data, "dataRef": "greeting"},
+            {"name": "login", "secretRef": {"name": "login"}},
+            {"name": "settings", "configMapRef": {"name": "ocm"}},
+        ],
+        "targets": [{"name": target, "target": "blue"}],
+    })
+}
+
+fn importing(data: &str, target: &str) -> Value {
+    let declared = format!(
+        "kind: Blueprint\nimports:\n- {{name: {data}, type: data, schema: {{}}}}\n- {{name: login, type: data, schema: {{}}}}\n\
+         - {{name: settings, type: data, schema: {{}}}}\n\
+         - {{name: {target}, type: target, targetType: landscaper.gardener.cloud/mock}}\n"
+    );
+    let text = blueprint(&[("echo", json!({"export": {"text": "TEXT"}}))])
+        .replace("kind: Blueprint\n", &declared)
+        .replace("- name: echo\n", &format!("- name: echo\n      target: {{import: {target}}}\n"))
+        .replace("\"TEXT\"", &format!("{{{{ toJson .imports.{data} }}}}"));
+    json!({"ref": null, "inline": {"filesystem": {"blueprint.yaml": text}}})
+}
+
+/// Copies of imports are made, replaced and removed; and items are found again when nothing says where they are, as after a crash
+/// at the wrong moment (10.2).
+async fn imports_change(case: &Case<'_>) -> Result<()> {
+    case.reconcile("server").await?;
+    let mut execution: Execution = case.get("server").await?;
+    execution.status.get_or_insert_default().deploy_item_cache = None;
+    case.api::<Execution>().replace_status("server", &PostParams::default(), &execution).await?;
+    let before = job(&case.get("server").await?);
+    let spec = json!({"blueprint": importing("words", "place"), "imports": imports("words", "place")});
+    case.change::<Installation>("server", &json!({"spec": spec})).await?;
+    let changed = case.finished_after("server", &before).await?;
+    assert_eq!(outcome(&changed), ("Succeeded".to_owned(), String::new()));
+    assert_eq!(case.list::<DeployItem>("").await?.len(), 1);
+    assert_eq!(case.list::<ComponentVersionOverwrites>("").await?.len(), 1);
+    Ok(())
+}
+
+/// One call to each service, by an account that may see what it names.
+async fn calls_are_made(case: &Case<'_>) -> Result<()> {
+    let (system, name) =
+        (case.system, || ObjectName { namespace: NAMESPACE.to_owned(), name: "server".to_owned() });
+    case.create::<ServiceAccount>("caller", &json!({})).await?;
+    let to = format!("--serviceaccount={NAMESPACE}:caller");
+    system.kubectl(&["create", "clusterrolebinding", "caller", "--clusterrole=cluster-admin", &to]).await?;
+    let token = system.plane.service_account_token(NAMESPACE, "caller").await?;
+    let mut watcher = WatcherClient::new(channel(system, "watcher", Some(&token))?);
+    let state = watcher.get_stream_status(GetStreamStatusRequest {}).await?.into_inner();
+    ensure!(state.watches.len() >= 10 && state.watches.iter().all(|watch| watch.synced), "{state:?}");
+    let mut resolver = ResolverClient::new(channel(system, "resolver", Some(&token))?);
+    resolver.explain(ExplainRequest { input: Some(explain_request::Input::Installation(name())) }).await?;
+    let mut renderer = RendererClient::new(channel(system, "renderer", Some(&token))?);
+    renderer.render(RenderRequest { input: Some(Input::Installation(name())) }).await?;
+    Ok(())
+}
+
+/// Without them the API server refuses what the renderer creates: shown with an account that may create, and no more.
+async fn the_unused_ones_are_needed(system: &System) -> Result<()> {
+    let case = Case::new(system, "owners").await?;
+    let owner = case.install("server", &blueprint(&[])).await?;
+    case.create::<ServiceAccount>("creator", &json!({})).await?;
+    let role = ["--verb=create", "--resource=executions.landscaper.gardener.cloud"];
+    system.kubectl(&[&["create", "role", "creator", "-n", "owners"][..], &role].concat()).await?;
+    let to = ["--role=creator", "--serviceaccount=owners:creator"];
+    system.kubectl(&[&["create", "rolebinding", "creator", "-n", "owners"][..], &to].concat()).await?;
+    let client = system.plane.service_account_client("owners", "creator").await?;
+    let execution: Execution = serde_json::from_value(json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Execution", "spec": {},
+        "metadata": {"name": "theirs", "ownerReferences": [{
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation", "name": "server",
+            "uid": owner.metadata.uid, "controller": true, "blockOwnerDeletion": true,
+        }]},
+    }))?;
+    let api: Api<Execution> = Api::namespaced(client, "owners");
+    let refused = api.create(&PostParams::default(), &execution).await.err().context("it is refused")?;
+    ensure!(refused.to_string().contains("blockOwnerDeletion"), "{refused}");
     Ok(())
 }
 
