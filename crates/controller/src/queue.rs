@@ -12,6 +12,8 @@ use crate::seen::Seen;
 /// A failing key is tried again from memory; its event comes back this much later, for the case that the process
 /// has died meanwhile.
 const DURABLE_MARGIN: Duration = Duration::from_secs(20);
+/// One turn of so many is for keys that have failed, however many others there are.
+const TURNS: u32 = 4;
 /// Knowledge about idle keys is dropped beyond this many; it only saves handling.
 const REMEMBERED_KEYS: usize = 50_000;
 
@@ -21,6 +23,9 @@ pub(crate) struct Queue<T> {
     backoff: Backoff,
     entries: HashMap<Key, Entry<T>>,
     ready: VecDeque<Key>,
+    /// Keys that have failed and are due again. One that was made ready for another reason meanwhile is skipped here.
+    again: VecDeque<Key>,
+    turn: u32,
     timers: BTreeSet<(Instant, Key)>,
     /// What the last successful handling of idle keys knew.
     settled: HashMap<Key, Seen>,
@@ -107,6 +112,8 @@ impl<T: Clone> Queue<T> {
             backoff,
             entries: HashMap::new(),
             ready: VecDeque::new(),
+            again: VecDeque::new(),
+            turn: 0,
             timers: BTreeSet::new(),
             settled: HashMap::new(),
         }
@@ -129,11 +136,19 @@ impl<T: Clone> Queue<T> {
             let rest = entry.timer.map_or(Duration::ZERO, |timer| timer.saturating_duration_since(now));
             return Offered::Later(ticket, rest + DURABLE_MARGIN);
         }
+        let is_news = !entry.considered.covers(&object, &version);
         entry.waiting.push(Waiting { object, version, ticket });
-        if matches!(entry.state, State::Pausing | State::Idle) {
+        match entry.state {
             // Something is new: the reason to pause may be gone.
-            entry.failures = 0;
-            self.make_ready(key);
+            State::Pausing | State::Idle => {
+                entry.failures = 0;
+                self.make_ready(key);
+            }
+            State::Ready if is_news && entry.failures > 0 => {
+                entry.failures = 0;
+                self.ready.push_back(key.clone());
+            }
+            State::Ready | State::Running { .. } => {}
         }
         Offered::Taken
     }
@@ -176,7 +191,7 @@ impl<T: Clone> Queue<T> {
                 self.make_ready(&key);
             }
         }
-        let key = self.ready.pop_front()?;
+        let key = self.next_ready()?;
         let entry = self.entries.entry(key.clone()).or_default();
         entry.state = State::Running { taken: entry.waiting.len() };
         for waiting in &entry.waiting {
@@ -188,6 +203,22 @@ impl<T: Clone> Queue<T> {
         let latest = entry.waiting.last().map(|waiting| waiting.ticket.clone());
         self.settled.remove(&key);
         Some(Started { key, changed, failures, latest })
+    }
+
+    /// Keys that have not failed go first: those that fail over and over delay no other, even if there is not enough time for all of
+    /// their attempts.
+    fn next_ready(&mut self) -> Option<Key> {
+        self.turn = self.turn.wrapping_add(1);
+        let is_turn_of_failed = self.turn.is_multiple_of(TURNS) || self.ready.is_empty();
+        if is_turn_of_failed {
+            while let Some(key) = self.again.pop_front() {
+                let entry = self.entries.get(&key);
+                if entry.is_some_and(|entry| entry.state == State::Ready && entry.failures > 0) {
+                    return Some(key);
+                }
+            }
+        }
+        self.ready.pop_front()
     }
 
     /// The attempt for a key has ended; `seen` is what it read and wrote.
@@ -277,7 +308,8 @@ impl<T: Clone> Queue<T> {
         if let Some(old) = entry.timer.take() {
             self.timers.remove(&(old, key.clone()));
         }
-        self.ready.push_back(key.clone());
+        let lane = if entry.failures > 0 { &mut self.again } else { &mut self.ready };
+        lane.push_back(key.clone());
     }
 
     /// Gives up: all events that have not been answered.

@@ -1,10 +1,11 @@
 //! The loop of a controller: one task owns the queue, everything else talks to it.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use groundwork_bus::{Bus, Change, Delivery, Feed, Index, Kind, ObjectId, Record};
+use groundwork_bus::{Bus, Change, Delivery, Feed, Index, IndexFeed, Kind, ObjectId, Record};
 use groundwork_telemetry::{Condition, trace};
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc};
@@ -135,8 +136,8 @@ async fn follow<H: Handler>(
         }
     };
     loop {
-        let next = feed.next().await;
         let was_synced = index.synced(&kinds);
+        let next = next_of(&mut feed, &bus, (!was_synced).then_some(&ready)).await;
         index.apply(&next);
         let is_synced = index.synced(&kinds);
         match (was_synced, is_synced) {
@@ -150,6 +151,21 @@ async fn follow<H: Handler>(
             && sender.send(Message::Schedule { key, at }).await.is_err()
         {
             return;
+        }
+    }
+}
+
+/// The next of a feed. While there is none, an index that is not complete says what it waits for.
+async fn next_of(feed: &mut IndexFeed, bus: &Bus, waiting: Option<&Condition>) -> Feed {
+    let mut next = pin!(feed.next());
+    loop {
+        let Some(ready) = waiting else { return next.await };
+        tokio::select! {
+            next = &mut next => return next,
+            () = tokio::time::sleep(BUS_PAUSE) => ready.not_ready(match bus.is_connected() {
+                true => "the stream is not complete yet: the watcher fills it",
+                false => "NATS does not answer",
+            }),
         }
     }
 }

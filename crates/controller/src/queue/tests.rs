@@ -115,6 +115,28 @@ fn a_failing_key_delays_no_other() {
     assert_eq!(bench.start().as_deref(), Some("good"));
 }
 
+/// Also when all of them are due and there is no time for all; and they get their turns too.
+#[test]
+fn failing_keys_that_are_due_delay_no_other() {
+    let mut bench = Bench::new();
+    for ticket in 0..2000 {
+        bench.offer(&format!("bad-{ticket}"), "1", ticket);
+    }
+    while let Some(name) = bench.start() {
+        bench.fail(&name, &[]);
+    }
+    bench.pass(60_000);
+    for ticket in 0..9 {
+        bench.offer(&format!("good-{ticket}"), "1", 5000 + ticket);
+    }
+    // News about one that failed make it one of the others, once.
+    bench.offer("bad-1999", "2", 6000);
+    let started: Vec<String> = std::iter::from_fn(|| bench.start()).take(14).collect();
+    let good = started.iter().filter(|name| name.starts_with("good")).count();
+    assert_eq!((good, started.iter().filter(|name| *name == "bad-1999").count()), (9, 1), "{started:?}");
+    assert_eq!(std::iter::from_fn(|| bench.start()).count(), 2000 - 5);
+}
+
 #[test]
 fn a_time_wakes_an_idle_key_once_and_takes_the_place_of_the_former() {
     let mut bench = Bench::new();
