@@ -17,6 +17,9 @@ pub enum ApiError {
     /// A right is missing; the text names verb and resource.
     #[error("may not {verb} {resource}: grant it to the service account of this service")]
     Forbidden { verb: &'static str, resource: String },
+    /// An admission policy or webhook of the cluster says no. Its words may quote values.
+    #[error("{0} is refused by an admission policy of the cluster")]
+    Refused(String),
     /// The API server does not accept the object.
     #[error("{object} is not accepted: {causes}")]
     Invalid { object: String, causes: String },
@@ -29,6 +32,11 @@ pub enum ApiError {
 }
 
 impl ApiError {
+    /// Whether the same request would get the same answer for ever.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Invalid { .. } | Self::Terminating(_))
+    }
+
     pub(crate) fn new(error: &kube::Error, verb: &'static str, object: &str, resource: &str) -> Self {
         let object = object.to_owned();
         match error {
@@ -49,6 +57,8 @@ impl ApiError {
             .any(|cause| cause.reason == "NamespaceTerminating");
         match (status.code, status.reason.as_str()) {
             (403, _) if is_terminating => Self::Terminating(object),
+            // Authorisation says what the user cannot do; everybody else who answers 403 has looked at the object.
+            (403, _) if !status.message.contains(" cannot ") => Self::Refused(object),
             (401 | 403, _) => Self::Forbidden { verb, resource: resource.to_owned() },
             (404, _) => Self::NotFound(object),
             (409, "AlreadyExists") => Self::AlreadyExists(object),

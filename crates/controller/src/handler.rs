@@ -27,6 +27,9 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// The stream was rebuilt, perhaps for a cluster that was set back: versions that were seen mean nothing any more.
+    fn reset(&self) {}
+
     /// Brings a key to where nothing is left to do but wait for a change.
     ///
     /// # Errors
@@ -44,8 +47,6 @@ pub struct Wake<'a> {
     pub index: &'a Index,
     /// Versions of objects that events told of since the key was handled last.
     pub changed: &'a [(ObjectId, String)],
-    /// Failures in a row before this attempt.
-    pub failures: u32,
 }
 
 /// The end of a successful attempt.

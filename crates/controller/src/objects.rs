@@ -9,7 +9,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::Instrument;
 
 use crate::error::ApiError;
@@ -135,7 +135,7 @@ impl Objects {
         let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let api = self.api::<K>(&namespace);
         let stored = self.run::<K, _>("create", &namespace, &name, api.create(&parameters, object)).await?;
-        Ok(self.written(stored))
+        Ok(self.written(stored, None))
     }
 
     /// Replaces an object that carries the resourceVersion it was decided on.
@@ -149,7 +149,7 @@ impl Objects {
         let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let request = api.replace(&name, &parameters, object);
         let stored = self.run::<K, _>("update", &namespace, &name, request).await?;
-        Ok(self.written(stored))
+        Ok(self.written(stored, object.resource_version().as_deref()))
     }
 
     /// Replaces the status of an object that carries the resourceVersion it was decided on.
@@ -163,7 +163,7 @@ impl Objects {
         let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let request = api.replace_status(&name, &parameters, object);
         let stored = self.run_on::<K, _>("update", "/status", &namespace, &name, request).await?;
-        Ok(self.written(stored))
+        Ok(self.written(stored, object.resource_version().as_deref()))
     }
 
     /// Changes finalizers and annotations.
@@ -190,34 +190,11 @@ impl Objects {
             PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
         let api = self.api::<K>(namespace);
         let stored = self.run::<K, _>("patch", namespace, name, api.patch(name, &parameters, &patch)).await?;
-        Ok(self.written(stored))
+        Ok(self.written(stored, change.resource_version.as_deref()))
     }
 
-    /// Applies a part of the status with the field manager of the service. What it applied before and leaves out
-    /// now is removed.
-    ///
-    /// # Errors
-    ///
-    /// It was refused.
-    pub async fn apply_status<K: Stored>(
-        &self,
-        namespace: &str,
-        name: &str,
-        part: &Value,
-    ) -> Result<K, ApiError> {
-        let mut patch = json!({
-            "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": {"name": name, "namespace": namespace},
-        });
-        patch["status"] = part.clone();
-        let parameters = PatchParams::apply(self.manager).force();
-        let api = self.api::<K>(namespace);
-        let patch = Patch::Apply(patch);
-        let request = api.patch_status(name, &parameters, &patch);
-        let stored = self.run_on::<K, _>("patch", "/status", namespace, name, request).await?;
-        Ok(self.written(stored))
-    }
-
-    /// Asks for the deletion of exactly this object. Returns what is left of it while finalizers hold it.
+    /// Asks for the deletion of exactly this object, and with a version only while it is in it. Returns what is left of
+    /// it while finalizers hold it.
     ///
     /// # Errors
     ///
@@ -227,13 +204,17 @@ impl Objects {
         namespace: &str,
         name: &str,
         uid: Option<&str>,
+        resource_version: Option<&str>,
     ) -> Result<Option<K>, ApiError> {
-        let preconditions =
-            uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+        let preconditions = Preconditions {
+            uid: uid.map(str::to_owned),
+            resource_version: resource_version.map(str::to_owned),
+        };
+        let preconditions = (uid.is_some() || resource_version.is_some()).then_some(preconditions);
         let parameters = DeleteParams { preconditions, ..DeleteParams::background() };
         let api = self.api::<K>(namespace);
         match self.run::<K, _>("delete", namespace, name, api.delete(name, &parameters)).await {
-            Ok(answer) => Ok(answer.left().map(|object| self.written(object))),
+            Ok(answer) => Ok(answer.left().map(|object| self.written(object, None))),
             Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -250,9 +231,12 @@ impl Objects {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).seen.note(id, &version);
     }
 
-    fn written<K: Stored>(&self, object: K) -> K {
+    /// Notes a write; one that changed nothing since `before` is no progress.
+    fn written<K: Stored>(&self, object: K, before: Option<&str>) -> K {
         self.note(&object);
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;
+        if before.is_none() || object.resource_version().as_deref() != before {
+            self.notes.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;
+        }
         object
     }
 
@@ -301,7 +285,7 @@ impl Objects {
             Ok(_) => "ok",
             Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_)) => "conflict",
             Err(ApiError::NotFound(_)) => "not_found",
-            Err(ApiError::Forbidden { .. }) => "forbidden",
+            Err(ApiError::Forbidden { .. } | ApiError::Refused(_)) => "forbidden",
             Err(_) => "failed",
         };
         self.metrics.request(verb, &resource, outcome);

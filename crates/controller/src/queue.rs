@@ -312,6 +312,14 @@ impl<T: Clone> Queue<T> {
         lane.push_back(key.clone());
     }
 
+    /// Versions of a former cluster are not comparable with those of the present one.
+    pub(crate) fn forget_versions(&mut self) {
+        self.settled.clear();
+        for entry in self.entries.values_mut() {
+            entry.considered = Seen::default();
+        }
+    }
+
     /// Gives up: all events that have not been answered.
     pub(crate) fn abandon(&mut self) -> Vec<T> {
         let entries = std::mem::take(&mut self.entries).into_values();

@@ -61,8 +61,18 @@ pub struct Controller<H> {
 }
 
 enum Message {
-    Event { key: Key, object: ObjectId, version: String, arrival: Arrival },
-    Schedule { key: Key, at: Timestamp },
+    Event {
+        key: Key,
+        object: ObjectId,
+        version: String,
+        arrival: Arrival,
+    },
+    Schedule {
+        key: Key,
+        at: Timestamp,
+    },
+    /// Versions that were seen before mean nothing any more.
+    Reset,
 }
 
 /// An event on its way to its handling.
@@ -77,7 +87,7 @@ impl<H: Handler> Controller<H> {
     /// Works until `end` is cancelled; then finishes what runs, and gives the rest back to the bus.
     pub async fn run(self, end: CancellationToken) {
         let index = Index::in_namespaces(self.options.namespaces.clone());
-        let (sender, receiver) = mpsc::channel(1024);
+        let (sender, mut receiver) = mpsc::channel(1024);
         let mut feeders = JoinSet::new();
         feeders.spawn(
             follow(
@@ -111,9 +121,9 @@ impl<H: Handler> Controller<H> {
             controller: self,
             index,
         };
-        worker.run(receiver, &end).await;
+        worker.run(&mut receiver, &end).await;
         feeders.shutdown().await;
-        worker.drain().await;
+        worker.drain(receiver).await;
     }
 }
 
@@ -144,6 +154,9 @@ async fn follow<H: Handler>(
             (false, true) => ready.ready(),
             (true, false) => ready.not_ready("the stream was rebuilt and is not complete yet"),
             _ => {}
+        }
+        if matches!(next, Feed::Reset) && sender.send(Message::Reset).await.is_err() {
+            return;
         }
         let Feed::Record { record: Record::Object(event), .. } = &next else { continue };
         let Change::Applied(snapshot) = &event.change else { continue };
@@ -247,7 +260,7 @@ struct Finished {
 }
 
 impl<H: Handler> Worker<H> {
-    async fn run(&mut self, mut messages: mpsc::Receiver<Message>, end: &CancellationToken) {
+    async fn run(&mut self, messages: &mut mpsc::Receiver<Message>, end: &CancellationToken) {
         let mut progress = tokio::time::interval(PROGRESS);
         progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -268,6 +281,10 @@ impl<H: Handler> Worker<H> {
     async fn take(&mut self, message: Message) {
         let now = Instant::now();
         match message {
+            Message::Reset => {
+                self.queue.forget_versions();
+                self.controller.handler.reset();
+            }
             Message::Schedule { key, at } => {
                 let wait = at.duration_since(Timestamp::now()).max(jiff::SignedDuration::ZERO);
                 self.queue.schedule(&key, now + wait.unsigned_abs());
@@ -315,7 +332,7 @@ impl<H: Handler> Worker<H> {
         let metrics = self.controller.metrics.clone();
         let attempt = async move {
             let start = Instant::now();
-            let wake = Wake { key: &key, objects: &objects, index: &index, changed: &changed, failures };
+            let wake = Wake { key: &key, objects: &objects, index: &index, changed: &changed };
             let result = handler.handle(wake).await;
             let (seen, has_written) = objects.take_notes();
             let (outcome, ended) = judge(&key, failures, result, has_written);
@@ -357,7 +374,12 @@ impl<H: Handler> Worker<H> {
     }
 
     /// Lets running attempts end; events that wait go back to the bus for others.
-    async fn drain(&mut self) {
+    async fn drain(&mut self, mut messages: mpsc::Receiver<Message>) {
+        while let Ok(message) = messages.try_recv() {
+            if let Message::Event { arrival, .. } = message {
+                arrival.ticket.later(Duration::ZERO).await;
+            }
+        }
         while let Some(finished) = self.running.join_next_with_id().await {
             self.finish(finished).await;
         }

@@ -86,8 +86,17 @@ pub struct Verdict {
     pub failure: Option<Failure>,
     /// For `status.providerStatus`; `None` keeps what is there.
     pub provider_status: Option<AnyJson>,
-    /// For `status.exportRef`; `None` keeps what is there.
-    pub export: Option<ObjectReference>,
+    pub exports: Exports,
+}
+
+/// What becomes of `status.exportRef`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Exports {
+    #[default]
+    Keep,
+    /// The item exports nothing any more.
+    None,
+    In(ObjectReference),
 }
 
 impl Verdict {
@@ -100,7 +109,7 @@ impl Verdict {
             (true, false) => phase::FAILED.to_owned(),
             (false, _) => current,
         };
-        Self { phase, failure: Some(failure), provider_status: None, export: None }
+        Self { phase, failure: Some(failure), provider_status: None, exports: Exports::Keep }
     }
 }
 
@@ -120,8 +129,10 @@ pub fn conclude(item: &DeployItem, verdict: Verdict, now: &Time) -> DeployItem {
     if let Some(provider_status) = verdict.provider_status {
         status.provider_status = provider_status;
     }
-    if verdict.export.is_some() {
-        status.export_ref = verdict.export;
+    match verdict.exports {
+        Exports::Keep => {}
+        Exports::None => status.export_ref = None,
+        Exports::In(reference) => status.export_ref = Some(reference),
     }
     if is_final(Some(&verdict.phase)) {
         end(status, &verdict.phase, now);
@@ -164,6 +175,11 @@ pub fn missing_configuration() -> Failure {
 pub fn no_target(name: &str) -> Failure {
     let message = format!("the target {name} does not exist");
     configuration_problem("NoTargetFound", message)
+}
+
+/// What the item has to write exists already, and is not its own.
+pub fn foreign_object(what: &str) -> Failure {
+    configuration_problem("ForeignObject", format!("{what} exists already and belongs to something else"))
 }
 
 fn configuration_problem(reason: &'static str, message: impl Into<String>) -> Failure {

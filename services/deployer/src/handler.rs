@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use data_encoding::BASE64;
 use groundwork_api::metadata::{FINALIZER, annotation};
 use groundwork_api::{
-    DeployItem, DeployerInformation, Kind as _, ObjectReference, ResourceExt, Target, Time,
+    ByteString, DeployItem, DeployerInformation, Kind as _, ObjectMeta, ObjectReference, OwnerReference,
+    ResourceExt, Target, Time,
 };
 use groundwork_bus::{Change, Index, ObjectId, Snapshot};
 use groundwork_controller::{ApiError, Failed, Handler, Key, Metadata, Objects, Report, Settled, Wake};
-use groundwork_lifecycle::deployer::{Verdict, Work, conclude, no_target, work_of};
-use groundwork_lifecycle::machine::{is_final, phase};
+use groundwork_lifecycle::Failure;
+use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
+use groundwork_lifecycle::machine::is_final;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::mock::{self, Removal};
 
@@ -80,29 +81,36 @@ fn now() -> Time {
 
 impl MockDeployer {
     async fn install(&self, item: DeployItem, objects: &Objects) -> Result<Settled, Failed> {
-        let namespace = item.namespace().unwrap_or_default();
         let has_finalizer = item.finalizers().iter().any(|name| name == FINALIZER);
         let item = if has_finalizer { item } else { add_finalizer(&item, objects).await? };
-        if let Some(target) = &item.spec.target
-            && objects.get::<Target>(&namespace, &target.name).await?.is_none()
-        {
-            let failure = no_target(&target.name);
+        if let Some(failure) = missing_target(&item, objects).await? {
             return self.report(&item, Verdict::failed(&item, failure), objects).await;
         }
         let plan = match mock::install(&item) {
             Ok(plan) => plan,
             Err(failure) => return self.report(&item, Verdict::failed(&item, failure), objects).await,
         };
-        let export = match &plan.export {
-            Some(values) => Some(write_export(&item, values, objects).await?),
-            None => None,
+        let exports = match &plan.export {
+            Some(values) => match write_export(&item, values, objects).await? {
+                Some(reference) => Exports::In(reference),
+                None => {
+                    let failure = foreign_object(&format!("the secret {}", export_name(&item)));
+                    return self.report(&item, Verdict::failed(&item, failure), objects).await;
+                }
+            },
+            // Values of an earlier job are nobody's any more (7.5).
+            None if export_of(&item).is_some() => {
+                delete_export(&item, objects).await?;
+                Exports::None
+            }
+            None => Exports::Keep,
         };
         let current = item.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
         let verdict = Verdict {
             phase: plan.phase.unwrap_or(current),
             failure: None,
             provider_status: plan.provider_status,
-            export,
+            exports,
         };
         self.report(&item, verdict, objects).await
     }
@@ -110,14 +118,17 @@ impl MockDeployer {
     async fn remove(&self, item: &DeployItem, objects: &Objects) -> Result<Settled, Failed> {
         let without_uninstall =
             item.annotations().get(annotation::DELETE_WITHOUT_UNINSTALL).is_some_and(|value| value == "true");
-        if !without_uninstall && let Removal::Stay(phase) = mock::remove(item) {
-            let verdict = Verdict { phase, failure: None, provider_status: None, export: None };
-            return self.report(item, verdict, objects).await;
+        if !without_uninstall {
+            if let Some(failure) = missing_target(item, objects).await? {
+                return self.report(item, Verdict::failed(item, failure), objects).await;
+            }
+            if let Removal::Stay(phase) = mock::remove(item) {
+                let verdict = Verdict { phase, failure: None, provider_status: None, exports: Exports::Keep };
+                return self.report(item, verdict, objects).await;
+            }
         }
         let namespace = item.namespace().unwrap_or_default();
-        if let Some(export) = item.status.as_ref().and_then(|status| status.export_ref.as_ref()) {
-            objects.delete::<Secret>(&namespace, &export.name, None).await?;
-        }
+        delete_export(item, objects).await?;
         let others = item.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
         let change = Metadata {
             resource_version: item.resource_version(),
@@ -137,7 +148,7 @@ impl MockDeployer {
         verdict: Verdict,
         objects: &Objects,
     ) -> Result<Settled, Failed> {
-        let is_end = is_final(Some(&verdict.phase)) || verdict.phase == phase::DELETE_FAILED;
+        let is_end = is_final(Some(&verdict.phase));
         let failure = verdict.failure.clone();
         let concluded = conclude(item, verdict, &now());
         if concluded != *item {
@@ -174,43 +185,70 @@ async fn add_finalizer(item: &DeployItem, objects: &Objects) -> Result<DeployIte
     objects.patch_metadata(&item.namespace().unwrap_or_default(), &item.name_any(), &change).await
 }
 
-/// The values that an item exports, in a Secret that goes with it (7.5).
+/// The Target that an item names has to exist (2.4, 7.7).
+async fn missing_target(item: &DeployItem, objects: &Objects) -> Result<Option<Failure>, ApiError> {
+    let Some(target) = &item.spec.target else { return Ok(None) };
+    let namespace = item.namespace().unwrap_or_default();
+    let found = objects.get::<Target>(&namespace, &target.name).await?;
+    Ok(found.is_none().then(|| no_target(&target.name)))
+}
+
+fn export_of(item: &DeployItem) -> Option<&str> {
+    item.status.as_ref()?.export_ref.as_ref().map(|reference| reference.name.as_str())
+}
+
+fn export_name(item: &DeployItem) -> String {
+    export_of(item).map_or_else(|| format!("{}-export", item.name_any()), str::to_owned)
+}
+
+async fn delete_export(item: &DeployItem, objects: &Objects) -> Result<(), ApiError> {
+    if let Some(name) = export_of(item) {
+        objects.delete::<Secret>(&item.namespace().unwrap_or_default(), name, None, None).await?;
+    }
+    Ok(())
+}
+
+/// The values that an item exports, in a Secret that goes with it (7.5). `None`: somebody else has a Secret of that name.
 async fn write_export(
     item: &DeployItem,
     values: &Map<String, Value>,
     objects: &Objects,
-) -> Result<ObjectReference, ApiError> {
+) -> Result<Option<ObjectReference>, ApiError> {
     let namespace = item.namespace().unwrap_or_default();
-    let known = item.status.as_ref().and_then(|status| status.export_ref.as_ref());
-    let name =
-        known.map_or_else(|| format!("{}-export", item.name_any()), |reference| reference.name.clone());
-    let secret = json!({
-        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [{
-            "apiVersion": DeployItem::API_VERSION, "kind": DeployItem::KIND, "name": item.name_any(), "uid": item.uid(),
-        }]},
-        "data": {"config": BASE64.encode(Value::Object(values.clone()).to_string().as_bytes())},
-    });
-    let mut secret: Secret = serde_json::from_value(secret).map_err(|_| ApiError::Invalid {
-        object: format!("secrets {namespace}/{name}"),
-        causes: "it cannot be encoded".to_owned(),
-    })?;
+    let name = export_name(item);
+    let mut secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(namespace.clone()),
+            owner_references: Some(vec![OwnerReference {
+                api_version: DeployItem::API_VERSION.to_owned(),
+                kind: DeployItem::KIND.to_owned(),
+                name: item.name_any(),
+                uid: item.uid().unwrap_or_default(),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        },
+        data: Some(
+            [("config".to_owned(), ByteString(Value::Object(values.clone()).to_string().into_bytes()))]
+                .into(),
+        ),
+        ..Secret::default()
+    };
     match objects.create(&secret).await {
         Err(ApiError::AlreadyExists(_)) => {
-            if let Some(found) = objects.get::<Secret>(&namespace, &name).await? {
-                let is_ours =
-                    found.owner_references().iter().any(|owner| Some(&owner.uid) == item.uid().as_ref());
-                if !is_ours {
-                    return Err(ApiError::Conflict(format!(
-                        "secrets {namespace}/{name}, which is not ours,"
-                    )));
-                }
-                if found.data != secret.data {
-                    secret.metadata.resource_version = found.resource_version();
-                    objects.replace(&secret).await?;
-                }
+            let Some(found) = objects.get::<Secret>(&namespace, &name).await? else {
+                return Err(ApiError::Conflict(format!("secrets {namespace}/{name}")));
+            };
+            if !found.owner_references().iter().any(|owner| Some(&owner.uid) == item.uid().as_ref()) {
+                return Ok(None);
+            }
+            if found.data != secret.data {
+                secret.metadata.resource_version = found.resource_version();
+                objects.replace(&secret).await?;
             }
         }
         answer => drop(answer?),
     }
-    Ok(ObjectReference { name, namespace: Some(namespace) })
+    Ok(Some(ObjectReference { name, namespace: Some(namespace) }))
 }

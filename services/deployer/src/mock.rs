@@ -81,17 +81,22 @@ fn configuration(item: &DeployItem) -> Result<Configuration, Failure> {
             return Err(invalid_configuration(format!("spec.config.{member} must be {wanted}")));
         }
     }
-    for (member, phase) in [
-        ("phase", &configuration.phase),
-        ("initialPhase", &configuration.initial_phase),
-        ("deletePhase", &configuration.delete_phase),
+    for (member, phase, allowed) in [
+        ("phase", &configuration.phase, &PHASES[..]),
+        ("initialPhase", &configuration.initial_phase, &PHASES[..]),
+        ("deletePhase", &configuration.delete_phase, &DELETE_PHASES[..]),
     ] {
-        if phase.as_deref().is_some_and(|phase| !PHASES.contains(&phase)) {
-            return Err(invalid_configuration(format!(
-                "spec.config.{member} must be one of {}",
-                PHASES.join(", ")
-            )));
+        if phase.as_deref().is_some_and(|phase| !allowed.contains(&phase)) {
+            let message = format!("spec.config.{member} must be one of {}", allowed.join(", "));
+            return Err(invalid_configuration(message));
         }
+    }
+    // The API server takes nothing else for an embedded object.
+    let is_object = |status: &Value| status["apiVersion"].is_string() && status["kind"].is_string();
+    if configuration.provider_status.as_ref().is_some_and(|status| !is_object(status)) {
+        return Err(invalid_configuration(
+            "spec.config.providerStatus must be an object with apiVersion and kind",
+        ));
     }
     Ok(configuration)
 }
@@ -106,6 +111,9 @@ const PHASES: [&str; 8] = [
     phase::DELETING,
     phase::DELETE_FAILED,
 ];
+
+/// An item that is to go either fails to go, or takes its time.
+const DELETE_PHASES: [&str; 2] = [phase::DELETE_FAILED, phase::DELETING];
 
 /// What the decoder expected; it quotes what it found, which may be secret.
 fn problem(error: &serde_json::Error) -> String {
@@ -163,6 +171,8 @@ mod tests {
             (json!({"kind": "hunter2"}), "spec.config.kind must be"),
             (json!({"phase": "hunter2"}), "spec.config.phase must be one of"),
             (json!({"export": "hunter2"}), "expected a map"),
+            (json!({"providerStatus": {"kind": "hunter2"}}), "with apiVersion and kind"),
+            (json!({"deletePhase": "Succeeded"}), "must be one of DeleteFailed, Deleting"),
         ] {
             let (reason, message) = message(&config);
             assert_eq!(reason, "ProviderConfigurationInvalid");

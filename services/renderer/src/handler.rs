@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::metadata::{FINALIZER, annotation, label};
@@ -9,7 +10,7 @@ use groundwork_api::{DeployItem, Execution, Installation, Kind as _, Time};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake};
-use groundwork_lifecycle::machine::{Moment, Next, Tree, next, phase, report};
+use groundwork_lifecycle::machine::{Moment, Next, Part, Read, Tree, Write, next, phase, refused, report};
 use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, prepare};
 use groundwork_proto::component::v1::ObjectName;
 use jiff::{SignedDuration, Timestamp};
@@ -96,27 +97,27 @@ impl Handler for Installations {
         }
     }
 
+    fn reset(&self) {
+        self.trees().clear();
+    }
+
     async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
         let namespace = wake.key.namespace.clone().unwrap_or_default();
         let known = self.trees().remove(wake.key);
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, wake.key.name.clone()));
-        for (object, version) in wake.changed {
-            match object.kind.plural() {
-                Installation::PLURAL => tree.installation.outdate(version),
-                Execution::PLURAL => tree.execution.outdate(version),
-                _ => tree.items.outdate(&object.name, version),
-            }
-        }
+        outdate(&mut tree, &wake);
         match self.settle(&mut tree, &wake).await {
             Ok(()) => {
-                if is_running(&tree) {
-                    self.trees().insert(wake.key.clone(), tree);
+                if !is_running(&tree) {
+                    return Ok(Settled::default());
                 }
-                Ok(Settled::default())
+                let look_again = self.pickup_timeout.and_then(|timeout| until_pickup(&tree, timeout));
+                self.trees().insert(wake.key.clone(), tree);
+                Ok(Settled { look_again })
             }
             Err(Interruption::Api(error)) => {
-                if matches!(error, ApiError::Forbidden { .. } | ApiError::Invalid { .. }) {
-                    let failure = Failure::passing("Reconcile", reason(&error), error.to_string());
+                if let Some(reason) = reason(&error) {
+                    let failure = Failure::passing("Reconcile", reason, error.to_string());
                     self.report(&mut tree, &failure, &wake).await;
                 }
                 Err(error.into())
@@ -129,8 +130,18 @@ impl Handler for Installations {
     }
 }
 
-fn reason(error: &ApiError) -> &'static str {
-    if matches!(error, ApiError::Forbidden { .. }) { "Forbidden" } else { "Invalid" }
+/// What the status tells about an answer that will not get better soon.
+fn reason(error: &ApiError) -> Option<&'static str> {
+    match error {
+        ApiError::Forbidden { .. } => Some("Forbidden"),
+        ApiError::Refused(_) => Some("Refused"),
+        ApiError::Invalid { .. } => Some("Invalid"),
+        ApiError::Terminating(_) => Some("Terminating"),
+        ApiError::Conflict(_)
+        | ApiError::AlreadyExists(_)
+        | ApiError::NotFound(_)
+        | ApiError::Passing { .. } => None,
+    }
 }
 
 /// Why a job does not come to rest now.
@@ -152,8 +163,15 @@ impl Installations {
         for _ in 0..MOST_STEPS {
             match next(tree, &self.moment()) {
                 Next::Rest => return Ok(()),
-                Next::Read(read) => tree::read(tree, read, wake.objects, wake.index).await?,
-                Next::Write(write) => tree::write(tree, *write, wake.objects).await?,
+                Next::Read(read) => {
+                    let is_export = matches!(read, Read::Exports(_));
+                    let answer = tree::read(tree, read, wake.objects, wake.index).await;
+                    self.accept(answer, is_export.then_some(None), tree, wake).await?;
+                }
+                Next::Write(write) => {
+                    let answer = tree::write(tree, (*write).clone(), wake.objects).await;
+                    self.accept(answer, Some(Some(&write)), tree, wake).await?;
+                }
                 Next::Prepare => {
                     let prepared = self.prepare(tree, wake).await?;
                     tree.prepared = Some(prepared);
@@ -167,6 +185,22 @@ impl Installations {
         }
         let message = format!("the job does not come to rest in {MOST_STEPS} steps");
         Err(Interruption::Passing(Failure::passing("Reconcile", "TooManySteps", message)))
+    }
+
+    /// Passes an answer of the API server on; its final no to something that the job needs ends the job.
+    async fn accept(
+        &self,
+        answer: Result<(), ApiError>,
+        needed: Option<Option<&Write>>,
+        tree: &mut Tree,
+        wake: &Wake<'_>,
+    ) -> Result<(), Interruption> {
+        let (Err(error), Some(write)) = (&answer, needed) else { return Ok(answer?) };
+        let is_final = error.is_final() || (write.is_none() && matches!(error, ApiError::NotFound(_)));
+        match refused(tree, write, &error.to_string(), &self.moment()).filter(|_| is_final) {
+            Some(ending) => Ok(tree::write(tree, ending, wake.objects).await?),
+            None => Ok(answer?),
+        }
     }
 
     fn moment(&self) -> Moment {
@@ -245,6 +279,32 @@ impl Installations {
             tracing::debug!(%error, "the status could not tell why the job waits");
         }
     }
+}
+
+/// Forgets what is outdated in a tree that was kept: by the events of this replica, and by the index, which sees those of all.
+fn outdate(tree: &mut Tree, wake: &Wake<'_>) {
+    for (object, version) in wake.changed {
+        match object.kind.plural() {
+            Installation::PLURAL => tree.installation.outdate(version),
+            Execution::PLURAL => tree.execution.outdate(version),
+            _ => tree.items.outdate(&object.name, version),
+        }
+    }
+    let namespace = wake.key.namespace.as_deref();
+    tree.outdate(|part| {
+        let id = match part {
+            Part::Installation => wake.key.clone(),
+            Part::Execution => ObjectId::new(kind::<Execution>(), namespace, wake.key.name.as_str()),
+            Part::Item(name) => ObjectId::new(kind::<DeployItem>(), namespace, name),
+        };
+        wake.index.get(&id).map(|snapshot| snapshot.resource_version.clone())
+    });
+}
+
+/// How long until an item that nobody has picked up yet is late.
+fn until_pickup(tree: &Tree, timeout: SignedDuration) -> Option<Duration> {
+    let at = tree.pickup_deadline(timeout)?.checked_add(PICKUP_MARGIN).ok()?;
+    Some(at.duration_since(Timestamp::now()).max(SignedDuration::ZERO).unsigned_abs())
 }
 
 /// Another job, or no Installation any more: what this decision was about is history.

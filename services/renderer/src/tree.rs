@@ -1,8 +1,12 @@
 //! Carries out the steps that the state machine asks for.
 
+use std::collections::BTreeMap;
+
 use groundwork_api::metadata::label;
-use groundwork_api::{DataObject, DeployItem, Execution, Installation, Kind as _, ResourceExt, Target};
-use groundwork_bus::{Index, Kind};
+use groundwork_api::{
+    DataObject, DeployItem, Execution, Installation, Kind as _, LastError, ObjectMeta, ResourceExt, Target,
+};
+use groundwork_bus::Index;
 use groundwork_controller::{ApiError, Metadata, Objects, Report, Stored};
 use groundwork_lifecycle::machine::{Change, Known, MetadataPatch, Read, StaleCopy, Tree, Write};
 use groundwork_lifecycle::scope_name;
@@ -42,7 +46,7 @@ pub(crate) async fn read(
             }
             tree.exports = Some(exports);
         }
-        Read::StaleCopies => tree.stale_copies = Some(stale_copies(tree, index)),
+        Read::StaleCopies => tree.stale_copies = Some(stale_copies(tree, objects, index).await?),
     }
     Ok(())
 }
@@ -57,28 +61,44 @@ async fn export_values(objects: &Objects, namespace: &str, name: &str) -> Result
     serde_json::from_slice(&bytes.0).map_err(|_| invalid("its entry \"config\" is not JSON"))
 }
 
-/// Copies of imports that stem from another job than the current one. The index names them; they are deleted by UID.
-fn stale_copies(tree: &Tree, index: &Index) -> Vec<StaleCopy> {
-    let job = tree
-        .installation
-        .get()
-        .and_then(|installation| installation.status.clone())
-        .and_then(|status| status.job_id);
+/// Copies of imports that stem from another job than the current one. The index names them, and may be behind: each is
+/// read, and deleted only in the version that was read.
+async fn stale_copies(tree: &Tree, objects: &Objects, index: &Index) -> Result<Vec<StaleCopy>, ApiError> {
+    let Some(installation) = tree.installation.get() else { return Ok(Vec::new()) };
+    let job = installation.status.as_ref().and_then(|status| status.job_id.as_deref()).unwrap_or_default();
     let scope = scope_name(&tree.namespace, &tree.name);
+    let is_stale = |labels: &BTreeMap<String, String>| {
+        labels.get(label::DATA_CONTEXT) == Some(&scope)
+            && labels.get(label::DATA_JOB_ID).is_some_and(|written| written != job)
+    };
     let mut copies = Vec::new();
-    for (kind, is_target) in [
-        (Kind::new(DataObject::GROUP, DataObject::PLURAL), false),
-        (Kind::new(Target::GROUP, Target::PLURAL), true),
-    ] {
-        for (id, snapshot) in index.of_kind(&kind, Some(&tree.namespace)) {
-            let of_scope = snapshot.labels.get(label::DATA_CONTEXT) == Some(&scope);
-            let of_job = snapshot.labels.get(label::DATA_JOB_ID) == job.as_ref();
-            if of_scope && !of_job && snapshot.labels.contains_key(label::DATA_JOB_ID) {
-                copies.push(StaleCopy { is_target, name: id.name, uid: snapshot.uid.clone() });
-            }
+    for id in index.owned_by(installation.metadata.uid.as_deref().unwrap_or_default()) {
+        if !index.get(&id).is_some_and(|snapshot| is_stale(&snapshot.labels)) {
+            continue;
         }
+        let is_target = id.kind.plural() == Target::PLURAL;
+        let found = if is_target {
+            metadata::<Target>(objects, &tree.namespace, &id.name).await?
+        } else {
+            metadata::<DataObject>(objects, &tree.namespace, &id.name).await?
+        };
+        let Some(found) = found.filter(|found| found.labels.as_ref().is_some_and(is_stale)) else { continue };
+        copies.push(StaleCopy {
+            is_target,
+            name: id.name,
+            uid: found.uid.unwrap_or_default(),
+            resource_version: found.resource_version.unwrap_or_default(),
+        });
     }
-    copies
+    Ok(copies)
+}
+
+async fn metadata<K: Stored>(
+    objects: &Objects,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<ObjectMeta>, ApiError> {
+    Ok(objects.get::<K>(namespace, name).await?.map(|object| object.meta().clone()))
 }
 
 /// Carries out one write and puts the object as stored into the tree.
@@ -86,24 +106,27 @@ pub(crate) async fn write(tree: &mut Tree, write: Write, objects: &Objects) -> R
     let namespace = tree.namespace.clone();
     match write {
         Write::Installation(change) => {
-            let previous = last_error(tree.installation.get());
-            match apply(change, &namespace, objects).await? {
-                Some(stored) => tree.installation.store(stored),
-                None => tree.installation = Known::Absent,
-            }
-            warn(tree, previous.as_deref(), objects).await;
+            let before = tree.installation.get().and_then(installation_error).cloned();
+            put(&mut tree.installation, apply(change, &namespace, objects).await?);
+            let after = tree.installation.get();
+            warn(after, after.and_then(installation_error), before.as_ref(), objects).await;
         }
-        Write::Execution(change) => match apply(change, &namespace, objects).await? {
-            Some(stored) => tree.execution.store(stored),
-            None => tree.execution = Known::Absent,
-        },
+        Write::Execution(change) => {
+            let before = tree.execution.get().and_then(execution_error).cloned();
+            put(&mut tree.execution, apply(change, &namespace, objects).await?);
+            let after = tree.execution.get();
+            warn(after, after.and_then(execution_error), before.as_ref(), objects).await;
+        }
         Write::DeployItem(change) => {
-            let name = match &change {
-                Change::Delete { name, .. } => name.clone(),
-                _ => String::new(),
-            };
+            let name = change.name();
             match apply(change, &namespace, objects).await? {
-                Some(stored) => tree.items.store(stored),
+                Some(stored) => {
+                    // An item that the core ends; its deployer tells of its own errors.
+                    let error = stored.status.as_ref().and_then(|status| status.last_error.as_ref());
+                    let is_ours = error.is_some_and(|error| CORE_REASONS.contains(&error.reason.as_str()));
+                    warn(Some(&stored), error.filter(|_| is_ours), None, objects).await;
+                    tree.items.store(stored);
+                }
                 None => tree.items.insert(name, Known::Absent),
             }
         }
@@ -111,6 +134,16 @@ pub(crate) async fn write(tree: &mut Tree, write: Write, objects: &Objects) -> R
         Write::Target(change) => drop(apply(change, &namespace, objects).await?),
     }
     Ok(())
+}
+
+/// Reasons with which the core ends items of others.
+const CORE_REASONS: [&str; 2] = ["PickupTimeout", "InterruptOperation"];
+
+fn put<K: ResourceExt>(known: &mut Known<K>, stored: Option<K>) {
+    match stored {
+        Some(stored) => known.store(stored),
+        None => *known = Known::Absent,
+    }
 }
 
 /// The object as stored; `None` when it is gone.
@@ -137,7 +170,9 @@ async fn apply<K: Stored>(
                 answer => answer.map(Some),
             }
         }
-        Change::Delete { name, uid } => objects.delete::<K>(namespace, &name, uid.as_deref()).await,
+        Change::Delete { name, uid, resource_version } => {
+            objects.delete::<K>(namespace, &name, uid.as_deref(), resource_version.as_deref()).await
+        }
     }
 }
 
@@ -147,6 +182,9 @@ async fn ensure<K: Stored>(mut object: K, namespace: &str, objects: &Objects) ->
         Err(ApiError::AlreadyExists(text)) => {
             let found = objects.get::<K>(namespace, &object.name_any()).await?;
             let found = found.ok_or(ApiError::Conflict(text))?;
+            if holds(&found, &object) {
+                return Ok(found);
+            }
             object.meta_mut().resource_version = found.resource_version();
             objects.replace(&object).await
         }
@@ -154,26 +192,46 @@ async fn ensure<K: Stored>(mut object: K, namespace: &str, objects: &Objects) ->
     }
 }
 
-fn last_error(installation: Option<&Installation>) -> Option<String> {
-    let error = installation?.status.as_ref()?.last_error.as_ref()?;
-    Some(format!("{} {}", error.reason, error.message))
+/// Whether an object is as wanted already, but for what the API server and others add.
+fn holds<K: Stored>(found: &K, wanted: &K) -> bool {
+    let (Ok(mut found), Ok(mut wanted)) = (serde_json::to_value(found), serde_json::to_value(wanted)) else {
+        return false;
+    };
+    let contains = |member: &str| {
+        let all = found["metadata"][member].as_object();
+        let some = wanted["metadata"][member].as_object();
+        some.into_iter().flatten().all(|(name, value)| all.is_some_and(|all| all.get(name) == Some(value)))
+    };
+    let same_owners = found["metadata"]["ownerReferences"] == wanted["metadata"]["ownerReferences"];
+    let is_same = contains("labels") && contains("annotations") && same_owners;
+    found["metadata"].take();
+    wanted["metadata"].take();
+    is_same && found == wanted
+}
+
+fn installation_error(installation: &Installation) -> Option<&LastError> {
+    installation.status.as_ref()?.last_error.as_ref()
+}
+
+fn execution_error(execution: &Execution) -> Option<&LastError> {
+    execution.status.as_ref()?.last_error.as_ref()
 }
 
 /// A Kubernetes Event for an error that the status shows for the first time (`installations.md` 9).
-async fn warn(tree: &Tree, previous: Option<&str>, objects: &Objects) {
-    let Some(installation) = tree.installation.get() else { return };
-    if last_error(Some(installation)).as_deref() == previous {
+async fn warn<K: Stored>(
+    about: Option<&K>,
+    error: Option<&LastError>,
+    before: Option<&LastError>,
+    objects: &Objects,
+) {
+    let (Some(about), Some(error)) = (about, error) else { return };
+    if before.is_some_and(|before| before.reason == error.reason && before.message == error.message) {
         return;
     }
-    let Some(status) = &installation.status else { return };
-    let Some(error) = &status.last_error else { return };
-    let report = Report {
-        reason: &error.reason,
-        message: &error.message,
-        component: "groundwork-renderer",
-        occurrence: status.job_id.as_deref().unwrap_or_default(),
-    };
-    if let Err(error) = objects.warn(installation, &report).await {
+    let time = error.last_update_time.as_ref().map(|time| time.0.to_string()).unwrap_or_default();
+    let report =
+        Report { reason: &error.reason, message: &error.message, component: "Landscaper", occurrence: &time };
+    if let Err(error) = objects.warn(about, &report).await {
         tracing::warn!(%error, "an Event could not be recorded");
     }
 }

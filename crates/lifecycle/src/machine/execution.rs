@@ -9,7 +9,7 @@ use groundwork_api::{
 };
 use serde_json::Value;
 
-use super::items::{Classes, classify, classify_deletion, job as item_job, template_name};
+use super::items::{Classes, classify, classify_deletion, job as item_job, template_name, waiting_since};
 use super::phase;
 use super::protocol::{Job, is_final, started, triggered};
 use super::tree::{Known, Tree};
@@ -207,8 +207,7 @@ fn init(tree: &Tree, execution: &Execution, templates: &[DeployItemTemplate], mo
         }
     }
     if !returning.is_empty() {
-        let classes = classify_deletion(&returning, job(execution).id);
-        return trigger_one(&classes, execution, moment).unwrap_or(Next::Rest);
+        return delete_all(tree, &returning, execution, moment);
     }
     let pair = |template: &DeployItemTemplate| {
         let item = tree.items.of_template(&template.name)?;
@@ -231,7 +230,7 @@ fn name_of(item: &DeployItem) -> String {
 }
 
 fn delete_item(item: &DeployItem) -> Next {
-    write(Write::DeployItem(Change::Delete { name: name_of(item), uid: item.metadata.uid.clone() }))
+    write(Write::DeployItem(Change::delete(&item.metadata)))
 }
 
 /// Creates or updates the item of a template; `None` when it is as it should be (7.2).
@@ -290,7 +289,7 @@ fn progressing(
     }
     let orphans = tree.items.orphans(templates);
     if !orphans.is_empty() {
-        return remove_orphans(&orphans, execution, moment);
+        return remove_orphans(tree, &orphans, execution, moment);
     }
     let classes = classify(&tree.items, templates, id);
     if let Some(step) = trigger_one(&classes, execution, moment) {
@@ -332,11 +331,20 @@ fn trigger_one(classes: &Classes<'_>, execution: &Execution, moment: &Moment) ->
 }
 
 /// Orphans go before any active item starts, and one that cannot go fails the Execution.
-fn remove_orphans(orphans: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
+fn remove_orphans(tree: &Tree, orphans: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
     if let Some(orphan) = orphans.iter().find(|item| item.metadata.deletion_timestamp.is_none()) {
         return delete_item(orphan);
     }
-    let classes = classify_deletion(orphans, job(execution).id);
+    delete_all(tree, orphans, execution, moment)
+}
+
+/// Has items that are being deleted go in this job.
+fn delete_all(tree: &Tree, items: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
+    let id = job(execution).id;
+    if let Some(step) = expire_item(tree, id, moment) {
+        return step;
+    }
+    let classes = classify_deletion(items, id);
     if let Some(step) = trigger_one(&classes, execution, moment) {
         return step;
     }
@@ -351,16 +359,8 @@ fn remove_orphans(orphans: &[&DeployItem], execution: &Execution, moment: &Momen
 fn expire_item(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
     let timeout = moment.pickup_timeout?;
     let is_late = |item: &&DeployItem| {
-        let its = item_job(item);
-        let status = item.status.as_ref();
-        let generated = status.and_then(|status| status.job_id_generation_time.as_ref());
-        let picked_up = status.and_then(|status| status.last_reconcile_time.as_ref());
-        its.id == id
-            && its.is_running()
-            && generated.is_some_and(|generated| {
-                picked_up.is_none_or(|picked_up| picked_up < generated)
-                    && moment.now.0.duration_since(generated.0) >= timeout
-            })
+        let since = waiting_since(item);
+        item_job(item).id == id && since.is_some_and(|since| moment.now.0.duration_since(since) >= timeout)
     };
     let mut item = tree.items.present().find(is_late)?.clone();
     let is_deleting = item.metadata.deletion_timestamp.is_some();
@@ -485,7 +485,9 @@ fn deleting(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
     }
     let items: Vec<&DeployItem> = tree.items.present().collect();
     if items.is_empty() {
-        return patch(without_finalizer(&execution.metadata));
+        // Finalizers of others keep it a while longer.
+        let is_ours = super::has_finalizer(&execution.metadata);
+        return if is_ours { patch(without_finalizer(&execution.metadata)) } else { Next::Rest };
     }
     // 8.4: nobody uninstalls anything, so nobody is asked to.
     if is_set(&execution.metadata, annotation::DELETE_WITHOUT_UNINSTALL)
@@ -502,4 +504,22 @@ fn deleting(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
     }
     let message = if classes.failed.is_empty() { "has pending items" } else { "has failed items" };
     failed(execution, moment, phase::DELETE_FAILED, DELETING, message)
+}
+
+/// The end of a job one of whose writes the API server will never accept.
+pub(super) fn refused(
+    execution: &Execution,
+    reason: &'static str,
+    cause: &str,
+    moment: &Moment,
+) -> Option<Write> {
+    if !job(execution).is_running() {
+        return None;
+    }
+    let is_deleting = matches!(phase_of(execution), phase::INIT_DELETE | phase::DELETING);
+    let phase = if is_deleting { phase::DELETE_FAILED } else { phase::FAILED };
+    match failed(execution, moment, phase, reason, cause) {
+        Next::Write(write) => Some(*write),
+        _ => None,
+    }
 }

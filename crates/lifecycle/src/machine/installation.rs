@@ -7,7 +7,7 @@ use groundwork_component::OVERWRITE_CONDITION;
 use super::phase;
 use super::protocol::{Job, is_final};
 use super::status::Draft;
-use super::tree::{Known, Tree};
+use super::tree::{Known, StaleCopy, Tree};
 use super::{
     Change, MetadataPatch, Moment, Next, Read, Write, annotation as annotation_of, execution, has_finalizer,
     is_set, with_finalizer, without_finalizer, write,
@@ -228,6 +228,12 @@ fn ensure_execution(
     }
     if found.metadata.deletion_timestamp.is_some() {
         // Deleted by hand (8.6): this job finishes the deletion, then it is created anew.
+        if execution::job(found).finished == job(installation).id {
+            let cause = "the execution is being deleted, and that failed";
+            let inner = ("CreateImportsAndSubobjects", "ReconcileExecution");
+            let failure = Failure::caused_by(INIT, "CreateImportsAndSubobjects", inner, cause);
+            return Some(fail(installation, moment, &failure, &prepared.outcome.conditions));
+        }
         return Some(give_job(found, installation, moment).unwrap_or(Next::Rest));
     }
     let updated = execution::updated(found, installation, wanted)?;
@@ -251,7 +257,16 @@ fn owned_by(found: &Execution, installation: &Installation) -> Result<(), Failur
 /// Hands the job of the Installation down; `None` when that has been done.
 fn give_job(execution: &Execution, installation: &Installation, moment: &Moment) -> Option<Next> {
     let id = job(installation).id;
-    (execution::job(execution).id != id).then(|| execution::trigger(execution, id, &moment.now))
+    if execution::job(execution).id == id {
+        return None;
+    }
+    let metadata = &execution.metadata;
+    if annotation_of(metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
+        // Meant for a job that is over; it must not end this one.
+        let annotations = vec![(annotation::OPERATION, None)];
+        return Some(execution::patch(MetadataPatch { annotations, ..MetadataPatch::of(metadata) }));
+    }
+    Some(execution::trigger(execution, id, &moment.now))
 }
 
 fn objects_created(tree: &Tree, installation: &Installation, moment: &Moment) -> Next {
@@ -260,11 +275,11 @@ fn objects_created(tree: &Tree, installation: &Installation, moment: &Moment) ->
 
 /// Gives the Execution the job, and waits for it in another phase.
 fn hand_down(tree: &Tree, installation: &Installation, moment: &Moment, waiting: &str) -> Next {
-    let step = match &tree.execution {
-        Known::Unread => Some(Next::Read(Read::Execution)),
-        Known::Present(execution) => give_job(execution, installation, moment),
-        Known::Absent => None,
-    };
+    if tree.execution.is_unread() {
+        return Next::Read(Read::Execution);
+    }
+    let execution = own_execution(tree, installation);
+    let step = execution.and_then(|execution| give_job(execution, installation, moment));
     step.unwrap_or_else(|| status(Draft::of(installation, &moment.now).phase(waiting).waiting()))
 }
 
@@ -295,12 +310,12 @@ fn completing(tree: &mut Tree, installation: &Installation, moment: &Moment) -> 
         match &mut tree.stale_copies {
             None => return Next::Read(Read::StaleCopies),
             Some(copies) => {
-                if let Some(copy) = copies.pop() {
-                    let (name, uid) = (copy.name, Some(copy.uid));
-                    return if copy.is_target {
-                        write(Write::Target(Change::Delete { name, uid }))
+                if let Some(StaleCopy { is_target, name, uid, resource_version }) = copies.pop() {
+                    let (uid, resource_version) = (Some(uid), Some(resource_version));
+                    return if is_target {
+                        write(Write::Target(Change::Delete { name, uid, resource_version }))
                     } else {
-                        write(Write::DataObject(Change::Delete { name, uid }))
+                        write(Write::DataObject(Change::Delete { name, uid, resource_version }))
                     };
                 }
             }
@@ -359,10 +374,11 @@ pub fn report(tree: &Tree, failure: &Failure, moment: &Moment) -> Option<Write> 
 // === deleting ===
 
 fn init_delete(tree: &Tree, installation: &Installation, moment: &Moment) -> Next {
-    let execution = match &tree.execution {
-        Known::Unread => return Next::Read(Read::Execution),
-        Known::Absent => return patch(without_finalizer(&installation.metadata)),
-        Known::Present(execution) => execution,
+    if tree.execution.is_unread() {
+        return Next::Read(Read::Execution);
+    }
+    let Some(execution) = own_execution(tree, installation) else {
+        return patch(without_finalizer(&installation.metadata));
     };
     let metadata = &execution.metadata;
     if is_set(&installation.metadata, annotation::DELETE_WITHOUT_UNINSTALL)
@@ -372,8 +388,7 @@ fn init_delete(tree: &Tree, installation: &Installation, moment: &Moment) -> Nex
         return execution::patch(MetadataPatch { annotations, ..MetadataPatch::of(metadata) });
     }
     if metadata.deletion_timestamp.is_none() {
-        let name = metadata.name.clone().unwrap_or_default();
-        return write(Write::Execution(Change::Delete { name, uid: metadata.uid.clone() }));
+        return write(Write::Execution(Change::delete(metadata)));
     }
     status(Draft::of(installation, &moment.now).phase(phase::TRIGGER_DELETE))
 }
@@ -383,18 +398,40 @@ fn trigger_delete(tree: &Tree, installation: &Installation, moment: &Moment) -> 
 }
 
 fn deleting(tree: &Tree, installation: &Installation, moment: &Moment) -> Next {
-    match &tree.execution {
-        Known::Unread => Next::Read(Read::Execution),
-        Known::Absent => patch(without_finalizer(&installation.metadata)),
-        Known::Present(execution) if execution::job(execution).finished == job(installation).id => {
+    if tree.execution.is_unread() {
+        return Next::Read(Read::Execution);
+    }
+    match own_execution(tree, installation) {
+        None => patch(without_finalizer(&installation.metadata)),
+        Some(execution) if execution::job(execution).finished == job(installation).id => {
             let message = "the execution could not be deleted";
-            fail(
-                installation,
-                moment,
-                &Failure::child("handlePhaseDeleting", "UndeletedSubobjects", message),
-                &[],
-            )
+            let failure = Failure::child("handlePhaseDeleting", "UndeletedSubobjects", message);
+            fail(installation, moment, &failure, &[])
         }
-        Known::Present(execution) => give_job(execution, installation, moment).unwrap_or(Next::Rest),
+        Some(execution) => give_job(execution, installation, moment).unwrap_or(Next::Rest),
+    }
+}
+
+/// The Execution, if it belongs to the Installation: one that only has its name is none of its business.
+fn own_execution<'a>(tree: &'a Tree, installation: &Installation) -> Option<&'a Execution> {
+    tree.execution.get().filter(|execution| owned_by(execution, installation).is_ok())
+}
+
+/// The end of a job one of whose writes the API server will never accept.
+pub(super) fn refused(tree: &Tree, reason: &'static str, cause: &str, moment: &Moment) -> Option<Write> {
+    let installation = tree.installation.get()?;
+    if !job(installation).is_running() {
+        return None;
+    }
+    let (condition, step) = match reason {
+        "CreateOrUpdateExecution" => ("ReconcileExecution", "ReconcileExecution"),
+        _ => ("CreateImports", "ConstructImports"),
+    };
+    let update = ConditionUpdate::new(condition, false, reason, cause);
+    let inner = ("CreateImportsAndSubobjects", step);
+    let failure = Failure::caused_by(INIT, "CreateImportsAndSubobjects", inner, cause);
+    match fail(installation, moment, &failure, &[update]) {
+        Next::Write(write) => Some(*write),
+        _ => None,
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::metadata::{annotation, label};
 use groundwork_api::{DeployItem, DeployItemTemplate};
+use jiff::Timestamp;
 
 use super::phase;
 use super::protocol::Job;
@@ -55,6 +56,12 @@ impl Items {
         self.items.entry(name.to_owned()).or_default().outdate(seen);
     }
 
+    pub(super) fn for_each(&mut self, mut change: impl FnMut(&str, &mut Known<DeployItem>)) {
+        for (name, item) in &mut self.items {
+            change(name, item);
+        }
+    }
+
     pub(super) fn unread(&self) -> Vec<String> {
         let unread = self.items.iter().filter(|(_, item)| item.is_unread());
         unread.map(|(name, _)| name.clone()).collect()
@@ -92,6 +99,14 @@ pub(super) fn job(item: &DeployItem) -> Job<'_> {
         status.and_then(|status| status.job_id.as_ref()),
         status.and_then(|status| status.job_id_finished.as_ref()),
     )
+}
+
+/// Since when an item waits to be picked up, if it does (7.6).
+pub(super) fn waiting_since(item: &DeployItem) -> Option<Timestamp> {
+    let status = item.status.as_ref()?;
+    let generated = status.job_id_generation_time.as_ref()?;
+    let is_late = status.last_reconcile_time.as_ref().is_none_or(|picked_up| picked_up < generated);
+    (job(item).is_running() && is_late).then_some(generated.0)
 }
 
 fn item_phase(item: &DeployItem) -> &str {

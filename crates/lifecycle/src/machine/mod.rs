@@ -24,9 +24,12 @@ pub use installation::report;
 pub use items::Items;
 pub use protocol::{Job, is_final};
 pub use status::{READY, RECONCILING, STALLED};
-pub use tree::{Known, StaleCopy, Tree};
+pub use tree::{Known, Part, StaleCopy, Tree};
 
-use groundwork_api::{DataObject, DeployItem, Execution, Installation, ObjectMeta, Target, Time};
+use groundwork_api::metadata::label;
+use groundwork_api::{
+    DataObject, DeployItem, Execution, Installation, ObjectMeta, ResourceExt, Target, Time,
+};
 
 use jiff::SignedDuration;
 
@@ -93,10 +96,34 @@ pub enum Change<K> {
     /// Replace the status.
     Status(K),
     Metadata(MetadataPatch),
+    /// Only exactly this object, and with a version only while it is in it.
     Delete {
         name: String,
         uid: Option<String>,
+        resource_version: Option<String>,
     },
+}
+
+impl<K> Change<K> {
+    fn delete(metadata: &ObjectMeta) -> Self {
+        Self::Delete {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone(),
+            resource_version: None,
+        }
+    }
+}
+
+impl<K: ResourceExt> Change<K> {
+    /// Name of the object that changes.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Create(object) | Self::Ensure(object) | Self::Replace(object) | Self::Status(object) => {
+                object.name_any()
+            }
+            Self::Metadata(MetadataPatch { name, .. }) | Self::Delete { name, .. } => name.clone(),
+        }
+    }
 }
 
 /// A merge patch of metadata. Users' annotations and finalizers stay.
@@ -126,6 +153,37 @@ impl MetadataPatch {
 pub fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let step = installation::next(tree, moment);
     if step == Next::Rest { execution::next(tree, moment) } else { step }
+}
+
+/// What follows from the API server's final no to a write, or to a read of export values (`None`): the end of the job that
+/// wanted it. `None`: nothing ends, the write is tried again.
+///
+/// A job that can never end would hold off every other one, and its deletion too (2.1, 2.2).
+pub fn refused(tree: &Tree, write: Option<&Write>, cause: &str, moment: &Moment) -> Option<Write> {
+    let of_execution = |reason| execution::refused(tree.execution.get()?, reason, cause, moment);
+    match write {
+        None => of_execution("collectAndUpdateExports"),
+        Some(Write::DeployItem(Change::Create(_) | Change::Replace(_))) => {
+            of_execution("CreateOrUpdateDeployItem")
+        }
+        Some(Write::DataObject(Change::Ensure(object))) if is_export(&object.metadata) => {
+            of_execution("collectAndUpdateExports")
+        }
+        Some(Write::DataObject(Change::Ensure(_))) => {
+            installation::refused(tree, "CreateDataObjects", cause, moment)
+        }
+        Some(Write::Target(Change::Ensure(_))) => installation::refused(tree, "CreateTargets", cause, moment),
+        Some(Write::Execution(Change::Create(_) | Change::Replace(_))) => {
+            installation::refused(tree, "CreateOrUpdateExecution", cause, moment)
+        }
+        Some(_) => None,
+    }
+}
+
+/// Whether a DataObject holds what an Execution exports.
+fn is_export(metadata: &ObjectMeta) -> bool {
+    let source = metadata.labels.as_ref().and_then(|labels| labels.get(label::DATA_SOURCE));
+    source.is_some_and(|source| source.starts_with("Exec."))
 }
 
 fn write(write: Write) -> Next {

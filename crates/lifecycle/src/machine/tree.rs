@@ -1,9 +1,10 @@
 //! What is known of an Installation and of what it owns.
 
-use groundwork_api::{Execution, Installation, ResourceExt};
+use groundwork_api::{DeployItem, Execution, Installation, ResourceExt};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
-use super::items::Items;
+use super::items::{Items, waiting_since};
 use crate::prepare::Prepared;
 
 /// What is known of one object.
@@ -58,12 +59,33 @@ impl<T: ResourceExt> Known<T> {
     }
 }
 
+impl<T: ResourceExt> Known<T> {
+    /// Forgets what differs from the newest version that is known elsewhere; `None`: it is not there.
+    fn compare(&mut self, newest: Option<&str>) {
+        match (&self, newest) {
+            (Self::Present(_), Some(newest)) => self.outdate(newest),
+            (Self::Present(_), None) | (Self::Absent, Some(_)) => *self = Self::Unread,
+            (Self::Absent, None) | (Self::Unread, _) => {}
+        }
+    }
+}
+
+/// A part of a [`Tree`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part<'a> {
+    Installation,
+    Execution,
+    Item(&'a str),
+}
+
 /// A DataObject or Target that an earlier job left in the own scope of an Installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleCopy {
     pub is_target: bool,
     pub name: String,
     pub uid: String,
+    /// Version in which it was found to be left over.
+    pub resource_version: String,
 }
 
 /// One Installation with its Execution and DeployItems.
@@ -94,6 +116,20 @@ pub struct Tree {
 impl Tree {
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into(), ..Self::default() }
+    }
+
+    /// Forgets what is not the newest: others may have changed it, and their events may have gone elsewhere.
+    /// `newest` gives the version that is known of a part, or `None` if it is not there.
+    pub fn outdate(&mut self, newest: impl Fn(Part<'_>) -> Option<String>) {
+        self.installation.compare(newest(Part::Installation).as_deref());
+        self.execution.compare(newest(Part::Execution).as_deref());
+        self.items.for_each(|name, item| item.compare(newest(Part::Item(name)).as_deref()));
+    }
+
+    /// When the first of the items that nobody has picked up yet must have been (7.6).
+    pub fn pickup_deadline(&self, timeout: SignedDuration) -> Option<Timestamp> {
+        let deadline = |item: &DeployItem| waiting_since(item)?.checked_add(timeout).ok();
+        self.items.present().filter_map(deadline).min()
     }
 
     /// Drops what one pass gathered, before the next one.

@@ -9,8 +9,8 @@ use groundwork_api::{
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 use serde_json::{Map, Value, json};
 
-use super::super::{Change, MetadataPatch, Moment, Next, Read, StaleCopy, Tree, Write, next, phase};
-use crate::deployer::{Verdict, Work, conclude, work_of};
+use super::super::{Change, MetadataPatch, Moment, Next, Read, StaleCopy, Tree, Write, next, phase, refused};
+use crate::deployer::{Exports, Verdict, Work, conclude, work_of};
 use crate::imports::{Entries, ImportedObjects};
 use crate::job::Inputs;
 use crate::prepare::{imports_hash, prepare};
@@ -29,6 +29,8 @@ pub(super) struct Cluster {
     pub(super) log: Vec<String>,
     /// Verdicts of the deployer by template name; others succeed.
     pub(super) verdicts: BTreeMap<String, &'static str>,
+    /// Creations of this kind are refused for ever.
+    pub(super) refuses: Option<&'static str>,
     /// Nobody works on items.
     pub(super) has_no_deployer: bool,
     tree: Tree,
@@ -51,6 +53,7 @@ impl Cluster {
             jobs: 0,
             log: Vec::new(),
             verdicts: BTreeMap::new(),
+            refuses: None,
             has_no_deployer: false,
             tree: Tree::new("team", "server"),
         }
@@ -162,6 +165,10 @@ impl Cluster {
                     let hash = imports_hash(self.installation.as_ref().unwrap(), &*self);
                     self.tree.imports_hash = Some(hash);
                 }
+                Next::Write(write) if self.is_refused(&write) => {
+                    let ending = refused(&self.tree, Some(&write), "it is refused", &moment);
+                    self.write(ending.expect("a refused creation ends the job"));
+                }
                 Next::Write(write) => {
                     self.write(*write);
                     if let Some(left) = writes {
@@ -177,6 +184,16 @@ impl Cluster {
             }
         }
         panic!("it goes round in circles:\n{}", self.log.join("\n"));
+    }
+
+    fn is_refused(&self, write: &Write) -> bool {
+        let kind = match write {
+            Write::Execution(Change::Create(_)) => "Execution",
+            Write::DeployItem(Change::Create(_)) => "DeployItem",
+            Write::DataObject(Change::Ensure(_)) => "DataObject",
+            _ => return false,
+        };
+        self.refuses == Some(kind)
     }
 
     fn read(&mut self, read: &Read) {
@@ -208,6 +225,7 @@ impl Cluster {
                     is_target: false,
                     name: object.name_any(),
                     uid: object.uid().unwrap_or_default(),
+                    resource_version: object.resource_version().unwrap_or_default(),
                 };
                 self.tree.stale_copies = Some(data.map(copy).collect());
             }
@@ -245,10 +263,10 @@ impl Cluster {
             }
             Write::DeployItem(change) => {
                 let line =
-                    describe("DeployItem", self.items.contains_key(&name_of(&change)), &change, |object| {
+                    describe("DeployItem", self.items.contains_key(&change.name()), &change, |object| {
                         object.status.as_ref()?.phase.clone()
                     });
-                let name = name_of(&change);
+                let name = change.name();
                 let stored = change_one(self.items.remove(&name), change, &version, &now);
                 if let Some(item) = &stored {
                     self.tree.items.store(item.clone());
@@ -260,7 +278,7 @@ impl Cluster {
             }
             Write::DataObject(change) => {
                 let line = describe("DataObject", false, &change, |_| None);
-                let name = name_of(&change);
+                let name = change.name();
                 if let Some(object) = change_one(self.data_objects.remove(&name), change, &version, &now) {
                     self.data_objects.insert(name, object);
                 }
@@ -268,7 +286,7 @@ impl Cluster {
             }
             Write::Target(change) => {
                 let line = describe("Target", false, &change, |_| None);
-                let name = name_of(&change);
+                let name = change.name();
                 if let Some(object) = change_one(self.targets.remove(&name), change, &version, &now) {
                     self.targets.insert(name, object);
                 }
@@ -312,7 +330,7 @@ impl Cluster {
                 phase: verdict.unwrap_or(good).to_owned(),
                 failure: None,
                 provider_status: None,
-                export: None,
+                exports: Exports::Keep,
             };
             let concluded = conclude(&item, verdict, &now);
             if concluded != self.items[&name] {
@@ -425,17 +443,6 @@ impl StatusOf for DataObject {
 
 impl StatusOf for Target {
     fn take_status(&mut self, _: Self) {}
-}
-
-fn name_of<K: ResourceExt>(change: &Change<K>) -> String {
-    match change {
-        Change::Create(object)
-        | Change::Ensure(object)
-        | Change::Replace(object)
-        | Change::Status(object) => object.name_any(),
-        Change::Metadata(patch) => patch.name.clone(),
-        Change::Delete { name, .. } => name.clone(),
-    }
 }
 
 fn describe<K>(kind: &str, exists: bool, change: &Change<K>, phase: impl Fn(&K) -> Option<String>) -> String {

@@ -83,3 +83,77 @@ fn an_execution_deleted_by_hand_is_made_anew() {
     assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
     assert!(cluster.execution.unwrap().metadata.deletion_timestamp.is_none());
 }
+
+/// An Execution that only has the name is somebody else's, and stays.
+#[test]
+fn a_foreign_execution_is_left_alone() {
+    let mut cluster = cluster(&["a"]);
+    let foreign = serde_json::json!({
+        "metadata": {"name": "server", "namespace": "team", "uid": "foreign", "resourceVersion": "1", "finalizers": ["x"]},
+        "spec": {"deployItems": [{"name": "theirs", "type": "t"}]},
+    });
+    cluster.execution = Some(serde_json::from_value(foreign).unwrap());
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Failed");
+    assert!(cluster.error().contains("belongs to something else"), "{}", cluster.error());
+    cluster.delete();
+    cluster.run(None);
+    assert!(cluster.installation.is_none());
+    assert!(cluster.execution.unwrap().metadata.deletion_timestamp.is_none());
+}
+
+/// 8.6: an item deleted by hand that cannot go ends the job that waits for it.
+#[test]
+fn an_item_deleted_by_hand_that_cannot_go_fails_the_job() {
+    let mut cluster = cluster(&["a"]);
+    cluster.run(None);
+    cluster.verdicts.insert("a".to_owned(), "DeleteFailed");
+    for item in cluster.items.values_mut() {
+        item.metadata.deletion_timestamp =
+            Some(groundwork_api::Time(jiff::Timestamp::from_second(1_780_000_000).unwrap()));
+    }
+    cluster.annotate("landscaper.gardener.cloud/operation", "reconcile");
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Failed");
+    cluster.verdicts.clear();
+    cluster.annotate("landscaper.gardener.cloud/operation", "reconcile");
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
+}
+
+/// A finalizer of others keeps an Execution, and the Installation waits for it without a write.
+#[test]
+fn finalizers_of_others_are_waited_for() {
+    let mut cluster = cluster(&["a"]);
+    cluster.run(None);
+    cluster
+        .execution
+        .as_mut()
+        .unwrap()
+        .metadata
+        .finalizers
+        .as_mut()
+        .unwrap()
+        .push("example.org/theirs".to_owned());
+    cluster.delete();
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Deleting");
+    cluster.execution = None;
+    cluster.run(None);
+    assert!(cluster.installation.is_none());
+}
+
+/// 3.2: a request to interrupt that came too late ends no later job.
+#[test]
+fn an_interrupt_of_a_finished_job_is_dropped() {
+    let mut cluster = cluster(&["a"]);
+    cluster.run(None);
+    let annotations = &mut cluster.execution.as_mut().unwrap().metadata.annotations;
+    annotations
+        .get_or_insert_default()
+        .insert("landscaper.gardener.cloud/operation".to_owned(), "interrupt".to_owned());
+    cluster.annotate("landscaper.gardener.cloud/operation", "reconcile");
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
+    assert!(cluster.execution.unwrap().metadata.annotations.unwrap().is_empty());
+}

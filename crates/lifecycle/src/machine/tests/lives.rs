@@ -218,3 +218,49 @@ fn exports_of_items_are_collected() {
     let reference = cluster.execution.unwrap().status.unwrap().export_ref.unwrap();
     assert_eq!(Some(reference.name), holder.metadata.name);
 }
+
+/// 2.1, 2.2: what the API server will never accept ends the job, so that the next one, or a deletion, can begin.
+#[test]
+fn a_final_no_ends_the_job() {
+    for (kind, condition) in [
+        ("Execution", Some(("ReconcileExecution", "CreateOrUpdateExecution"))),
+        ("DataObject", Some(("CreateImports", "CreateDataObjects"))),
+        ("DeployItem", None),
+    ] {
+        let imports = json!({"data": [{"name": "greeting", "dataRef": "greeting"}]});
+        let mut cluster = Cluster::new(installation(&["a"], &imports));
+        let greeting = json!({"metadata": {"name": "greeting", "namespace": "team"}, "data": "hello"});
+        cluster.data_objects.insert("greeting".to_owned(), serde_json::from_value(greeting).unwrap());
+        cluster.refuses = Some(kind);
+        cluster.run(None);
+        assert_eq!(cluster.phase(), "Failed", "{kind}");
+        let status = cluster.installation.as_ref().unwrap().status.clone().unwrap();
+        let found = status
+            .conditions
+            .iter()
+            .find(|found| found.status == "False" && found.message == "it is refused");
+        let found = found.map(|found| (found.type_.as_str(), found.reason.as_str()));
+        assert_eq!(found.filter(|(name, _)| !matches!(*name, "Ready" | "Stalled")), condition);
+        cluster.refuses = None;
+        cluster.annotate(RECONCILE.0, RECONCILE.1);
+        cluster.run(None);
+        assert_eq!(cluster.phase(), "Succeeded", "{kind}: {}", cluster.error());
+    }
+}
+
+/// What was kept of a tree is not trusted where others may have been faster.
+#[test]
+fn a_kept_tree_forgets_what_is_not_the_newest() {
+    use super::super::{Known, Part, Tree};
+    let object = |version: &str| {
+        let metadata =
+            json!({"metadata": {"name": "item", "resourceVersion": version}, "spec": {"type": "t"}});
+        Known::Present(Box::new(serde_json::from_value(metadata).unwrap()))
+    };
+    for (newest, is_kept) in [(Some("4"), true), (Some("5"), true), (Some("6"), false), (None, false)] {
+        let mut tree = Tree::new("team", "server");
+        tree.items.insert("item".to_owned(), object("5"));
+        tree.outdate(|part| (part == Part::Item("item")).then_some(newest).flatten().map(str::to_owned));
+        assert_eq!(tree.items.unread().is_empty(), is_kept, "{newest:?}");
+    }
+}
