@@ -132,11 +132,12 @@ impl<T: Clone> Queue<T> {
             return Offered::Known(ticket);
         }
         let entry = self.entries.entry(key.clone()).or_default();
-        if entry.state == State::Pausing && entry.considered.covers(&object, &version) {
+        let is_news = !entry.considered.covers(&object, &version);
+        // What is due again after a failure may wait for long; its events are not to keep those of others away.
+        if !is_news && (entry.state == State::Pausing || entry.state == State::Ready && entry.failures > 0) {
             let rest = entry.timer.map_or(Duration::ZERO, |timer| timer.saturating_duration_since(now));
             return Offered::Later(ticket, rest + DURABLE_MARGIN);
         }
-        let is_news = !entry.considered.covers(&object, &version);
         entry.waiting.push(Waiting { object, version, ticket });
         match entry.state {
             // Something is new: the reason to pause may be gone.
