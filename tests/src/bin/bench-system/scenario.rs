@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -5,7 +6,8 @@ use anyhow::{Context, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use groundwork_api::{DataObject, DeployItem, Installation};
 use groundwork_tests::{ALL, System, SystemOptions, wait_for};
-use kube::api::{Api, ListParams, PostParams, WatchParams};
+use kube::ResourceExt;
+use kube::api::{Api, PostParams, WatchParams};
 use kube::core::WatchEvent;
 use serde_json::{Map, Value, json};
 
@@ -75,17 +77,7 @@ impl Bench {
             })
             .await?;
         let applied = start.elapsed();
-        wait_for("all Installations have succeeded", PATIENCE, async || {
-            let parameters = ListParams::default();
-            let list = self.installations.list(&parameters).await.map_err(|error| error.to_string())?;
-            let phase = |installation: &&Installation| {
-                installation.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Succeeded")
-            };
-            let done = list.items.iter().filter(phase).count();
-            if done == count { Ok(()) } else { Err(format!("{done} of {count}")) }
-        })
-        .await
-        .with_context(|| self.system.logs())?;
+        self.until_succeeded(count).await.with_context(|| self.system.logs())?;
         let seconds = start.elapsed().as_secs_f64();
         let mut figures = Figures::new();
         figures.insert("burst.installations".into(), json!(count));
@@ -113,6 +105,30 @@ impl Bench {
             .insert("burst.api_server_cpu_seconds".into(), rounded(api.cpu_seconds - api_before.cpu_seconds));
         figures.insert("burst.api_server_peak_mib".into(), rounded(api.peak));
         Ok(figures)
+    }
+
+    /// Watches until so many Installations have succeeded; a list again and again would keep the API server busy.
+    async fn until_succeeded(&self, count: usize) -> Result<()> {
+        let mut done = HashSet::new();
+        let end = tokio::time::Instant::now() + PATIENCE;
+        let mut version = "0".to_owned();
+        while done.len() < count {
+            let mut events = self.installations.watch(&WatchParams::default(), &version).await?.boxed();
+            while let Some(event) = tokio::time::timeout_at(end, events.next()).await? {
+                let Ok(event) = event else { break };
+                if let WatchEvent::Added(installation) | WatchEvent::Modified(installation) = event {
+                    version = installation.resource_version().unwrap_or_default();
+                    let phase = installation.status.as_ref().and_then(|status| status.phase.as_deref());
+                    if phase == Some("Succeeded") {
+                        done.insert(installation.name_any());
+                    }
+                }
+                if done.len() == count {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A minute with nothing to do.
