@@ -1,141 +1,20 @@
 //! What the system survives: whatever dies or answers wrongly while 100 Installations are applied, the end is the
 //! same as without.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use futures::stream::{self, StreamExt, TryStreamExt};
-use groundwork_api::{DeployItem, Execution, Installation};
+use groundwork_api::Installation;
+use groundwork_bus::{Bus, Kind, NatsOptions, ObjectId, Record, STREAM};
+use groundwork_proto::watcher::v1::ReplayRequest;
+use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
 use groundwork_tests::{ALL, System, SystemOptions, wait_for};
-use kube::api::{Api, ListParams, PostParams};
-use serde_json::{Value, json};
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
 
-use crate::support::{PATIENCE, blueprint, installation, requests};
-
-const COUNT: usize = 100;
-
-/// Applies Installations; the fault happens when a third of them is there.
-async fn apply_with(
-    system: &mut System,
-    namespace: &str,
-    fault: impl AsyncFnOnce(&mut System) -> Result<()>,
-) -> Result<()> {
-    let begin = std::time::Instant::now();
-    system.plane.create_namespace(namespace).await?;
-    let api: Api<Installation> = Api::namespaced(system.client().await?, namespace);
-    let items = blueprint(&[("first", json!({})), ("second", json!({"export": {"answer": 42}}))]);
-    let create = async |range: std::ops::Range<usize>| {
-        stream::iter(range)
-            .map(Ok)
-            .try_for_each_concurrent(8, async |index| {
-                let object = installation(namespace, &format!("many-{index:03}"), &items);
-                api.create(&PostParams::default(), &object).await.map(drop)
-            })
-            .await
-    };
-    create(0..COUNT / 3).await?;
-    fault(system).await?;
-    eprintln!("T {namespace} fault over {:?}", begin.elapsed());
-    create(COUNT / 3..COUNT).await?;
-    eprintln!("T {namespace} applied {:?}", begin.elapsed());
-    Ok(())
-}
-
-async fn until_done(system: &System, namespace: &str) -> Result<()> {
-    let api: Api<Installation> = Api::namespaced(system.client().await?, namespace);
-    wait_for(&format!("all of {namespace} have succeeded"), 2 * PATIENCE, async || {
-        let list = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
-        let unfinished: Vec<String> = list
-            .iter()
-            .filter(|installation| {
-                let status = installation.status.clone().unwrap_or_default();
-                status.job_id.is_none() || status.job_id != status.job_id_finished
-            })
-            .map(|installation| {
-                let status = installation.status.clone().unwrap_or_default();
-                format!(
-                    "{} {} {}",
-                    installation.metadata.name.clone().unwrap_or_default(),
-                    status.phase.unwrap_or_default(),
-                    status.last_error.map(|error| error.message).unwrap_or_default()
-                )
-            })
-            .collect();
-        if list.len() == COUNT && unfinished.is_empty() {
-            return Ok(());
-        }
-        Err(format!("{} unfinished, the first: {:?}", unfinished.len(), unfinished.first()))
-    })
-    .await
-    .with_context(|| system.logs())
-}
-
-/// All objects, without what differs between two runs that do the same.
-async fn dump(system: &System, namespace: &str) -> Result<BTreeMap<String, Value>> {
-    let client = system.client().await?;
-    let all = ListParams::default();
-    let mut dump = BTreeMap::new();
-    for object in Api::<Installation>::namespaced(client.clone(), namespace).list(&all).await?.items {
-        dump.insert(
-            format!("installation {}", object.metadata.name.clone().unwrap_or_default()),
-            json!(object),
-        );
-    }
-    for object in Api::<Execution>::namespaced(client.clone(), namespace).list(&all).await?.items {
-        dump.insert(format!("execution {}", object.metadata.name.clone().unwrap_or_default()), json!(object));
-    }
-    for object in Api::<DeployItem>::namespaced(client, namespace).list(&all).await?.items {
-        let labels = object.metadata.labels.clone().unwrap_or_default();
-        let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
-        let (execution, name) = (
-            label("execution.landscaper.gardener.cloud/managed-by"),
-            label("execution.landscaper.gardener.cloud/name"),
-        );
-        let former = dump.insert(format!("deployitem {execution} {name}"), json!(object));
-        ensure!(former.is_none(), "the item {name} of {execution} exists twice");
-    }
-    for object in dump.values_mut() {
-        canonical(object, namespace);
-    }
-    Ok(dump)
-}
-
-fn canonical(value: &mut Value, namespace: &str) {
-    const DIFFER: [&str; 9] = [
-        "uid",
-        "resourceVersion",
-        "jobID",
-        "jobIDFinished",
-        "managedFields",
-        "name",
-        "objectName",
-        "ownerReferences",
-        "generation",
-    ];
-    match value {
-        Value::Object(members) => {
-            members.retain(|name, _| {
-                let lower = name.to_lowercase();
-                !lower.ends_with("time") && !lower.ends_with("timestamp") && !DIFFER.contains(&name.as_str())
-            });
-            members.values_mut().for_each(|member| canonical(member, namespace));
-        }
-        Value::Array(elements) => elements.iter_mut().for_each(|element| canonical(element, namespace)),
-        Value::String(text) => *text = text.replace(namespace, "NAMESPACE"),
-        _ => {}
-    }
-}
-
-/// Successful creations of a kind by the services in a namespace. One whose creator was killed is not told as a success.
-fn creations(system: &System, namespace: &str, resource: &str) -> Result<usize> {
-    let is_creation = |request: &&Value| {
-        request["objectRef"]["resource"] == resource
-            && request["objectRef"]["namespace"] == namespace
-            && request["responseStatus"]["code"] == 201
-    };
-    Ok(requests(system, "create")?.iter().filter(is_creation).count())
-}
+use crate::grpc::{account_of_admin, channel};
+use crate::herd::{COUNT, apply_with, dump, same_as, until_done};
+use crate::support::PATIENCE;
 
 async fn kill(system: &mut System, service: &'static str) -> Result<()> {
     system.service_mut(service)?.program.kill().await?;
@@ -150,6 +29,12 @@ async fn faults_change_nothing_in_the_end() -> Result<()> {
     until_done(&system, "calm").await?;
     let calm = dump(&system, "calm").await?;
     ensure!(calm.len() == 4 * COUNT, "{} objects", calm.len());
+
+    replayed(&mut system).await?;
+    same_as(&calm, &system, "replayed").await?;
+
+    apply_with(&mut system, "lost-stream", lose_the_stream).await?;
+    same_as(&calm, &system, "lost-stream").await?;
 
     apply_with(&mut system, "killed-services", async |system| {
         for service in ALL {
@@ -195,36 +80,105 @@ async fn faults_change_nothing_in_the_end() -> Result<()> {
     Ok(())
 }
 
-async fn same_as(calm: &BTreeMap<String, Value>, system: &System, namespace: &str) -> Result<()> {
-    let begin = std::time::Instant::now();
-    until_done(system, namespace).await?;
-    eprintln!("T {namespace} done {:?}", begin.elapsed());
-    let found = dump(system, namespace).await?;
-    for (name, object) in calm {
-        ensure!(
-            found.get(name) == Some(object),
-            "{namespace}: {name} differs:\n{object}\n{:?}",
-            found.get(name)
-        );
-    }
-    ensure!(found.len() == calm.len(), "{namespace} has objects that should not be there");
-    // The dump shows that nothing exists twice; this, that nothing was made again after it had been there.
-    for (resource, most) in [("executions", COUNT), ("deployitems", 2 * COUNT)] {
-        let made = creations(system, namespace, resource)?;
-        ensure!(made <= most && made > most / 2, "{namespace}: {made} {resource} were made");
-    }
-    eprintln!("T {namespace} checked {:?}", begin.elapsed());
+/// Every event comes again and again, those of other namespaces too.
+async fn replayed(system: &mut System) -> Result<()> {
+    const TIMES: usize = 5;
+    let token = account_of_admin(system).await?;
+    let mut watcher = WatcherClient::new(channel(system, "watcher", Some(&token))?);
+    let mut replays = tokio::task::JoinSet::new();
+    apply_with(system, "replayed", async |_| {
+        replays.spawn(async move {
+            let mut published = Vec::new();
+            for _ in 0..TIMES {
+                published.push(watcher.replay(ReplayRequest::default()).await?.into_inner().published);
+            }
+            Ok::<_, tonic::Status>(published)
+        });
+        Ok(())
+    })
+    .await?;
+    let published = replays.join_next().await.context("the replays end")???;
+    ensure!(published.iter().all(|count| *count > 3 * COUNT as u64), "{published:?}");
     Ok(())
 }
 
-/// 409, 429 and 500 to every seventh write, and writes that are done although they are answered with 500.
+/// Somebody deletes the stream, and all that is known with it.
+async fn lose_the_stream(system: &mut System) -> Result<()> {
+    let client = async_nats::connect(system.nats.url()).await?;
+    let deleted = async_nats::jetstream::new(client).delete_stream(STREAM).await?;
+    ensure!(deleted.success, "the stream was there");
+    Ok(())
+}
+
+/// The watcher that does not lead at first.
+const STANDBY: &str = "standby";
+
+async fn leads(system: &System, watcher: &str) -> Result<(), String> {
+    let (_, metrics) = system.admin(watcher, "/metrics").await.map_err(|error| error.to_string())?;
+    let line = metrics.lines().find(|line| line.starts_with("groundwork_watcher_leading"));
+    if line == Some("groundwork_watcher_leading 1") { Ok(()) } else { Err(format!("{watcher}: {line:?}")) }
+}
+
+/// The leader is frozen until the other one leads, and finds when it goes on that it does not lead any more.
+async fn freeze_the_leader(system: &mut System) -> Result<()> {
+    wait_for("the first one leads", PATIENCE, async || leads(system, "watcher").await).await?;
+    let frozen = &system.service("watcher")?.program;
+    frozen.signal("STOP")?;
+    wait_for("the other one leads", PATIENCE, async || leads(system, STANDBY).await).await?;
+    frozen.signal("CONT")?;
+    wait_for("the first one does not lead", PATIENCE, async || match leads(system, "watcher").await {
+        Ok(()) => Err("it leads".to_owned()),
+        Err(_) => Ok(()),
+    })
+    .await?;
+    leads(system, STANDBY).await.map_err(anyhow::Error::msg)
+}
+
+/// The stream holds the latest version of every Installation.
+async fn nothing_is_overwritten(system: &System, namespace: &str) -> Result<()> {
+    let bus = Bus::connect(NatsOptions::new(system.nats.url())).await?;
+    let api: Api<Installation> = Api::namespaced(system.client().await?, namespace);
+    let kind = Kind::new("landscaper.gardener.cloud", "installations");
+    for installation in api.list(&ListParams::default()).await?.items {
+        let id = ObjectId::new(kind.clone(), Some(namespace), installation.name_any());
+        wait_for("the stream holds the latest version", PATIENCE, async || {
+            match bus.last(&id).await.map_err(|error| error.to_string())?.map(|stored| stored.record) {
+                Some(Record::Object(event))
+                    if Some(event.change.resource_version())
+                        == installation.metadata.resource_version.as_deref() =>
+                {
+                    Ok(())
+                }
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Two watchers, one of which is frozen while it leads; and 409, 429 and 500 to every seventh write, and writes that are done
+/// although they are answered with 500.
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_answers_change_nothing_in_the_end() -> Result<()> {
-    let options = SystemOptions { proxied: true, ..SystemOptions::default() };
+async fn other_leaders_and_wrong_answers_change_nothing_in_the_end() -> Result<()> {
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let variables = vec![
+        variable("GROUNDWORK_LEADER_ELECTION", "true"),
+        variable("GROUNDWORK_LEASE_NAMESPACE", "groundwork-system"),
+        variable("GROUNDWORK_LEASE_SECONDS", "3"),
+    ];
+    let options = SystemOptions { proxied: true, variables, ..SystemOptions::default() };
     let Some(mut system) = System::start(options).await? else { return Ok(()) };
     apply_with(&mut system, "calm", async |_| Ok(())).await?;
     until_done(&system, "calm").await?;
     let calm = dump(&system, "calm").await?;
+
+    system.run_as(STANDBY, "watcher").await?;
+    system.until_ready(STANDBY).await?;
+    apply_with(&mut system, "frozen-leader", freeze_the_leader).await?;
+    same_as(&calm, &system, "frozen-leader").await?;
+    nothing_is_overwritten(&system, "frozen-leader").await?;
+
     apply_with(&mut system, "disturbed", async |system| {
         system.proxies().iter().for_each(|proxy| proxy.set_faulty(true));
         Ok(())

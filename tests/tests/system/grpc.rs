@@ -50,6 +50,15 @@ pub(crate) async fn account(case: &Case<'_>, name: &str, resources: &[&str]) -> 
     Ok(system.plane.service_account_token(namespace, name).await?)
 }
 
+/// A token of an account that may do everything.
+pub(crate) async fn account_of_admin(system: &System) -> Result<String> {
+    let case = Case::existing(system, "default").await?;
+    case.create::<ServiceAccount>("caller", &json!({})).await?;
+    let to = ["--clusterrole=cluster-admin", "--serviceaccount=default:caller"];
+    system.kubectl(&[&["create", "clusterrolebinding", "caller"][..], &to].concat()).await?;
+    Ok(system.plane.service_account_token("default", "caller").await?)
+}
+
 /// What programs decide by.
 fn told(status: &Status) -> (Code, String) {
     (status.code(), status::reason(status).unwrap_or_default())

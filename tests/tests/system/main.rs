@@ -1,11 +1,13 @@
 //! The system as its users see it: services as processes with the rights of `k8s/base`, a real API server, a real NATS.
 
+mod away;
 mod case;
 mod deleting;
 mod echo_server;
 mod failures;
 mod faults;
 mod grpc;
+mod herd;
 mod imports;
 mod lifecycle;
 mod metrics;

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, job};
 use crate::echo_server::{apply, options};
-use crate::grpc::channel;
+use crate::grpc::{account_of_admin, channel};
 use crate::support::{PATIENCE, blueprint, installation, outcome, stages};
 
 const NAMESPACE: &str = "my-namespace";
@@ -225,10 +225,7 @@ async fn imports_change(case: &Case<'_>) -> Result<()> {
 async fn calls_are_made(case: &Case<'_>) -> Result<()> {
     let (system, name) =
         (case.system, || ObjectName { namespace: NAMESPACE.to_owned(), name: "server".to_owned() });
-    case.create::<ServiceAccount>("caller", &json!({})).await?;
-    let to = format!("--serviceaccount={NAMESPACE}:caller");
-    system.kubectl(&["create", "clusterrolebinding", "caller", "--clusterrole=cluster-admin", &to]).await?;
-    let token = system.plane.service_account_token(NAMESPACE, "caller").await?;
+    let token = account_of_admin(system).await?;
     let mut watcher = WatcherClient::new(channel(system, "watcher", Some(&token))?);
     let state = watcher.get_stream_status(GetStreamStatusRequest {}).await?.into_inner();
     ensure!(state.watches.len() >= 10 && state.watches.iter().all(|watch| watch.synced), "{state:?}");

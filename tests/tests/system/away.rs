@@ -1,0 +1,120 @@
+//! What is away is waited for, from the start on, and delays nothing that does not need it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use groundwork_api::{Context as LandscaperContext, Installation};
+use groundwork_tests::{ALL, System, SystemOptions, wait_for};
+use kube::api::PostParams;
+use serde_json::json;
+
+use crate::case::Case;
+use crate::support::{PATIENCE, blueprint, installation, outcome};
+
+/// Installations whose handling fails. 2,000 of them take more than a minute in a debug build on two cores; the queue of the
+/// controller is tried with as many in its own tests.
+const CROWD: usize = 500;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_wait_for_what_is_away_and_do_what_can_be_done() -> Result<()> {
+    let Some(mut system) = System::servers(SystemOptions::default()).await? else { return Ok(()) };
+    system.nats.kill().await?;
+    for service in ALL {
+        system.run(service).await?;
+    }
+    for service in ALL {
+        waits_for(&system, service, "NATS").await?;
+    }
+    // The stream is still empty when NATS comes, and nobody can fill it.
+    for service in ALL {
+        system.service_mut(service)?.program.kill().await?;
+    }
+    system.plane.kill_api_server().await?;
+    system.nats.start_again().await?;
+    for service in ALL {
+        system.service_mut(service)?.program.start_again()?;
+    }
+    waits_for(&system, "watcher", "cannot get namespaces").await?;
+    for service in ["resolver", "renderer", "deployer"] {
+        waits_for(&system, service, "the watcher fills it").await?;
+    }
+    system.plane.start_api_server_again().await?;
+    for service in ALL {
+        system.until_ready(service).await?;
+    }
+    let case = Case::new(&system, "late").await?;
+    let done = case.install("server", &blueprint(&[("item", json!({}))])).await?;
+    assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));
+
+    system.service_mut("resolver")?.program.kill().await?;
+    a_failing_crowd_delays_nobody(&system).await.with_context(|| system.logs())
+}
+
+/// A service runs, is not ready, and says what for.
+async fn waits_for(system: &System, service: &str, what: &str) -> Result<()> {
+    wait_for(&format!("{service} says that it waits for {what}"), PATIENCE, async || {
+        let running = system.service(service).map_err(|error| error.to_string())?;
+        if !running.program.is_running() {
+            return Err("it ended".to_owned());
+        }
+        match system.admin(service, "/readyz").await {
+            Ok((503, why)) if why.contains(what) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
+    .with_context(|| system.logs())
+}
+
+/// All of a crowd need the resolver, which is away. Somebody else's Installation does not.
+async fn a_failing_crowd_delays_nobody(system: &System) -> Result<()> {
+    let crowd = Case::new(system, "crowd").await?;
+    let reference = json!({"componentName": "example.org/missing", "version": "1.0.0"});
+    let member = |index: usize| -> Result<Installation> {
+        let plain = installation("crowd", &format!("member-{index:04}"), &blueprint(&[("item", json!({}))]));
+        let mut object = serde_json::to_value(plain)?;
+        object["spec"]["componentDescriptor"] = json!({"ref": reference});
+        Ok(serde_json::from_value(object)?)
+    };
+    let api = crowd.api::<Installation>();
+    let begin = Instant::now();
+    stream::iter(0..CROWD)
+        .map(Ok)
+        .try_for_each_concurrent(8, async |index| {
+            api.create(&PostParams::default(), &member(index)?).await?;
+            Ok::<(), anyhow::Error>(())
+        })
+        .await?;
+    // Everybody had a turn, nobody many, and each says what it waits for.
+    let told = |installation: &Installation| {
+        let status = installation.status.clone().unwrap_or_default();
+        status.last_error.is_some_and(|error| error.message.contains("the resolver cannot be asked"))
+    };
+    wait_for("all of the crowd say what they wait for", PATIENCE, async || {
+        let members = crowd.list::<Installation>("").await.map_err(|error| error.to_string())?;
+        let silent = members.iter().filter(|member| !told(member)).count();
+        if silent == 0 { Ok(()) } else { Err(format!("{silent} of {} say nothing", members.len())) }
+    })
+    .await?;
+    let case = Case::new(system, "alone").await?;
+    // What the resolver would have made.
+    case.create::<LandscaperContext>("default", &json!({})).await?;
+    let asked = Instant::now();
+    let done = case.install("server", &blueprint(&[("item", json!({}))])).await?;
+    assert_eq!(outcome(&done).0, "Succeeded");
+    let took = asked.elapsed();
+    ensure!(took < Duration::from_secs(10), "an Installation of somebody else took {took:?}");
+
+    let seconds = begin.elapsed().as_secs_f64();
+    let (_, metrics) = system.admin("renderer", "/metrics").await?;
+    let tried: f64 = metrics
+        .lines()
+        .filter(|line| line.starts_with("groundwork_handled_total"))
+        .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+        .sum();
+    let average = tried / seconds / CROWD as f64;
+    ensure!(tried >= CROWD as f64, "{tried} attempts");
+    ensure!(average < 1.0, "a key was tried {average} times a second");
+    Ok(())
+}
