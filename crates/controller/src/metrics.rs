@@ -48,7 +48,7 @@ impl Metrics {
     pub fn new(registry: &Registry, service: &'static str) -> Self {
         let by_service = &["service"][..];
         let histogram = || Family::new_with_constructor(seconds as fn() -> Histogram);
-        Self {
+        let metrics = Self {
             service,
             handled: registry.register(
                 "handled",
@@ -86,7 +86,10 @@ impl Metrics {
                 &["service", "verb", "resource", "outcome"],
                 Family::default(),
             ),
-        }
+        };
+        // A counter that nothing has counted yet is 0, and not missing.
+        metrics.known.get_or_create(&Service { service });
+        metrics
     }
 
     pub(crate) fn handled(&self, outcome: &'static str, duration: Duration) {

@@ -173,10 +173,14 @@ impl<'a> Case<'a> {
         items.pop().with_context(|| format!("{installation} has no item {template}"))
     }
 
-    /// Reasons and messages of the warnings about objects of a name.
-    pub(crate) async fn warnings(&self, name: &str) -> Result<Vec<(String, String)>> {
+    /// Reasons and messages of the warnings about an object.
+    pub(crate) async fn warnings<K: Namespaced>(&self, name: &str) -> Result<Vec<(String, String)>> {
         let events = self.list::<k8s_openapi::api::core::v1::Event>("").await?.into_iter();
-        let about = events.filter(|event| event.involved_object.name.as_deref() == Some(name));
+        let kind = K::kind(&());
+        let about = events.filter(|event| {
+            let object = &event.involved_object;
+            object.name.as_deref() == Some(name) && object.kind.as_deref() == Some(&kind)
+        });
         let warnings = about.filter(|event| event.type_.as_deref() == Some("Warning"));
         Ok(warnings
             .map(|event| (event.reason.unwrap_or_default(), event.message.unwrap_or_default()))

@@ -35,7 +35,9 @@ async fn a_failed_item_fails_its_installation() -> Result<()> {
     let of =
         |name: &str| conditions.iter().find(|found| found.type_ == name).map(|found| found.status.as_str());
     assert_eq!([of("Ready"), of("Reconciling"), of("Stalled")], [Some("False"), Some("False"), Some("True")]);
-    assert_eq!(case.warnings("server").await?, [(told.1.to_owned(), told.2.to_owned())]);
+    assert_eq!(case.warnings::<Installation>("server").await?, [(told.1.to_owned(), told.2.to_owned())]);
+    let of_execution = ("handlePhaseProgressing".to_owned(), "has failed or missing deploy items".to_owned());
+    assert_eq!(case.warnings::<Execution>("server").await?, [of_execution]);
     Ok(())
 }
 
@@ -104,7 +106,7 @@ async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result
         assert_eq!(outcome(&failed).0, "Failed", "{name}");
         assert_eq!((operation.as_str(), reason.as_str()), (told.0, told.1), "{name}: {message}");
         ensure!(message.contains(told.2), "{name}: {message}");
-        let warnings = case.warnings(name).await?;
+        let warnings = case.warnings::<Installation>(name).await?;
         ensure!(warnings.len() == 1 && warnings[0].0 == reason, "{name}: {warnings:?}");
         // Events hold less than a status.
         ensure!(message.starts_with(&warnings[0].1), "{name}: {warnings:?}");

@@ -139,7 +139,7 @@ async fn touch_everything(system: &System) -> Result<()> {
 
     let bad = case.install("bad", &blueprint(&[("item", json!({"phase": "none"}))])).await?;
     assert_eq!(outcome(&bad).0, "Failed");
-    ensure!(!case.warnings("bad").await?.is_empty(), "the Installation tells why");
+    ensure!(!case.warnings::<Installation>("bad").await?.is_empty(), "the Installation tells why");
     let annotations = json!({"landscaper.gardener.cloud/delete-without-uninstall": "true"});
     case.change::<Installation>("bad", &json!({"metadata": {"annotations": annotations}})).await?;
     for name in ["bad", "server"] {
