@@ -88,7 +88,7 @@ impl Metrics {
             ),
         };
         // A counter that nothing has counted yet is 0, and not missing.
-        metrics.known.get_or_create(&Service { service });
+        metrics.known.get_or_create(&Service { service }).inc_by(0);
         metrics
     }
 
