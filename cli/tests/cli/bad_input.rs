@@ -86,7 +86,11 @@ fn unknown_fields_and_wrong_types() {
         |input| {
             input
                 .replace("installation.yaml", "  context: default\n", "  contxt: default\n  context: 5\n")
-                .replace("component-overwrites.yaml", "    version: v1.2.3", "    version: [v1]\n    versoin: x")
+                .replace(
+                    "component-overwrites.yaml",
+                    "    version: v1.2.3",
+                    "    version: [v1]\n    versoin: x",
+                )
                 .replace("context.yaml", "  name: default", "  name: default\n  lables: {}")
         },
         &[
@@ -102,7 +106,11 @@ fn unknown_fields_and_wrong_types() {
     );
     unusable(
         |input| {
-            input.replace("component-overwrites.yaml", "- source:\n    componentName", "- sources:\n    componentName")
+            input.replace(
+                "component-overwrites.yaml",
+                "- source:\n    componentName",
+                "- sources:\n    componentName",
+            )
         },
         &["missing required field \"overwrites[1].source\"", "unknown field \"overwrites[1].sources\""],
     );
@@ -178,7 +186,11 @@ fn missing_component() {
     );
     failing(
         |input| {
-            input.replace("component-overwrites.yaml", "example.org/my-own-registry/components", "example.org/nowhere")
+            input.replace(
+                "component-overwrites.yaml",
+                "example.org/my-own-registry/components",
+                "example.org/nowhere",
+            )
         },
         "InitPrerequisites",
         "InitInstallationOperation",

@@ -11,10 +11,11 @@ fn files_streams_lists_and_standard_input() {
     let echo_server = EchoServer::new();
     let expected = echo_server.render(&[]).out;
     let folder = echo_server.folder.path();
-    let files: Vec<String> = ["context.yaml", "installation.yaml", "component-overwrites.yaml", "greeting.yaml"]
-        .iter()
-        .map(|file| folder.join(file).display().to_string())
-        .collect();
+    let files: Vec<String> =
+        ["context.yaml", "installation.yaml", "component-overwrites.yaml", "greeting.yaml"]
+            .iter()
+            .map(|file| folder.join(file).display().to_string())
+            .collect();
     let repositories = repositories();
     let mut arguments = vec!["render", "--repositories", &repositories];
     let single: Vec<&str> = files.iter().map(String::as_str).collect();
