@@ -139,7 +139,8 @@ async fn rules_are_explained() {
 
     // With everything in the request nobody is asked who they are.
     let nobody = world.caller(TokenSource::none());
-    let rules = documents(&std::fs::read_to_string(example().join("component-overwrites.yaml")).unwrap()).remove(0);
+    let rules =
+        documents(&std::fs::read_to_string(example().join("component-overwrites.yaml")).unwrap()).remove(0);
     let context = json!({"type": "ociRegistry", "baseUrl": "eu.gcr.io/gardener-project/landscaper/tutorials/components"});
     let original = reference(&context, "github.com/gardener/landscaper/echo-server", "v0.2.0");
     let explain = async |overwrites: Option<Value>| {
