@@ -299,8 +299,12 @@ async fn a_missing_right_is_named() -> Result<()> {
     })
     .await
     .with_context(|| system.logs())?;
-    let log = std::fs::read_to_string(system.service("renderer")?.program.log())?;
-    ensure!(log.contains(told), "the log names it too");
+    let log = system.service("renderer")?.program.log();
+    wait_for("the log names it too", PATIENCE, async || match std::fs::read_to_string(&log) {
+        Ok(text) if text.contains(told) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await?;
     system.kubectl(&["apply", "--server-side", "--force-conflicts", "-k", "k8s/base"]).await?;
     system
         .kubectl(&["wait", "-n", namespace, "--for=condition=Ready", "installation/server", "--timeout=90s"])
