@@ -21,7 +21,11 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     // The suites run the services as processes of their own.
     commands::run(workspace, "cargo", &["build", "--workspace", "--bins", "--locked", "--quiet"])?;
     if !commands::exists("cargo", &["nextest", "--version"]) {
-        return commands::run(workspace, "cargo", &["test", "--workspace", "--locked", "--quiet"]);
+        return commands::run(
+            workspace,
+            "cargo",
+            &["test", "--workspace", "--locked", "--quiet", "--no-fail-fast"],
+        );
     }
     let mut arguments = vec!["nextest", "run", "--workspace", "--locked", "--no-fail-fast"];
     arguments.extend(SHARING_SERVERS.iter().flat_map(|package| ["--exclude", package]));

@@ -195,7 +195,8 @@ async fn what_fails_later_leaves_the_condition() {
 
 #[tokio::test]
 async fn missing_objects_fail_the_job_and_keep_the_condition() {
-    let Some(world) = World::start("missing", Arguments::default()).await else { return };
+    let arguments = Arguments { no_default_contexts: true, ..Arguments::default() };
+    let Some(world) = World::start("missing", arguments).await else { return };
     world.apply_text(&[CONTEXT, RULES, SHOP].join("\n---\n")).await;
     world.run_job("shop", "job-1").await;
     let first = world.installation("shop").await;
@@ -226,6 +227,18 @@ async fn missing_objects_fail_the_job_and_keep_the_condition() {
     world.apply_text("{kind: Context, metadata: {name: default}}").await;
     let message = world.run_job("shop", "job-4").await.failure.unwrap().message;
     assert!(message.starts_with("RepositoryContextMissing: "), "{message}");
+}
+
+/// A job that comes before the default Context of its namespace has it made.
+#[tokio::test]
+async fn a_job_has_the_default_context_made() {
+    let Some(world) = World::start("early", Arguments::default()).await else { return };
+    world.apply_text(&[CONTEXT, RULES, SHOP].join("\n---\n")).await;
+    world.api::<Context>().delete("default", &DeleteParams::default()).await.unwrap();
+    let answer = world.run_job("shop", "job-1").await;
+    assert!(answer.context.is_some());
+    let made = world.api::<Context>().get("default").await.unwrap();
+    assert_eq!(made.component_version_overwrites, None);
 }
 
 /// D-3, also for a condition that somebody else has written.
