@@ -173,18 +173,23 @@ impl<'a> Case<'a> {
         items.pop().with_context(|| format!("{installation} has no item {template}"))
     }
 
-    /// Reasons and messages of the warnings about an object.
+    /// Reasons and messages of the warnings about an object; waits for the first, which is written after the status.
     pub(crate) async fn warnings<K: Namespaced>(&self, name: &str) -> Result<Vec<(String, String)>> {
-        let events = self.list::<k8s_openapi::api::core::v1::Event>("").await?.into_iter();
         let kind = K::kind(&());
-        let about = events.filter(|event| {
-            let object = &event.involved_object;
-            object.name.as_deref() == Some(name) && object.kind.as_deref() == Some(&kind)
-        });
-        let warnings = about.filter(|event| event.type_.as_deref() == Some("Warning"));
-        Ok(warnings
-            .map(|event| (event.reason.unwrap_or_default(), event.message.unwrap_or_default()))
-            .collect())
+        wait_for(&format!("a warning about {kind} {name}"), PATIENCE, async || {
+            let events = self.list::<k8s_openapi::api::core::v1::Event>("").await;
+            let events = events.map_err(|error| error.to_string())?.into_iter();
+            let about = events.filter(|event| {
+                let object = &event.involved_object;
+                object.name.as_deref() == Some(name) && object.kind.as_deref() == Some(&kind)
+            });
+            let warnings: Vec<(String, String)> = about
+                .filter(|event| event.type_.as_deref() == Some("Warning"))
+                .map(|event| (event.reason.unwrap_or_default(), event.message.unwrap_or_default()))
+                .collect();
+            if warnings.is_empty() { Err("none".to_owned()) } else { Ok(warnings) }
+        })
+        .await
     }
 }
 
