@@ -25,11 +25,6 @@
 //!
 //! No header and no token is logged or traced by this crate, and messages about arguments name the argument only.
 
-/// Handlers run on many threads, and the allocator of the C library keeps memory for each of them: after a burst of work a
-/// service would stay twice as large.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 mod admin;
 mod arguments;
 mod health;
