@@ -75,13 +75,13 @@ fn as_new(mut document: Value) -> Value {
     document
 }
 
-/// Fills the placeholders of a shell template, `${name}`, with words that fit anywhere. One that makes up a line
+/// Fills the variables of a shell template, `${name}`, with words that fit anywhere. One that makes up a line
 /// stands for lines of its own, with an indentation of their own.
 fn fill(text: &str) -> String {
     let mut parts = text.split("${");
     let mut filled = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let Some((placeholder, rest)) = part.split_once('}') else {
+        let Some((variable, rest)) = part.split_once('}') else {
             filled.push_str("${");
             filled.push_str(part);
             continue;
@@ -89,7 +89,7 @@ fn fill(text: &str) -> String {
         if filled.ends_with('\n') && (rest.is_empty() || rest.starts_with('\n')) {
             filled.push_str("          ");
         }
-        filled.push_str(&placeholder.to_lowercase().replace('_', "-"));
+        filled.push_str(&variable.to_lowercase().replace('_', "-"));
         filled.push_str(rest);
     }
     filled
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_become_words() {
+    fn variables_become_words() {
         assert_eq!(fill("a: ${SOME_name}-x\n${config}\n"), "a: some-name-x\n          config\n");
-        assert_eq!(fill("no placeholder: $x ${y"), "no placeholder: $x ${y");
+        assert_eq!(fill("no variable: $x ${y"), "no variable: $x ${y");
     }
 }

@@ -147,24 +147,10 @@ async fn one_trace_from_event_to_write() {
     assert!(again.to_string().contains("already has a log"), "{again}");
 }
 
-const ENDPOINT: &str = "GROUNDWORK_TEST_ENDPOINT";
-
-/// What runs in the other process.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "started by the other tests"]
-async fn exporter() {
-    let otlp_endpoint = std::env::var(ENDPOINT).ok();
-    let telemetry =
-        Telemetry::start("groundwork", &TelemetryArguments { otlp_endpoint, ..Default::default() });
-    tracing::info_span!("over TLS").in_scope(|| ());
-    telemetry.unwrap().flush().await;
-}
-
-/// Starts [`exporter`] and waits for it; gives what it printed.
-async fn export_to(endpoint: String, authorities: &Path) -> String {
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "exporter", "--ignored", "--nocapture"])
-        .env(ENDPOINT, endpoint)
+/// Has another process export a span and waits for it; gives what it printed.
+async fn export_to(endpoint: &str, authorities: &Path) -> String {
+    let child = Command::new(env!("CARGO_BIN_EXE_telemetry-probe"))
+        .args(["export", endpoint])
         .env("SSL_CERT_FILE", authorities)
         .kill_on_drop(true)
         .output();
@@ -186,10 +172,10 @@ async fn over_tls() {
     let collector = Collector::default();
     let endpoint = format!("https://localhost:{}", collector.start(server).await);
 
-    let output = export_to(endpoint.clone(), &untrusted).await;
+    let output = export_to(&endpoint, &untrusted).await;
     assert!(collector.spans().is_empty());
     assert!(output.contains("invalid peer certificate"), "{output}");
 
-    export_to(endpoint, &trusted).await;
+    export_to(&endpoint, &trusted).await;
     span(&collector.spans(), "over TLS");
 }

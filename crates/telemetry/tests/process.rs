@@ -1,70 +1,18 @@
-//! [`run`] in a process of its own: health over HTTP, logs on standard output, signals and exit status.
+//! `run` in a process of its own: health over HTTP, logs on standard output, signals and exit status.
 //!
-//! The process is this test program, asked for its ignored test `service` by [`Service::start`].
+//! The process is `telemetry-probe`, see `probe/main.rs`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use groundwork_telemetry::{LogFormat, Telemetry, TelemetryArguments, run};
 use serde_json::Value;
 
 const WAIT: Duration = Duration::from_secs(30);
-const BEHAVIOUR: &str = "GROUNDWORK_TEST_BEHAVIOUR";
-
-/// What runs in the other process.
-#[test]
-#[ignore = "started by the other tests"]
-fn service() {
-    let behaviour = std::env::var(BEHAVIOUR).unwrap();
-    let drain_seconds = if behaviour == "overdue" { 1 } else { 60 };
-    let arguments = TelemetryArguments { log_format: LogFormat::Json, drain_seconds, ..Default::default() };
-    let code = run("resolver", &arguments, async |telemetry| body(&behaviour, telemetry).await);
-    std::process::exit(if code == ExitCode::SUCCESS { 0 } else { 1 });
-}
-
-async fn body(behaviour: &str, telemetry: Telemetry) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let bus = telemetry.health.condition("bus");
-    match behaviour {
-        "fails" => {
-            let cause = std::io::Error::other("connection refused");
-            return Err(Box::new(Outer(cause)));
-        }
-        "orderly" => {
-            let shutdown = telemetry.shutdown.clone();
-            telemetry.shutdown.spawn(async move {
-                shutdown.requested().await;
-                tracing::info!("task has ended");
-            });
-        }
-        "overdue" | "stubborn" => {
-            telemetry.shutdown.spawn(std::future::pending::<()>());
-        }
-        other => panic!("{other}"),
-    }
-    bus.ready();
-    telemetry.shutdown.requested().await;
-    Ok(())
-}
-
-#[derive(Debug)]
-struct Outer(std::io::Error);
-
-impl std::fmt::Display for Outer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("cannot reach the bus")
-    }
-}
-
-impl std::error::Error for Outer {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.0)
-    }
-}
 
 struct Service {
     child: Child,
@@ -74,9 +22,8 @@ struct Service {
 
 impl Service {
     fn start(behaviour: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "service", "--ignored", "--nocapture"])
-            .env(BEHAVIOUR, behaviour)
+        let mut child = Command::new(env!("CARGO_BIN_EXE_telemetry-probe"))
+            .args(["serve", behaviour])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
