@@ -10,7 +10,7 @@ use groundwork_api::{DeployItem, Execution, Installation, Kind as _, Time};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake};
-use groundwork_lifecycle::machine::{Moment, Next, Part, Read, Tree, Write, next, phase, refused, report};
+use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, phase, refused, report};
 use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, prepare};
 use groundwork_proto::component::v1::ObjectName;
 use jiff::{SignedDuration, Timestamp};
@@ -164,13 +164,14 @@ impl Installations {
             match next(tree, &self.moment()) {
                 Next::Rest => return Ok(()),
                 Next::Read(read) => {
-                    let is_export = matches!(read, Read::Exports(_));
+                    let need = matches!(read, Read::Exports(_)).then_some(Need::Exports);
                     let answer = tree::read(tree, read, wake.objects, wake.index).await;
-                    self.accept(answer, is_export.then_some(None), tree, wake).await?;
+                    self.accept(answer, need, tree, wake).await?;
                 }
                 Next::Write(write) => {
-                    let answer = tree::write(tree, (*write).clone(), wake.objects).await;
-                    self.accept(answer, Some(Some(&write)), tree, wake).await?;
+                    let need = Need::of(&write);
+                    let answer = tree::write(tree, *write, wake.objects).await;
+                    self.accept(answer, need, tree, wake).await?;
                 }
                 Next::Prepare => {
                     let prepared = self.prepare(tree, wake).await?;
@@ -191,13 +192,16 @@ impl Installations {
     async fn accept(
         &self,
         answer: Result<(), ApiError>,
-        needed: Option<Option<&Write>>,
+        need: Option<Need>,
         tree: &mut Tree,
         wake: &Wake<'_>,
     ) -> Result<(), Interruption> {
-        let (Err(error), Some(write)) = (&answer, needed) else { return Ok(answer?) };
-        let is_final = error.is_final() || (write.is_none() && matches!(error, ApiError::NotFound(_)));
-        match refused(tree, write, &error.to_string(), &self.moment()).filter(|_| is_final) {
+        let (Err(error), Some(need)) = (&answer, need) else { return Ok(answer?) };
+        let is_gone = need == Need::Exports && matches!(error, ApiError::NotFound(_));
+        if !error.is_final() && !is_gone {
+            return Ok(answer?);
+        }
+        match refused(tree, need, &error.to_string(), &self.moment()) {
             Some(ending) => Ok(tree::write(tree, ending, wake.objects).await?),
             None => Ok(answer?),
         }

@@ -137,10 +137,24 @@ fn interrupt(tree: &mut Tree, installation: &Installation) -> Next {
 // === installing ===
 
 fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
-    let Some(prepared) = tree.prepared.clone().filter(|prepared| fits(prepared, installation)) else {
+    let Some(prepared) = tree.prepared.take().filter(|prepared| fits(prepared, installation)) else {
         tree.forget_pass();
         return Next::Prepare;
     };
+    let step = create_objects(tree, installation, &prepared, moment);
+    if step != Next::Prepare {
+        tree.prepared = Some(prepared);
+    }
+    step
+}
+
+/// Writes what was rendered, one object a step.
+fn create_objects(
+    tree: &mut Tree,
+    installation: &Installation,
+    prepared: &Prepared,
+    moment: &Moment,
+) -> Next {
     if let Some(problem) = &prepared.outcome.failure {
         return fail(installation, moment, &problem.failure, &prepared.outcome.conditions);
     }
@@ -148,7 +162,7 @@ fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
         tree.copies_written += 1;
         return write(copy.clone());
     }
-    if let Some(step) = ensure_execution(tree, installation, &prepared, moment) {
+    if let Some(step) = ensure_execution(tree, installation, prepared, moment) {
         return step;
     }
     if prepared.has_imports {
@@ -170,7 +184,7 @@ fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     let mut draft = Draft::of(installation, &moment.now)
         .phase(phase::OBJECTS_CREATED)
         .conditions(updates)
-        .conditions(&created_conditions(&prepared));
+        .conditions(&created_conditions(prepared));
     let status_ = draft.status();
     status_.execution_ref = execution;
     status_.imports_hash = Some(prepared.imports_hash.clone());

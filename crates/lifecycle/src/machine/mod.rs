@@ -155,28 +155,47 @@ pub fn next(tree: &mut Tree, moment: &Moment) -> Next {
     if step == Next::Rest { execution::next(tree, moment) } else { step }
 }
 
-/// What follows from the API server's final no to a write, or to a read of export values (`None`): the end of the job that
-/// wanted it. `None`: nothing ends, the write is tried again.
+/// Something that a job cannot do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Export values of the items can be read.
+    Exports,
+    /// The DataObject with the exports of the items.
+    ExportHolder,
+    Item,
+    Execution,
+    /// The copy of a data import, or of a target import.
+    DataCopy,
+    TargetCopy,
+}
+
+impl Need {
+    /// What a write is needed for; `None` where a refusal ends nothing and the write is tried again.
+    pub fn of(write: &Write) -> Option<Self> {
+        match write {
+            Write::DeployItem(Change::Create(_) | Change::Replace(_)) => Some(Self::Item),
+            Write::DataObject(Change::Ensure(object)) if is_export(&object.metadata) => {
+                Some(Self::ExportHolder)
+            }
+            Write::DataObject(Change::Ensure(_)) => Some(Self::DataCopy),
+            Write::Target(Change::Ensure(_)) => Some(Self::TargetCopy),
+            Write::Execution(Change::Create(_) | Change::Replace(_)) => Some(Self::Execution),
+            _ => None,
+        }
+    }
+}
+
+/// What follows from the API server's final no to something that a job needs: its end. `None` if no job runs.
 ///
 /// A job that can never end would hold off every other one, and its deletion too (2.1, 2.2).
-pub fn refused(tree: &Tree, write: Option<&Write>, cause: &str, moment: &Moment) -> Option<Write> {
+pub fn refused(tree: &Tree, need: Need, cause: &str, moment: &Moment) -> Option<Write> {
     let of_execution = |reason| execution::refused(tree.execution.get()?, reason, cause, moment);
-    match write {
-        None => of_execution("collectAndUpdateExports"),
-        Some(Write::DeployItem(Change::Create(_) | Change::Replace(_))) => {
-            of_execution("CreateOrUpdateDeployItem")
-        }
-        Some(Write::DataObject(Change::Ensure(object))) if is_export(&object.metadata) => {
-            of_execution("collectAndUpdateExports")
-        }
-        Some(Write::DataObject(Change::Ensure(_))) => {
-            installation::refused(tree, "CreateDataObjects", cause, moment)
-        }
-        Some(Write::Target(Change::Ensure(_))) => installation::refused(tree, "CreateTargets", cause, moment),
-        Some(Write::Execution(Change::Create(_) | Change::Replace(_))) => {
-            installation::refused(tree, "CreateOrUpdateExecution", cause, moment)
-        }
-        Some(_) => None,
+    match need {
+        Need::Exports | Need::ExportHolder => of_execution("collectAndUpdateExports"),
+        Need::Item => of_execution("CreateOrUpdateDeployItem"),
+        Need::DataCopy => installation::refused(tree, "CreateDataObjects", cause, moment),
+        Need::TargetCopy => installation::refused(tree, "CreateTargets", cause, moment),
+        Need::Execution => installation::refused(tree, "CreateOrUpdateExecution", cause, moment),
     }
 }
 

@@ -9,7 +9,9 @@ use groundwork_api::{
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 use serde_json::{Map, Value, json};
 
-use super::super::{Change, MetadataPatch, Moment, Next, Read, StaleCopy, Tree, Write, next, phase, refused};
+use super::super::{
+    Change, MetadataPatch, Moment, Need, Next, Read, StaleCopy, Tree, Write, next, phase, refused,
+};
 use crate::deployer::{Exports, Verdict, Work, conclude, work_of};
 use crate::imports::{Entries, ImportedObjects};
 use crate::job::Inputs;
@@ -166,7 +168,8 @@ impl Cluster {
                     self.tree.imports_hash = Some(hash);
                 }
                 Next::Write(write) if self.is_refused(&write) => {
-                    let ending = refused(&self.tree, Some(&write), "it is refused", &moment);
+                    let ending =
+                        Need::of(&write).and_then(|need| refused(&self.tree, need, "it is refused", &moment));
                     self.write(ending.expect("a refused creation ends the job"));
                 }
                 Next::Write(write) => {
