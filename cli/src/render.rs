@@ -56,6 +56,7 @@ fn render_all<'a>(
             overwrites: overwrites.map(|overwrites| &overwrites.object),
             objects: &objects,
             repositories,
+            blueprint: None,
         });
         report(loaded, overwrites, &outcome, diagnostics);
         renderings.push(Rendering { installation: &loaded.object, outcome });

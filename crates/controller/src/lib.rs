@@ -32,6 +32,6 @@ pub use backoff::Backoff;
 pub use error::ApiError;
 pub use handler::{Failed, Handler, Key, Settled, Wake};
 pub use metrics::Metrics;
-pub use objects::{Metadata, Objects, Stored};
+pub use objects::{Metadata, Objects, Stored, is_object_name};
 pub use report::Report;
 pub use run::{Controller, Options};

@@ -96,12 +96,16 @@ impl Objects {
         &self.client
     }
 
-    /// Reads an object; `None` if it does not exist.
+    /// Reads an object; `None` if it does not exist. The name may come from another object: one that no object can have
+    /// names nothing.
     ///
     /// # Errors
     ///
     /// It could not be read.
     pub async fn get<K: Stored>(&self, namespace: &str, name: &str) -> Result<Option<K>, ApiError> {
+        if !is_object_name(name) {
+            return Ok(None);
+        }
         let api = self.api::<K>(namespace);
         let object = self.run::<K, _>("get", namespace, name, api.get_opt(name)).await?;
         if let Some(object) = &object {
@@ -295,4 +299,31 @@ impl Objects {
 
 fn place<K: Stored>(object: &K) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// Whether an object can have this name (RFC 1123 subdomain); others could change the path of a request.
+pub fn is_object_name(name: &str) -> bool {
+    let is_plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    let ends_well = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    bytes.len() <= 253
+        && bytes.iter().copied().all(is_plain)
+        && ends_well(bytes.first())
+        && ends_well(bytes.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_in_their_place() {
+        for name in ["default", "a.b-c", "7"] {
+            assert!(is_object_name(name), "{name}");
+        }
+        for name in ["", "..", ".", "a/b", "../secrets/x", "a?b", "a%2f", "A", "-a", "a-", &"x".repeat(254)] {
+            assert!(!is_object_name(name), "{name}");
+        }
+    }
 }

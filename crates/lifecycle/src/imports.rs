@@ -7,6 +7,7 @@ use groundwork_api::{
 };
 use groundwork_blueprint::{ImportedTarget, Supplied, TargetValue};
 use groundwork_yaml as yaml;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::{Map, Value};
 
 use crate::names::object_name;
@@ -20,6 +21,52 @@ pub trait ImportedObjects {
     fn target(&self, name: &str) -> Option<Target>;
     fn secret(&self, name: &str) -> Option<Entries>;
     fn config_map(&self, name: &str) -> Option<Entries>;
+}
+
+/// Objects of one namespace, in memory.
+#[derive(Debug, Clone, Default)]
+pub struct ObjectSet {
+    pub data_objects: BTreeMap<String, DataObject>,
+    pub targets: BTreeMap<String, Target>,
+    pub secrets: BTreeMap<String, Entries>,
+    pub config_maps: BTreeMap<String, Entries>,
+}
+
+impl ObjectSet {
+    /// Adds a Secret as the API server answers it.
+    pub fn add_secret(&mut self, secret: Secret) {
+        let name = secret.name_any();
+        let text =
+            secret.string_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
+        let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+        self.secrets.insert(name, data.chain(text).collect());
+    }
+
+    /// Adds a ConfigMap.
+    pub fn add_config_map(&mut self, map: ConfigMap) {
+        let name = map.name_any();
+        let text = map.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
+        let binary = map.binary_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+        self.config_maps.insert(name, text.chain(binary).collect());
+    }
+}
+
+impl ImportedObjects for ObjectSet {
+    fn data_object(&self, name: &str) -> Option<DataObject> {
+        self.data_objects.get(name).cloned()
+    }
+
+    fn target(&self, name: &str) -> Option<Target> {
+        self.targets.get(name).cloned()
+    }
+
+    fn secret(&self, name: &str) -> Option<Entries> {
+        self.secrets.get(name).cloned()
+    }
+
+    fn config_map(&self, name: &str) -> Option<Entries> {
+        self.config_maps.get(name).cloned()
+    }
 }
 
 /// Names of the objects that an Installation imports.

@@ -9,7 +9,8 @@ mod schemas;
 
 use groundwork_api::{ComponentVersionOverwrites, Context, DeployItem, Execution, Installation};
 use groundwork_blueprint::{
-    Components, Excerpt, Imports, RenderError, Rendered, Request, SchemaSource, Supplied, aggregate,
+    Components, Excerpt, Filesystem, Imports, RenderError, Rendered, Request, SchemaSource, Supplied,
+    aggregate,
 };
 use groundwork_component::{
     ComponentVersion, OVERWRITE_CONDITION, OverwriteCondition, Overwrites, Repositories, RuleOutcome,
@@ -39,6 +40,8 @@ pub struct Inputs<'a> {
     /// Objects of the Installation's namespace.
     pub objects: &'a dyn ImportedObjects,
     pub repositories: &'a dyn Repositories,
+    /// Files of a blueprint that its author tries, in place of what the Installation names.
+    pub blueprint: Option<&'a Filesystem>,
 }
 
 impl std::fmt::Debug for Inputs<'_> {
@@ -130,7 +133,7 @@ pub fn render(inputs: &Inputs<'_>) -> Outcome {
 fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
     let selection = begin(inputs, outcome)?;
     let root = selection.as_ref().map(|selection| selection.root(inputs.repositories)).transpose()?;
-    let blueprint = blueprint::resolve(inputs.installation, root.as_ref())?;
+    let blueprint = blueprint::resolve(inputs.installation, root.as_ref(), inputs.blueprint)?;
     let mut components = Components::default();
     let mut schemas = None;
     if let (Some(selection), Some(root)) = (&selection, &root) {

@@ -23,7 +23,7 @@ mod validate;
 
 pub use conditions::{ConditionUpdate, merge_condition};
 pub use failure::Failure;
-pub use imports::{Entries, ImportedNames, ImportedObjects};
+pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet};
 pub use job::{
     Inputs, Outcome, OverwriteChange, OverwriteReport, Problem, Resolution, Subject, Warning, findings,
     render, resolve,

@@ -1,12 +1,15 @@
 //! `Validate` and `Render`: what a job would do, without doing it.
 
+use std::collections::HashMap;
+
 use groundwork_api::{
     ComponentVersionOverwrites, Context, DataObject, Installation, InstallationStatus, Kind, ResourceExt,
     Target, Time,
 };
+use groundwork_blueprint::Filesystem;
 use groundwork_controller::{ApiError, Objects};
 use groundwork_grpc::{Access, Wanted};
-use groundwork_lifecycle::{Inputs, Outcome, merge_condition, render, validate};
+use groundwork_lifecycle::{Inputs, ObjectSet, Outcome, merge_condition, render, validate};
 use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName};
 use groundwork_proto::renderer::v1::render_request::Input;
 use groundwork_proto::renderer::v1::renderer_server::Renderer;
@@ -23,7 +26,7 @@ use serde_json::Value;
 use tonic::{Request, Response, Status};
 
 use crate::components::Components;
-use crate::inputs::{self, Fetched};
+use crate::inputs;
 
 /// The service behind the contract.
 pub(crate) struct Service {
@@ -98,6 +101,7 @@ impl Service {
                     Some(remote) => remote,
                     None => &none,
                 },
+                blueprint: None,
             });
             (installation, outcome)
         });
@@ -114,7 +118,7 @@ async fn inline(input: RenderInput) -> Result<(Installation, Outcome), Status> {
     let mut installation = None;
     let mut context = None;
     let mut overwrites = None;
-    let mut objects = Fetched::default();
+    let mut objects = ObjectSet::default();
     for (index, json) in input.objects.iter().enumerate() {
         let field = format!("inline.objects[{index}]");
         let object: Value = decode(&json.text, &field)?;
@@ -125,8 +129,14 @@ async fn inline(input: RenderInput) -> Result<(Installation, Outcome), Status> {
             ComponentVersionOverwrites::KIND => {
                 overwrites = Some(decode::<ComponentVersionOverwrites>(&json.text, &field)?);
             }
-            DataObject::KIND => objects.add_data_object(decode(&json.text, &field)?),
-            Target::KIND => objects.add_target(decode(&json.text, &field)?),
+            DataObject::KIND => {
+                let object: DataObject = decode(&json.text, &field)?;
+                objects.data_objects.insert(object.name_any(), object);
+            }
+            Target::KIND => {
+                let target: Target = decode(&json.text, &field)?;
+                objects.targets.insert(target.name_any(), target);
+            }
             "Secret" => objects.add_secret(decode::<Secret>(&json.text, &field)?),
             "ConfigMap" => objects.add_config_map(decode::<ConfigMap>(&json.text, &field)?),
             _ => {
@@ -138,6 +148,7 @@ async fn inline(input: RenderInput) -> Result<(Installation, Outcome), Status> {
     let Some(installation): Option<Installation> = installation else {
         return Err(invalid("inline.objects", "there is no Installation among them"));
     };
+    let files = files(input.blueprint)?;
     let task = tokio::task::spawn_blocking(move || {
         let outcome = render(&Inputs {
             installation: &installation,
@@ -145,10 +156,27 @@ async fn inline(input: RenderInput) -> Result<(Installation, Outcome), Status> {
             overwrites: overwrites.as_ref(),
             objects: &objects,
             repositories: &RepositoryMap::empty("the cluster (a call with all inputs reads no repository)"),
+            blueprint: files.as_ref(),
         });
         (installation, outcome)
     });
     task.await.map_err(|_| status::internal("RENDER_FAILED", "rendering did not end"))
+}
+
+/// The files that a caller brings along, if any.
+fn files(given: HashMap<String, Vec<u8>>) -> Result<Option<Filesystem>, Status> {
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let mut files = Filesystem::default();
+    for (path, content) in given {
+        if path.split('/').any(|part| ["", ".", ".."].contains(&part)) {
+            let problem = "a path is relative to the folder of the blueprint, without . and ..";
+            return Err(invalid(&format!("inline.blueprint[{path:?}]"), problem));
+        }
+        files.insert(&path, content);
+    }
+    Ok(Some(files))
 }
 
 fn response(installation: &Installation, outcome: &Outcome) -> Result<RenderResponse, Status> {

@@ -239,6 +239,7 @@ impl Installations {
                     repositories: &groundwork_registry::RepositoryMap::empty(
                         "the resolver's repositories.yaml",
                     ),
+                    blueprint: None,
                 })
             };
             return blocking(render).await;
@@ -264,6 +265,7 @@ impl Installations {
                 overwrites: resolved.overwrites.as_ref(),
                 objects: &objects,
                 repositories: &repositories,
+                blueprint: None,
             })
         };
         let prepared = blocking(render).await?;

@@ -1,82 +1,29 @@
 //! What a job reads: Context, overwrites and the objects that an Installation imports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, ResourceExt, Target};
 use groundwork_controller::{ApiError, Objects};
-use groundwork_lifecycle::{Entries, ImportedNames, ImportedObjects};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-
-/// Objects of one namespace, read directly before a job uses them.
-#[derive(Debug, Default)]
-pub(crate) struct Fetched {
-    data_objects: BTreeMap<String, DataObject>,
-    targets: BTreeMap<String, Target>,
-    secrets: BTreeMap<String, Entries>,
-    config_maps: BTreeMap<String, Entries>,
-}
-
-impl Fetched {
-    pub(crate) fn add_data_object(&mut self, object: DataObject) {
-        self.data_objects.insert(object.name_any(), object);
-    }
-
-    pub(crate) fn add_target(&mut self, target: Target) {
-        self.targets.insert(target.name_any(), target);
-    }
-
-    pub(crate) fn add_secret(&mut self, secret: Secret) {
-        let name = secret.name_any();
-        let text =
-            secret.string_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
-        let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
-        self.secrets.insert(name, data.chain(text).collect());
-    }
-
-    pub(crate) fn add_config_map(&mut self, map: ConfigMap) {
-        let name = map.name_any();
-        let text = map.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
-        let binary = map.binary_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
-        self.config_maps.insert(name, text.chain(binary).collect());
-    }
-}
-
-impl ImportedObjects for Fetched {
-    fn data_object(&self, name: &str) -> Option<DataObject> {
-        self.data_objects.get(name).cloned()
-    }
-
-    fn target(&self, name: &str) -> Option<Target> {
-        self.targets.get(name).cloned()
-    }
-
-    fn secret(&self, name: &str) -> Option<Entries> {
-        self.secrets.get(name).cloned()
-    }
-
-    fn config_map(&self, name: &str) -> Option<Entries> {
-        self.config_maps.get(name).cloned()
-    }
-}
+use groundwork_lifecycle::{ImportedNames, ObjectSet};
 
 /// Reads all objects that an Installation imports, and the configuration that its Context names.
 pub(crate) async fn fetch(
     installation: &Installation,
     context: Option<&Context>,
     objects: &Objects,
-) -> Result<Fetched, ApiError> {
+) -> Result<ObjectSet, ApiError> {
     let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
     let mut names = ImportedNames::of(installation);
     names.config_maps.extend(context.and_then(Context::ocm_config_map).map(str::to_owned));
-    let mut fetched = Fetched::default();
-    for object in read_all(&names.data_objects, |name| objects.get(namespace, name)).await? {
-        fetched.add_data_object(object);
+    let mut fetched = ObjectSet::default();
+    for object in read_all(&names.data_objects, |name| objects.get::<DataObject>(namespace, name)).await? {
+        fetched.data_objects.insert(object.name_any(), object);
     }
     for target in read_all(&names.targets, |name| objects.get::<Target>(namespace, name)).await? {
         // Its content belongs to the fingerprint of the imports.
         names.secrets.extend(target.spec.secret_ref.as_ref().map(|reference| reference.name.clone()));
-        fetched.add_target(target);
+        fetched.targets.insert(target.name_any(), target);
     }
     for secret in read_all(&names.secrets, |name| objects.get(namespace, name)).await? {
         fetched.add_secret(secret);

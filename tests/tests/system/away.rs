@@ -12,9 +12,8 @@ use serde_json::json;
 use crate::case::Case;
 use crate::support::{PATIENCE, blueprint, installation, outcome};
 
-/// Installations whose handling fails. 2,000 of them take more than a minute in a debug build on two cores; the queue of the
-/// controller is tried with as many in its own tests.
-const CROWD: usize = 500;
+/// Installations whose handling fails.
+const CROWD: usize = 2000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_wait_for_what_is_away_and_do_what_can_be_done() -> Result<()> {
@@ -81,7 +80,7 @@ async fn a_failing_crowd_delays_nobody(system: &System) -> Result<()> {
     let begin = Instant::now();
     stream::iter(0..CROWD)
         .map(Ok)
-        .try_for_each_concurrent(8, async |index| {
+        .try_for_each_concurrent(16, async |index| {
             api.create(&PostParams::default(), &member(index)?).await?;
             Ok::<(), anyhow::Error>(())
         })
@@ -91,7 +90,7 @@ async fn a_failing_crowd_delays_nobody(system: &System) -> Result<()> {
         let status = installation.status.clone().unwrap_or_default();
         status.last_error.is_some_and(|error| error.message.contains("the resolver cannot be asked"))
     };
-    wait_for("all of the crowd say what they wait for", PATIENCE, async || {
+    wait_for("all of the crowd say what they wait for", 4 * PATIENCE, async || {
         let members = crowd.list::<Installation>("").await.map_err(|error| error.to_string())?;
         let silent = members.iter().filter(|member| !told(member)).count();
         if silent == 0 { Ok(()) } else { Err(format!("{silent} of {} say nothing", members.len())) }

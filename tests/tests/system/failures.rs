@@ -64,13 +64,20 @@ fn refusals() -> Vec<Refusal> {
         },
         Refusal {
             name: "import",
-            blueprint: importing,
+            blueprint: importing.clone(),
             spec: imports,
             told: (
                 "init",
                 "ImportsSatisfied",
                 "data import \"a\": unable to fetch data object later (later): not found in namespace refusals",
             ),
+        },
+        // Nobody gets at objects of another kind by the path in a name.
+        Refusal {
+            name: "path",
+            blueprint: importing.clone(),
+            spec: json!({"imports": {"data": [{"name": "a", "configMapRef": {"name": "../secrets/login", "key": "k"}}]}}),
+            told: ("init", "ImportsSatisfied", "configmap refusals/../secrets/login not found"),
         },
         Refusal {
             name: "blueprint",

@@ -157,8 +157,38 @@ async fn nothing_is_overwritten(system: &System, namespace: &str) -> Result<()> 
     Ok(())
 }
 
+/// Beside the services that run already.
+const SECONDS: [(&str, &str); 3] =
+    [("second-resolver", "resolver"), ("second-renderer", "renderer"), ("second-deployer", "deployer")];
+
+/// Two of each share the work; then the first ones die.
+async fn replicas_share_and_stand_in(
+    system: &mut System,
+    calm: &std::collections::BTreeMap<String, serde_json::Value>,
+) -> Result<()> {
+    for (name, service) in SECONDS {
+        system.run_as(name, service).await?;
+        system.until_ready(name).await?;
+    }
+    apply_with(system, "two-replicas", async |_| Ok(())).await?;
+    same_as(calm, system, "two-replicas").await?;
+    for (name, _) in SECONDS {
+        let (_, metrics) = system.admin(name, "/metrics").await?;
+        let is_success = |line: &&str| line.starts_with("groundwork_handled_total") && !line.ends_with(" 0");
+        ensure!(metrics.lines().any(|line| is_success(&line)), "{name} had nothing to do:\n{metrics}");
+    }
+    apply_with(system, "one-replica-dies", async |system| {
+        for (_, service) in SECONDS {
+            system.service_mut(service)?.program.kill().await?;
+        }
+        Ok(())
+    })
+    .await?;
+    same_as(calm, system, "one-replica-dies").await
+}
+
 /// Two watchers, one of which is frozen while it leads; and 409, 429 and 500 to every seventh write, and writes that are done
-/// although they are answered with 500.
+/// although they are answered with 500; and two replicas of everything, one of which dies.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_leaders_and_wrong_answers_change_nothing_in_the_end() -> Result<()> {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -178,6 +208,13 @@ async fn other_leaders_and_wrong_answers_change_nothing_in_the_end() -> Result<(
     apply_with(&mut system, "frozen-leader", freeze_the_leader).await?;
     same_as(&calm, &system, "frozen-leader").await?;
     nothing_is_overwritten(&system, "frozen-leader").await?;
+
+    replicas_share_and_stand_in(&mut system, &calm).await?;
+    for (name, service) in SECONDS {
+        system.service_mut(service)?.program.start_again()?;
+        system.until_ready(service).await?;
+        system.remove(name);
+    }
 
     apply_with(&mut system, "disturbed", async |system| {
         system.proxies().iter().for_each(|proxy| proxy.set_faulty(true));

@@ -1,5 +1,7 @@
 //! The services over the wire, as other programs call them (design, Security and On the wire).
 
+use std::collections::HashMap;
+
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, stream};
 use groundwork_api::{DataObject, DeployItem, Execution, Installation};
@@ -192,8 +194,9 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login", "namespace": "rendering"},
         "stringData": {"user": "alice"},
     }))?);
-    let everything =
-        || RenderRequest { input: Some(Input::Inline(RenderInput { objects: objects.clone() })) };
+    let with = |blueprint| RenderRequest {
+        input: Some(Input::Inline(RenderInput { objects: objects.clone(), blueprint })),
+    };
     let name = ObjectName { namespace: case.namespace.clone(), name: "server".to_owned() };
     let named = || RenderRequest { input: Some(Input::Installation(name.clone())) };
 
@@ -210,7 +213,8 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
         let refused = calls(token)?.render(named()).await.err().context("Render is refused")?;
         assert_eq!(told(&refused), (refusal.0, refusal.1.to_owned()));
     }
-    let answers = [calls(None)?.render(everything()).await?, calls(Some(&allowed))?.render(named()).await?];
+    let answers =
+        [calls(None)?.render(with(HashMap::new())).await?, calls(Some(&allowed))?.render(named()).await?];
     for answer in answers.map(tonic::Response::into_inner) {
         ensure!(answer.failure.is_none(), "{:?}", answer.failure);
         let rendered = answer.deploy_items.into_iter().map(|item| Ok(essence(decode(Some(item))?)));
@@ -220,6 +224,24 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
         assert_eq!(rendered["spec"], json!(execution.spec));
         assert_eq!(rendered["metadata"]["name"], json!(execution.name_any()));
     }
+
+    // What an author is about to publish, in files.
+    let deployment = "deployExecutions: [{name: all, type: GoTemplate, file: /parts/all.tpl}]\n";
+    let head = text.split("deployExecutions").next().unwrap_or_default();
+    let files = |folder: &str| {
+        let item = "deployItems: [{name: tried, type: mock, config: {user: {{ .imports.user }}}}]";
+        let template = (format!("{folder}/all.tpl"), item.as_bytes().to_vec());
+        HashMap::from([("blueprint.yaml".to_owned(), format!("{head}{deployment}").into_bytes()), template])
+    };
+    let answer = calls(None)?.render(with(files("parts"))).await?.into_inner();
+    ensure!(answer.failure.is_none(), "{:?}", answer.failure);
+    let items = answer.deploy_items.into_iter().map(|item| decode(Some(item))).collect::<Result<Vec<_>>>()?;
+    assert_eq!(
+        items.iter().map(|item| &item["spec"]["config"]).collect::<Vec<_>>(),
+        [&json!({"user": "alice"})]
+    );
+    let refused = calls(None)?.render(with(files("../parts"))).await.err().context("a way out is refused")?;
+    assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
     Ok(())
 }
 

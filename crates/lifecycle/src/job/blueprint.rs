@@ -30,8 +30,12 @@ const MEDIA_TYPES: [&str; 10] = [
 pub(super) fn resolve(
     installation: &Installation,
     root: Option<&ComponentVersion>,
+    tried: Option<&Filesystem>,
 ) -> Result<Blueprint, Problem> {
-    let files = files(installation, root).map_err(|cause| failure(installation, &cause))?;
+    let files = match tried {
+        Some(files) => files.clone(),
+        None => files(installation, root).map_err(|cause| failure(installation, &cause))?,
+    };
     Blueprint::load(files).map_err(|error| {
         let excerpts = load_excerpts(&error);
         Problem { failure: failure(installation, &error.to_string()), excerpts }

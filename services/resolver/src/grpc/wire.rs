@@ -1,6 +1,7 @@
 //! Between messages and the types of the engines. What cannot be read is refused with the path of its field.
 
 use groundwork_component::{ComponentVersion, Reference, RepositoryContext};
+use groundwork_controller::is_object_name;
 use groundwork_lifecycle::Failure;
 use groundwork_proto::component::v1 as proto;
 use groundwork_proto::status::{self, Violation, reasons};
@@ -8,8 +9,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tonic::Status;
-
-use crate::subject::is_name;
 
 pub(super) fn invalid(field: &str, problem: &str) -> Status {
     let violation = Violation::new(field, problem);
@@ -20,7 +19,7 @@ pub(super) fn invalid(field: &str, problem: &str) -> Status {
 pub(super) fn object_name(name: Option<proto::ObjectName>, field: &str) -> Result<proto::ObjectName, Status> {
     let name = name.ok_or_else(|| invalid(field, "must be given"))?;
     for (member, text) in [("namespace", &name.namespace), ("name", &name.name)] {
-        if !is_name(text) {
+        if !is_object_name(text) {
             return Err(invalid(&format!("{field}.{member}"), "must be a name as Kubernetes has them"));
         }
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use flate2::{Compression, write::GzEncoder};
-use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, Target};
+use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
 
-use crate::imports::{Entries, ImportedObjects};
+use crate::imports::{Entries, ObjectSet};
 use crate::job::{Inputs, Outcome, render};
 
 #[derive(Default)]
@@ -19,10 +19,7 @@ pub(super) struct World {
     installation: Installation,
     context: Option<Context>,
     overwrites: Option<ComponentVersionOverwrites>,
-    data_objects: BTreeMap<String, DataObject>,
-    targets: BTreeMap<String, Target>,
-    secrets: BTreeMap<String, Entries>,
-    config_maps: BTreeMap<String, Entries>,
+    objects: ObjectSet,
     stores: Stores,
 }
 
@@ -46,10 +43,18 @@ impl World {
             "Installation" => self.installation = serde_json::from_value(document).unwrap(),
             "Context" => self.context = Some(serde_json::from_value(document).unwrap()),
             "ComponentVersionOverwrites" => self.overwrites = Some(serde_json::from_value(document).unwrap()),
-            "DataObject" => drop(self.data_objects.insert(name, serde_json::from_value(document).unwrap())),
-            "Target" => drop(self.targets.insert(name, serde_json::from_value(document).unwrap())),
-            "Secret" => drop(self.secrets.insert(name, entries(&document))),
-            "ConfigMap" => drop(self.config_maps.insert(name, entries(&document))),
+            "DataObject" => {
+                self.objects.data_objects.insert(name, serde_json::from_value(document).unwrap());
+            }
+            "Target" => {
+                self.objects.targets.insert(name, serde_json::from_value(document).unwrap());
+            }
+            "Secret" => {
+                self.objects.secrets.insert(name, entries(&document));
+            }
+            "ConfigMap" => {
+                self.objects.config_maps.insert(name, entries(&document));
+            }
             "Component" => self.stores.add(&document),
             other => panic!("no place for {other}"),
         }
@@ -60,8 +65,9 @@ impl World {
             installation: &self.installation,
             context: self.context.as_ref(),
             overwrites: self.overwrites.as_ref(),
-            objects: self,
+            objects: &self.objects,
             repositories: &self.stores,
+            blueprint: None,
         })
     }
 
@@ -94,24 +100,6 @@ impl World {
 fn entries(document: &Value) -> Entries {
     let data = document["data"].as_object().into_iter().flatten();
     data.map(|(key, value)| (key.clone(), value.as_str().unwrap().as_bytes().to_vec())).collect()
-}
-
-impl ImportedObjects for World {
-    fn data_object(&self, name: &str) -> Option<DataObject> {
-        self.data_objects.get(name).cloned()
-    }
-
-    fn target(&self, name: &str) -> Option<Target> {
-        self.targets.get(name).cloned()
-    }
-
-    fn secret(&self, name: &str) -> Option<Entries> {
-        self.secrets.get(name).cloned()
-    }
-
-    fn config_map(&self, name: &str) -> Option<Entries> {
-        self.config_maps.get(name).cloned()
-    }
 }
 
 /// Repositories by address.

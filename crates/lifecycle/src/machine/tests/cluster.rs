@@ -160,6 +160,7 @@ impl Cluster {
                         overwrites: None,
                         objects: &*self,
                         repositories: &NoRepositories,
+                        blueprint: None,
                     };
                     self.tree.prepared = Some(prepare(&inputs));
                 }
