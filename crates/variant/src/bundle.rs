@@ -1,0 +1,150 @@
+//! A set and what lies beside it, as files and calls bring them along.
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{Kind as _, ObjectMeta, PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::attributes::Attributes;
+use crate::children::{Action, plan};
+use crate::expand::{Failure, Inputs, Objects, Unavailable, expand};
+
+/// What a set is expanded with where there is no cluster. Files and calls share it, so that they give the same answer.
+#[derive(Clone, Debug, Default)]
+pub struct Bundle {
+    /// The namespace of the set.
+    namespace: String,
+    repositories: Vec<Attributes>,
+    revisions: Vec<PackageRevision>,
+    others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
+}
+
+/// Why an object cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    #[error("it has no apiVersion, no kind or no metadata.name")]
+    Incomplete,
+    /// What does not fit is named by its path.
+    #[error("{0}")]
+    Form(String),
+}
+
+impl Bundle {
+    /// Nothing yet, for sets of one namespace.
+    pub fn new(namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..Self::default() }
+    }
+
+    /// Takes in an object that the set may select or look up. One of another namespace is no use to it; one without lies in
+    /// that of the set.
+    ///
+    /// # Errors
+    /// It is no object.
+    pub fn add(&mut self, object: &Value) -> Result<(), ObjectError> {
+        let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let none = Value::Object(serde_json::Map::new());
+        let metadata = object.get("metadata").unwrap_or(&none);
+        // Parsers quote what they do not understand; a Secret may be among the objects.
+        let metadata = ObjectMeta::deserialize(metadata)
+            .map_err(|_| ObjectError::Form("its metadata is not that of an object".to_owned()))?;
+        let mut seen = Attributes::from(&metadata);
+        if api_version.is_empty() || kind.is_empty() || seen.name.is_empty() {
+            return Err(ObjectError::Incomplete);
+        }
+        if seen.namespace.is_empty() {
+            seen.namespace.clone_from(&self.namespace);
+        }
+        if seen.namespace != self.namespace {
+            return Ok(());
+        }
+        if (api_version.as_str(), kind.as_str()) == (PackageRevision::API_VERSION, PackageRevision::KIND) {
+            let mut revision = PackageRevision::deserialize(object)
+                .map_err(|error| ObjectError::Form(format!("it is no PackageRevision: {error}")))?;
+            revision.metadata.namespace = Some(seen.namespace);
+            self.revisions.push(revision);
+        } else if (api_version.as_str(), kind.as_str()) == (Repository::API_VERSION, Repository::KIND) {
+            self.repositories.push(seen);
+        } else if let Ok(objects) = self.others.entry((api_version, kind)).or_insert_with(|| Ok(Vec::new())) {
+            objects.push(seen);
+        }
+        Ok(())
+    }
+
+    /// The variants that the set gets where it has none yet, in the order of their repositories and packages, and how much each
+    /// target selects. Without a single PackageRevision the upstream is not looked up.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn expand(&self, set: &PackageVariantSet) -> Result<(Vec<PackageVariant>, Vec<usize>), Failure> {
+        let expansion = expand(&Inputs {
+            set,
+            revisions: (!self.revisions.is_empty()).then_some(&self.revisions),
+            objects: Objects { repositories: &self.repositories, others: &self.others },
+        })?;
+        let plan = plan(set, &expansion, &[], |_| false)?;
+        let created = plan.actions.into_iter().filter_map(|action| match action {
+            Action::Create(child) => Some(*child),
+            Action::Adopt(_) | Action::Update(_) | Action::Delete(_) => None,
+        });
+        Ok((created.collect(), expansion.target_counts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_api::ResourceExt as _;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Value {
+        let mut object =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {}});
+        if let Some(namespace) = namespace {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        object
+    }
+
+    /// V-173: what has the same name in another namespace does not count.
+    #[test]
+    fn only_the_namespace_of_the_set_counts() {
+        let set: PackageVariantSet = serde_json::from_value(json!({
+            "metadata": {"name": "s", "namespace": "fleet"},
+            "spec": {
+                "upstream": {"repo": "catalog", "package": "foo", "revision": "v1"},
+                "targets": [{"repositorySelector": {}}, {"objectSelector": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+            },
+        }))
+        .unwrap();
+        let mut bundle = Bundle::new("fleet");
+        let repository = "config.porch.kpt.dev/v1alpha1";
+        for object in [
+            object(repository, "Repository", None, "a"),
+            object(repository, "Repository", Some("fleet"), "b"),
+            object(repository, "Repository", Some("elsewhere"), "c"),
+            object("v1", "ConfigMap", Some("fleet"), "d"),
+        ] {
+            bundle.add(&object).unwrap();
+        }
+        let (variants, counts) = bundle.expand(&set).unwrap();
+        let names: Vec<String> = variants.iter().map(groundwork_api::ResourceExt::name_any).collect();
+        assert_eq!(
+            (names, counts),
+            (["s-a-foo", "s-b-foo", "s-d-foo"].map(str::to_owned).into(), vec![2, 1])
+        );
+        assert!(variants.iter().all(|variant| variant.namespace().as_deref() == Some("fleet")));
+
+        bundle.add(&object("porch.kpt.dev/v1alpha1", "PackageRevision", None, "x")).unwrap();
+        assert_eq!(bundle.expand(&set).unwrap_err().reason(), "UpstreamNotFound");
+    }
+
+    #[test]
+    fn what_is_no_object() {
+        let mut bundle = Bundle::default();
+        assert_eq!(bundle.add(&json!({"kind": "A"})), Err(ObjectError::Incomplete));
+        assert!(matches!(bundle.add(&json!({"metadata": {"labels": 5}})), Err(ObjectError::Form(_))));
+    }
+}

@@ -1,0 +1,205 @@
+//! What has to happen to the children of a set (`packagevariants.md` 4.6, 4.7).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groundwork_api::{
+    Kind as _, ObjectMeta, OwnerReference, PackageVariant, PackageVariantSet, ResourceExt as _,
+};
+
+use crate::expand::{Expansion, Failure, Variant};
+use crate::naming::{hashed_name, plain_name};
+
+/// Label of a child with the UID of its set.
+pub const OWNER_LABEL: &str = "config.porch.kpt.dev/packagevariantset";
+/// Holds a variant until its deletion policy has been applied.
+pub const FINALIZER: &str = "config.porch.kpt.dev/packagevariants";
+/// Annotation of a set: the generation in which it may lose all of its children.
+const CONFIRM_DELETE: &str = "groundwork/confirm-delete";
+/// A set with fewer children may lose all of them unasked.
+const GUARDED: usize = 5;
+
+/// A write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    Create(Box<PackageVariant>),
+    /// A child has the label of the set but no owner: it gets one, and the wanted spec.
+    Adopt(Box<PackageVariant>),
+    /// The spec is another one.
+    Update(Box<PackageVariant>),
+    /// Nothing wants this child any more.
+    Delete(Box<PackageVariant>),
+}
+
+/// Writes in the order in which they are safe: what is new is there before what is old goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub actions: Vec<Action>,
+    /// The name of each variant of the expansion, in its order: that of the child that is there, or that it would get.
+    pub names: Vec<String>,
+    /// Children that are wanted and there.
+    pub kept: usize,
+    /// Of those, the ones whose condition `Ready` is true.
+    pub ready: usize,
+    /// All children would go although nobody changed the set; nothing is done until somebody confirms it. The text says how.
+    pub guarded: Option<String>,
+}
+
+/// Whether an object is a child of a set: it carries its label, and nobody else controls it.
+pub fn is_child(variant: &PackageVariant, set: &PackageVariantSet) -> bool {
+    let uid = set.uid().unwrap_or_default();
+    let is_labelled = !uid.is_empty() && variant.labels().get(OWNER_LABEL) == Some(&uid);
+    is_labelled && controller(variant).is_none_or(|owner| owner.uid == uid)
+}
+
+fn controller(variant: &PackageVariant) -> Option<&OwnerReference> {
+    variant.owner_references().iter().find(|owner| owner.controller == Some(true))
+}
+
+/// What has to be written so that a set has the variants of its expansion, and no others.
+///
+/// `children` are all PackageVariants for which [`is_child`] holds; `is_taken` tells names of others in the namespace. Children
+/// that are being deleted are let go; one that is wanted comes back when it is gone.
+///
+/// # Errors
+/// A name cannot be had.
+pub fn plan(
+    set: &PackageVariantSet,
+    expansion: &Expansion,
+    children: &[PackageVariant],
+    is_taken: impl Fn(&str) -> bool,
+) -> Result<Plan, Failure> {
+    let mut there: BTreeMap<(&str, &str), Vec<&PackageVariant>> = BTreeMap::new();
+    for child in children {
+        there.entry(identity(child)).or_default().push(child);
+    }
+    let mut used: BTreeSet<String> = children.iter().map(groundwork_api::ResourceExt::name_any).collect();
+    let mut names = Vec::with_capacity(expansion.variants.len());
+    let (mut creates, mut updates) = (Vec::new(), Vec::new());
+    let (mut kept, mut ready) = (0, 0);
+    for variant in &expansion.variants {
+        let twins =
+            there.remove(&(variant.repository.as_str(), variant.package.as_str())).unwrap_or_default();
+        let Some(child) = twins.iter().min_by_key(|child| seniority(child)).copied() else {
+            let name = free_name(set, variant, |name| used.contains(name) || is_taken(name))?;
+            used.insert(name.clone());
+            names.push(name.clone());
+            creates.push(Action::Create(Box::new(self::child(set, &name, variant))));
+            continue;
+        };
+        let others = twins.into_iter().filter(|twin| !std::ptr::eq(*twin, child)).collect();
+        there.insert((variant.repository.as_str(), variant.package.as_str()), others);
+        names.push(child.name_any());
+        if child.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        kept += 1;
+        ready += usize::from(is_ready(child));
+        updates.extend(update(set, child, variant));
+    }
+    let unwanted = there.into_values().flatten().filter(|child| child.metadata.deletion_timestamp.is_none());
+    let deletes: Vec<Action> = unwanted.map(|child| Action::Delete(Box::new(child.clone()))).collect();
+    let guarded = guard(set, expansion, deletes.len());
+    let actions = if guarded.is_some() { Vec::new() } else { [creates, updates, deletes].concat() };
+    Ok(Plan { actions, names, kept, ready, guarded })
+}
+
+/// Of several children for one package the one that is not going, then the oldest stays.
+fn seniority(child: &PackageVariant) -> (bool, Option<String>, String) {
+    let created = child.metadata.creation_timestamp.as_ref().map(|time| time.0.to_string());
+    (child.metadata.deletion_timestamp.is_some(), created, child.name_any())
+}
+
+fn identity(child: &PackageVariant) -> (&str, &str) {
+    let downstream = child.spec.downstream.as_ref();
+    (
+        downstream.and_then(|downstream| downstream.repo.as_deref()).unwrap_or_default(),
+        downstream.and_then(|downstream| downstream.package.as_deref()).unwrap_or_default(),
+    )
+}
+
+fn is_ready(child: &PackageVariant) -> bool {
+    let conditions = child.status.as_ref().map(|status| &status.conditions);
+    let ready =
+        conditions.and_then(|conditions| conditions.iter().find(|condition| condition.type_ == "Ready"));
+    ready
+        .is_some_and(|ready| ready.status == "True" && ready.observed_generation == child.metadata.generation)
+}
+
+fn free_name(
+    set: &PackageVariantSet,
+    variant: &Variant,
+    is_taken: impl Fn(&str) -> bool,
+) -> Result<String, Failure> {
+    let (set, repository, package) = (set.name_any(), &variant.repository, &variant.package);
+    let name = plain_name(&set, repository, package);
+    if !is_taken(&name) {
+        return Ok(name);
+    }
+    let hashed = hashed_name(&set, repository, package);
+    if !is_taken(&hashed) {
+        return Ok(hashed);
+    }
+    Err(Failure::Unexpected(format!(
+        "both names for the package variant of {repository}/{package} are taken: delete or rename {name} or {hashed}"
+    )))
+}
+
+/// A new child. Without a UID, as offline, it names no owner.
+pub fn child(set: &PackageVariantSet, name: &str, variant: &Variant) -> PackageVariant {
+    let uid = set.uid().filter(|uid| !uid.is_empty());
+    PackageVariant {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: set.namespace(),
+            labels: uid.clone().map(|uid| [(OWNER_LABEL.to_owned(), uid)].into()),
+            owner_references: uid.map(|uid| vec![owner(set, uid)]),
+            // From the start, so that none can go without its deletion policy being applied.
+            finalizers: Some(vec![FINALIZER.to_owned()]),
+            ..ObjectMeta::default()
+        },
+        spec: variant.spec.clone(),
+        status: None,
+    }
+}
+
+fn owner(set: &PackageVariantSet, uid: String) -> OwnerReference {
+    OwnerReference {
+        api_version: PackageVariantSet::API_VERSION.to_owned(),
+        kind: PackageVariantSet::KIND.to_owned(),
+        name: set.name_any(),
+        uid,
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}
+
+/// Only the spec is ours, and an owner that was lost; labels and annotations are those of users.
+fn update(set: &PackageVariantSet, child: &PackageVariant, variant: &Variant) -> Option<Action> {
+    let mut wanted = child.clone();
+    wanted.spec = variant.spec.clone();
+    if controller(child).is_none() {
+        let owners = wanted.metadata.owner_references.get_or_insert_default();
+        let uid = set.uid().unwrap_or_default();
+        owners.retain(|owner| owner.uid != uid);
+        owners.push(owner(set, uid));
+        return Some(Action::Adopt(Box::new(wanted)));
+    }
+    (wanted.spec != child.spec).then(|| Action::Update(Box::new(wanted)))
+}
+
+/// A label that was mistyped must not propose the deletion of every package.
+fn guard(set: &PackageVariantSet, expansion: &Expansion, deletes: usize) -> Option<String> {
+    let generation = set.metadata.generation?;
+    let is_unchanged = set.status.as_ref().and_then(|status| status.observed_generation) == Some(generation);
+    let is_confirmed = set.annotations().get(CONFIRM_DELETE) == Some(&generation.to_string());
+    let applies = expansion.variants.is_empty() && deletes >= GUARDED && is_unchanged && !is_confirmed;
+    applies.then(|| {
+        format!(
+            "the targets select nothing any more, and all {deletes} package variants would be deleted: to allow it, set the \
+             annotation {CONFIRM_DELETE} to \"{generation}\""
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

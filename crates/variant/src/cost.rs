@@ -1,0 +1,177 @@
+//! A bound on what an expression can cost, from its form and the sizes of what it reads: the interpreter has no meter.
+//!
+//! Texts that double (`[x].map(y, y + y)`) and nested loops show in the bound long before they are run.
+
+use std::collections::BTreeMap;
+
+use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, LiteralValue};
+use cel::parser::Expression;
+
+/// Bytes that one unit pays for, besides the step itself.
+const BYTES_A_UNIT: u64 = 10;
+
+/// An upper bound of a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Bytes of all texts in it.
+    pub(crate) bytes: u64,
+    /// Elements, nested ones included.
+    pub(crate) elements: u64,
+}
+
+impl Size {
+    pub(crate) fn text(bytes: usize) -> Self {
+        Self { bytes: bytes as u64, elements: 1 }
+    }
+
+    /// Numbers and truth values.
+    const SMALL: Self = Self { bytes: 8, elements: 1 };
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            elements: self.elements.saturating_add(other.elements),
+        }
+    }
+
+    fn times(self, count: u64) -> Self {
+        Self { bytes: self.bytes.saturating_mul(count), elements: self.elements.saturating_mul(count) }
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self { bytes: self.bytes.max(other.bytes), elements: self.elements.max(other.elements) }
+    }
+}
+
+/// Sizes of what an expression reads, by path: `target`, `target.labels`.
+pub(crate) type Sizes<'a> = BTreeMap<&'a str, Size>;
+
+/// Units that evaluating costs at most.
+pub(crate) fn bound(expression: &Expression, sizes: &Sizes<'_>) -> u64 {
+    let mut meter = Meter { sizes, locals: Vec::new(), units: 0 };
+    meter.walk(&expression.expr, 1);
+    meter.units
+}
+
+struct Meter<'a> {
+    sizes: &'a Sizes<'a>,
+    /// Variables of the loops around, innermost last.
+    locals: Vec<(&'a str, Size)>,
+    units: u64,
+}
+
+impl<'a> Meter<'a> {
+    /// The size of a value that is computed `times`.
+    fn walk(&mut self, expr: &'a Expr, times: u64) -> Size {
+        self.charge(1, times);
+        match expr {
+            Expr::Unspecified => Size::default(),
+            Expr::Literal(LiteralValue::String(text)) => Size::text(text.inner().len()),
+            Expr::Literal(LiteralValue::Bytes(bytes)) => Size::text(bytes.inner().len()),
+            Expr::Literal(_) => Size::SMALL,
+            Expr::Ident(name) => self.variable(name),
+            Expr::Select(select) => {
+                let known = match &select.operand.expr {
+                    Expr::Ident(name) if self.local(name).is_none() => {
+                        self.sizes.get(format!("{name}.{}", select.field).as_str()).copied()
+                    }
+                    _ => None,
+                };
+                let operand = self.walk(&select.operand.expr, times);
+                if select.test { Size::SMALL } else { known.unwrap_or(operand) }
+            }
+            Expr::List(list) => {
+                let own = Size { bytes: 0, elements: list.elements.len() as u64 };
+                list.elements.iter().fold(own, |sum, element| sum.plus(self.walk(&element.expr, times)))
+            }
+            Expr::Map(map) => self.entries(map.entries.iter().map(|entry| &entry.expr), times),
+            Expr::Struct(made) => self.entries(made.entries.iter().map(|entry| &entry.expr), times),
+            Expr::Call(call) => {
+                let target = call.target.iter().map(AsRef::as_ref);
+                let arguments: Vec<Size> =
+                    target.chain(&call.args).map(|argument| self.walk(&argument.expr, times)).collect();
+                self.call(&call.func_name, &arguments, times)
+            }
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension, times),
+        }
+    }
+
+    fn entries(&mut self, entries: impl Iterator<Item = &'a EntryExpr>, times: u64) -> Size {
+        let mut sum = Size::default();
+        for entry in entries {
+            let (key, value) = match entry {
+                EntryExpr::StructField(field) => (Size::SMALL, self.walk(&field.value.expr, times)),
+                EntryExpr::MapEntry(entry) => {
+                    (self.walk(&entry.key.expr, times), self.walk(&entry.value.expr, times))
+                }
+            };
+            sum = sum.plus(key).plus(value);
+        }
+        sum
+    }
+
+    fn call(&mut self, function: &str, arguments: &[Size], times: u64) -> Size {
+        let sum = arguments.iter().fold(Size::default(), |sum, argument| sum.plus(*argument));
+        let first = arguments.first().copied().unwrap_or_default();
+        let last = arguments.last().copied().unwrap_or_default();
+        let (size, work) = match function {
+            "_[_]" => (first, 1),
+            // The condition is no part of the result.
+            "_?_:_" => (arguments.iter().skip(1).fold(Size::default(), |most, size| most.max(*size)), 1),
+            "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "@in" | "contains" | "startsWith"
+            | "endsWith" => (Size::SMALL, sum.bytes.saturating_add(sum.elements) / BYTES_A_UNIT),
+            "_&&_" | "_||_" | "!_" | "@not_strictly_false" | "size" | "type" => (Size::SMALL, 1),
+            "matches" => (Size::SMALL, first.bytes.saturating_mul(last.bytes) / BYTES_A_UNIT),
+            // Each byte may become a whole text.
+            "replace" => paid(Size { bytes: (first.bytes + 1).saturating_mul(last.bytes + 1), elements: 1 }),
+            "join" => {
+                let between = first.elements.saturating_mul(last.bytes);
+                paid(Size { bytes: first.bytes.saturating_add(between), elements: 1 })
+            }
+            "split" => paid(Size { bytes: first.bytes, elements: first.bytes + 1 }),
+            _ => paid(sum),
+        };
+        self.charge(work, times);
+        size
+    }
+
+    /// What a loop gathers grows by the same at each turn, in all macros of the standard library.
+    fn comprehension(&mut self, made: &'a ComprehensionExpr, times: u64) -> Size {
+        let range = self.walk(&made.iter_range.expr, times);
+        let start = self.walk(&made.accu_init.expr, times);
+        let turns = range.elements.max(1);
+        let all = times.saturating_mul(turns);
+        let depth = self.locals.len();
+        self.locals.push((&made.iter_var, range));
+        if let Some(second) = &made.iter_var2 {
+            self.locals.push((second, range));
+        }
+        self.locals.push((&made.accu_var, Size::default()));
+        self.walk(&made.loop_cond.expr, all);
+        let step = self.walk(&made.loop_step.expr, all);
+        let gathered = start.plus(step.times(turns));
+        self.charge(gathered.bytes.saturating_add(gathered.elements) / BYTES_A_UNIT, times);
+        self.locals.truncate(depth);
+        self.locals.push((&made.accu_var, gathered));
+        let result = self.walk(&made.result.expr, times);
+        self.locals.truncate(depth);
+        result
+    }
+
+    fn variable(&self, name: &str) -> Size {
+        self.local(name).or_else(|| self.sizes.get(name).copied()).unwrap_or(Size::SMALL)
+    }
+
+    fn local(&self, name: &str) -> Option<Size> {
+        self.locals.iter().rev().find(|(local, _)| *local == name).map(|(_, size)| *size)
+    }
+
+    fn charge(&mut self, units: u64, times: u64) {
+        self.units = self.units.saturating_add(units.saturating_mul(times));
+    }
+}
+
+/// A value that is made anew: its bytes are paid for.
+fn paid(size: Size) -> (Size, u64) {
+    (size, size.bytes.saturating_add(size.elements) / BYTES_A_UNIT)
+}

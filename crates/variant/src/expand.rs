@@ -1,0 +1,254 @@
+//! A set to the variants that it should have (`packagevariants.md` 4.1).
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use groundwork_api::{PackageRevision, PackageVariantSet, PackageVariantSpec, PackageVariantTemplate};
+
+use crate::attributes::Attributes;
+use crate::expression::{Expressions, STACK, Shown};
+use crate::targets::{self, Site};
+use crate::template::{self, Surroundings};
+use crate::upstream::{self, Unresolved};
+use crate::validate::validate_set;
+use crate::variant::validate_variant;
+
+/// What a set is expanded with, all of it from the namespace of the set.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    pub set: &'a PackageVariantSet,
+    /// The package revisions of the upstream's package; `None` if nothing keeps package revisions. The upstream is not looked
+    /// up then, and only expressions that read it fail.
+    pub revisions: Option<&'a [PackageRevision]>,
+    pub objects: Objects<'a>,
+}
+
+/// What targets select from.
+#[derive(Clone, Copy, Debug)]
+pub struct Objects<'a> {
+    /// All Repositories.
+    pub repositories: &'a [Attributes],
+    /// Objects of other kinds, by `apiVersion` and `kind`, or why they cannot be had. A kind that is not named has none.
+    pub others: &'a BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
+}
+
+impl<'a> Objects<'a> {
+    pub(crate) fn of(&self, api_version: &str, kind: &str) -> Result<&'a [Attributes], Failure> {
+        match self.others.get(&(api_version.to_owned(), kind.to_owned())) {
+            None => Ok(&[]),
+            Some(Ok(objects)) => Ok(objects),
+            Some(Err(unavailable)) => Err(Failure::NoMatchingTargets(unavailable.0.clone())),
+        }
+    }
+}
+
+/// Why objects of a kind cannot be had, in the words of who was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
+
+/// Why a set has no variants to be (`packagevariants.md` 4.8).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The set breaks rules; all that are broken.
+    #[error("{}", .0.join("; "))]
+    Invalid(Vec<String>),
+    #[error(transparent)]
+    Upstream(#[from] Unresolved),
+    /// A kind of targets cannot be had.
+    #[error("{0}")]
+    NoMatchingTargets(String),
+    /// Two targets want different things of one package.
+    #[error(
+        "targets produce conflicting package variants for {repo}/{package} (targets[{first}], targets[{second}])"
+    )]
+    DuplicateTargets { repo: String, package: String, first: usize, second: usize },
+    /// An expression fails, or what it gives is not allowed.
+    #[error("{0}")]
+    Unexpected(String),
+}
+
+impl Failure {
+    /// The reason that conditions give.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "ValidationError",
+            Self::Upstream(Unresolved::NotFound { .. }) => "UpstreamNotFound",
+            Self::Upstream(Unresolved::Tag { .. }) => "FloatingTagUnresolved",
+            Self::NoMatchingTargets(_) => "NoMatchingTargets",
+            Self::DuplicateTargets { .. } => "DuplicateTargets",
+            Self::Unexpected(_) => "UnexpectedError",
+        }
+    }
+}
+
+/// A variant that should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variant {
+    /// Repository and package: what makes it the same variant as one that is there.
+    pub repository: String,
+    pub package: String,
+    pub spec: PackageVariantSpec,
+    /// The target that it is made for; the first, if several want it.
+    pub target: usize,
+}
+
+/// What a set should have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expansion {
+    /// Sorted by repository and package; no two have both in common.
+    pub variants: Vec<Variant>,
+    /// How many repositories or objects each target selects.
+    pub target_counts: Vec<usize>,
+}
+
+/// The variants that a set should have: all of them, or none and why.
+///
+/// # Errors
+/// The first thing that stands in the way; see [`Failure`].
+pub fn expand(inputs: &Inputs<'_>) -> Result<Expansion, Failure> {
+    // The parser and evaluator of expressions recurse; what they need was measured, and is there before they begin.
+    stacker::grow(STACK, || expand_here(inputs))
+}
+
+fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, Failure> {
+    let errors = validate_set(inputs.set);
+    let (true, Some(upstream)) = (errors.is_empty(), &inputs.set.spec.upstream) else {
+        return Err(Failure::Invalid(errors));
+    };
+    let mut expressions = Expressions::new();
+    let revision = match inputs.revisions {
+        Some(revisions) => Some(upstream::resolve(upstream, revisions)?),
+        None if reads_upstream(inputs.set, &mut expressions) => {
+            return Err(upstream::resolve(upstream, &[]).err().map_or_else(
+                || Failure::Unexpected("the upstream package revision is not known".to_owned()),
+                Failure::from,
+            ));
+        }
+        None => None,
+    };
+    let upstream_package = upstream.package.as_deref().unwrap_or_default();
+    let mut sites = Vec::new();
+    let mut target_counts = Vec::new();
+    for target in &*inputs.set.spec.targets {
+        let (found, count) = targets::sites(target, upstream_package, &inputs.objects)?;
+        sites.push((target.template.as_ref(), found));
+        target_counts.push(count);
+    }
+    let has_template = sites.iter().any(|(template, _)| template.is_some());
+    let repositories = inputs.objects.repositories.iter().filter(|_| has_template);
+    let around = Surroundings {
+        upstream,
+        upstream_shown: revision.map(|revision| Shown::object(&Attributes::from(&revision.metadata))),
+        repositories: repositories.map(|found| (found.name.as_str(), Shown::object(found))).collect(),
+    };
+    let mut gathered = BTreeMap::new();
+    for (target, (template, sites)) in sites.iter().enumerate() {
+        for site in sites {
+            let spec = checked(*template, site, &around, &mut expressions).map_err(|error| {
+                let (repository, package) = (site.repository, site.package);
+                Failure::Unexpected(format!(
+                    "spec.targets[{target}].{error} (repo {repository:?}, package {package:?})"
+                ))
+            })?;
+            gather(&mut gathered, spec, target)?;
+        }
+    }
+    Ok(Expansion { variants: gathered.into_values().collect(), target_counts })
+}
+
+/// Whether an expression names the upstream, which then has to be known.
+fn reads_upstream(set: &PackageVariantSet, expressions: &mut Expressions) -> bool {
+    let templates = set.spec.targets.iter().filter_map(|target| target.template.as_ref());
+    templates.flat_map(sources).any(|source| expressions.reads(&source, "upstream"))
+}
+
+/// All expressions of a template.
+fn sources(template: &PackageVariantTemplate) -> Vec<String> {
+    let mut sources = Vec::new();
+    let mut maps = vec![&template.label_exprs, &template.annotation_exprs];
+    if let Some(downstream) = &template.downstream {
+        sources.extend(downstream.repo_expr.iter().chain(&downstream.package_expr).cloned());
+    }
+    if let Some(context) = &template.package_context {
+        maps.push(&context.data_exprs);
+        sources.extend(context.remove_key_exprs.iter().cloned());
+    }
+    if let Some(pipeline) = &template.pipeline {
+        let functions = pipeline.validators.iter().chain(&*pipeline.mutators);
+        maps.extend(functions.map(|function| &function.config_map_exprs));
+    }
+    for entry in maps.into_iter().flat_map(|map| map.entries("").unwrap_or_default()) {
+        sources.extend(entry.key_expr.into_iter().chain(entry.value_expr));
+    }
+    let injectors = template.injectors("").unwrap_or_default();
+    sources.extend(injectors.into_iter().filter_map(|(_, injector)| injector.name_expr));
+    sources
+}
+
+/// A variant that its own controller would accept.
+fn checked(
+    template: Option<&PackageVariantTemplate>,
+    site: &Site<'_>,
+    around: &Surroundings<'_>,
+    expressions: &mut Expressions,
+) -> Result<PackageVariantSpec, String> {
+    let spec = template::render(template, site, around, expressions)?;
+    if template.is_none() {
+        return Ok(spec);
+    }
+    let mut errors = validate_variant(&spec);
+    errors.extend(
+        spec.labels
+            .iter()
+            .filter(|(key, value)| !is_label(key, value))
+            .map(|(key, value)| format!("spec.labels: {key:?} with value {value:?} is no label")),
+    );
+    errors.extend(
+        spec.annotations
+            .keys()
+            .filter(|key| !is_label(key, ""))
+            .map(|key| format!("spec.annotations: {key:?} is no key")),
+    );
+    if errors.is_empty() { Ok(spec) } else { Err(format!("template: {}", errors.join("; "))) }
+}
+
+/// Whether the API server takes this as a label of an object.
+fn is_label(key: &str, value: &str) -> bool {
+    let is_name = |text: &str| {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        let bytes = text.as_bytes();
+        bytes.len() <= 63 && bytes.iter().copied().all(inner) && ends(bytes.first()) && ends(bytes.last())
+    };
+    let is_domain = |text: &str| {
+        text.len() <= 253
+            && text.split('.').all(|label| {
+                is_name(label) && label.bytes().all(|byte| !byte.is_ascii_uppercase() && byte != b'_')
+            })
+    };
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_domain) && is_name(name) && (value.is_empty() || is_name(value))
+}
+
+type Gathered = BTreeMap<(String, String), Variant>;
+
+/// Equal wishes are one; different ones for the same package are an error.
+fn gather(gathered: &mut Gathered, spec: PackageVariantSpec, target: usize) -> Result<(), Failure> {
+    let downstream = spec.downstream.clone().unwrap_or_default();
+    let (repository, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
+    match gathered.entry((repository.clone(), package.clone())) {
+        Entry::Vacant(place) => {
+            place.insert(Variant { repository, package, spec, target });
+            Ok(())
+        }
+        Entry::Occupied(first) if first.get().spec == spec => Ok(()),
+        Entry::Occupied(first) => {
+            let first = first.get().target;
+            Err(Failure::DuplicateTargets { repo: repository, package, first, second: target })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

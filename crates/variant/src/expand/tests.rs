@@ -1,0 +1,344 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+type Others = BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>;
+
+fn object(name: &str, labels: &Value) -> Attributes {
+    Attributes {
+        name: name.to_owned(),
+        namespace: "fleet".to_owned(),
+        labels: serde_json::from_value(labels.clone()).unwrap(),
+        annotations: BTreeMap::new(),
+    }
+}
+
+/// The Repositories of the design document (10.1).
+fn repositories() -> Vec<Attributes> {
+    [
+        ("cluster-01", "useast1", "prod", "hr"),
+        ("cluster-02", "uswest1", "prod", "finance"),
+        ("cluster-03", "useast2", "prod", "hr"),
+        ("cluster-04", "uswest1", "prod", "hr"),
+    ]
+    .map(|(name, region, env, org)| object(name, &json!({"region": region, "env": env, "org": org})))
+    .into()
+}
+
+fn expansion_with(
+    targets: &Value,
+    revisions: Option<&[PackageRevision]>,
+    others: &Others,
+) -> Result<Expansion, Failure> {
+    let set = serde_json::from_value(json!({
+        "metadata": {"name": "example", "namespace": "fleet"},
+        "spec": {"upstream": {"repo": "catalog", "package": "foo", "revision": "v1"}, "targets": targets},
+    }))
+    .unwrap();
+    let repositories = repositories();
+    expand(&Inputs { set: &set, revisions, objects: Objects { repositories: &repositories, others } })
+}
+
+fn expansion(targets: &Value) -> Result<Expansion, Failure> {
+    expansion_with(targets, None, &Others::new())
+}
+
+fn pairs(targets: &Value) -> Vec<String> {
+    let variants = expansion(targets).unwrap().variants;
+    variants.iter().map(|variant| format!("{} {}", variant.repository, variant.package)).collect()
+}
+
+fn error(targets: &Value) -> (&'static str, String) {
+    let failure = expansion(targets).unwrap_err();
+    (failure.reason(), failure.to_string())
+}
+
+/// The only variant, without its upstream.
+fn only(template: &Value) -> Value {
+    let found =
+        expansion(&json!([{"repositories": [{"name": "cluster-01"}], "template": template}])).unwrap();
+    let [variant] = found.variants.as_slice() else { panic!("{found:?}") };
+    let mut spec = serde_json::to_value(&variant.spec).unwrap();
+    spec.as_object_mut().unwrap().remove("upstream");
+    spec
+}
+
+/// V-126, V-128, V-129, V-045, V-046: the repository list of the design document, and its figure 6.
+#[test]
+fn lists_of_repositories() {
+    let targets = json!([{"repositories": [
+        {"name": "cluster-01"}, {"name": "cluster-02"},
+        {"name": "cluster-03", "packageNames": ["foo-a", "foo-b", "foo-c"]},
+        {"name": "cluster-04", "packageNames": ["foo-a", "foo-b"]},
+    ]}]);
+    let expected = [
+        "cluster-01 foo",
+        "cluster-02 foo",
+        "cluster-03 foo-a",
+        "cluster-03 foo-b",
+        "cluster-03 foo-c",
+        "cluster-04 foo-a",
+        "cluster-04 foo-b",
+    ];
+    assert_eq!(pairs(&targets), expected);
+    let found = expansion(&targets).unwrap();
+    assert_eq!(found.target_counts, [4]);
+    assert_eq!(
+        serde_json::to_value(&found.variants[2].spec).unwrap(),
+        json!({
+            "upstream": {"repo": "catalog", "package": "foo", "revision": "v1"},
+            "downstream": {"repo": "cluster-03", "package": "foo-a"},
+        })
+    );
+    let figure = json!([{"repositories": [{"name": "cluster-01", "packageNames": ["a", "b"]}, {"name": "cluster-02"}]}]);
+    assert_eq!(pairs(&figure), ["cluster-01 a", "cluster-01 b", "cluster-02 foo"]);
+}
+
+/// V-130, V-131, V-132: two selectors, the second with names.
+#[test]
+fn selectors_of_repositories() {
+    let targets = json!([
+        {"repositorySelector": {"matchLabels": {"env": "prod", "org": "hr"}}},
+        {"repositorySelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": ["uswest1"]}]},
+         "packageNames": ["foo-a", "foo-b", "foo-c"]},
+    ]);
+    let expected = [
+        "cluster-01 foo",
+        "cluster-02 foo-a",
+        "cluster-02 foo-b",
+        "cluster-02 foo-c",
+        "cluster-03 foo",
+        "cluster-04 foo",
+        "cluster-04 foo-a",
+        "cluster-04 foo-b",
+        "cluster-04 foo-c",
+    ];
+    assert_eq!(pairs(&targets), expected);
+    assert_eq!(expansion(&targets).unwrap().target_counts, [3, 2]);
+    assert_eq!(pairs(&json!([{"repositorySelector": {}}])).len(), 4);
+    assert!(pairs(&json!([{"repositorySelector": {"matchLabels": {"env": "none"}}}])).is_empty());
+}
+
+/// V-133, V-134, V-135, V-136: objects of any kind; Repositories are one of them.
+#[test]
+fn selectors_of_objects() {
+    let teams = ["c", "a", "b"]
+        .map(|name| object(name, &json!({"org": "hr", "role": if name == "b" { "ops" } else { "dev" }})));
+    let key = ("hr.example.org/v1".to_owned(), "Team".to_owned());
+    let others = Others::from([(key.clone(), Ok(teams.into()))]);
+    let selector = |extra: Value| {
+        let mut selector = json!({"apiVersion": "hr.example.org/v1", "kind": "Team"});
+        selector.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!([{"objectSelector": selector}])
+    };
+    let names = |targets: &Value| -> Vec<String> {
+        let found = expansion_with(targets, None, &others).unwrap().variants;
+        found.iter().map(|variant| format!("{}/{}", variant.repository, variant.package)).collect()
+    };
+    assert_eq!(names(&selector(json!({"matchLabels": {"org": "hr", "role": "dev"}}))), ["a/foo", "c/foo"]);
+    assert_eq!(names(&selector(json!({"name": "b"}))), ["b/foo"]);
+    let as_object = json!([{"objectSelector": {
+        "apiVersion": "config.porch.kpt.dev/v1alpha1", "kind": "Repository", "matchLabels": {"org": "hr"},
+    }}]);
+    assert_eq!(pairs(&as_object), pairs(&json!([{"repositorySelector": {"matchLabels": {"org": "hr"}}}])));
+    let missing = Others::from([(key, Err(Unavailable("no matches for kind \"Team\"".to_owned())))]);
+    let failure = expansion_with(&selector(json!({})), None, &missing).unwrap_err();
+    assert_eq!(
+        (failure.reason(), failure.to_string().as_str()),
+        ("NoMatchingTargets", "no matches for kind \"Team\"")
+    );
+}
+
+/// 4.2: the worked example, with its order inside a target.
+#[test]
+fn the_worked_example() {
+    let targets = json!([
+        {"repositories": [{"name": "cluster-02"}, {"name": "cluster-01", "packageNames": ["svc-x", "svc-y"]}]},
+        {"repositorySelector": {"matchLabels": {"org": "hr"}}, "packageNames": ["probe"]},
+    ]);
+    assert_eq!(
+        pairs(&targets),
+        [
+            "cluster-01 probe",
+            "cluster-01 svc-x",
+            "cluster-01 svc-y",
+            "cluster-02 foo",
+            "cluster-03 probe",
+            "cluster-04 probe"
+        ]
+    );
+}
+
+/// V-138, V-139, V-141 to V-147: every field of a template reaches the variant, and expressions win.
+#[test]
+fn templates_reach_every_field() {
+    let template = json!({
+        "downstream": {"repoExpr": "'cluster-0' + string(1 + 1)", "packageExpr": "packageDefault + '-x'"},
+        "adoptionPolicy": "adoptExisting", "deletionPolicy": "orphan", "updateStrategy": "copy-merge",
+        "labels": {"a": "static", "b": "static"},
+        "labelExprs": [{"key": "b", "valueExpr": "repository.labels['org']"}, {"keyExpr": "'c'", "value": "v"}],
+        "annotations": {"a": "static"}, "annotationExprs": {"key": "a", "valueExpr": "target.repo + target.package"},
+        "packageContext": {
+            "data": {"k": "static"}, "dataExprs": {"key": "k", "valueExpr": "repoDefault"},
+            "removeKeys": ["z", "y"], "removeKeyExprs": ["'y'", "'x'"],
+        },
+        "injectors": {"kind": "K", "name": "one"}, "injectorExprs": [{"group": "", "nameExpr": "repository.name"}],
+        "pipeline": {"mutators": [{
+            "image": "i", "name": "n", "selectors": [{"kind": "K"}], "configMap": {"k": "static", "l": "static"},
+            "configMapExprs": {"key": "k", "valueExpr": "packageDefault"},
+        }]},
+    });
+    assert_eq!(
+        only(&template),
+        json!({
+            "downstream": {"repo": "cluster-02", "package": "foo-x"},
+            "adoptionPolicy": "adoptExisting", "deletionPolicy": "orphan", "updateStrategy": "copy-merge",
+            "labels": {"a": "static", "b": "finance", "c": "v"},
+            "annotations": {"a": "cluster-01foo"},
+            "packageContext": {"data": {"k": "cluster-01"}, "removeKeys": ["x", "y", "z"]},
+            "injectors": [{"kind": "K", "name": "one"}, {"group": "", "name": "cluster-02"}],
+            "pipeline": {"mutators": [{
+                "image": "i", "name": "n", "selectors": [{"kind": "K"}], "configMap": {"k": "foo", "l": "static"},
+            }]},
+        })
+    );
+    let empty = json!({"packageContext": {}, "pipeline": {"mutators": []}, "injectors": []});
+    assert_eq!(
+        only(&empty),
+        json!({"downstream": {"repo": "cluster-01", "package": "foo"}, "packageContext": {}})
+    );
+    let fixed = json!({"downstream": {"repo": "cluster-03", "package": "bar"}});
+    assert_eq!(only(&fixed), json!({"downstream": {"repo": "cluster-03", "package": "bar"}}));
+}
+
+/// V-047, V-153, V-154: single maps, `injectorExprs`, and names by the labels of repositories.
+#[test]
+fn injectors_by_region() {
+    let found = expansion(&json!([{
+        "repositorySelector": {"matchLabels": {"env": "prod", "org": "hr"}},
+        "template": {
+            "labelExprs": {"key": "org", "valueExpr": "repository.labels['org']"},
+            "injectorExprs": [{"nameExpr": "repository.labels['region'] + '-endpoints'"}],
+        },
+    }]))
+    .unwrap();
+    let specs: Vec<Value> =
+        found.variants.iter().map(|variant| serde_json::to_value(&variant.spec).unwrap()).collect();
+    let injectors: Vec<&Value> = specs.iter().map(|spec| &spec["injectors"]).collect();
+    let named = |name: &str| json!([{"name": name}]);
+    assert_eq!(
+        injectors,
+        [&named("useast1-endpoints"), &named("useast2-endpoints"), &named("uswest1-endpoints")]
+    );
+    assert!(specs.iter().all(|spec| spec["labels"] == json!({"org": "hr"})));
+}
+
+/// V-162, V-166, V-170, V-172: what fails is named, with field and place.
+#[test]
+fn failures_name_field_and_place() {
+    let with = |template: Value| json!([{"repositories": [{"name": "cluster-01"}], "template": template}]);
+    let place = "(repo \"cluster-01\", package \"foo\")";
+    for (template, expected) in [
+        (
+            json!({"downstream": {"repoExpr": "repository.name"}}),
+            "downstream.repoExpr: no such attribute(s): repository",
+        ),
+        (
+            json!({"downstream": {"packageExpr": "1"}}),
+            "downstream.packageExpr: expression returned non-string value: 1",
+        ),
+        (
+            json!({"labelExprs": [{"key": "a"}, {"key": "b", "valueExpr": "repository.spec.git.repo"}]}),
+            "labelExprs[1].valueExpr: no such key: spec",
+        ),
+        (json!({"annotationExprs": {"keyExpr": "''"}}), "annotationExprs[0]: the key is empty"),
+        (
+            json!({"packageContext": {"removeKeyExprs": ["x"]}}),
+            "packageContext.removeKeyExprs[0]: undeclared reference to 'x'",
+        ),
+        (
+            json!({"injectorExprs": {"nameExpr": "y"}}),
+            "injectorExprs[0].nameExpr: undeclared reference to 'y'",
+        ),
+        (
+            json!({"pipeline": {"mutators": [{"image": "i", "configMapExprs": {"key": "a", "valueExpr": "z"}}]}}),
+            "pipeline.mutators[0].configMapExprs[0].valueExpr: undeclared reference to 'z'",
+        ),
+    ] {
+        assert_eq!(
+            error(&with(template.clone())),
+            ("UnexpectedError", format!("spec.targets[0].template.{expected} {place}")),
+            "{template}"
+        );
+    }
+    assert_eq!(
+        error(&with(json!({"downstream": {"repo": "nowhere"}}))).1,
+        format!("spec.targets[0].template: repository \"nowhere\" could not be loaded {place}")
+    );
+    assert_eq!(
+        error(&with(json!({"packageContext": {"dataExprs": {"keyExpr": "'name'", "value": "x"}}}))).1,
+        format!(
+            "spec.targets[0].template: spec.packageContext.data: Invalid value: {{\"name\":\"x\"}}: must not contain the \
+             key \"name\" {place}"
+        )
+    );
+    assert!(
+        error(&with(json!({"labelExprs": {"key": "a", "valueExpr": "'b c'"}}))).1.contains("is no label")
+    );
+    assert_eq!(
+        error(&json!([])),
+        ("ValidationError", "must specify at least one item in spec.targets".to_owned())
+    );
+}
+
+/// V-159, V-164, V-167, V-171: the upstream is looked up first, if there is anything to look it up in.
+#[test]
+fn the_upstream_revision() {
+    let listed = json!([{"repositories": [{"name": "cluster-01"}]}]);
+    let reads = json!([{"repositories": [{"name": "cluster-01"}],
+        "template": {"labelExprs": {"key": "a", "valueExpr": "upstream.name"}}}]);
+    let missing = "could not find upstream package revision 'foo/v1' in repo 'catalog'";
+    let none = expansion_with(&listed, Some(&[]), &Others::new()).unwrap_err();
+    assert_eq!((none.reason(), none.to_string().as_str()), ("UpstreamNotFound", missing));
+    assert_eq!(error(&reads), ("UpstreamNotFound", missing.to_owned()));
+    let revision: PackageRevision = serde_json::from_value(json!({
+        "metadata": {"name": "catalog.foo.v1"},
+        "spec": {"repository": "catalog", "packageName": "foo", "revision": 1, "lifecycle": "Published"},
+    }))
+    .unwrap();
+    let found = expansion_with(&reads, Some(&[revision]), &Others::new()).unwrap();
+    assert_eq!(found.variants[0].spec.labels.get("a").map(String::as_str), Some("catalog.foo.v1"));
+    let redirected = only(&json!({
+        "downstream": {"repo": "cluster-02"},
+        "labelExprs": [{"key": "to", "valueExpr": "repository.name"}, {"key": "from", "valueExpr": "target.repo"}],
+    }));
+    assert_eq!(redirected["labels"], json!({"to": "cluster-02", "from": "cluster-01"}));
+}
+
+/// 4.6: equal wishes are one, different ones an error.
+#[test]
+fn two_targets_for_one_package() {
+    let twice = json!([{"repositories": [{"name": "cluster-01"}]}, {"repositorySelector": {"matchLabels": {"region": "useast1"}}}]);
+    assert_eq!(pairs(&twice), ["cluster-01 foo"]);
+    let mut different = twice.clone();
+    different[1]["template"] = json!({"labels": {"a": "b"}});
+    assert_eq!(
+        error(&different),
+        (
+            "DuplicateTargets",
+            "targets produce conflicting package variants for cluster-01/foo (targets[0], targets[1])"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn labels_as_the_api_server_takes_them() {
+    for key in ["a", "example.org/a", "A_b.c-d", &"x".repeat(63)] {
+        assert!(is_label(key, "v") && is_label(key, ""), "{key}");
+    }
+    for key in ["", "/a", "a/", "a/b/c", "-a", "Upper.org/a", "a b", &"x".repeat(64)] {
+        assert!(!is_label(key, ""), "{key}");
+    }
+    assert!(!is_label("a", "-") && !is_label("a", &"x".repeat(64)));
+}

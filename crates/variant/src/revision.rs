@@ -1,0 +1,114 @@
+//! What `upstream.revision` may say (`packagevariants.md` 1.2.1).
+
+use groundwork_api::{IntOrString, Upstream};
+
+/// The meaning of a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Revision {
+    /// A published revision.
+    Number(i64),
+    /// The moving head of the branch.
+    Head,
+    /// The highest published revision.
+    Latest,
+    /// A tag.
+    Tag(String),
+}
+
+/// Longest name of a tag, in bytes.
+const LONGEST_TAG: usize = 63;
+
+/// The meaning of a written revision; `None` if it has none.
+pub(crate) fn revision(written: &IntOrString) -> Option<Revision> {
+    match written {
+        IntOrString::Int(-1) => Some(Revision::Head),
+        IntOrString::Int(number) => (*number >= 1).then_some(Revision::Number(*number)),
+        IntOrString::String(text) => {
+            let digits = text.strip_prefix('v').unwrap_or(text);
+            let is_number = digits.starts_with(|first: char| matches!(first, '1'..='9'))
+                && digits.bytes().all(|byte| byte.is_ascii_digit());
+            match text.as_str() {
+                // Numbers that nothing can have are not tags either.
+                _ if is_number => digits.parse().ok().map(Revision::Number),
+                "main" => Some(Revision::Head),
+                "latest" => Some(Revision::Latest),
+                tag => is_tag(tag).then(|| Revision::Tag(tag.to_owned())),
+            }
+        }
+    }
+}
+
+fn is_tag(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    text.len() <= LONGEST_TAG
+        && text.bytes().all(inner)
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+}
+
+/// What is wrong with how an upstream names its revision.
+pub(crate) fn revision_error(upstream: &Upstream) -> Option<String> {
+    if upstream.workspace_name.as_deref().is_some_and(|name| !name.is_empty()) {
+        return None;
+    }
+    match &upstream.revision {
+        None => missing(),
+        Some(IntOrString::String(text)) if text.is_empty() => missing(),
+        Some(written) if revision(written).is_some() => None,
+        Some(written) => Some(format!(
+            "spec.upstream.revision: Invalid value: {:?}: must be a revision number (v1, v2, ...) or a tag name",
+            written.to_string()
+        )),
+    }
+}
+
+fn missing() -> Option<String> {
+    Some("either spec.upstream.revision or spec.upstream.workspaceName must be specified".to_owned())
+}
+
+/// The revision or workspace as messages show it.
+pub(crate) fn written(upstream: &Upstream) -> String {
+    let workspace = upstream.workspace_name.clone().filter(|name| !name.is_empty());
+    workspace.or_else(|| upstream.revision.as_ref().map(ToString::to_string)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_table() {
+        let text = |text: &str| revision(&IntOrString::from(text));
+        for (written, number) in [("1", 1), ("v3", 3), ("v12", 12)] {
+            assert_eq!(text(written), Some(Revision::Number(number)));
+        }
+        assert_eq!(revision(&IntOrString::Int(7)), Some(Revision::Number(7)));
+        assert_eq!(
+            (revision(&IntOrString::Int(-1)), text("main")),
+            (Some(Revision::Head), Some(Revision::Head))
+        );
+        assert_eq!(text("latest"), Some(Revision::Latest));
+        for tag in ["v4.0.0", "r2", "stable", "v0", "0"] {
+            assert_eq!(text(tag), Some(Revision::Tag(tag.to_owned())));
+        }
+        for wrong in ["", "-x", "a/b", "v99999999999999999999", "a b", &"x".repeat(64)] {
+            assert_eq!(text(wrong), None, "{wrong}");
+        }
+        assert_eq!((revision(&IntOrString::Int(0)), revision(&IntOrString::Int(-2))), (None, None));
+    }
+
+    #[test]
+    fn a_workspace_counts_more() {
+        let upstream = Upstream {
+            revision: Some(IntOrString::Int(0)),
+            workspace_name: Some("w".to_owned()),
+            ..Upstream::default()
+        };
+        assert_eq!((revision_error(&upstream), written(&upstream).as_str()), (None, "w"));
+        let without = Upstream { workspace_name: None, ..upstream };
+        assert_eq!(
+            revision_error(&without).unwrap(),
+            "spec.upstream.revision: Invalid value: \"0\": must be a revision number (v1, v2, ...) or a tag name"
+        );
+        assert!(revision_error(&Upstream::default()).unwrap().starts_with("either spec.upstream.revision"));
+    }
+}

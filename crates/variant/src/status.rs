@@ -1,0 +1,89 @@
+//! Conditions of sets and variants (`packagevariants.md` 2.10, 4.8).
+
+use groundwork_api::{MetaCondition, Time};
+
+/// What was found about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observed<'a> {
+    /// Nothing can be done before somebody changes something. `ready` are reason and message of `Ready`, if they differ.
+    Stalled { reason: &'a str, message: &'a str, ready: Option<(&'a str, &'a str)> },
+    /// The object is in order, but what it asks for is not done.
+    NotReady { reason: &'a str, message: &'a str },
+    /// All is done.
+    Ready { reason: &'a str, message: &'a str },
+}
+
+/// The conditions that say so. Those of other types stay, and a time changes only with its status.
+pub fn conditions(
+    before: &[MetaCondition],
+    observed: &Observed<'_>,
+    generation: Option<i64>,
+    now: &Time,
+) -> Vec<MetaCondition> {
+    let valid = ("False", "Valid", "all validation checks passed");
+    let (stalled, ready) = match observed {
+        Observed::Stalled { reason, message, ready } => {
+            let (ready_reason, ready_message) = ready.unwrap_or((reason, message));
+            (("True", *reason, *message), ("False", ready_reason, ready_message))
+        }
+        Observed::NotReady { reason, message } => (valid, ("False", *reason, *message)),
+        Observed::Ready { reason, message } => (valid, ("True", *reason, *message)),
+    };
+    let mut after = before.to_vec();
+    for (type_, (status, reason, message)) in [("Stalled", stalled), ("Ready", ready)] {
+        let old = after.iter_mut().find(|condition| condition.type_ == type_);
+        let since =
+            old.as_ref().filter(|old| old.status == status).map(|old| old.last_transition_time.clone());
+        let condition = MetaCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            observed_generation: generation,
+            last_transition_time: since.unwrap_or_else(|| now.clone()),
+        };
+        match old {
+            Some(old) => *old = condition,
+            None => after.push(condition),
+        }
+    }
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(second: i64) -> Time {
+        serde_json::from_value(format!("2026-01-01T00:00:0{second}Z").into()).unwrap()
+    }
+
+    fn shown(conditions: &[MetaCondition]) -> Vec<String> {
+        let line = |found: &MetaCondition| {
+            format!("{}={} {}: {}", found.type_, found.status, found.reason, found.message)
+        };
+        conditions.iter().map(line).collect()
+    }
+
+    /// V-175, V-176.
+    #[test]
+    fn stalled_and_ready_belong_together() {
+        let failed = Observed::Stalled { reason: "ValidationError", message: "a; b", ready: None };
+        let first = conditions(&[], &failed, Some(1), &time(1));
+        assert_eq!(
+            shown(&first),
+            ["Stalled=True ValidationError: a; b", "Ready=False ValidationError: a; b"]
+        );
+        let waits = Observed::NotReady { reason: "StoreUnavailable", message: "c" };
+        let second = conditions(&first, &waits, Some(2), &time(2));
+        assert_eq!(
+            shown(&second),
+            ["Stalled=False Valid: all validation checks passed", "Ready=False StoreUnavailable: c"]
+        );
+        assert_eq!((&second[0].last_transition_time, &second[1].last_transition_time), (&time(2), &time(1)));
+        let done = Observed::Ready { reason: "Reconciled", message: "d" };
+        let third = conditions(&second, &done, Some(2), &time(3));
+        assert_eq!(shown(&third)[1], "Ready=True Reconciled: d");
+        assert_eq!(conditions(&third, &done, Some(2), &time(4)), third);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a set is made for (`packagevariants.md` 4.2).
+
+use groundwork_api::{Kind as _, PackageVariantTarget, Repository};
+
+use crate::attributes::Attributes;
+use crate::expand::{Failure, Objects};
+use crate::expression::Shown;
+use crate::selector;
+
+/// More variants than this no set makes.
+const MOST: usize = 100_000;
+
+/// One variant to be: where it lies by default, and what expressions see as `target`.
+pub(crate) struct Site<'a> {
+    pub(crate) repository: &'a str,
+    pub(crate) package: &'a str,
+    pub(crate) seen: Seen<'a>,
+}
+
+/// What is targeted.
+pub(crate) enum Seen<'a> {
+    /// An entry of a list.
+    Listed,
+    /// A selected object, shared by all packages that are made for it.
+    Object(&'a Attributes),
+}
+
+impl Seen<'_> {
+    pub(crate) fn shown(&self, repository: &str, package: &str) -> Shown {
+        match self {
+            Self::Listed => Shown::pair(repository, package),
+            Self::Object(object) => Shown::object(object),
+        }
+    }
+}
+
+/// The sites of a target in order, and how many repositories or objects they come from.
+pub(crate) fn sites<'a>(
+    target: &'a PackageVariantTarget,
+    upstream_package: &'a str,
+    objects: &'a Objects<'a>,
+) -> Result<(Vec<Site<'a>>, usize), Failure> {
+    let names = |names: &'a [String]| -> Vec<&'a str> {
+        if names.is_empty() { vec![upstream_package] } else { names.iter().map(String::as_str).collect() }
+    };
+    let mut sites = Vec::new();
+    if let Some(repositories) = target.repositories.written() {
+        for entry in repositories {
+            let repository = entry.name.as_deref().unwrap_or_default();
+            let packages = names(&entry.package_names).into_iter();
+            sites.extend(packages.map(|package| Site { repository, package, seen: Seen::Listed }));
+            within_limit(sites.len())?;
+        }
+        return Ok((sites, repositories.len()));
+    }
+    let selected = selected(target, objects)?;
+    let count = selected.len();
+    let packages = names(&target.package_names);
+    within_limit(count.saturating_mul(packages.len()))?;
+    for object in selected {
+        let of_package =
+            |package: &&'a str| Site { repository: &object.name, package, seen: Seen::Object(object) };
+        sites.extend(packages.iter().map(of_package));
+    }
+    Ok((sites, count))
+}
+
+fn within_limit(count: usize) -> Result<(), Failure> {
+    if count > MOST {
+        return Err(Failure::Unexpected(format!(
+            "the set targets more than {MOST} package variants: split it"
+        )));
+    }
+    Ok(())
+}
+
+/// The objects that a target selects, by name.
+fn selected<'a>(
+    target: &PackageVariantTarget,
+    objects: &'a Objects<'a>,
+) -> Result<Vec<&'a Attributes>, Failure> {
+    let (selector, name, found) = if let Some(selector) = &target.repository_selector {
+        (selector.label_selector(), None, objects.repositories)
+    } else if let Some(selector) = &target.object_selector {
+        let (version, kind) = (selector.api_version.as_deref(), selector.kind.as_deref());
+        let (version, kind) = (version.unwrap_or_default(), kind.unwrap_or_default());
+        let is_repository = version == Repository::API_VERSION && kind == Repository::KIND;
+        let found = if is_repository { objects.repositories } else { objects.of(version, kind)? };
+        let name = selector.name.as_deref().filter(|name| !name.is_empty());
+        (selector.label_selector(), name, found)
+    } else {
+        return Ok(Vec::new());
+    };
+    let fits = |object: &&Attributes| {
+        name.is_none_or(|name| name == object.name) && selector::matches(&selector, &object.labels)
+    };
+    let mut selected: Vec<&Attributes> = found.iter().filter(fits).collect();
+    selected.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(selected)
+}
