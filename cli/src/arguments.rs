@@ -3,8 +3,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::bootstrap::BootstrapArguments;
 use crate::events::EventsArguments;
 use crate::up::UpArguments;
+use crate::wait::WaitArguments;
 
 /// Turns blueprints into installations: shows what a cluster would do, from files.
 #[derive(Debug, Parser)]
@@ -29,6 +31,12 @@ pub(crate) enum Command {
     ///
     /// Names, references, phases and jobs of objects; never values. Exit code 2: the stream cannot be read.
     Events(EventsArguments),
+    /// Wait until servers are up: listeners, or the API server.
+    ///
+    /// Exit code 1: some did not come up in time; they are named.
+    Wait(WaitArguments),
+    /// Prepare a trial cluster, or the passwords of a NATS server: what compose.yaml runs before the services.
+    Bootstrap(BootstrapArguments),
     /// Print the version.
     Version,
     /// Print a completion script for a shell.

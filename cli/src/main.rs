@@ -6,6 +6,7 @@
 //! ```
 
 mod arguments;
+mod bootstrap;
 mod diagnostic;
 mod ending;
 mod events;
@@ -15,6 +16,7 @@ mod output;
 mod render;
 mod rendering;
 mod up;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         Command::Render(arguments) => render::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Up(arguments) => return up::run(*arguments),
+        Command::Wait(arguments) => wait::run(&arguments),
+        Command::Bootstrap(arguments) => bootstrap::run(&arguments),
         Command::Version => output::write(&format!("groundwork {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {
             let mut script = Vec::new();

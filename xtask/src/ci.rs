@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{commands, crds, examples, licences, test};
+use crate::{commands, compose, crds, examples, licences, test};
 
 /// Runs all checks; the first failure ends the run.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
@@ -20,6 +20,7 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
         commands::run(workspace, "cargo", &arguments)
     })?;
     step("tests", || test::run(workspace))?;
+    step("compose.yaml", || compose::check(workspace))?;
     step("commands of the README", || readme(workspace))
 }
 

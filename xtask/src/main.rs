@@ -3,9 +3,11 @@
 mod bench;
 mod ci;
 mod commands;
+mod compose;
 mod crds;
 mod dev;
 mod examples;
+mod images;
 mod licences;
 mod servers;
 mod test;
@@ -52,6 +54,22 @@ enum Command {
         #[arg(trailing_var_arg = true)]
         arguments: Vec<String>,
     },
+    /// Build the images that compose.yaml names, and pull those of others.
+    Images {
+        /// Make all of them from what is built on this machine, where no image can be pulled.
+        #[arg(long)]
+        local: bool,
+    },
+    /// Run `docker compose up`, and say what is in its way.
+    ComposeUp,
+    /// Try compose.yaml: start, use, restart, end. Images that are missing are got or made.
+    ComposeTest {
+        /// Make all images anew from what is built on this machine.
+        #[arg(long)]
+        local: bool,
+    },
+    /// Check that compose.yaml and the Dockerfile name only what exists; needs no Docker.
+    ComposeCheck,
     /// Run everything that has to hold before a change lands.
     Ci,
 }
@@ -75,6 +93,10 @@ fn main() -> anyhow::Result<()> {
         Command::Test => test::run(workspace()),
         Command::Bench { subject: Subject::System { json } } => bench::system(workspace(), json.as_deref()),
         Command::Dev { arguments } => dev::run(workspace(), &arguments),
+        Command::Images { local } => images::run(workspace(), local),
+        Command::ComposeUp => compose::up(workspace()),
+        Command::ComposeTest { local } => compose::test(workspace(), local),
+        Command::ComposeCheck => compose::check(workspace()),
         Command::Ci => ci::run(workspace()),
     }
 }

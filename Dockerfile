@@ -1,0 +1,44 @@
+# One target a service, and `groundwork` for the command:
+#
+#     docker build --target watcher --tag groundwork/watcher:0.1.0 .
+#
+# `docker compose build` builds all of them. Dependencies are compiled once: they stay in the cache mount between builds.
+
+FROM rust:1.95-slim-bookworm AS build
+WORKDIR /src
+COPY . .
+ENV CARGO_INCREMENTAL=0
+RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
+    --mount=type=cache,target=/src/target,sharing=locked \
+    cargo build --release --locked \
+        --package groundwork --package groundwork-probe \
+        --package groundwork-watcher --package groundwork-resolver --package groundwork-renderer \
+        --package groundwork-deployer \
+    && mkdir /programs \
+    && find target/release -maxdepth 1 -type f -name 'groundwork*' -executable -exec cp {} /programs/ ';'
+
+# The C library, certificates of authorities and a user without a name; no shell.
+FROM gcr.io/distroless/cc-debian12:nonroot AS runtime
+COPY --from=build /programs/groundwork-wait /usr/local/bin/groundwork-wait
+USER 65532:65532
+
+FROM runtime AS watcher
+COPY --from=build /programs/groundwork-watcher /usr/local/bin/groundwork-watcher
+ENTRYPOINT ["/usr/local/bin/groundwork-watcher"]
+
+FROM runtime AS resolver
+COPY --from=build /programs/groundwork-resolver /usr/local/bin/groundwork-resolver
+ENTRYPOINT ["/usr/local/bin/groundwork-resolver"]
+
+FROM runtime AS renderer
+COPY --from=build /programs/groundwork-renderer /usr/local/bin/groundwork-renderer
+ENTRYPOINT ["/usr/local/bin/groundwork-renderer"]
+
+FROM runtime AS deployer
+COPY --from=build /programs/groundwork-deployer /usr/local/bin/groundwork-deployer
+ENTRYPOINT ["/usr/local/bin/groundwork-deployer"]
+
+# The command; without a target this is what is built.
+FROM runtime AS groundwork
+COPY --from=build /programs/groundwork /usr/local/bin/groundwork
+ENTRYPOINT ["/usr/local/bin/groundwork"]

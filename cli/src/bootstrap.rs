@@ -1,0 +1,159 @@
+//! `groundwork bootstrap`: what a trial cluster needs before and after its API server runs, and the Secrets of a NATS server.
+//!
+//! ```text
+//! credentials: State (one file, made once) ──> a folder for each program, the kubeconfig of the host
+//! cluster:     wait for the API server ──> CRDs, accounts, rights ──> a token for each service
+//! nats-secrets: passwords ──> Secrets of Kubernetes on standard output
+//! ```
+
+mod cluster;
+mod files;
+mod kubeconfig;
+mod nats;
+mod recipients;
+mod state;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+use crate::output;
+
+pub(crate) use cluster::innermost;
+
+/// Services that have an account in the cluster and a user on the bus.
+const SERVICES: [&str; 4] = ["watcher", "resolver", "renderer", "deployer"];
+/// Namespace of their accounts.
+const NAMESPACE: &str = "groundwork-system";
+
+#[derive(Debug, Args)]
+pub(crate) struct BootstrapArguments {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Debug, Subcommand)]
+enum Step {
+    /// Make certificates, passwords and kubeconfigs, each in the folder of the program that needs it.
+    ///
+    /// What was made before is kept.
+    Credentials(CredentialsArguments),
+    /// Wait for the API server, apply CRDs, accounts and rights, and write a token for each service.
+    Cluster(ClusterArguments),
+    /// Print Secrets with the passwords of the NATS users, new ones each time.
+    NatsSecrets {
+        /// Namespace of the Secrets.
+        #[arg(short, long, default_value = NAMESPACE)]
+        namespace: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CredentialsArguments {
+    /// Folder with one folder for each program.
+    #[arg(long, value_name = "FOLDER", default_value = "/credentials")]
+    folder: PathBuf,
+    /// Folders with data, which are handed over to the user that the programs run as.
+    #[arg(long = "data", value_name = "FOLDER")]
+    data: Vec<PathBuf>,
+    /// User and group that the programs run as.
+    #[arg(long, value_name = "ID", default_value_t = 65532)]
+    user: u32,
+    /// Folder for what the person at the host uses: kubeconfig and NATS password.
+    #[arg(long, value_name = "FOLDER")]
+    host_folder: PathBuf,
+    /// Owner of what is in it [default: the owner of the file of --owner-of].
+    #[arg(long, value_name = "ID", env = "GROUNDWORK_UID", value_parser = id)]
+    host_user: Option<Id>,
+    /// Group of what is in it [default: the group of the file of --owner-of].
+    #[arg(long, value_name = "ID", env = "GROUNDWORK_GID", value_parser = id)]
+    host_group: Option<Id>,
+    /// File of the person at the host.
+    #[arg(long, value_name = "FILE")]
+    owner_of: Option<PathBuf>,
+    /// The API server as seen from the host.
+    #[arg(long, value_name = "URL", default_value = "https://127.0.0.1:9446")]
+    host_url: String,
+    /// The API server as seen from the programs.
+    #[arg(long, value_name = "URL", default_value = "https://kube-apiserver:6443")]
+    api_server: String,
+    /// Where the programs find their folder.
+    #[arg(long, value_name = "FOLDER", default_value = "/run/groundwork")]
+    mounted_at: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArguments {
+    /// The folder that `bootstrap credentials` has filled.
+    #[arg(long, value_name = "FOLDER", default_value = "/credentials")]
+    folder: PathBuf,
+    /// User and group that the services run as.
+    #[arg(long, value_name = "ID", default_value_t = 65532)]
+    user: u32,
+    /// The API server.
+    #[arg(long, value_name = "URL", default_value = "https://kube-apiserver:6443")]
+    api_server: String,
+    /// How long it is waited for.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    limit: u64,
+}
+
+/// A user or group; an empty variable is none.
+#[derive(Debug, Clone, Copy)]
+struct Id(Option<u32>);
+
+fn id(text: &str) -> Result<Id, std::num::ParseIntError> {
+    if text.is_empty() { Ok(Id(None)) } else { text.parse().map(|id| Id(Some(id))) }
+}
+
+/// Why a trial cluster cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("cannot {what} {path}: {source}")]
+    File { what: &'static str, path: PathBuf, source: std::io::Error },
+    #[error(
+        "{path} was made by another version, or is damaged ({reason}); `docker compose down --volumes` removes it with all \
+         data of this trial cluster, then `docker compose up` makes a new one"
+    )]
+    Stale { path: PathBuf, reason: String },
+    #[error("{path} does not exist: `groundwork bootstrap credentials` has to run first")]
+    NoState { path: PathBuf },
+    #[error("cannot make a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    #[error(
+        "the API server at {url} did not come up within {seconds} s ({reason}); `docker compose logs kube-apiserver etcd` may \
+         tell why. Data of another version can be removed with `docker compose down --volumes`"
+    )]
+    NotUp { url: String, seconds: u64, reason: String },
+    #[error(
+        "the API server at {url} does not accept the credentials in {path}; it was started with others: `docker compose up \
+         --force-recreate` starts it again"
+    )]
+    NotAccepted { url: String, path: PathBuf },
+    #[error("the API server refuses {what}: {source}")]
+    Refused { what: String, source: Box<kube::Error> },
+    #[error("{what} was applied but is not served after {seconds} s")]
+    NotServed { what: String, seconds: u64 },
+    #[error("cannot use {what}: {reason}")]
+    Manifest { what: &'static str, reason: String },
+    #[error("cannot start: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// Runs one step.
+pub(crate) fn run(arguments: &BootstrapArguments) -> Ending {
+    let done = match &arguments.step {
+        Step::Credentials(arguments) => recipients::run(arguments),
+        Step::Cluster(arguments) => cluster::run(arguments),
+        Step::NatsSecrets { namespace } => return output::write(&nats::secrets(namespace)),
+    };
+    match done {
+        Ok(()) => Ending::Rendered,
+        Err(failure) => {
+            diagnostic::print(&[Diagnostic::error(failure.to_string())]);
+            Ending::Failed
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What a new cluster is told: CRDs, accounts and rights, as `k8s/` has them; and the tokens of the services.
+
+use std::time::Duration;
+
+use groundwork_api::{crds, package_revision_crd};
+use groundwork_yaml::{Node, Options};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::{Client, Config, ResourceExt as _};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::files::{self, Owner};
+use super::state::{self, ADMIN, State};
+use super::{ClusterArguments, Failure, NAMESPACE, SERVICES};
+
+const MANAGER: &str = "groundwork-bootstrap";
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long a kind may take until it is served.
+const SERVED: Duration = Duration::from_secs(30);
+/// Tokens are renewed whenever the trial cluster starts; a year is longer than one runs.
+const TOKEN: i64 = 365 * 24 * 3600;
+
+/// Accounts, rights and policies; the test of this module compares them with the folder.
+const MANIFESTS: [(&str, &str); 7] = [
+    ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
+    ("base/service-accounts.yaml", include_str!("../../../k8s/base/service-accounts.yaml")),
+    ("base/watcher.yaml", include_str!("../../../k8s/base/watcher.yaml")),
+    ("base/resolver.yaml", include_str!("../../../k8s/base/resolver.yaml")),
+    ("base/renderer.yaml", include_str!("../../../k8s/base/renderer.yaml")),
+    ("base/deployer.yaml", include_str!("../../../k8s/base/deployer.yaml")),
+    ("admission/deployitem-type.yaml", include_str!("../../../k8s/admission/deployitem-type.yaml")),
+];
+
+/// Waits, applies, and writes tokens.
+pub(super) fn run(arguments: &ClusterArguments) -> Result<(), Failure> {
+    let state = State::load(&arguments.folder)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    runtime.block_on(async {
+        let client = client(&state, arguments)?;
+        until_up(&client, arguments).await?;
+        apply_all(&client).await?;
+        let owner = Owner { user: arguments.user, group: arguments.user };
+        for service in SERVICES {
+            let token = token(&client, service).await?;
+            files::write(&arguments.folder.join(service).join("token"), &token, owner)?;
+        }
+        println!("CRDs, accounts, rights and tokens are in place");
+        Ok(())
+    })
+}
+
+fn client(state: &State, arguments: &ClusterArguments) -> Result<Client, Failure> {
+    let unusable = |reason: String| Failure::Manifest { what: "--api-server", reason };
+    let url = arguments.api_server.parse().map_err(|error| unusable(format!("{error}")))?;
+    let mut config = Config::new(url);
+    let blocks = certificates(&state.authority);
+    config.root_cert = Some(blocks);
+    config.auth_info.token = Some(state.token(ADMIN).to_owned().into());
+    config.read_timeout = Some(Duration::from_secs(15));
+    Client::try_from(config).map_err(|error| unusable(error.to_string()))
+}
+
+/// The certificates of a PEM text, in DER.
+fn certificates(pem: &str) -> Vec<Vec<u8>> {
+    let body: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    data_encoding::BASE64.decode(body.as_bytes()).into_iter().collect()
+}
+
+async fn until_up(client: &Client, arguments: &ClusterArguments) -> Result<(), Failure> {
+    let (url, start) = (&arguments.api_server, Instant::now());
+    loop {
+        let request = http::Request::get("/readyz").body(Vec::new());
+        let reason = match request {
+            Ok(request) => match client.request_text(request).await {
+                Ok(_) => return Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 401 => {
+                    let path = state::path(&arguments.folder);
+                    return Err(Failure::NotAccepted { url: url.clone(), path });
+                }
+                Err(error) => innermost(&error),
+            },
+            Err(error) => error.to_string(),
+        };
+        if start.elapsed() >= Duration::from_secs(arguments.limit) {
+            return Err(Failure::NotUp { url: url.clone(), seconds: arguments.limit, reason });
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// What lies at the bottom of an error, which its wrappers keep to themselves.
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut at = error;
+    while let Some(source) = at.source() {
+        at = source;
+    }
+    at.to_string()
+}
+
+async fn apply_all(client: &Client) -> Result<(), Failure> {
+    let mut kinds = crds();
+    kinds.push(package_revision_crd());
+    for kind in &kinds {
+        let value = serde_json::to_value(kind)
+            .map_err(|error| Failure::Manifest { what: "a CRD", reason: error.to_string() })?;
+        apply(client, value).await?;
+    }
+    for (what, text) in MANIFESTS {
+        for document in documents(what, text)? {
+            apply(client, document).await?;
+        }
+    }
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for kind in &kinds {
+        until_served(&api, &kind.name_any()).await?;
+    }
+    Ok(())
+}
+
+fn documents(what: &'static str, text: &str) -> Result<Vec<Value>, Failure> {
+    let nodes = groundwork_yaml::parse_all(text, Options::default());
+    let nodes = nodes.map_err(|error| Failure::Manifest { what, reason: error.to_string() })?;
+    Ok(nodes.iter().map(Node::to_value).filter(|document| !document.is_null()).collect())
+}
+
+async fn apply(client: &Client, document: Value) -> Result<(), Failure> {
+    let text =
+        |pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (kind, name, namespace) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
+    let (group, version) = match text("/apiVersion").split_once('/') {
+        Some((group, version)) => (group.to_owned(), version.to_owned()),
+        None => (String::new(), text("/apiVersion")),
+    };
+    let resource = ApiResource::from_gvk(&GroupVersionKind { group, version, kind: kind.clone() });
+    let api: Api<DynamicObject> = if namespace.is_empty() {
+        Api::all_with(client.clone(), &resource)
+    } else {
+        Api::namespaced_with(client.clone(), &namespace, &resource)
+    };
+    let parameters = PatchParams::apply(MANAGER).force();
+    api.patch(&name, &parameters, &Patch::Apply(document))
+        .await
+        .map(drop)
+        .map_err(|source| Failure::Refused { what: format!("{kind} {name}"), source: Box::new(source) })
+}
+
+async fn until_served(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), Failure> {
+    let start = Instant::now();
+    loop {
+        let kind = api.get(name).await;
+        let kind =
+            kind.map_err(|source| Failure::Refused { what: name.to_owned(), source: Box::new(source) })?;
+        let conditions = kind.status.and_then(|status| status.conditions).unwrap_or_default();
+        if conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
+            return Ok(());
+        }
+        if start.elapsed() >= SERVED {
+            return Err(Failure::NotServed { what: name.to_owned(), seconds: SERVED.as_secs() });
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn token(client: &Client, service: &str) -> Result<String, Failure> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+    let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN), ..TokenRequestSpec::default() };
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let name = format!("groundwork-{service}");
+    let answer = accounts.create_token_request(&name, &PostParams::default(), &request).await;
+    let answer = answer.map_err(|source| Failure::Refused {
+        what: format!("a token for {name}"),
+        source: Box::new(source),
+    })?;
+    let token = answer.status.and_then(|status| status.token);
+    token.ok_or(Failure::Manifest {
+        what: "the answer to a token request",
+        reason: "it holds no token".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_in_the_folders_is_applied() {
+        let k8s = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../k8s");
+        let mut found = Vec::new();
+        for folder in ["base", "admission"] {
+            for entry in std::fs::read_dir(k8s.join(folder)).unwrap() {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                if name.ends_with(".yaml") && name != "kustomization.yaml" {
+                    found.push(format!("{folder}/{name}"));
+                }
+            }
+        }
+        found.sort();
+        let mut applied = MANIFESTS.map(|(name, _)| name.to_owned()).to_vec();
+        applied.sort();
+        assert_eq!(applied, found);
+        for (name, text) in MANIFESTS {
+            assert!(!documents(name, text).unwrap().is_empty(), "{name}");
+        }
+    }
+}

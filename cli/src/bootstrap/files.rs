@@ -1,0 +1,115 @@
+//! Files with credentials: whole or not at all, and for one user.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+
+/// User and group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) user: u32,
+    pub(super) group: u32,
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    let path = path.to_owned();
+    move |source| Failure::File { what, path, source }
+}
+
+/// Owner of a file.
+pub(super) fn owner(path: &Path) -> Result<Owner, Failure> {
+    let data = fs::metadata(path).map_err(failed("find", path))?;
+    Ok(Owner { user: data.uid(), group: data.gid() })
+}
+
+/// A folder that only its owner may look into.
+pub(super) fn folder(path: &Path, owner: Owner) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(failed("create", path))?;
+    give(path, owner)?;
+    fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed("protect", path))
+}
+
+/// Writes a file that only its owner may read; a reader sees the old content or the new one. One that holds this already is
+/// left as it is.
+pub(super) fn write(path: &Path, content: &str, owner: Owner) -> Result<(), Failure> {
+    let is_there = fs::read_to_string(path).is_ok_and(|there| there == content);
+    if is_there {
+        return give(path, owner);
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    // Left by somebody who was stopped, perhaps readable by others.
+    if let Err(error) = fs::remove_file(&unfinished)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(failed("replace", &unfinished)(error));
+    }
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&unfinished)
+        .map_err(failed("write", &unfinished))?;
+    file.write_all(content.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(failed("write", &unfinished))?;
+    give(&unfinished, owner)?;
+    fs::rename(&unfinished, path).map_err(failed("write", path))
+}
+
+/// Hands a folder with data over, with all that is in it if it belongs to somebody else.
+pub(super) fn hand_over(path: &Path, to: Owner) -> Result<(), Failure> {
+    if owner(path)? != to {
+        for entry in fs::read_dir(path).map_err(failed("read", path))? {
+            let entry = entry.map_err(failed("read", path))?;
+            let kind = entry.file_type().map_err(failed("read", path))?;
+            if kind.is_dir() {
+                hand_over(&entry.path(), to)?;
+            } else if !kind.is_symlink() {
+                give(&entry.path(), to)?;
+            }
+        }
+    }
+    folder(path, to)
+}
+
+/// Asked for only where it changes something: who owns a file already may lack the right to give it away.
+fn give(path: &Path, to: Owner) -> Result<(), Failure> {
+    if owner(path)? == to {
+        return Ok(());
+    }
+    chown(path, Some(to.user), Some(to.group)).map_err(failed("give away", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_replaced_whole_and_closed_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, me) = (folder.path().join("token"), owner(folder.path()).unwrap());
+        fs::write(folder.path().join("token.new"), "half").unwrap();
+        write(&path, "one", me).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let before = fs::metadata(&path).unwrap().ino();
+        write(&path, "one", me).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().ino(), before, "left as it is");
+        write(&path, "two", me).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+        assert!(!folder.path().join("token.new").exists());
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let me = owner(folder.path()).unwrap();
+        let error = write(&folder.path().join("missing/token"), "x", me).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write ") && error.contains("missing/token.new: "), "{error}");
+    }
+}

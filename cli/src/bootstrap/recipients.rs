@@ -1,0 +1,170 @@
+//! What each program gets: a folder of its own that no other program sees.
+
+use std::path::Path;
+
+use super::files::{self, Owner};
+use super::kubeconfig::{Login, kubeconfig};
+use super::nats;
+use super::state::{ADMIN, CONTROLLER_MANAGER, State};
+use super::{CredentialsArguments, Failure, Id, NAMESPACE, SERVICES};
+
+/// Makes what is missing, and writes to every folder what belongs there.
+pub(super) fn run(arguments: &CredentialsArguments) -> Result<(), Failure> {
+    let programs = Owner { user: arguments.user, group: arguments.user };
+    // The state is for nobody but this program.
+    let own = files::owner(&arguments.folder)?;
+    let state = State::load_or_make(&arguments.folder, &nats::users(), own)?;
+    for data in &arguments.data {
+        files::hand_over(data, programs)?;
+    }
+    for (program, files) in programs_files(&state, arguments) {
+        let folder = arguments.folder.join(program);
+        files::folder(&folder, programs)?;
+        for (name, content) in files {
+            files::write(&folder.join(name), &content, programs)?;
+        }
+    }
+    let host = host_owner(arguments)?;
+    files::folder(&arguments.host_folder, host)?;
+    let login = Login::Token(state.token(ADMIN));
+    let config = kubeconfig(&arguments.host_url, &state.authority, &login, None);
+    files::write(&arguments.host_folder.join("kubeconfig"), &config, host)?;
+    let password = state.passwords.get(nats::READER).map_or("", String::as_str);
+    files::write(&arguments.host_folder.join("nats-password"), password, host)?;
+    println!("credentials of the trial cluster are in place");
+    Ok(())
+}
+
+type Files = Vec<(&'static str, String)>;
+
+fn programs_files(state: &State, arguments: &CredentialsArguments) -> Vec<(&'static str, Files)> {
+    let tokens = format!(
+        "{},admin,admin,\"system:masters\"\n{},system:kube-controller-manager,controller-manager\n",
+        state.token(ADMIN),
+        state.token(CONTROLLER_MANAGER),
+    );
+    let config =
+        |login: &Login<'_>, namespace| kubeconfig(&arguments.api_server, &state.authority, login, namespace);
+    let mut all = vec![
+        (
+            "kube-apiserver",
+            vec![
+                ("server.pem", state.server.clone()),
+                ("accounts.pem", state.accounts_key.clone()),
+                ("tokens.csv", tokens),
+            ],
+        ),
+        (
+            "kube-controller-manager",
+            vec![("kubeconfig", config(&Login::Token(state.token(CONTROLLER_MANAGER)), None))],
+        ),
+        (
+            "nats",
+            vec![
+                ("nats.conf", nats::SERVER.to_owned()),
+                ("users.conf", nats::USERS.to_owned()),
+                ("passwords.conf", nats::passwords_file(&state.passwords)),
+            ],
+        ),
+    ];
+    for service in SERVICES {
+        let token = arguments.mounted_at.join("token");
+        let password = state.passwords.get(service).cloned().unwrap_or_default();
+        let files = vec![
+            ("kubeconfig", config(&Login::TokenFile(&token), Some(NAMESPACE))),
+            ("nats-password", password),
+        ];
+        all.push((service, files));
+    }
+    all
+}
+
+/// Who asked for the cluster: by number, or by a file of theirs.
+fn host_owner(arguments: &CredentialsArguments) -> Result<Owner, Failure> {
+    let given = |id: Option<Id>| id.and_then(|Id(id)| id);
+    let of_file = |path: &Path| files::owner(path);
+    let default = match &arguments.owner_of {
+        Some(path) => of_file(path)?,
+        None => of_file(&arguments.host_folder)?,
+    };
+    Ok(Owner {
+        user: given(arguments.host_user).unwrap_or(default.user),
+        group: given(arguments.host_group).unwrap_or(default.group),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn arguments(folder: &Path) -> CredentialsArguments {
+        let me = files::owner(folder).unwrap();
+        fs::create_dir_all(folder.join("credentials")).unwrap();
+        fs::create_dir_all(folder.join("data/deep")).unwrap();
+        CredentialsArguments {
+            folder: folder.join("credentials"),
+            data: vec![folder.join("data")],
+            user: me.user,
+            host_folder: folder.join("host"),
+            host_user: Some(Id(None)),
+            host_group: Some(Id(Some(me.group))),
+            owner_of: Some(folder.to_owned()),
+            host_url: "https://127.0.0.1:1".to_owned(),
+            api_server: "https://kube-apiserver:6443".to_owned(),
+            mounted_at: "/run/groundwork".into(),
+        }
+    }
+
+    #[test]
+    fn nobody_gets_the_credentials_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = arguments(folder.path());
+        run(&arguments).unwrap();
+        let state = State::load(&arguments.folder).unwrap();
+        let text = |path: &str| fs::read_to_string(arguments.folder.join(path)).unwrap();
+        for service in SERVICES {
+            let files = text(&format!("{service}/kubeconfig")) + &text(&format!("{service}/nats-password"));
+            assert!(files.contains("/run/groundwork/token") && files.contains(&state.passwords[service]));
+            let own = &state.passwords[service];
+            let mut foreign =
+                state.passwords.values().chain(state.tokens.values()).filter(|secret| *secret != own);
+            assert!(foreign.all(|secret| !files.contains(secret.as_str())), "{service}");
+        }
+        assert!(text("kube-apiserver/tokens.csv").contains(&format!("{},admin,", state.token(ADMIN))));
+        let config = fs::read_to_string(folder.path().join("host/kubeconfig")).unwrap();
+        assert!(config.contains("https://127.0.0.1:1") && config.contains(state.token(ADMIN)));
+    }
+
+    #[test]
+    fn a_second_run_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = arguments(folder.path());
+        let all = || {
+            let mut found = Vec::new();
+            let mut folders = vec![arguments.folder.clone(), arguments.host_folder.clone()];
+            while let Some(folder) = folders.pop() {
+                for entry in fs::read_dir(&folder).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.is_dir() {
+                        folders.push(path);
+                    } else {
+                        found.push((fs::read(&path).unwrap(), path));
+                    }
+                }
+            }
+            found.sort();
+            found
+        };
+        run(&arguments).unwrap();
+        let first = all();
+        run(&arguments).unwrap();
+        assert_eq!(all(), first);
+        assert!(first.len() > 10, "{}", first.len());
+        // What somebody has spoiled is put right.
+        fs::write(arguments.folder.join("nats/users.conf"), "").unwrap();
+        run(&arguments).unwrap();
+        assert_eq!(all(), first);
+    }
+}

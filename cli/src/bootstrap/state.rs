@@ -1,0 +1,194 @@
+//! All that is made once: one file, so that it is there as a whole or not at all.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::Failure;
+use super::files::{self, Owner};
+
+/// Changes with the fields of [`State`].
+const VERSION: u32 = 1;
+/// Who signs certificates.
+const AUTHORITY: &str = "groundwork trial cluster";
+/// Names that the API server is called by.
+const SERVER_NAMES: [&str; 5] =
+    ["kube-apiserver", "localhost", "127.0.0.1", "kubernetes.default.svc", "host.docker.internal"];
+/// Users of the API server that have a fixed token.
+pub(super) const ADMIN: &str = "admin";
+pub(super) const CONTROLLER_MANAGER: &str = "controller-manager";
+
+/// Keys, certificates, tokens and passwords of a trial cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    version: u32,
+    /// Certificate of the authority, PEM.
+    pub(super) authority: String,
+    authority_key: String,
+    server_names: Vec<String>,
+    /// Certificate and key of the API server, PEM.
+    pub(super) server: String,
+    /// Key that signs the tokens of service accounts, and its public half, PEM.
+    pub(super) accounts_key: String,
+    /// Fixed tokens of the API server, by user.
+    pub(super) tokens: BTreeMap<String, String>,
+    /// Passwords of the users on the bus.
+    pub(super) passwords: BTreeMap<String, String>,
+}
+
+/// Where the state is in the folder of credentials.
+pub(super) fn path(folder: &Path) -> PathBuf {
+    folder.join("authority/state.json")
+}
+
+impl State {
+    /// What is there, with what is missing in it; a new one if there is none.
+    pub(super) fn load_or_make(folder: &Path, users: &[&str], owner: Owner) -> Result<Self, Failure> {
+        files::folder(&folder.join("authority"), owner)?;
+        let mut state = match Self::load(folder) {
+            Ok(state) => state,
+            Err(Failure::NoState { .. }) => Self::make()?,
+            Err(failure) => return Err(failure),
+        };
+        state.complete(users)?;
+        let text = serde_json::to_string(&state).unwrap_or_default();
+        files::write(&path(folder), &text, owner)?;
+        Ok(state)
+    }
+
+    /// What is there.
+    pub(super) fn load(folder: &Path) -> Result<Self, Failure> {
+        let path = path(folder);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Failure::NoState { path }),
+            Err(source) => return Err(Failure::File { what: "read", path, source }),
+        };
+        #[derive(Deserialize)]
+        struct Head {
+            version: u32,
+        }
+        let stale = |reason: String| Failure::Stale { path: path.clone(), reason };
+        // The texts of errors of the parser might quote a password.
+        let head: Head = serde_json::from_str(&text).map_err(|_| stale("it holds no version".to_owned()))?;
+        if head.version != VERSION {
+            return Err(stale(format!("version {} instead of {VERSION}", head.version)));
+        }
+        serde_json::from_str(&text).map_err(|_| stale("fields are missing".to_owned()))
+    }
+
+    fn make() -> Result<Self, Failure> {
+        let key = KeyPair::generate()?;
+        let authority = authority_parameters()?.self_signed(&key)?.pem();
+        let accounts = KeyPair::generate()?;
+        Ok(Self {
+            version: VERSION,
+            authority,
+            authority_key: key.serialize_pem(),
+            server_names: Vec::new(),
+            server: String::new(),
+            accounts_key: format!("{}{}", accounts.serialize_pem(), accounts.public_key_pem()),
+            tokens: BTreeMap::new(),
+            passwords: BTreeMap::new(),
+        })
+    }
+
+    /// Adds what this version needs beyond what an earlier one has made.
+    fn complete(&mut self, users: &[&str]) -> Result<(), Failure> {
+        if self.server_names != SERVER_NAMES {
+            let key = KeyPair::from_pem(&self.authority_key)?;
+            let issuer = Issuer::new(authority_parameters()?, key);
+            let server_key = KeyPair::generate()?;
+            let certificate = server_parameters()?.signed_by(&server_key, &issuer)?;
+            self.server = format!("{}{}", certificate.pem(), server_key.serialize_pem());
+            self.server_names = SERVER_NAMES.map(str::to_owned).to_vec();
+        }
+        for user in [ADMIN, CONTROLLER_MANAGER] {
+            self.tokens.entry(user.to_owned()).or_insert_with(secret);
+        }
+        for user in users {
+            self.passwords.entry((*user).to_owned()).or_insert_with(secret);
+        }
+        Ok(())
+    }
+
+    /// A fixed token.
+    pub(super) fn token(&self, user: &str) -> &str {
+        self.tokens.get(user).map_or("", String::as_str)
+    }
+}
+
+/// 244 random bits.
+pub(super) fn secret() -> String {
+    format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+}
+
+fn authority_parameters() -> Result<CertificateParams, rcgen::Error> {
+    let mut parameters = parameters(Vec::new(), AUTHORITY)?;
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(parameters)
+}
+
+fn server_parameters() -> Result<CertificateParams, rcgen::Error> {
+    let mut parameters = parameters(SERVER_NAMES.map(str::to_owned).to_vec(), "kube-apiserver")?;
+    parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    parameters.use_authority_key_identifier_extension = true;
+    Ok(parameters)
+}
+
+/// Times that no clock has a say in: the clocks of a host and of its virtual machine may differ.
+fn parameters(names: Vec<String>, common_name: &str) -> Result<CertificateParams, rcgen::Error> {
+    let mut parameters = CertificateParams::new(names)?;
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    parameters.distinguished_name = name;
+    parameters.not_before = date_time_ymd(2020, 1, 1);
+    parameters.not_after = date_time_ymd(2049, 12, 31);
+    Ok(parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_is_kept_and_completed() {
+        let folder = tempfile::tempdir().unwrap();
+        let me = files::owner(folder.path()).unwrap();
+        let first = State::load_or_make(folder.path(), &["watcher"], me).unwrap();
+        assert_eq!(State::load_or_make(folder.path(), &["watcher"], me).unwrap(), first);
+        let second = State::load_or_make(folder.path(), &["watcher", "variant"], me).unwrap();
+        assert_eq!(second.passwords["watcher"], first.passwords["watcher"]);
+        assert_eq!(second.passwords["variant"].len(), 64);
+        assert_eq!(second.server, first.server);
+        assert_ne!(second.token(ADMIN), second.token(CONTROLLER_MANAGER));
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_kept_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let me = files::owner(folder.path()).unwrap();
+        State::load_or_make(folder.path(), &[], me).unwrap();
+        let path = path(folder.path());
+        for (text, reason) in [
+            (r#"{"version": 7}"#, "(version 7 instead of 1)"),
+            (r#"{"version": 1, "tokens": {"admin": "hunter2"}}"#, "(fields are missing)"),
+            ("{\"vers", "(it holds no version)"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = State::load_or_make(folder.path(), &[], me).unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains("docker compose down --volumes"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "left as it is");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `compose.yaml` as this program reads it, and Docker Compose as it is run.
+
+mod advice;
+mod check;
+mod test;
+mod up;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use groundwork_yaml::Options;
+use serde_json::{Map, Value};
+
+pub(crate) use check::run as check;
+pub(crate) use test::run as test;
+pub(crate) use up::run as up;
+
+/// What `compose.yaml` says, with all variables at their defaults.
+#[derive(Debug)]
+pub(crate) struct Model {
+    document: Value,
+}
+
+/// A service of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Service<'a> {
+    pub(crate) name: &'a str,
+    value: &'a Value,
+}
+
+impl Model {
+    /// Reads it.
+    pub(crate) fn read(workspace: &Path) -> Result<Self> {
+        let text = fs::read_to_string(workspace.join("compose.yaml")).context("cannot read compose.yaml")?;
+        let document = groundwork_yaml::parse_first(&interpolate(&text)?, Options::default());
+        let document = document.context("compose.yaml is not YAML")?.to_value();
+        Ok(Self { document })
+    }
+
+    /// All services, by name.
+    pub(crate) fn services(&self) -> impl Iterator<Item = Service<'_>> {
+        entries(self.document.get("services")).map(|(name, value)| Service { name, value })
+    }
+
+    fn top(&self, field: &str) -> Vec<&str> {
+        entries(self.document.get(field)).map(|(name, _)| name).collect()
+    }
+}
+
+impl<'a> Service<'a> {
+    pub(crate) fn image(&self) -> &'a str {
+        self.value["image"].as_str().unwrap_or_default()
+    }
+
+    /// The target of our Dockerfile; `None` for images of others.
+    pub(crate) fn target(&self) -> Option<&'a str> {
+        self.value.pointer("/build/target").and_then(Value::as_str)
+    }
+
+    /// Whether it starts without being asked for.
+    pub(crate) fn is_default(&self) -> bool {
+        self.value.get("profiles").is_none()
+    }
+
+    fn strings(&self, field: &str) -> Vec<&'a str> {
+        self.value[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+}
+
+fn entries(value: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
+    let map: Option<&Map<String, Value>> = value.and_then(Value::as_object);
+    map.into_iter().flatten().map(|(name, value)| (name.as_str(), value))
+}
+
+/// Puts defaults in the place of variables: `${NAME:-default}` and `${NAME:+if set}` are the two forms that we use.
+fn interpolate(text: &str) -> Result<String> {
+    let mut all = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (variable, after) = after.split_once('}').context("compose.yaml: a variable without an end")?;
+        all.push_str(before);
+        match (variable.split_once(":-"), variable.split_once(":+")) {
+            (Some((_, default)), _) => all.push_str(default),
+            (None, Some(_)) => {}
+            (None, None) => bail!("compose.yaml: ${{{variable}}} has no default"),
+        }
+        rest = after;
+    }
+    all.push_str(rest);
+    Ok(all)
+}
+
+/// Docker Compose on our file.
+pub(crate) fn docker_compose(workspace: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("docker");
+    command.arg("compose").args(arguments).current_dir(workspace).stdin(Stdio::null());
+    command
+}
+
+/// Variable and default of every port that is published.
+pub(crate) fn port_variables(workspace: &Path) -> Result<Vec<(String, u16)>> {
+    let text = fs::read_to_string(workspace.join("compose.yaml")).context("cannot read compose.yaml")?;
+    let variables = text.split("${").skip(1).filter_map(|rest| {
+        let (name, default) = rest.split_once('}')?.0.split_once(":-")?;
+        Some((name.to_owned(), name.ends_with("_PORT").then(|| default.parse().ok())??))
+    });
+    let mut all: Vec<_> = variables.collect();
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_at_their_defaults() {
+        assert_eq!(
+            interpolate("a: ${A:-1}:2\nb: \"x${B:+y}\"\nc: ${C:-}\n").unwrap(),
+            "a: 1:2\nb: \"x\"\nc: \n"
+        );
+        assert!(interpolate("${A}").is_err());
+        assert!(interpolate("${A:-").is_err());
+    }
+}

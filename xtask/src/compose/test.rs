@@ -1,0 +1,204 @@
+//! `cargo xtask compose-test`: what somebody does who tries the product for ten minutes.
+//!
+//! In a project of its own beside one that may run: other ports, another folder of the host, volumes that are removed at the end.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use groundwork_testkit::{Server, find};
+use serde_json::Value;
+
+use super::advice::look_ahead;
+use super::{Model, docker_compose, port_variables, up};
+use crate::{images, servers};
+
+const PROJECT: [&str; 2] = ["--project-name", "groundwork-test"];
+const EXAMPLE: &str = "examples/echo-server";
+const PATIENCE: Duration = Duration::from_secs(60);
+/// From `up` with images that are there until all are healthy.
+const GOAL: Duration = Duration::from_secs(30);
+
+/// Runs all of it, and leaves nothing behind.
+pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
+    servers::run(workspace)?;
+    if local {
+        images::run(workspace, true)?;
+    } else {
+        images::ensure_all(workspace)?;
+    }
+    let host = tempfile::tempdir().context("no folder for the kubeconfig")?;
+    let trial =
+        Trial { workspace, host: host.path().to_owned(), variables: variables(workspace, host.path())? };
+    trial.end();
+    look_ahead(workspace)?;
+    let outcome = trial.run();
+    if outcome.is_err() {
+        trial.show_logs();
+    }
+    trial.end();
+    outcome
+}
+
+/// Ports that are free now.
+fn variables(workspace: &Path, host: &Path) -> Result<Vec<(String, String)>> {
+    let mut all = vec![("GROUNDWORK_HOST_FOLDER".to_owned(), host.display().to_string())];
+    let mut listeners = Vec::new();
+    for (name, _) in port_variables(workspace)? {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        all.push((name, listener.local_addr()?.port().to_string()));
+        listeners.push(listener);
+    }
+    Ok(all)
+}
+
+struct Trial<'a> {
+    workspace: &'a Path,
+    host: PathBuf,
+    variables: Vec<(String, String)>,
+}
+
+impl Trial<'_> {
+    fn run(&self) -> Result<()> {
+        let time = self.up()?;
+        println!("== all healthy after {:.1} s (goal: {} s)", time.as_secs_f64(), GOAL.as_secs());
+        self.kubectl(&["apply", "-f", EXAMPLE])?;
+        self.until_ready()?;
+        let before = self.installation()?;
+        println!("== the Installation is Ready");
+
+        self.compose(&["restart"])?;
+        self.until_healthy()?;
+        ensure!(self.installation()?["metadata"]["uid"] == before["metadata"]["uid"], "another Installation");
+        self.another_job(&before)?;
+        println!("== it was still there after a restart, and another job has ended");
+
+        let time = self.up()?;
+        ensure!(self.installation()?["metadata"]["uid"] == before["metadata"]["uid"], "another Installation");
+        println!("== a second `up` changed nothing ({:.1} s)", time.as_secs_f64());
+
+        self.compose(&["down"])?;
+        self.up()?;
+        self.until_ready()?;
+        ensure!(self.installation()?["metadata"]["uid"] == before["metadata"]["uid"], "another Installation");
+        println!("== it was still there after `down` and `up`");
+
+        // Waits for the finalizers of the Installation, and for the end of the namespace.
+        self.kubectl(&["delete", "-f", EXAMPLE, "--timeout", "90s"])?;
+        let left = self.kubectl(&["get", "deployitems,executions,installations", "-A", "-o", "name"])?;
+        ensure!(left.trim().is_empty(), "left over: {left}");
+        println!("== deleted");
+        self.taken_port()?;
+        println!("== a port in use is named");
+        Ok(())
+    }
+
+    /// `docker compose` in this project.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = docker_compose(self.workspace, &[&PROJECT, arguments].concat());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn compose(&self, arguments: &[&str]) -> Result<()> {
+        let output = self.command(arguments).output().context("cannot run `docker compose`")?;
+        let problem = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "`docker compose {}`: {problem}", arguments.join(" "));
+        Ok(())
+    }
+
+    fn up(&self) -> Result<Duration> {
+        up::start(|arguments| self.command(arguments))
+    }
+
+    fn end(&self) {
+        let ended = self.compose(&["down", "--volumes", "--remove-orphans", "--timeout", "15"]);
+        if let Err(error) = ended {
+            eprintln!("{error:#}");
+        }
+    }
+
+    fn show_logs(&self) {
+        let _ = self.command(&["ps", "--all"]).status();
+        let _ = self.command(&["logs", "--tail", "15"]).status();
+    }
+
+    fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let output = Command::new(find(Server::Kubectl)?.path)
+            .arg("--kubeconfig")
+            .arg(self.host.join("kubeconfig"))
+            .arg("--cache-dir")
+            .arg(self.host.join("cache"))
+            .args(arguments)
+            .current_dir(self.workspace)
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run kubectl")?;
+        let problem = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl {}: {problem}", arguments.join(" "));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn installation(&self) -> Result<Value> {
+        let text = self.kubectl(&["get", "installation", "server", "-n", "my-namespace", "-o", "json"])?;
+        serde_json::from_str(&text).context("kubectl printed no JSON")
+    }
+
+    fn until_ready(&self) -> Result<()> {
+        let condition = "--for=condition=Ready";
+        self.kubectl(&["wait", "-n", "my-namespace", condition, "installation/server", "--timeout", "60s"])
+            .map(drop)
+    }
+
+    /// After a restart Compose does not wait.
+    fn until_healthy(&self) -> Result<()> {
+        let model = Model::read(self.workspace)?;
+        let ours = model.services().filter(|service| service.value.get("healthcheck").is_some()).count();
+        wait_for("all services are healthy again", || {
+            let output = self.command(&["ps", "--format", "json"]).output()?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            let healthy = text.lines().filter(|line| line.contains("\"Health\":\"healthy\"")).count();
+            ensure!(healthy == ours, "{healthy} of {ours} are healthy");
+            self.installation().map(drop)
+        })
+    }
+
+    fn another_job(&self, before: &Value) -> Result<()> {
+        let job = before["status"]["jobIDFinished"].clone();
+        let operation = "landscaper.gardener.cloud/operation=reconcile";
+        self.kubectl(&["annotate", "installation", "server", "-n", "my-namespace", operation])?;
+        wait_for("the job has ended", || {
+            let status = self.installation()?["status"].clone();
+            let has_ended = status["jobIDFinished"] != job && status["jobIDFinished"] == status["jobID"];
+            ensure!(has_ended && status["phase"] == "Succeeded", "{status}");
+            Ok(())
+        })
+    }
+
+    /// What is told to somebody whose port is taken.
+    fn taken_port(&self) -> Result<()> {
+        self.compose(&["down"])?;
+        let (name, port) =
+            self.variables.iter().find(|(name, _)| name == "GROUNDWORK_API_PORT").context("no port")?;
+        let _taken = TcpListener::bind(format!("127.0.0.1:{port}"))?;
+        let Err(error) = self.up() else { bail!("{name}={port} was taken, and all started") };
+        ensure!(error.to_string().contains("GROUNDWORK_API_PORT"), "{error:#}");
+        Ok(())
+    }
+}
+
+/// Asks twice a second until it is so.
+fn wait_for(what: &str, ask: impl Fn() -> Result<()>) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        match ask() {
+            Ok(()) => return Ok(()),
+            Err(error) if start.elapsed() > PATIENCE => {
+                bail!("not so after {} s: {what}: {error:#}", PATIENCE.as_secs())
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(500)),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `cargo xtask images`: the images that compose.yaml names.
+//!
+//! With `--local` without a registry: the servers are those of `cargo xtask servers`, which need no shared libraries; ours bring
+//! the few that they need. Each image is one layer, imported under the name that compose.yaml gives it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use groundwork_testkit::{Server, find};
+
+use crate::compose::{Model, Service, docker_compose};
+use crate::{commands, servers};
+
+/// Where the image of another project holds its program, and how it is started when compose.yaml does not say.
+const SERVERS: [(&str, Server, &str); 5] = [
+    ("etcd", Server::Etcd, "/usr/local/bin/etcd"),
+    ("kube-apiserver", Server::KubeApiserver, "/usr/local/bin/kube-apiserver"),
+    ("kube-controller-manager", Server::KubeControllerManager, "/usr/local/bin/kube-controller-manager"),
+    ("nats", Server::NatsServer, "/nats-server"),
+    ("registry", Server::Registry, "/bin/registry"),
+];
+const REGISTRY_CONFIGURATION: &str =
+    "version: 0.1\nstorage: {filesystem: {rootdirectory: /var/lib/registry}}\nhttp: {addr: \":5000\"}\n";
+/// Libraries that the C library opens by itself to find names.
+const NAME_LIBRARIES: [&str; 3] = ["libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2"];
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// Builds ours and pulls those of others, or makes all of them here.
+pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
+    let model = Model::read(workspace)?;
+    if local {
+        make(workspace, &model)?;
+    } else {
+        run_compose(workspace, &["pull", "--ignore-buildable"])?;
+        run_compose(workspace, &["build"])?;
+    }
+    report(&model)
+}
+
+/// Sees to all images that are needed and not there; makes them here if they cannot be had.
+pub(crate) fn ensure_all(workspace: &Path) -> Result<()> {
+    let model = Model::read(workspace)?;
+    if names(&model).iter().all(|name| size(name).is_some()) {
+        return Ok(());
+    }
+    if let Err(error) = run(workspace, false) {
+        println!("making images here: {error:#}");
+        make(workspace, &model)?;
+    }
+    report(&model)
+}
+
+fn run_compose(workspace: &Path, arguments: &[&str]) -> Result<()> {
+    let status = docker_compose(workspace, arguments).status().context("cannot run `docker compose`")?;
+    ensure!(status.success(), "`docker compose {}` failed ({status})", arguments.join(" "));
+    Ok(())
+}
+
+fn names(model: &Model) -> BTreeSet<&str> {
+    model.services().filter(Service::is_default).map(|service| service.image()).collect()
+}
+
+fn make(workspace: &Path, model: &Model) -> Result<()> {
+    servers::run(workspace)?;
+    let ours: BTreeSet<_> = model.services().filter_map(|service| service.target()).collect();
+    let mut build = vec!["build", "--release", "--locked", "--package", "groundwork-probe"];
+    let packages: Vec<_> = ours.iter().map(|target| program(target)).collect();
+    build.extend(packages.iter().flat_map(|package| ["--package", package]));
+    commands::run(workspace, "cargo", &build)?;
+    let programs = commands::target_folder(workspace)?.join("release");
+    let mut done = BTreeSet::new();
+    for service in model.services().filter(Service::is_default) {
+        if !done.insert(service.image()) {
+            continue;
+        }
+        match service.target() {
+            Some(target) => import_ours(&programs, target, service.image())?,
+            None => import_server(service)?,
+        }
+    }
+    Ok(())
+}
+
+/// Name of the program, and of the package, of a target of the Dockerfile.
+fn program(target: &str) -> String {
+    if target == "groundwork" { target.to_owned() } else { format!("groundwork-{target}") }
+}
+
+fn import_server(service: Service<'_>) -> Result<()> {
+    let known = SERVERS.iter().find(|(name, ..)| *name == service.name);
+    let (name, server, place) = known.with_context(|| format!("no program is known for {}", service.name))?;
+    let mut entries = vec![Entry::program(place, find(*server)?.path)];
+    let mut changes = vec![format!("ENTRYPOINT [\"{place}\"]")];
+    if *name == "registry" {
+        let content = Content::Text(REGISTRY_CONFIGURATION.to_owned());
+        entries.push(Entry { place: "/etc/distribution/config.yml".to_owned(), content, mode: 0o644 });
+        changes.push("CMD [\"serve\", \"/etc/distribution/config.yml\"]".to_owned());
+    }
+    import(service.image(), &entries, &changes)
+}
+
+fn import_ours(programs: &Path, target: &str, image: &str) -> Result<()> {
+    let mut entries = Vec::new();
+    let mut libraries = BTreeSet::new();
+    for name in [program(target), "groundwork-wait".to_owned()] {
+        let file = programs.join(&name);
+        libraries.extend(shared_libraries(&file)?);
+        entries.push(Entry::program(&format!("/usr/local/bin/{name}"), file));
+    }
+    entries.extend(libraries.into_iter().map(|path| Entry::program(&path.display().to_string(), path)));
+    let names = Content::Text("hosts: files dns\n".to_owned());
+    entries.push(Entry { place: "/etc/nsswitch.conf".to_owned(), content: names, mode: 0o644 });
+    if Path::new(AUTHORITIES).exists() {
+        let content = Content::File(AUTHORITIES.into());
+        entries.push(Entry { place: AUTHORITIES.to_owned(), content, mode: 0o644 });
+    }
+    let entrypoint = format!("ENTRYPOINT [\"/usr/local/bin/{}\"]", program(target));
+    import(image, &entries, &[entrypoint, "USER 65532:65532".to_owned()])
+}
+
+/// What `ldd` says that a program needs, under the paths where it looks for them.
+fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").arg(program).output().context("cannot run `ldd`")?;
+    ensure!(
+        output.status.success(),
+        "ldd {}: {}",
+        program.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut paths: Vec<PathBuf> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
+        .map(PathBuf::from)
+        .collect();
+    let folders: BTreeSet<_> = paths.iter().filter_map(|path| path.parent()).map(Path::to_owned).collect();
+    for folder in folders {
+        paths.extend(NAME_LIBRARIES.iter().map(|name| folder.join(name)).filter(|path| path.exists()));
+    }
+    Ok(paths)
+}
+
+/// A file of an image.
+struct Entry {
+    place: String,
+    content: Content,
+    mode: u32,
+}
+
+enum Content {
+    File(PathBuf),
+    Text(String),
+}
+
+impl Entry {
+    fn program(place: &str, file: PathBuf) -> Self {
+        Self { place: place.to_owned(), content: Content::File(file), mode: 0o755 }
+    }
+}
+
+/// Gives an archive to `docker import`.
+fn import(image: &str, entries: &[Entry], changes: &[String]) -> Result<()> {
+    let mut command = Command::new("docker");
+    command.arg("import");
+    for change in changes {
+        command.args(["--change", change]);
+    }
+    let mut docker = command
+        .args(["-", image])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("cannot run `docker import`")?;
+    let input = docker.stdin.take().context("`docker import` reads no input")?;
+    let written = write_archive(input, entries);
+    let status = docker.wait()?;
+    ensure!(status.success(), "`docker import` of {image} failed ({status})");
+    written.with_context(|| format!("cannot write the archive of {image}"))?;
+    println!("{image}: made");
+    Ok(())
+}
+
+fn write_archive(out: impl Write, entries: &[Entry]) -> Result<()> {
+    let mut archive = tar::Builder::new(out);
+    for entry in entries {
+        let mut content = Vec::new();
+        match &entry.content {
+            Content::Text(text) => content.extend_from_slice(text.as_bytes()),
+            Content::File(path) => {
+                let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+                file.read_to_end(&mut content)?;
+            }
+        }
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(entry.mode);
+        header.set_mtime(0);
+        archive.append_data(&mut header, entry.place.trim_start_matches('/'), content.as_slice())?;
+    }
+    archive.into_inner()?.flush()?;
+    Ok(())
+}
+
+/// Bytes of an image; `None` if there is none of that name.
+fn size(image: &str) -> Option<u64> {
+    let arguments = ["image", "inspect", "--format", "{{.Size}}", image];
+    let output = Command::new("docker").args(arguments).stderr(Stdio::null()).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
+fn report(model: &Model) -> Result<()> {
+    println!("{:>10}  image", "MiB");
+    for name in names(model) {
+        let Some(size) = size(name) else { bail!("{name} is not there") };
+        #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
+        let size = size as f64 / f64::from(1 << 20);
+        println!("{size:>10.1}  {name}");
+    }
+    Ok(())
+}
