@@ -12,6 +12,7 @@ mod imports;
 mod lifecycle;
 mod metrics;
 mod namespaces;
+mod overlays;
 mod rights;
 mod secrecy;
 mod shared;

@@ -1,0 +1,223 @@
+//! The overlays of `k8s/` as a cluster meets them: accepted by the API server, their pods by the profile `restricted`, their
+//! programs with the arguments, variables, files and probes of the manifests, as their accounts and their NATS users.
+
+mod network;
+mod pods;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use groundwork_testkit::{Server, find, skipped};
+use groundwork_tests::{System, SystemOptions, documents, get, wait_for, workspace};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::{Value, json};
+
+use network::Policies;
+use pods::{Running, Workload};
+
+const NAMESPACE: &str = "groundwork-system";
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// An overlay as kustomize writes it.
+struct Overlay {
+    folder: String,
+    documents: Vec<Value>,
+}
+
+impl Overlay {
+    async fn build(system: &System, name: &str) -> Result<Self> {
+        let folder = format!("k8s/overlays/{name}");
+        let documents = documents(&system.kubectl(&["kustomize", &folder]).await?)?;
+        Ok(Self { folder, documents })
+    }
+
+    fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        self.documents.iter().filter(move |document| document["kind"] == kind)
+    }
+
+    fn workloads(&self) -> Vec<Workload> {
+        let all = self.of_kind("Deployment").chain(self.of_kind("StatefulSet"));
+        all.map(|document| Workload { document: document.clone() }).collect()
+    }
+}
+
+#[tokio::test]
+async fn one_of_each() -> Result<()> {
+    check("dev", 1).await
+}
+
+#[tokio::test]
+async fn replicas_with_tls_and_a_stream_on_three_servers() -> Result<()> {
+    check("ha", 3).await
+}
+
+async fn check(name: &str, bus_servers: usize) -> Result<()> {
+    let Some(system) = System::servers(SystemOptions::default()).await? else { return Ok(()) };
+    let overlay = Overlay::build(&system, name).await?;
+    system
+        .kubectl(&["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", &overlay.folder])
+        .await?;
+    let workloads = overlay.workloads();
+    ensure!(workloads.len() == groundwork_tests::ALL.len() + 1, "a service or NATS is missing in {name}");
+    restricted_pods(&system, name, &workloads).await?;
+    network::check(&Policies::of(overlay.of_kind("NetworkPolicy")), &workloads)?;
+    disruption_budgets(&overlay)?;
+
+    secrets(&system)?;
+    if name == "ha" && !tls_secrets(&system)? {
+        return Ok(());
+    }
+    let files = Files::read(&system, &overlay).await?;
+    let mut running = Running::new(workloads, files.0, bus_servers)?;
+    running.start_bus()?;
+    for index in 0..bus_servers {
+        running.until_probed("groundwork-nats", index, PATIENCE).await?;
+    }
+    for service in groundwork_tests::ALL {
+        running.start_service(&system, service).await?;
+    }
+    for service in groundwork_tests::ALL {
+        running.until_probed(&format!("groundwork-{service}"), 0, PATIENCE).await?;
+    }
+    kept_on(&running, bus_servers).await?;
+    for (pod, log) in running.logs() {
+        ensure!(!log.contains("NATS: denied"), "{pod} may not do what it needs: {log}");
+    }
+    Ok(())
+}
+
+/// Creates a bare Pod from every template, in a namespace that takes none but restricted ones.
+async fn restricted_pods(system: &System, overlay: &str, workloads: &[Workload]) -> Result<()> {
+    let namespace = format!("restricted-{overlay}");
+    system.kubectl(&["create", "namespace", &namespace]).await?;
+    let label = "pod-security.kubernetes.io/enforce=restricted";
+    system.kubectl(&["label", "namespace", &namespace, label]).await?;
+    let pods: Api<Pod> = Api::namespaced(system.client().await?, &namespace);
+    for workload in workloads {
+        let pod = serde_json::from_value(workload.pod())?;
+        pods.create(&PostParams::default(), &pod).await.with_context(|| workload.name().to_owned())?;
+    }
+    // The namespace does hold something back.
+    let root = json!({"metadata": {"name": "root"}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let refused = pods.create(&PostParams::default(), &serde_json::from_value(root)?).await;
+    ensure!(
+        refused.is_err_and(|error| error.to_string().contains("violates PodSecurity")),
+        "it takes everything"
+    );
+    Ok(())
+}
+
+/// Every workload with replicas has a budget that lets one of them go.
+fn disruption_budgets(overlay: &Overlay) -> Result<()> {
+    let budgets: Vec<&Value> = overlay.of_kind("PodDisruptionBudget").collect();
+    for workload in overlay.workloads() {
+        let selector = &workload.document["spec"]["selector"];
+        let has_one = budgets.iter().any(|budget| &budget["spec"]["selector"] == selector);
+        let replicas = workload.document["spec"]["replicas"].as_u64().unwrap_or(1);
+        ensure!(has_one == (replicas > 1), "{}: {replicas} replicas, budget: {has_one}", workload.name());
+    }
+    Ok(())
+}
+
+/// The passwords, as the page about clusters makes them.
+fn secrets(system: &System) -> Result<()> {
+    let made = Command::new(system.binary("groundwork")?).args(["bootstrap", "nats-secrets"]).output()?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut kubectl = system.plane.kubectl()?;
+    let mut kubectl =
+        kubectl.args(["create", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    std::io::Write::write_all(&mut kubectl.stdin.take().context("kubectl reads no input")?, &made.stdout)?;
+    ensure!(kubectl.wait()?.success(), "kubectl create");
+    Ok(())
+}
+
+/// The certificates, as the page about TLS makes them; valid for this machine too.
+fn tls_secrets(system: &System) -> Result<bool> {
+    if !Command::new("openssl").arg("version").output().is_ok_and(|output| output.status.success()) {
+        skipped("openssl was not found");
+        return Ok(false);
+    }
+    let page = std::fs::read_to_string(workspace().join("docs/tls.md"))?;
+    let (_, script) = page.split_once("```sh\n").context("docs/tls.md has a script")?;
+    let (script, _) = script.split_once("```").context("docs/tls.md has a script")?;
+    ensure!(script.contains("DNS:%s\\n"), "the script names the certificates");
+    let script = script.replace("DNS:%s\\n", "DNS:%s,DNS:localhost\\n");
+    let folder = tempfile::tempdir()?;
+    // The program of the test under its usual name.
+    std::os::unix::fs::symlink(find(Server::Kubectl)?.path, folder.path().join("kubectl"))?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("sh")
+        .args(["-e", "-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", format!("{}:{path}", folder.path().display()))
+        .env("KUBECONFIG", system.plane.kubeconfig())
+        .output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(true)
+}
+
+/// Content of the Secrets and ConfigMaps that pods mount, by kind and name.
+struct Files(BTreeMap<(&'static str, String), BTreeMap<String, String>>);
+
+impl Files {
+    async fn read(system: &System, overlay: &Overlay) -> Result<Self> {
+        let mut all = BTreeMap::new();
+        let secrets: Api<Secret> = Api::namespaced(system.client().await?, NAMESPACE);
+        for secret in secrets.list(&ListParams::default()).await? {
+            let data = secret.data.unwrap_or_default().into_iter();
+            let text = data.map(|(key, value)| (key, String::from_utf8_lossy(&value.0).into_owned()));
+            all.insert(("secret", secret.metadata.name.unwrap_or_default()), text.collect());
+        }
+        for map in overlay.of_kind("ConfigMap") {
+            let name = map["metadata"]["name"].as_str().unwrap_or_default();
+            all.insert(("configMap", name.to_owned()), serde_json::from_value(map["data"].clone())?);
+        }
+        Ok(Self(all))
+    }
+}
+
+/// The stream is on as many servers as the overlay has, and there are the queues that the users of NATS may make, all of them.
+async fn kept_on(running: &Running, servers: usize) -> Result<()> {
+    let users = std::fs::read_to_string(workspace().join("k8s/nats/users.conf"))?;
+    let allowed: BTreeSet<&str> = users
+        .split("\"$JS.API.CONSUMER.CREATE.GROUNDWORK.")
+        .filter_map(|rest| rest.split_once(".groundwork.v1.").map(|(name, _)| name))
+        .filter(|name| !name.contains(char::is_whitespace))
+        .collect();
+    ensure!(allowed.len() > 5, "{allowed:?}");
+    let port = running.port("groundwork-nats", 0, 8222)?;
+    let what = format!("the stream is kept on {servers} servers, with {} queues", allowed.len());
+    wait_for(&what, PATIENCE, async || {
+        let path = "/jsz?streams=true&consumers=true&config=true";
+        let (_, body) = get(port, path).await.map_err(|error| error.to_string())?;
+        let report: Value = body_json(&body)?;
+        let stream = &report["account_details"][0]["stream_detail"][0];
+        let consumers = stream["consumer_detail"].as_array().into_iter().flatten();
+        let names = consumers.filter_map(|consumer| consumer["config"]["durable_name"].as_str());
+        let queues: BTreeSet<&str> = names.collect();
+        let replicas = stream["config"]["num_replicas"].as_u64();
+        if replicas == u64::try_from(servers).ok() && queues == allowed {
+            Ok(())
+        } else {
+            Err(format!("{replicas:?} replicas, {queues:?}"))
+        }
+    })
+    .await
+}
+
+/// The JSON in a body, whether it came in chunks or not.
+fn body_json(body: &str) -> std::result::Result<Value, String> {
+    let start = body.find('{').ok_or("no JSON")?;
+    let end = body.rfind('}').ok_or("no JSON")?;
+    serde_json::from_str(&body[start..=end]).map_err(|error| error.to_string())
+}
+
+/// A folder for each mount of a pod.
+fn mount_folder(root: &Path, mount: &str) -> std::path::PathBuf {
+    root.join(mount.trim_start_matches('/').replace('/', "-"))
+}
