@@ -10,10 +10,9 @@ COPY . .
 ENV CARGO_INCREMENTAL=0
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
-    cargo build --release --locked \
-        --package groundwork --package groundwork-probe \
-        --package groundwork-watcher --package groundwork-resolver --package groundwork-renderer \
-        --package groundwork-deployer \
+    cargo build --release --locked --workspace \
+        --bin groundwork --bin groundwork-wait \
+        --bin groundwork-watcher --bin groundwork-resolver --bin groundwork-renderer --bin groundwork-deployer \
     && mkdir /programs \
     && find target/release -maxdepth 1 -type f -name 'groundwork*' -executable -exec cp {} /programs/ ';'
 

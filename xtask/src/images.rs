@@ -67,9 +67,9 @@ fn names(model: &Model) -> BTreeSet<&str> {
 fn make(workspace: &Path, model: &Model) -> Result<()> {
     servers::run(workspace)?;
     let ours: BTreeSet<_> = model.services().filter_map(|service| service.target()).collect();
-    let mut build = vec!["build", "--release", "--locked", "--package", "groundwork-probe"];
-    let packages: Vec<_> = ours.iter().map(|target| program(target)).collect();
-    build.extend(packages.iter().flat_map(|package| ["--package", package]));
+    let mut build = vec!["build", "--release", "--locked", "--workspace", "--bin", "groundwork-wait"];
+    let wanted: Vec<_> = ours.iter().map(|target| program(target)).collect();
+    build.extend(wanted.iter().flat_map(|program| ["--bin", program]));
     commands::run(workspace, "cargo", &build)?;
     let programs = commands::target_folder(workspace)?.join("release");
     let mut done = BTreeSet::new();
@@ -85,7 +85,7 @@ fn make(workspace: &Path, model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// Name of the program, and of the package, of a target of the Dockerfile.
+/// Name of the program of a target of the Dockerfile.
 fn program(target: &str) -> String {
     if target == "groundwork" { target.to_owned() } else { format!("groundwork-{target}") }
 }

@@ -111,10 +111,10 @@ fn documented(workspace: &Path) -> Result<Vec<String>> {
     Ok(missing.map(|(name, port)| format!("docs/compose.md: {name} (port {port}) is missing")).collect())
 }
 
-/// Targets, packages and programs.
+/// Targets and programs.
 fn dockerfile(model: &Model, workspace: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(workspace.join("Dockerfile")).context("cannot read Dockerfile")?;
-    let (packages, programs, version) = built(workspace)?;
+    let (programs, version) = built(workspace)?;
     let words: Vec<&str> =
         text.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace).collect();
     let after = |mark: &str| {
@@ -122,13 +122,15 @@ fn dockerfile(model: &Model, workspace: &Path) -> Result<Vec<String>> {
         pairs.map(|pair| pair[1]).collect::<BTreeSet<_>>()
     };
     let mut problems = Vec::new();
-    for package in after("--package").into_iter().filter(|package| !packages.contains(*package)) {
-        problems.push(format!("Dockerfile: there is no package {package}"));
+    let built = after("--bin");
+    for program in built.iter().filter(|program| !programs.contains(**program)) {
+        problems.push(format!("Dockerfile: there is no program {program}"));
     }
-    for program in words.iter().filter_map(|word| word.strip_prefix("/programs/groundwork")) {
-        let program = format!("groundwork{program}");
-        if !programs.contains(&program) {
-            problems.push(format!("Dockerfile: there is no program {program}"));
+    for program in
+        words.iter().filter_map(|word| word.strip_prefix("/programs/")).filter(|name| !name.is_empty())
+    {
+        if !built.contains(program) {
+            problems.push(format!("Dockerfile: {program} is not built"));
         }
     }
     let targets = after("AS");
@@ -145,8 +147,8 @@ fn dockerfile(model: &Model, workspace: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Packages and programs of the workspace, and its version.
-fn built(workspace: &Path) -> Result<(BTreeSet<String>, BTreeSet<String>, String)> {
+/// Programs of the workspace, and its version.
+fn built(workspace: &Path) -> Result<(BTreeSet<String>, String)> {
     let output = Command::new("cargo")
         .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
         .current_dir(workspace)
@@ -154,9 +156,8 @@ fn built(workspace: &Path) -> Result<(BTreeSet<String>, BTreeSet<String>, String
         .context("cannot run `cargo metadata`")?;
     let metadata: Value =
         serde_json::from_slice(&output.stdout).context("`cargo metadata` printed no JSON")?;
-    let (mut packages, mut programs, mut version) = (BTreeSet::new(), BTreeSet::new(), String::new());
+    let (mut programs, mut version) = (BTreeSet::new(), String::new());
     for package in metadata["packages"].as_array().into_iter().flatten() {
-        packages.extend(package["name"].as_str().map(str::to_owned));
         version = package["version"].as_str().unwrap_or_default().to_owned();
         for target in package["targets"].as_array().into_iter().flatten() {
             if target["kind"][0] == "bin" {
@@ -164,7 +165,7 @@ fn built(workspace: &Path) -> Result<(BTreeSet<String>, BTreeSet<String>, String
             }
         }
     }
-    Ok((packages, programs, version))
+    Ok((programs, version))
 }
 
 /// What a program is started with must be in its help.
