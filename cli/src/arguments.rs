@@ -6,6 +6,7 @@ use clap_complete::Shell;
 use crate::bootstrap::BootstrapArguments;
 use crate::events::EventsArguments;
 use crate::up::UpArguments;
+use crate::variants::VariantsArguments;
 use crate::wait::WaitArguments;
 
 /// Turns blueprints into installations: shows what a cluster would do, from files.
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     /// Exit code 0: everything was rendered. 1: an Installation cannot be rendered; what a cluster would hold is
     /// printed all the same. 2: the input cannot be used; nothing is printed to standard output.
     Render(RenderArguments),
+    /// See what PackageVariantSets make, from files, with no server at all.
+    Variants(VariantsArguments),
     /// Run all services in this process, against the cluster of the current kube context.
     ///
     /// Ends on SIGINT or SIGTERM.
@@ -75,7 +78,7 @@ pub(crate) enum OutputFormat {
 }
 
 /// A DNS label, as namespaces are.
-fn namespace(text: &str) -> Result<String, &'static str> {
+pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let fits = !text.is_empty()
         && text.len() <= 63

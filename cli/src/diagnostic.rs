@@ -22,8 +22,12 @@ pub(crate) struct Source {
 }
 
 /// Objects that hold no values of others: their lines may be shown.
-const PUBLIC_KINDS: [&str; 3] = ["Installation", "Context", "ComponentVersionOverwrites"];
-const PUBLIC_API_VERSION: &str = "landscaper.gardener.cloud/v1alpha1";
+const PUBLIC_KINDS: [(&str, &str); 4] = [
+    ("landscaper.gardener.cloud/v1alpha1", "Installation"),
+    ("landscaper.gardener.cloud/v1alpha1", "Context"),
+    ("landscaper.gardener.cloud/v1alpha1", "ComponentVersionOverwrites"),
+    ("config.porch.kpt.dev/v1alpha2", "PackageVariantSet"),
+];
 
 impl Source {
     /// A text that may hold anything.
@@ -57,7 +61,7 @@ fn is_public(document: &[&str]) -> bool {
         values.map(|value| value.trim().trim_matches(['"', '\''])).collect()
     };
     let (kinds, api_versions) = (values("kind:"), values("apiVersion:"));
-    matches!(kinds[..], [kind] if PUBLIC_KINDS.contains(&kind)) && api_versions == [PUBLIC_API_VERSION]
+    matches!((&api_versions[..], &kinds[..]), (&[version], &[kind]) if PUBLIC_KINDS.contains(&(version, kind)))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,6 +16,7 @@ mod output;
 mod render;
 mod rendering;
 mod up;
+mod variants;
 mod wait;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ use arguments::{Arguments, Command};
 fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Render(arguments) => render::run(&arguments),
+        Command::Variants(arguments) => variants::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Up(arguments) => return up::run(*arguments),
         Command::Wait(arguments) => wait::run(&arguments),

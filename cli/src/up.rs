@@ -1,8 +1,9 @@
 //! `groundwork up`: all services in one process, against the cluster of the current kube context.
 //!
 //! ```text
-//! watcher ──bus (in this process, or --nats)──> resolver, renderer, deployer
-//!                                      renderer ──gRPC on the loopback device──> resolver
+//! watcher ──bus (in this process, or --nats)──> resolver, renderer, deployer, variant
+//!                       renderer ──gRPC on the loopback device──> resolver
+//!                       variant ──gRPC on the loopback device──> watcher
 //! ```
 
 use std::error::Error;
@@ -18,6 +19,7 @@ use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
 use groundwork_resolver::Resolver;
 use groundwork_telemetry::{Telemetry, TelemetryArguments};
+use groundwork_variant_service::{Variants, WatcherArguments};
 use groundwork_watcher::Watcher;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -50,6 +52,10 @@ pub(crate) struct UpArguments {
     /// Address of the watcher's gRPC server.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     watcher_address: SocketAddr,
+
+    /// Address of the variant service's gRPC server.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    variant_address: SocketAddr,
 }
 
 /// Runs until a signal comes.
@@ -91,19 +97,30 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     };
     let watcher =
         Watcher::start(watcher, bus.clone(), client.clone(), of(groundwork_watcher::SERVICE)).await?;
+    let variant = groundwork_variant_service::Arguments {
+        cluster: arguments.cluster.clone(),
+        grpc: at(arguments.variant_address),
+        watcher: WatcherArguments { watcher: Some(watcher.url()), ..WatcherArguments::default() },
+        ..groundwork_variant_service::Arguments::default()
+    };
+    let token = watcher.token_of_this_process();
+    let variant =
+        Variants::start(variant, bus.clone(), client.clone(), token, of(groundwork_variant_service::SERVICE))
+            .await?;
     let deployer = groundwork_deployer::Arguments {
         cluster: arguments.cluster,
         ..groundwork_deployer::Arguments::default()
     };
     let deployer = groundwork_deployer::run(deployer, bus.clone(), client, of(groundwork_deployer::SERVICE));
-    let (resolved, rendered, watched, ()) = tokio::join!(
+    let (resolved, rendered, watched, varied, ()) = tokio::join!(
         ending(&telemetry, async { resolver.run().await.map_err(Failure::from) }),
         ending(&telemetry, async { renderer.run().await.map_err(Failure::from) }),
         ending(&telemetry, async { watcher.run().await.map_err(Failure::from) }),
+        ending(&telemetry, async { variant.run().await.map_err(Failure::from) }),
         deployer,
     );
     bus.drain().await;
-    resolved.and(rendered).and(watched)
+    resolved.and(rendered).and(watched).and(varied)
 }
 
 /// Services end together: one that fails must not leave the others behind without a word.

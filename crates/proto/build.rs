@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 
 const ROOT: &str = "../../proto";
-const AREAS: [&str; 4] = ["component", "renderer", "resolver", "watcher"];
+const AREAS: [&str; 5] = ["component", "renderer", "resolver", "variant", "watcher"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={ROOT}");

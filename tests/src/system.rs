@@ -20,7 +20,7 @@ use crate::wait::{get, wait_for};
 /// Where the service accounts live.
 const NAMESPACE: &str = "groundwork-system";
 /// The services, in an order in which they may be started.
-pub const ALL: [&str; 4] = ["watcher", "resolver", "renderer", "deployer"];
+pub const ALL: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
 
 /// What a system has beside the usual.
 #[derive(Clone, Debug, Default)]
@@ -156,6 +156,9 @@ impl System {
         }
         if service == "renderer" {
             command.env("GROUNDWORK_RESOLVER", format!("http://127.0.0.1:{}", self.ports["resolver"].1));
+        }
+        if service == "variant" {
+            command.env("GROUNDWORK_WATCHER", format!("http://127.0.0.1:{}", self.ports["watcher"].1));
         }
         if let (true, Some(repositories)) = (service == "resolver", &self.options.repositories) {
             command.env("GROUNDWORK_REPOSITORIES", repositories);

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, Target,
+    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind,
+    PackageVariant, PackageVariantSet, Repository, Target,
 };
 
 /// A kind whose changes are published.
@@ -37,7 +38,7 @@ const fn core(kind: &'static str, plural: &'static str, is_namespaced: bool) -> 
 }
 
 /// The kinds that the services need.
-pub const WATCHED: [Watched; 10] = [
+pub const WATCHED: [Watched; 13] = [
     ours::<Installation>(&[
         "spec.context",
         "spec.componentDescriptor.ref.componentName",
@@ -75,6 +76,21 @@ pub const WATCHED: [Watched; 10] = [
     ours::<Target>(&[]),
     ours::<Context>(&["componentVersionOverwrites", "ocmConfig.name", "registryPullSecrets[].name"]),
     ours::<ComponentVersionOverwrites>(&[]),
+    ours::<PackageVariantSet>(&[
+        "spec.upstream.repo",
+        "spec.upstream.package",
+        "spec.targets[].objectSelector.apiVersion",
+        "spec.targets[].objectSelector.kind",
+        "status.observedGeneration",
+    ]),
+    ours::<PackageVariant>(&[
+        "spec.upstream.repo",
+        "spec.upstream.package",
+        "spec.downstream.repo",
+        "spec.downstream.package",
+        "status.observedGeneration",
+    ]),
+    ours::<Repository>(&[]),
     core("Namespace", "namespaces", false),
     core("Secret", "secrets", true),
     core("ConfigMap", "configmaps", true),

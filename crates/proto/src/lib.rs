@@ -35,6 +35,14 @@ pub mod resolver {
     }
 }
 
+/// From one package to a fleet of variants.
+pub mod variant {
+    #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
+    pub mod v1 {
+        tonic::include_proto!("groundwork.variant.v1");
+    }
+}
+
 /// The stream of events about objects of the cluster.
 pub mod watcher {
     #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]

@@ -16,6 +16,8 @@ pub const DOMAIN: &str = "groundwork.dev";
 pub mod reasons {
     /// `NOT_FOUND`: the Installation of the request does not exist.
     pub const INSTALLATION_NOT_FOUND: &str = "INSTALLATION_NOT_FOUND";
+    /// `NOT_FOUND`: the PackageVariantSet of the request does not exist.
+    pub const SET_NOT_FOUND: &str = "SET_NOT_FOUND";
     /// `NOT_FOUND`: the component version has no such content.
     pub const BLOB_NOT_FOUND: &str = "BLOB_NOT_FOUND";
     /// `NOT_FOUND`: the repository of the request does not hold the component version.

@@ -31,6 +31,10 @@ fn message(at: Vec<i32>, name: &str, message: &DescriptorProto, items: &mut Vec<
         items.push((path(&at, MESSAGE_FIELD, index), format!("{name}.{}", field.name())));
     }
     for (index, nested) in message.nested_type.iter().enumerate() {
+        // The entries of a map are the compiler's; its field has the comment.
+        if nested.options.as_ref().is_some_and(prost_types::MessageOptions::map_entry) {
+            continue;
+        }
         self::message(path(&at, MESSAGE_NESTED, index), &name, nested, items);
     }
     for (index, nested) in message.enum_type.iter().enumerate() {
@@ -100,6 +104,7 @@ fn files_lie_where_their_package_says() {
         [
             "groundwork.renderer.v1.Renderer",
             "groundwork.resolver.v1.Resolver",
+            "groundwork.variant.v1.Variants",
             "groundwork.watcher.v1.Watcher"
         ]
     );

@@ -33,7 +33,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use groundwork_bus::Bus;
 use groundwork_controller::ClusterArguments;
-use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, with_limits};
+use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, with_limits};
 use groundwork_proto::watcher::v1::watcher_server::WatcherServer;
 use groundwork_telemetry::Telemetry;
 use kube::Client;
@@ -73,6 +73,7 @@ pub enum StartError {
 /// A watcher that listens, and does not work yet.
 pub struct Watcher {
     server: Server,
+    access: Access,
     work: Work,
     telemetry: Telemetry,
 }
@@ -109,8 +110,9 @@ impl Watcher {
         let metrics = Metrics::new(&telemetry.metrics);
         let board = Board::new(telemetry.health.condition("stream"), metrics.clone());
         let (plan, desk) = (Plan::new(arguments.cluster.namespaces), Desk::default());
+        let access = Access::new(client.clone());
         let service = Service {
-            access: Access::new(client.clone()),
+            access: access.clone(),
             bus: bus.clone(),
             board: board.clone(),
             plan: plan.clone(),
@@ -120,12 +122,22 @@ impl Watcher {
         let server = server.with(with_limits!(WatcherServer::new(service)));
         let election = Election::new(client.clone(), &arguments.lease, board.clone());
         let work = Work { client, bus, board, metrics, plan, desk, election };
-        Ok(Self { server, work, telemetry })
+        Ok(Self { server, access, work, telemetry })
     }
 
     /// Where its gRPC server listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// The URL for clients on this machine.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// A token for callers in this process; see [`Access::token_of_this_process`].
+    pub fn token_of_this_process(&self) -> TokenSource {
+        self.access.token_of_this_process()
     }
 
     /// Works until shutdown is requested.

@@ -82,6 +82,7 @@ async fn services_say_that_they_serve_and_what() -> Result<()> {
         ("watcher", "groundwork.watcher.v1.Watcher"),
         ("resolver", "groundwork.resolver.v1.Resolver"),
         ("renderer", "groundwork.renderer.v1.Renderer"),
+        ("variant", "groundwork.variant.v1.Variants"),
     ] {
         let mut health = HealthClient::new(channel(system, service, None)?);
         for name in ["", contract] {

@@ -19,3 +19,4 @@ mod shared;
 mod support;
 mod traces;
 mod up;
+mod variants;

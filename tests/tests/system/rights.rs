@@ -12,17 +12,21 @@ use groundwork_proto::renderer::v1::render_request::Input;
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
+use groundwork_proto::variant::v1::variants_client::VariantsClient;
+use groundwork_proto::variant::v1::{ExpandRequest, expand_request};
 use groundwork_proto::watcher::v1::GetStreamStatusRequest;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
 use groundwork_tests::{System, SystemOptions, documents, files_below, wait_for, workspace};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tonic::Code;
 
 use crate::case::{Case, job};
 use crate::echo_server::{apply, options};
 use crate::grpc::{account_of_admin, channel};
 use crate::support::{PATIENCE, blueprint, installation, outcome, stages};
+use crate::variants::use_all_rights;
 
 const NAMESPACE: &str = "my-namespace";
 
@@ -136,6 +140,7 @@ async fn touch_everything(system: &System) -> Result<()> {
     the_component_goes(&case).await?;
     imports_change(&case).await?;
     calls_are_made(&case).await?;
+    use_all_rights(&case).await?;
 
     let bad = case.install("bad", &blueprint(&[("item", json!({"phase": "none"}))])).await?;
     assert_eq!(outcome(&bad).0, "Failed");
@@ -233,6 +238,9 @@ async fn calls_are_made(case: &Case<'_>) -> Result<()> {
     resolver.explain(ExplainRequest { input: Some(explain_request::Input::Installation(name())) }).await?;
     let mut renderer = RendererClient::new(channel(system, "renderer", Some(&token))?);
     renderer.render(RenderRequest { input: Some(Input::Installation(name())) }).await?;
+    let mut variants = VariantsClient::new(channel(system, "variant", Some(&token))?);
+    let missing = variants.expand(ExpandRequest { input: Some(expand_request::Input::Set(name())) }).await;
+    ensure!(missing.is_err_and(|status| status.code() == Code::NotFound), "there is no such set");
     Ok(())
 }
 

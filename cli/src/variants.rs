@@ -1,0 +1,230 @@
+//! `groundwork variants`: what PackageVariantSets ask for, from files.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use groundwork_api::{Kind as _, PackageVariant, PackageVariantSet};
+use groundwork_variant::{Bundle, Failure};
+use groundwork_yaml::{self as yaml, Position, Step};
+use serde_json::{Value, json};
+
+use crate::diagnostic::{self, Diagnostic, Severity};
+use crate::ending::Ending;
+use crate::input::{self, Document, Schemas};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct VariantsArguments {
+    #[command(subcommand)]
+    command: VariantsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum VariantsCommand {
+    /// Print the PackageVariants that sets should have.
+    ///
+    /// Exit code 0: every set was expanded. 1: a set cannot be expanded; those of the others are printed. 2: the input cannot
+    /// be used; nothing is printed to standard output.
+    Expand(ExpandArguments),
+}
+
+#[derive(Debug, Args)]
+struct ExpandArguments {
+    /// Files or directories with PackageVariantSets and what they need: Repositories, the objects that targets select, and,
+    /// if the upstream is to be looked up, PackageRevisions. `-` is standard input.
+    #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// What to print.
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Yaml)]
+    output: ListFormat,
+
+    /// Namespace of objects that name none.
+    #[arg(short, long, default_value = "default", value_parser = crate::arguments::namespace)]
+    namespace: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ListFormat {
+    /// The PackageVariants as a YAML stream.
+    Yaml,
+    /// The same as one `List`.
+    Json,
+}
+
+pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
+    match &arguments.command {
+        VariantsCommand::Expand(arguments) => expand(arguments),
+    }
+}
+
+/// Reads, expands, prints.
+fn expand(arguments: &ExpandArguments) -> Ending {
+    let mut diagnostics = Vec::new();
+    let documents = input::read(&arguments.files, &mut diagnostics);
+    let cluster = Cluster::new(&documents, &arguments.namespace, &mut diagnostics);
+    if cluster.sets.is_empty() && diagnostics.is_empty() {
+        diagnostics.push(Diagnostic::error("the input holds no PackageVariantSet"));
+    }
+    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        diagnostic::print(&diagnostics);
+        return Ending::Unusable;
+    }
+    let mut variants = Vec::new();
+    let mut ending = Ending::Rendered;
+    for ((namespace, name), set) in &cluster.sets {
+        let title = format!("PackageVariantSet {namespace}/{name}");
+        let none = Bundle::new(namespace);
+        match cluster.bundles.get(namespace).unwrap_or(&none).expand(&set.object) {
+            Ok((found, counts)) => {
+                let nothing = counts.iter().enumerate().filter(|(_, count)| **count == 0);
+                diagnostics.extend(nothing.map(|(index, _)| {
+                    let field = format!("spec.targets[{index}]");
+                    let message = format!("{title}: {field} selects nothing");
+                    Diagnostic::warning(message).at(&set.document.source, place(set.document, &field))
+                }));
+                variants.extend(found);
+            }
+            Err(failure) => {
+                ending = Ending::Failed;
+                report(&title, set.document, &failure, &mut diagnostics);
+            }
+        }
+    }
+    let written = output::write(&show(arguments.output, &variants));
+    diagnostic::print(&diagnostics);
+    if written == Ending::Rendered { ending } else { written }
+}
+
+fn show(format: ListFormat, variants: &[PackageVariant]) -> String {
+    let values = variants.iter().map(|variant| serde_json::to_value(variant).unwrap_or(Value::Null));
+    match format {
+        ListFormat::Yaml => values.map(|value| format!("---\n{}", yaml::to_string(&value))).collect(),
+        ListFormat::Json => {
+            let items: Vec<Value> = values.collect();
+            format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+        }
+    }
+}
+
+/// Every rule that is broken has its own place.
+fn report(title: &str, document: &Document, failure: &Failure, diagnostics: &mut Vec<Diagnostic>) {
+    let messages = match failure {
+        Failure::Invalid(violations) => violations.clone(),
+        other => vec![other.to_string()],
+    };
+    for message in messages {
+        let field = match failure {
+            Failure::Upstream(_) => "spec.upstream".to_owned(),
+            Failure::DuplicateTargets { second, .. } => format!("spec.targets[{second}]"),
+            _ => field_of(&message).to_owned(),
+        };
+        let diagnostic = Diagnostic::error(format!("{title}: {message}"));
+        diagnostics.push(diagnostic.at(&document.source, place(document, &field)));
+    }
+}
+
+/// The path that a message begins with, or else speaks of.
+fn field_of(message: &str) -> &str {
+    let words = message.split([' ', '`']).map(|word| word.trim_end_matches([':', ',']));
+    words.into_iter().find(|word| word.starts_with("spec.")).unwrap_or("spec")
+}
+
+/// Where a field stands, or what there is of its path.
+fn place(document: &Document, field: &str) -> Position {
+    let mut steps = Vec::new();
+    for part in field.split('.') {
+        let (name, indexes) = part.split_once('[').unwrap_or((part, ""));
+        steps.push(Step::Key(name));
+        let indexes = indexes.split('[').filter_map(|index| index.trim_end_matches(']').parse().ok());
+        steps.extend(indexes.map(Step::Index));
+    }
+    document.node.locate(steps)
+}
+
+/// Namespace and name.
+type Key = (String, String);
+
+struct Set<'a> {
+    object: PackageVariantSet,
+    document: &'a Document,
+}
+
+/// What a cluster would hold.
+#[derive(Default)]
+struct Cluster<'a> {
+    sets: BTreeMap<Key, Set<'a>>,
+    bundles: BTreeMap<String, Bundle>,
+    /// What was read, to find doubles.
+    first: BTreeMap<(String, String, Key), &'a Document>,
+}
+
+impl<'a> Cluster<'a> {
+    fn new(documents: &'a [Document], namespace: &str, diagnostics: &mut Vec<Diagnostic>) -> Self {
+        let schemas = Schemas::new();
+        let mut cluster = Self::default();
+        for document in documents {
+            let before = diagnostics.len();
+            check(document, &schemas, diagnostics);
+            if diagnostics.len() == before
+                && let Err(diagnostic) = cluster.add(document, namespace)
+            {
+                diagnostics.push(diagnostic);
+            }
+        }
+        cluster
+    }
+
+    fn add(&mut self, document: &'a Document, namespace: &str) -> Result<(), Diagnostic> {
+        let (api_version, kind) = (document.text("apiVersion").to_owned(), document.text("kind").to_owned());
+        let namespace = document.metadata("namespace").filter(|name| !name.is_empty()).unwrap_or(namespace);
+        let name = document.metadata("name").unwrap_or_default();
+        let key = (namespace.to_owned(), name.to_owned());
+        let place = (api_version.clone(), kind.clone(), key.clone());
+        if let Some(first) = self.first.insert(place, document) {
+            let place = format!("{}:{}", first.source.name, first.node.position.line);
+            let title = document.title();
+            let message =
+                format!("{title} of namespace {namespace:?} is defined twice; the first one is at {place}");
+            return Err(document.error(message));
+        }
+        let mut object = document.node.to_value();
+        object["metadata"]["namespace"] = json!(namespace);
+        if (api_version.as_str(), kind.as_str()) == (PackageVariantSet::API_VERSION, PackageVariantSet::KIND)
+        {
+            let object = serde_path_to_error::deserialize(object).map_err(|error| {
+                document.error(format!("{}: {}: {}", document.title(), error.path(), error.inner()))
+            })?;
+            self.sets.insert(key, Set { object, document });
+            return Ok(());
+        }
+        let bundle = self.bundles.entry(key.0).or_insert_with_key(|namespace| Bundle::new(namespace));
+        bundle.add(&object).map_err(|error| document.error(format!("{}: {error}", document.title())))
+    }
+}
+
+/// Structure of the kinds that we know; of others only that they are objects.
+fn check(document: &Document, schemas: &Schemas, diagnostics: &mut Vec<Diagnostic>) {
+    let (api_version, kind) = (document.text("apiVersion"), document.text("kind"));
+    for (member, value) in [("apiVersion", api_version), ("kind", kind)] {
+        if value.is_empty() {
+            return diagnostics.push(document.error(format!("the object has no {member}")));
+        }
+    }
+    let title = document.title();
+    if document.metadata("name").is_none_or(str::is_empty) {
+        return diagnostics.push(document.error(format!("{title}: the object has no metadata.name")));
+    }
+    if let Some(findings) = schemas.check(api_version, kind, &document.node) {
+        diagnostics.extend(findings.into_iter().map(|(position, problem)| {
+            Diagnostic::error(format!("{title}: {problem}")).at(&document.source, position)
+        }));
+    } else if let Some(known) = schemas.api_version_of(kind)
+        && known.split('/').next() == api_version.split('/').next()
+    {
+        let message =
+            format!("{title}: apiVersion {api_version} is not served; the kind has apiVersion {known}");
+        diagnostics.push(document.error(message));
+    }
+}

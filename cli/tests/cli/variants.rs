@@ -1,0 +1,159 @@
+//! `variants expand`: sets and what they select, from files.
+
+use super::*;
+
+const REPOSITORIES: &str = r"
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: cluster-01, namespace: fleet, labels: {region: useast1, env: prod, org: hr}}, spec: {git: {repo: https://git.example.org/01}}}
+- {apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: cluster-02, namespace: fleet, labels: {region: uswest1, env: prod, org: finance}}, spec: {git: {repo: https://git.example.org/02}}}
+- {apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: cluster-03, namespace: fleet, labels: {region: useast2, env: prod, org: hr}}, spec: {git: {repo: https://git.example.org/03}}}
+- {apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: cluster-04, namespace: fleet, labels: {region: uswest1, env: prod, org: hr}}, spec: {git: {repo: https://git.example.org/04}}}
+- {apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: cluster-05, namespace: other, labels: {env: prod, org: hr}}, spec: {git: {repo: https://git.example.org/05}}}
+";
+
+fn set(targets: &str) -> String {
+    format!(
+        "apiVersion: config.porch.kpt.dev/v1alpha2\nkind: PackageVariantSet\nmetadata: {{namespace: fleet, name: example}}\n\
+         spec:\n  upstream: {{repo: catalog, package: foo, revision: v1}}\n  targets:\n{targets}"
+    )
+}
+
+fn expand(input: &str, options: &[&str]) -> Run {
+    groundwork(&[&["variants", "expand", "-f", "-"], options].concat(), input)
+}
+
+fn items(run: &Run) -> Vec<Value> {
+    assert_eq!(run.code, 0, "{}", run.err);
+    run.json()["items"].as_array().unwrap().clone()
+}
+
+fn pairs(run: &Run) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let downstream = |item: &Value| item["spec"]["downstream"].clone();
+    let all = items(run);
+    all.iter()
+        .map(|item| text(&downstream(item)["repo"]) + "/" + &text(&downstream(item)["package"]))
+        .collect()
+}
+
+/// V-129: the repository list of the design document.
+#[test]
+fn a_list_of_repositories() {
+    let input = set(
+        "  - repositories:\n    - {name: cluster-01}\n    - {name: cluster-02}\n    - {name: cluster-03, packageNames: [foo-a, foo-b, foo-c]}\n    \
+         - {name: cluster-04, packageNames: [foo-a, foo-b]}\n",
+    );
+    let expected = [
+        "cluster-01/foo",
+        "cluster-02/foo",
+        "cluster-03/foo-a",
+        "cluster-03/foo-b",
+        "cluster-03/foo-c",
+        "cluster-04/foo-a",
+        "cluster-04/foo-b",
+    ];
+    assert_eq!(pairs(&expand(&input, &["-o", "json"])), expected);
+    let yaml = expand(&input, &[]);
+    assert_eq!(
+        yaml.out.split("---\n").nth(3).unwrap(),
+        "apiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nmetadata:\n  finalizers:\n  - \
+         config.porch.kpt.dev/packagevariants\n  name: example-cluster-03-foo-a\n  namespace: fleet\nspec:\n  downstream:\n    \
+         package: foo-a\n    repo: cluster-03\n  upstream:\n    package: foo\n    repo: catalog\n    revision: v1\n"
+    );
+}
+
+/// V-132, V-153, V-154: selectors, a single map, `injectorExprs`; a Repository of another namespace does not count.
+#[test]
+fn selectors_and_expressions() {
+    let input = set(
+        "  - repositorySelector: {matchLabels: {env: prod, org: hr}}\n    template:\n      labelExprs: {key: org, valueExpr: \
+         \"repository.labels['org']\"}\n      injectorExprs:\n      - nameExpr: \"repository.labels['region'] + '-endpoints'\"\n",
+    );
+    let run = expand(&format!("{input}---\n{REPOSITORIES}"), &["-o", "json"]);
+    assert_eq!(pairs(&run), ["cluster-01/foo", "cluster-03/foo", "cluster-04/foo"]);
+    let injectors: Vec<String> = items(&run)
+        .iter()
+        .map(|item| item["spec"]["injectors"][0]["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(injectors, ["useast1-endpoints", "useast2-endpoints", "uswest1-endpoints"]);
+}
+
+/// V-134: any kind of object.
+#[test]
+fn objects_of_any_kind() {
+    let teams = "---\napiVersion: hr.example.org/v1\nkind: Team\nmetadata: {name: blue, labels: {org: hr}}\nspec: {free: form}\n---\n\
+                 apiVersion: hr.example.org/v1\nkind: Team\nmetadata: {name: red, labels: {org: it}}\n";
+    let input =
+        set("  - objectSelector: {apiVersion: hr.example.org/v1, kind: Team, matchLabels: {org: hr}}\n")
+            + teams;
+    assert_eq!(pairs(&expand(&input, &["-o", "json", "-n", "fleet"])), ["blue/foo"]);
+    let elsewhere = expand(&input, &["-o", "json"]);
+    assert_eq!(pairs(&elsewhere), Vec::<String>::new());
+    assert!(elsewhere.err.contains("spec.targets[0] selects nothing"), "{}", elsewhere.err);
+}
+
+#[test]
+fn broken_sets_are_told_with_their_lines() {
+    let run = expand(
+        &set(
+            "  - repositories: []\n  - repositorySelector: {}\n    template: {adoptionPolicy: x, labelExprs: [{key: a, keyExpr: b}]}\n",
+        ),
+        &[],
+    );
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    for message in [
+        "error: PackageVariantSet fleet/example: spec.targets[0].repositories must not be an empty list if specified\n --> \
+         standard input:7:5",
+        "spec.targets[1].template.adoptionPolicy can only be \"adoptNone\" or \"adoptExisting\"",
+        "spec.targets[1].template.labelExprs[0] may specify only one of `key` and `keyExpr`",
+    ] {
+        assert!(run.err.contains(message), "{message}\n{}", run.err);
+    }
+    let failing = expand(
+        &(set("  - repositorySelector: {}\n    template: {downstream: {packageExpr: \"1 + 1\"}}\n")
+            + "---\n"
+            + REPOSITORIES),
+        &[],
+    );
+    assert_eq!(failing.code, 1);
+    let message = "spec.targets[0].template.downstream.packageExpr: expression returned non-string value: 2 (repo \"cluster-01\", \
+                   package \"foo\")";
+    assert!(failing.err.contains(message) && failing.err.contains("standard input:8:"), "{}", failing.err);
+}
+
+/// V-124 and input that cannot be used at all.
+#[test]
+fn unusable_input() {
+    let good = set("  - repositorySelector: {}\n");
+    for (input, message) in [
+        (
+            good.replace("v1alpha2", "v1alpha1"),
+            "is not served; the kind has apiVersion config.porch.kpt.dev/v1alpha2",
+        ),
+        (good.replace("targets:", "target:"), "unknown field \"spec.target\""),
+        (format!("{good}---\n{good}"), "is defined twice"),
+        (REPOSITORIES.to_owned(), "the input holds no PackageVariantSet"),
+        ("kind: Team\napiVersion: v1\n".to_owned(), "has no metadata.name"),
+        ("a: [\n".to_owned(), "malformed YAML"),
+    ] {
+        let run = expand(&input, &[]);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{input}");
+        assert!(run.err.contains(message), "{message}\n{}", run.err);
+    }
+}
+
+/// Labels of a Secret may be selected; its values show nowhere.
+#[test]
+fn values_of_selected_objects_do_not_show() {
+    let secret = "---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: keys\n  namespace: fleet\n  annotations:\n    \
+                  kubectl.kubernetes.io/last-applied-configuration: '{\"stringData\":{\"a\":\"canary\"}}'\nstringData: {a: canary}\n";
+    let read = "\"target.annotations['kubectl.kubernetes.io/last-applied-configuration']\"";
+    let input = set(&format!(
+        "  - objectSelector: {{apiVersion: v1, kind: Secret}}\n    template: {{downstream: {{repo: cluster-01, packageExpr: {read}}}}}\n"
+    ));
+    let run = expand(&format!("{input}{secret}---\n{REPOSITORIES}"), &[]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("no such key") && !(run.out + &run.err).contains("canary"), "{}", run.err);
+}

@@ -1,0 +1,172 @@
+//! `Expand`: what a set should have, without making it.
+
+use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_controller::{ApiError, Failed, Objects};
+use groundwork_grpc::{Access, Wanted};
+use groundwork_proto::component::v1::{Json, ObjectName};
+use groundwork_proto::status::{self, Violation, reasons};
+use groundwork_proto::variant::v1::expand_request::Input;
+use groundwork_proto::variant::v1::variants_server::Variants;
+use groundwork_proto::variant::v1::{ExpandFailure, ExpandInput, ExpandRequest, ExpandResponse};
+use groundwork_variant::{Bundle, Failure, child, plan};
+use serde_json::Value;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status};
+
+use crate::inputs::{Gathered, find, gather, needs_repositories, selected_kinds};
+use crate::set::children;
+
+/// The service behind the contract.
+pub(crate) struct Service {
+    pub(crate) access: Access,
+    pub(crate) objects: Objects,
+}
+
+type Expanded = Result<(Vec<PackageVariant>, Vec<usize>), Failure>;
+
+#[tonic::async_trait]
+impl Variants for Service {
+    async fn expand(&self, request: Request<ExpandRequest>) -> Result<Response<ExpandResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let expanded = match request.input {
+            Some(Input::Inline(input)) => inline(input).await?,
+            Some(Input::Set(name)) => self.of_cluster(&name, &metadata).await?,
+            None => return Err(invalid("input", "it must be given")),
+        };
+        response(expanded).map(Response::new)
+    }
+}
+
+impl Service {
+    async fn of_cluster(&self, name: &ObjectName, metadata: &MetadataMap) -> Result<Expanded, Status> {
+        let ObjectName { namespace, name } = name;
+        let of = |group, resource, name| Wanted { group, resource, namespace: Some(namespace), name };
+        let set = of(PackageVariantSet::GROUP, PackageVariantSet::PLURAL, Some(name.as_str()));
+        self.access.authorise(metadata, &[set]).await?;
+        let found = self.objects.get::<PackageVariantSet>(namespace, name).await.map_err(of_api)?;
+        let set = found.ok_or_else(|| {
+            let message = format!("package variant set {namespace}/{name} does not exist");
+            status::not_found(reasons::SET_NOT_FOUND, message)
+        })?;
+        // What the answer shows of other objects has to be open to the caller too.
+        let mut wanted = vec![of(PackageVariant::GROUP, PackageVariant::PLURAL, None)];
+        if needs_repositories(&set) {
+            wanted.push(of(Repository::GROUP, Repository::PLURAL, None));
+        }
+        wanted.push(of(PackageRevision::GROUP, PackageRevision::PLURAL, None));
+        self.access.authorise(metadata, &wanted).await?;
+        for (api_version, kind) in selected_kinds(&set) {
+            if let Ok((selected, _)) =
+                find(&api_version, &kind, self.objects.client()).await.map_err(of_read)?
+            {
+                self.access
+                    .authorise(
+                        metadata,
+                        &[Wanted {
+                            group: &selected.group,
+                            resource: &selected.plural,
+                            namespace: Some(namespace),
+                            name: None,
+                        }],
+                    )
+                    .await?;
+            }
+        }
+        let gathered: Gathered = gather(&set, &self.objects).await.map_err(of_read)?;
+        let children = children(&set, &self.objects).await.map_err(of_api)?;
+        let expansion = match gathered.expand(set.clone()).await.map_err(of_read)? {
+            Ok(expansion) => expansion,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        // Names of those that exist; the others get one as they would from the controller.
+        let named = plan(&set, &expansion, &children, |_| false).map(|plan| plan.names);
+        let variants = named.map(|names| {
+            let pairs = expansion.variants.iter().zip(names);
+            (
+                pairs.map(|(variant, name)| child(&set, &name, variant)).collect(),
+                expansion.target_counts.clone(),
+            )
+        });
+        Ok(variants)
+    }
+}
+
+/// Expands what the request brings along, and reads nothing else.
+async fn inline(input: ExpandInput) -> Result<Expanded, Status> {
+    let mut set: Option<PackageVariantSet> = None;
+    let mut others = Vec::new();
+    for (index, json) in input.objects.iter().enumerate() {
+        let field = format!("inline.objects[{index}]");
+        let object: Value =
+            serde_json::from_str(&json.text).map_err(|_| invalid(&field, "it is not JSON"))?;
+        let is_set = object["kind"] == PackageVariantSet::KIND
+            && object["apiVersion"]
+                .as_str()
+                .is_some_and(|version| version.starts_with(PackageVariantSet::GROUP));
+        if !is_set {
+            others.push((field, object));
+            continue;
+        }
+        if set.is_some() {
+            return Err(invalid(&field, "there is more than one PackageVariantSet"));
+        }
+        let read = serde_json::from_value(object)
+            .map_err(|error| invalid(&field, &format!("it is no PackageVariantSet: {error}")))?;
+        set = Some(read);
+    }
+    let set = set.ok_or_else(|| invalid("inline.objects", "there is no PackageVariantSet among them"))?;
+    let mut bundle = Bundle::new(set.metadata.namespace.as_deref().unwrap_or_default());
+    for (field, object) in &others {
+        bundle.add(object).map_err(|error| invalid(field, &error.to_string()))?;
+    }
+    let task = tokio::task::spawn_blocking(move || bundle.expand(&set));
+    task.await.map_err(|_| status::internal("EXPAND_FAILED", "the expansion did not end"))
+}
+
+fn response(expanded: Expanded) -> Result<ExpandResponse, Status> {
+    let (variants, counts) = match expanded {
+        Ok(expanded) => expanded,
+        Err(failure) => {
+            let violations = match &failure {
+                Failure::Invalid(violations) => violations.clone(),
+                _ => Vec::new(),
+            };
+            let (reason, message) = (failure.reason().to_owned(), failure.to_string());
+            let failure = Some(ExpandFailure { reason, message, violations });
+            return Ok(ExpandResponse { failure, ..ExpandResponse::default() });
+        }
+    };
+    let mut size = 0;
+    let mut written = Vec::with_capacity(variants.len());
+    for variant in &variants {
+        let text = serde_json::to_string(variant)
+            .map_err(|_| status::internal("ENCODE_FAILED", "an object cannot be written as JSON"))?;
+        size += text.len() + 16;
+        written.push(Json { text });
+    }
+    if size > groundwork_grpc::MAX_MESSAGE {
+        let text =
+            format!("the {} package variants do not fit into a message: split the set", variants.len());
+        return Err(status::exhausted(reasons::ANSWER_TOO_LARGE, text));
+    }
+    let target_counts = counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect();
+    Ok(ExpandResponse { variants: written, target_counts, failure: None })
+}
+
+fn invalid(field: &str, message: &str) -> Status {
+    let violation = Violation::new(field, message);
+    status::invalid(reasons::INVALID_REQUEST, format!("{field}: {message}"), vec![violation])
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+fn of_api(error: ApiError) -> Status {
+    match &error {
+        ApiError::Forbidden { .. } => status::denied("FORBIDDEN", error.to_string()),
+        _ => status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.to_string()),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+fn of_read(error: Failed) -> Status {
+    status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.message)
+}

@@ -1,0 +1,70 @@
+use std::collections::BTreeMap;
+
+use groundwork_bus::{Event, Feed, Record};
+use serde_json::json;
+
+use super::*;
+
+fn set(name: &str, fields: &Value) -> (ObjectId, Snapshot) {
+    let id = ObjectId::new(kind::<PackageVariantSet>(), Some("fleet"), name);
+    (id, Snapshot { fields: fields.as_object().cloned().unwrap_or_default(), ..Snapshot::default() })
+}
+
+fn index() -> Index {
+    let index = Index::new();
+    let sets = [
+        set(
+            "teams",
+            &json!({"spec": {"upstream": {"repo": "catalog", "package": "net/dns"},
+            "targets": [{}, {"objectSelector": {"apiVersion": "hr.example.org/v1", "kind": "Team"}}]}}),
+        ),
+        set(
+            "maps",
+            &json!({"spec": {"upstream": {"repo": "catalog", "package": "web"},
+            "targets": [{"objectSelector": {"apiVersion": "v1", "kind": "ConfigMap"}}]}}),
+        ),
+    ];
+    for (sequence, (object, snapshot)) in sets.into_iter().enumerate() {
+        let time = Timestamp::UNIX_EPOCH;
+        let event = Event { object, change: Change::Applied(snapshot), trace: None, replay: None, time };
+        index.apply(&Feed::Record { sequence: sequence as u64 + 1, record: Record::Object(event) });
+    }
+    index
+}
+
+fn names(keys: &[Key]) -> Vec<&str> {
+    keys.iter().map(|key| key.name.as_str()).collect()
+}
+
+#[test]
+fn objects_concern_the_sets_that_select_them() {
+    let object = |group: &str, plural: &str, namespace: &str, name: &str| {
+        ObjectId::new(Kind::new(group, plural), Some(namespace), name)
+    };
+    let index = index();
+    let check = |object: &ObjectId, expected: &[&str]| {
+        assert_eq!(names(&selecting(object, &index)), expected, "{object}");
+    };
+    check(&object("hr.example.org", "teams", "fleet", "a"), &["teams"]);
+    check(&object("hr.example.org", "teams", "elsewhere", "a"), &[]);
+    check(&object("", "configmaps", "fleet", "a"), &["maps"]);
+    let revision = |name: &str| object("porch.kpt.dev", "packagerevisions", "fleet", name);
+    assert_eq!(names(&upstream_of(&revision("catalog.net.dns.v1"), &index)), ["teams"]);
+    assert_eq!(names(&upstream_of(&revision("catalog.webshop.v1"), &index)), Vec::<&str>::new());
+    assert_eq!(sets_in(&object("config.porch.kpt.dev", "repositories", "fleet", "a"), &index).len(), 2);
+}
+
+#[test]
+fn variants_that_ask_for_something() {
+    let of = |finalizer: bool, generation: i64, observed: i64, deleted: bool| Snapshot {
+        finalizers: if finalizer { vec![FINALIZER.to_owned()] } else { Vec::new() },
+        generation: Some(generation),
+        deletion_timestamp: deleted.then(|| "2026-01-01T00:00:00Z".to_owned()),
+        labels: BTreeMap::new(),
+        fields: json!({"status": {"observedGeneration": observed}}).as_object().cloned().unwrap_or_default(),
+        ..Snapshot::default()
+    };
+    assert!(!needs_work(&of(true, 1, 1, false)));
+    assert!(needs_work(&of(true, 2, 1, false)) && needs_work(&of(false, 1, 1, false)));
+    assert!(needs_work(&of(true, 1, 1, true)) && !needs_work(&of(false, 1, 1, true)));
+}

@@ -1,0 +1,218 @@
+//! What a set is expanded with, read from the API server.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groundwork_api::{Kind as _, ObjectSelector, PackageRevision, PackageVariantSet, Repository};
+use groundwork_controller::{ApiError, Failed, Objects};
+use groundwork_variant::{
+    Attributes, Expansion, Failure, Inputs, Objects as Selectable, Unavailable, expand,
+};
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::{Scope, oneshot};
+use kube::{Client, Error};
+
+/// Objects that are asked for at a time.
+const PAGE: u32 = 500;
+
+/// A kind that a set selects.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Selected {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) plural: String,
+}
+
+/// Everything that a set depends on.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    revisions: Option<Vec<PackageRevision>>,
+    repositories: Vec<Attributes>,
+    others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
+    /// Kinds that can be watched, so that the set follows them. Package revisions are one of them if anything serves them.
+    pub(crate) kinds: Vec<Selected>,
+}
+
+impl Gathered {
+    /// Expands away from the threads that serve others: large sets take a while.
+    pub(crate) async fn expand(self, set: PackageVariantSet) -> Result<Result<Expansion, Failure>, Failed> {
+        let task = tokio::task::spawn_blocking(move || {
+            expand(&Inputs {
+                set: &set,
+                revisions: self.revisions.as_deref(),
+                objects: Selectable { repositories: &self.repositories, others: &self.others },
+            })
+        });
+        task.await.map_err(|_| Failed::new("the expansion did not end"))
+    }
+}
+
+/// Reads what a set names and selects. A set that breaks rules needs nothing.
+pub(crate) async fn gather(set: &PackageVariantSet, objects: &Objects) -> Result<Gathered, Failed> {
+    let mut gathered = Gathered::default();
+    if !groundwork_variant::validate_set(set).is_empty() {
+        return Ok(gathered);
+    }
+    let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+    let client = objects.client();
+    gathered.revisions = revisions(set, namespace, client).await?;
+    if gathered.revisions.is_some() {
+        gathered.kinds.push(Selected {
+            group: PackageRevision::GROUP.to_owned(),
+            version: PackageRevision::VERSION.to_owned(),
+            kind: PackageRevision::KIND.to_owned(),
+            plural: PackageRevision::PLURAL.to_owned(),
+        });
+    }
+    if needs_repositories(set) {
+        let repositories = objects.list::<Repository>(namespace, "").await?;
+        gathered.repositories = repositories.iter().map(|found| Attributes::from(&found.metadata)).collect();
+    }
+    for (api_version, kind) in selected_kinds(set) {
+        let found = match find(&api_version, &kind, client).await? {
+            Ok((selected, resource)) => {
+                let found = list(&resource, namespace, client).await?;
+                gathered.kinds.push(selected);
+                found
+            }
+            Err(unavailable) => Err(unavailable),
+        };
+        gathered.others.insert((api_version, kind), found);
+    }
+    Ok(gathered)
+}
+
+/// `apiVersion` and `kind` of all objects that a set selects, without Repositories.
+pub(crate) fn selected_kinds(set: &PackageVariantSet) -> BTreeSet<(String, String)> {
+    let selectors = set.spec.targets.iter().filter_map(|target| target.object_selector.as_ref());
+    let named = selectors.map(kind_of).filter(|kind| !is_repository(kind));
+    named.collect()
+}
+
+pub(crate) fn needs_repositories(set: &PackageVariantSet) -> bool {
+    set.spec.targets.iter().any(|target| {
+        target.repository_selector.is_some()
+            || target.template.is_some()
+            || target.object_selector.as_ref().is_some_and(|selector| is_repository(&kind_of(selector)))
+    })
+}
+
+fn kind_of(selector: &ObjectSelector) -> (String, String) {
+    (selector.api_version.clone().unwrap_or_default(), selector.kind.clone().unwrap_or_default())
+}
+
+fn is_repository((api_version, kind): &(String, String)) -> bool {
+    api_version == Repository::API_VERSION && kind == Repository::KIND
+}
+
+/// The revisions of the upstream package; `None` if nothing in the cluster serves package revisions.
+async fn revisions(
+    set: &PackageVariantSet,
+    namespace: &str,
+    client: &Client,
+) -> Result<Option<Vec<PackageRevision>>, Failed> {
+    let upstream = set.spec.upstream.clone().unwrap_or_default();
+    let (repo, package) = (upstream.repo.unwrap_or_default(), upstream.package.unwrap_or_default());
+    package_revisions(&repo, &package, namespace, client).await
+}
+
+/// The revisions of a package; `None` if nothing in the cluster serves package revisions.
+pub(crate) async fn package_revisions(
+    repo: &str,
+    package: &str,
+    namespace: &str,
+    client: &Client,
+) -> Result<Option<Vec<PackageRevision>>, Failed> {
+    let fields = format!("spec.repository={},spec.packageName={}", escaped(repo), escaped(package));
+    let api = Api::<PackageRevision>::namespaced(client.clone(), namespace);
+    match api.list(&ListParams::default().fields(&fields)).await {
+        Ok(list) => Ok(Some(list.items)),
+        Err(Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => {
+            let what =
+                format!("{}.{} in namespace {namespace}", PackageRevision::PLURAL, PackageRevision::GROUP);
+            Err(Failed::new(problem(&error, &what)))
+        }
+    }
+}
+
+/// A value in a field selector.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
+}
+
+/// How the API server calls a kind.
+pub(crate) async fn find(
+    api_version: &str,
+    kind: &str,
+    client: &Client,
+) -> Result<Result<(Selected, ApiResource), Unavailable>, Failed> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let unknown = || Unavailable(format!("no matches for kind {kind:?} in version {api_version:?}"));
+    // Both become parts of the path of a request.
+    let is_plain = |text: &str| text.is_empty() || groundwork_controller::is_object_name(text);
+    if !is_plain(group) || !groundwork_controller::is_object_name(version) {
+        return Ok(Err(unknown()));
+    }
+    match oneshot::pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await {
+        Ok((resource, capabilities)) if capabilities.scope == Scope::Namespaced => {
+            let selected = Selected {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                kind: kind.to_owned(),
+                plural: resource.plural.clone(),
+            };
+            Ok(Ok((selected, resource)))
+        }
+        Ok(_) => Ok(Err(Unavailable(format!(
+            "objects of kind {kind:?} in version {api_version:?} do not live in namespaces, and only those of the set's own \
+             namespace can be selected"
+        )))),
+        Err(Error::Discovery(_)) => Ok(Err(unknown())),
+        Err(Error::Api(status)) if status.code == 404 => Ok(Err(unknown())),
+        Err(error) => Err(Failed::new(problem(&error, &format!("kinds of {api_version}")))),
+    }
+}
+
+/// Metadata of all objects of a kind in a namespace.
+async fn list(
+    resource: &ApiResource,
+    namespace: &str,
+    client: &Client,
+) -> Result<Result<Vec<Attributes>, Unavailable>, Failed> {
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, resource);
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        let page = match api.list_metadata(&parameters).await {
+            Ok(page) => page,
+            Err(error) => {
+                let group =
+                    if resource.group.is_empty() { String::new() } else { format!(".{}", resource.group) };
+                let text = problem(&error, &format!("{}{group} in namespace {namespace}", resource.plural));
+                let is_lasting =
+                    matches!(&error, Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405));
+                return if is_lasting { Ok(Err(Unavailable(text))) } else { Err(Failed::new(text)) };
+            }
+        };
+        found.extend(page.items.iter().map(|object| Attributes::from(&object.metadata)));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => return Ok(Ok(found)),
+        }
+    }
+}
+
+/// Why a list cannot be had, without words of the API server that name accounts.
+fn problem(error: &Error, what: &str) -> String {
+    match error {
+        Error::Api(status) if matches!(status.code, 401 | 403) => {
+            ApiError::Forbidden { verb: "list", resource: what.to_owned() }.to_string()
+        }
+        Error::Api(status) => {
+            format!("cannot list {what}: {} {}", status.code, status.reason).trim_end().to_owned()
+        }
+        _ => format!("cannot list {what}: the API server gives no answer"),
+    }
+}

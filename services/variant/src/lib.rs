@@ -1,0 +1,176 @@
+//! The variant service: PackageVariantSets to PackageVariants.
+//!
+//! ```text
+//! PackageVariantSet, PackageVariant, Repository events ──> handler ──┬─> set: inputs ──> variant::expand, plan ──> writes
+//!                                                                   └─> package_variant: rules, finalizer, status
+//! events of selected kinds ──> watches (one controller a kind, asked for with EnsureWatch) ──> the same handler
+//! gRPC ──> grpc ──> variant::expand
+//! ```
+
+mod grpc;
+mod handler;
+mod inputs;
+mod package_variant;
+mod set;
+mod watches;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
+use groundwork_bus::Bus;
+use groundwork_controller::{Backoff, ClusterArguments, Controller, Metrics, Objects, Options};
+use groundwork_grpc::{
+    Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, connect, with_limits,
+};
+use groundwork_proto::variant::v1::variants_server::VariantsServer;
+use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
+use groundwork_telemetry::Telemetry;
+use kube::Client;
+
+use handler::{Shared, VariantHandler, kind};
+use watches::Watches;
+
+/// Name of the service and of its consumers.
+pub const SERVICE: &str = "variant";
+const MANAGER: &str = "groundwork-variant";
+
+/// What the variant service can be told.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub cluster: ClusterArguments,
+    #[command(flatten)]
+    pub watcher: WatcherArguments,
+    #[command(flatten)]
+    pub grpc: GrpcArguments,
+    /// PackageVariantSets and PackageVariants that are worked on at the same time.
+    #[arg(long, env = "GROUNDWORK_VARIANT_CONCURRENCY", default_value_t = CONCURRENCY)]
+    pub variant_concurrency: usize,
+}
+
+/// Where the watcher is, to be asked for the kinds that sets select.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Watcher")]
+pub struct WatcherArguments {
+    /// The watcher, such as http://watcher:8080; without it objects that sets select are looked at once a minute
+    #[arg(long, env = "GROUNDWORK_WATCHER", value_name = "URL")]
+    pub watcher: Option<String>,
+
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    #[arg(long, env = "GROUNDWORK_WATCHER_TLS_CA", value_name = "FILE")]
+    pub watcher_tls_ca: Option<PathBuf>,
+}
+
+const CONCURRENCY: usize = 8;
+/// packagevariants.md 4.8.
+const BACKOFF: Backoff = Backoff {
+    first: Duration::from_secs(5),
+    longest: Duration::from_secs(600),
+    conflict: Duration::from_millis(50),
+};
+
+impl Default for Arguments {
+    /// What no arguments and no variables give.
+    fn default() -> Self {
+        Self {
+            cluster: ClusterArguments::default(),
+            watcher: WatcherArguments::default(),
+            grpc: GrpcArguments::default(),
+            variant_concurrency: CONCURRENCY,
+        }
+    }
+}
+
+/// Why the variant service cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("--watcher: {0}")]
+    Watcher(#[from] ClientError),
+}
+
+/// A variant service that listens, and does not work yet.
+pub struct Variants {
+    server: Server,
+    controller: Controller<VariantHandler>,
+    shared: Arc<Shared>,
+    telemetry: Telemetry,
+}
+
+impl std::fmt::Debug for Variants {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Variants").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+impl Variants {
+    /// Binds the port of the server. `token` is shown to the watcher.
+    ///
+    /// # Errors
+    ///
+    /// An argument cannot be used, or the port is taken.
+    pub async fn start(
+        arguments: Arguments,
+        bus: Bus,
+        client: Client,
+        token: TokenSource,
+        telemetry: Telemetry,
+    ) -> Result<Self, StartError> {
+        let WatcherArguments { watcher, watcher_tls_ca } = &arguments.watcher;
+        let channel =
+            watcher.as_deref().map(|url| connect(url, watcher_tls_ca.as_deref(), token)).transpose()?;
+        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+        let service = grpc::Service { access: Access::new(client), objects: objects.clone() };
+        let server =
+            Server::bind(&arguments.grpc, &telemetry).await?.with(with_limits!(VariantsServer::new(service)));
+        let watches = Watches::new(watches::Parts {
+            watcher: channel.map(|channel| with_limits!(WatcherClient::new(channel))),
+            bus: bus.clone(),
+            objects: objects.clone(),
+            metrics: metrics.clone(),
+            namespaces: arguments.cluster.namespaces.clone(),
+            end: telemetry.shutdown.token(),
+            span: telemetry.span(),
+        });
+        let shared = Arc::new(Shared::new(watches));
+        let controller = Controller {
+            bus,
+            objects,
+            handler: Arc::new(VariantHandler(Arc::clone(&shared))),
+            options: Options {
+                service: SERVICE,
+                work: vec![kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()],
+                indexed: Vec::new(),
+                namespaces: arguments.cluster.namespaces,
+                concurrency: arguments.variant_concurrency.max(1),
+                backoff: BACKOFF,
+            },
+            metrics,
+            ready: telemetry.health.condition("index"),
+        };
+        Ok(Self { server, controller, shared, telemetry })
+    }
+
+    /// Where its gRPC server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Works until shutdown is requested.
+    ///
+    /// # Errors
+    ///
+    /// The server lost its port.
+    pub async fn run(self) -> Result<(), ServerError> {
+        let end = self.telemetry.shutdown.token();
+        let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
+        self.shared.watches.ended().await;
+        served
+    }
+}

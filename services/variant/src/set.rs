@@ -1,0 +1,259 @@
+//! A set: what it should have, what it has, the writes between, and its status.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use groundwork_api::{PackageVariant, PackageVariantSet, PackageVariantSetStatus, ResourceExt as _, Time};
+use groundwork_controller::{ApiError, Failed, Key, Objects, Report, Settled};
+use groundwork_variant::{
+    Action, Expansion, Failure, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
+};
+use jiff::Timestamp;
+
+use crate::handler::Shared;
+use crate::inputs::{gather, selected_kinds};
+
+/// Writes of one set at the same time.
+const WRITES: usize = 8;
+/// How often names that others have are learnt and the plan made anew.
+const ATTEMPTS: usize = 3;
+/// A kind that is missing or must not be read, and objects of which no event tells, are looked at again after this time.
+const UNKNOWN_KIND: Duration = Duration::from_secs(60);
+/// The same for an upstream that is missing; usually an event comes first (`packagevariants.md` 2.11, 5.6).
+const NO_UPSTREAM: Duration = Duration::from_secs(300);
+/// And for expressions that fail (4.8).
+const UNEXPECTED: Duration = Duration::from_secs(600);
+/// A child that is wanted but still going.
+const GOING: Duration = Duration::from_secs(2);
+
+const COMPONENT: &str = "groundwork-variant";
+
+/// How a look at a set ended.
+enum Outcome {
+    Done { expansion: Expansion, ready: usize, guarded: Option<String>, waits: bool },
+    Failed(Failure),
+}
+
+/// Brings the children of a set to what it asks for. `None` if there is no set any more.
+pub(crate) async fn handle(
+    shared: &Arc<Shared>,
+    key: &Key,
+    objects: &Objects,
+) -> Result<Option<Settled>, Failed> {
+    let namespace = key.namespace.as_deref().unwrap_or_default();
+    let Some(set) = objects.get::<PackageVariantSet>(namespace, &key.name).await? else { return Ok(None) };
+    if set.metadata.deletion_timestamp.is_some() {
+        // Garbage collection takes the children, and their own finalizers the rest (4.7).
+        return Ok(Some(Settled::default()));
+    }
+    let gathered = gather(&set, objects).await?;
+    shared.watches.wants(shared, key, gathered.kinds.clone());
+    let outcome = match gathered.expand(set.clone()).await? {
+        Ok(expansion) => reconcile(&set, expansion, objects).await?,
+        Err(failure) => Outcome::Failed(failure),
+    };
+    report(&set, &outcome, objects).await?;
+    let polled = (!shared.watches.follow() && !selected_kinds(&set).is_empty()).then_some(UNKNOWN_KIND);
+    let look_again = match &outcome {
+        Outcome::Done { waits: true, .. } => Some(GOING),
+        Outcome::Done { .. } => polled,
+        Outcome::Failed(Failure::NoMatchingTargets(_)) => Some(UNKNOWN_KIND),
+        Outcome::Failed(Failure::Upstream(_)) => Some(NO_UPSTREAM),
+        Outcome::Failed(Failure::Unexpected(_)) => Some(UNEXPECTED),
+        Outcome::Failed(Failure::Invalid(_) | Failure::DuplicateTargets { .. }) => polled,
+    };
+    Ok(Some(Settled { look_again }))
+}
+
+/// Makes plans and carries them out, until the names of all new children are free.
+async fn reconcile(
+    set: &PackageVariantSet,
+    expansion: Expansion,
+    objects: &Objects,
+) -> Result<Outcome, Failed> {
+    let mut taken = BTreeSet::new();
+    for _ in 0..ATTEMPTS {
+        let children = children(set, objects).await?;
+        let plan = match plan(set, &expansion, &children, |name| taken.contains(name)) {
+            Ok(plan) => plan,
+            Err(failure) => return Ok(Outcome::Failed(failure)),
+        };
+        let Plan { actions, ready, guarded, kept, .. } = plan;
+        let creates = actions.iter().filter(|action| matches!(action, Action::Create(_))).count();
+        let waits = guarded.is_none() && kept + creates < expansion.variants.len();
+        let refused = carry_out(set, actions, objects).await?;
+        if let Some(error) = refused.error {
+            return Ok(Outcome::Failed(Failure::Unexpected(error.to_string())));
+        }
+        if refused.names.is_empty() {
+            return Ok(Outcome::Done { expansion, ready, guarded, waits });
+        }
+        taken.extend(refused.names);
+    }
+    Err(Failed::new("names of package variants are taken as fast as they are chosen"))
+}
+
+/// The children that a set has.
+pub(crate) async fn children(
+    set: &PackageVariantSet,
+    objects: &Objects,
+) -> Result<Vec<PackageVariant>, ApiError> {
+    let namespace = set.namespace().unwrap_or_default();
+    let labels = format!("{OWNER_LABEL}={}", set.uid().unwrap_or_default());
+    let mut found = objects.list::<PackageVariant>(&namespace, &labels).await?;
+    found.retain(|variant| is_child(variant, set));
+    Ok(found)
+}
+
+/// What did not go through for good.
+#[derive(Default)]
+struct Refused {
+    /// Names that others have.
+    names: Vec<String>,
+    /// The first write that the API server will never accept as it is.
+    error: Option<ApiError>,
+}
+
+/// Creates, then updates, then deletes; several of a kind at a time.
+async fn carry_out(
+    set: &PackageVariantSet,
+    actions: Vec<Action>,
+    objects: &Objects,
+) -> Result<Refused, Failed> {
+    let rank = |action: &Action| match action {
+        Action::Create(_) => 0,
+        Action::Adopt(_) | Action::Update(_) => 1,
+        Action::Delete(_) => 2,
+    };
+    let mut groups = [Vec::new(), Vec::new(), Vec::new()];
+    for action in actions {
+        groups[rank(&action)].push(action);
+    }
+    let mut refused = Refused::default();
+    for group in groups {
+        let writes = stream::iter(group).map(|action| write(set, action, objects));
+        let answers: Vec<_> = writes.buffer_unordered(WRITES).collect().await;
+        let mut passing = None;
+        for answer in answers {
+            match answer {
+                Ok(taken) => refused.names.extend(taken),
+                Err(error @ ApiError::Terminating(_)) => return Err(error.into()),
+                Err(error) if error.is_final() || matches!(error, ApiError::Forbidden { .. }) => {
+                    refused.error.get_or_insert(error);
+                }
+                Err(error) => passing = Some(error),
+            }
+        }
+        if let Some(error) = passing {
+            return Err(error.into());
+        }
+        // What is old goes only when what is new is there.
+        if refused.error.is_some() || !refused.names.is_empty() {
+            break;
+        }
+    }
+    Ok(refused)
+}
+
+/// One write; the name, if somebody else has it.
+async fn write(
+    set: &PackageVariantSet,
+    action: Action,
+    objects: &Objects,
+) -> Result<Option<String>, ApiError> {
+    match action {
+        Action::Create(child) => match objects.create(&*child).await {
+            Ok(_) => Ok(None),
+            Err(ApiError::AlreadyExists(what)) => {
+                let namespace = child.namespace().unwrap_or_default();
+                match objects.get::<PackageVariant>(&namespace, &child.name_any()).await? {
+                    // Another replica was faster, or it has gone again.
+                    Some(found) if is_child(&found, set) => Err(ApiError::Conflict(what)),
+                    None => Err(ApiError::Conflict(what)),
+                    Some(_) => Ok(Some(child.name_any())),
+                }
+            }
+            Err(error) => Err(error),
+        },
+        Action::Adopt(child) | Action::Update(child) => objects.replace(&*child).await.map(|_| None),
+        Action::Delete(child) => {
+            let (namespace, name) = (child.namespace().unwrap_or_default(), child.name_any());
+            let (uid, version) = (child.uid(), child.resource_version());
+            objects
+                .delete::<PackageVariant>(&namespace, &name, uid.as_deref(), version.as_deref())
+                .await
+                .map(|_| None)
+        }
+    }
+}
+
+/// Writes the status, if it says anything new, and tells people of what they have to look at.
+async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -> Result<(), Failed> {
+    let before = set.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    let (reason, message);
+    let observed = match outcome {
+        Outcome::Done { expansion, ready, guarded, .. } => {
+            let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+            after.target_counts = expansion.target_counts.iter().copied().map(number).collect();
+            after.variants_ready = Some(number(*ready));
+            match guarded {
+                Some(text) => Observed::NotReady { reason: "DeletionGuarded", message: text },
+                None => {
+                    after.variant_count = Some(number(expansion.variants.len()));
+                    Observed::Ready {
+                        reason: "Reconciled",
+                        message: "package variants successfully reconciled",
+                    }
+                }
+            }
+        }
+        Outcome::Failed(failure) => {
+            (reason, message) = (failure.reason(), failure.to_string());
+            Observed::Stalled { reason, message: &message, ready: None }
+        }
+    };
+    let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());
+    let generation = set.metadata.generation;
+    after.conditions = conditions(&before.conditions, &observed, generation, &now).into();
+    after.observed_generation = generation;
+    if after == before {
+        return Ok(());
+    }
+    let wanted = PackageVariantSet { status: Some(after.clone()), ..set.clone() };
+    let stored = match objects.replace_status(&wanted).await {
+        Err(ApiError::NotFound(_)) => return Ok(()),
+        answer => answer?,
+    };
+    tell(&stored, &before, &after, objects).await;
+    Ok(())
+}
+
+/// Warnings about what is new in a status.
+async fn tell(
+    set: &PackageVariantSet,
+    before: &PackageVariantSetStatus,
+    after: &PackageVariantSetStatus,
+    objects: &Objects,
+) {
+    let occurrence = after.observed_generation.unwrap_or_default().to_string();
+    let mut warnings = Vec::new();
+    let ready = after.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let is_new = |message: &str| before.conditions.iter().all(|condition| condition.message != message);
+    if let Some(ready) = ready.filter(|ready| ready.status == "False" && is_new(&ready.message)) {
+        warnings.push((ready.reason.as_str(), ready.message.clone()));
+    }
+    for (index, count) in after.target_counts.iter().enumerate() {
+        if *count == 0 && before.target_counts.get(index) != Some(&0) {
+            warnings.push(("NoObjectsSelected", format!("spec.targets[{index}] selects nothing")));
+        }
+    }
+    for (reason, message) in warnings {
+        let report = Report { reason, message: &message, component: COMPONENT, occurrence: &occurrence };
+        if let Err(error) = objects.warn(set, &report).await {
+            tracing::warn!(%error, "an Event could not be recorded");
+        }
+    }
+}
