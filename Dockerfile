@@ -13,6 +13,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     cargo build --release --locked --workspace \
         --bin groundwork --bin groundwork-wait \
         --bin groundwork-watcher --bin groundwork-resolver --bin groundwork-renderer --bin groundwork-deployer \
+        --bin groundwork-variant \
     && mkdir /programs \
     && find target/release -maxdepth 1 -type f -name 'groundwork*' -executable -exec cp {} /programs/ ';'
 
@@ -36,6 +37,10 @@ ENTRYPOINT ["/usr/local/bin/groundwork-renderer"]
 FROM runtime AS deployer
 COPY --from=build /programs/groundwork-deployer /usr/local/bin/groundwork-deployer
 ENTRYPOINT ["/usr/local/bin/groundwork-deployer"]
+
+FROM runtime AS variant
+COPY --from=build /programs/groundwork-variant /usr/local/bin/groundwork-variant
+ENTRYPOINT ["/usr/local/bin/groundwork-variant"]
 
 # The command; without a target this is what is built.
 FROM runtime AS groundwork

@@ -24,7 +24,7 @@ use crate::output;
 pub(crate) use cluster::innermost;
 
 /// Services that have an account in the cluster and a user on the bus.
-const SERVICES: [&str; 4] = ["watcher", "resolver", "renderer", "deployer"];
+const SERVICES: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
 /// Namespace of their accounts.
 const NAMESPACE: &str = "groundwork-system";
 

@@ -24,13 +24,14 @@ const SERVED: Duration = Duration::from_secs(30);
 const TOKEN: i64 = 365 * 24 * 3600;
 
 /// Accounts, rights and policies; the test of this module compares them with the folder.
-const MANIFESTS: [(&str, &str); 7] = [
+const MANIFESTS: [(&str, &str); 8] = [
     ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
     ("base/service-accounts.yaml", include_str!("../../../k8s/base/service-accounts.yaml")),
     ("base/watcher.yaml", include_str!("../../../k8s/base/watcher.yaml")),
     ("base/resolver.yaml", include_str!("../../../k8s/base/resolver.yaml")),
     ("base/renderer.yaml", include_str!("../../../k8s/base/renderer.yaml")),
     ("base/deployer.yaml", include_str!("../../../k8s/base/deployer.yaml")),
+    ("base/variant.yaml", include_str!("../../../k8s/base/variant.yaml")),
     ("admission/deployitem-type.yaml", include_str!("../../../k8s/admission/deployitem-type.yaml")),
 ];
 

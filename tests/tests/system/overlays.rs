@@ -187,7 +187,7 @@ async fn kept_on(running: &Running, servers: usize) -> Result<()> {
     let allowed: BTreeSet<&str> = users
         .split("\"$JS.API.CONSUMER.CREATE.GROUNDWORK.")
         .filter_map(|rest| rest.split_once(".groundwork.v1.").map(|(name, _)| name))
-        .filter(|name| !name.contains(char::is_whitespace))
+        .filter(|name| *name != "*" && !name.contains(char::is_whitespace))
         .collect();
     ensure!(allowed.len() > 5, "{allowed:?}");
     let port = running.port("groundwork-nats", 0, 8222)?;
