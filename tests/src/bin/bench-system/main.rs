@@ -4,6 +4,7 @@
 mod process;
 mod requests;
 mod scenario;
+mod variants;
 
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 
 use scenario::Bench;
 
-/// Installations in the scenarios with many of them.
+/// Installations, or PackageVariants, in the scenarios with many of them.
 const MANY: usize = 1000;
 
 #[tokio::main]
@@ -25,14 +26,19 @@ async fn main() -> Result<()> {
         bail!("the servers are missing: cargo xtask servers")
     };
     let mut figures = Map::new();
-    figures.extend(bench.burst(MANY).await?);
-    figures.extend(bench.idle(MANY).await?);
-    figures.extend(bench.reaction(200).await?);
-    figures.extend(bench.restart_renderer().await?);
-    figures.extend(bench.restart_watcher(20_000).await?);
-    for (name, figure) in &figures {
-        println!("{name:<64} {figure}");
-    }
+    // Each is told when it is known: all of them take minutes.
+    let mut tell = |found: Map<String, Value>| {
+        for (name, figure) in &found {
+            println!("{name:<64} {figure}");
+        }
+        figures.extend(found);
+    };
+    tell(bench.variants(MANY).await?);
+    tell(bench.burst(MANY).await?);
+    tell(bench.idle(MANY).await?);
+    tell(bench.reaction(200).await?);
+    tell(bench.restart_renderer().await?);
+    tell(bench.restart_watcher(20_000).await?);
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&Value::Object(figures))?;
         std::fs::write(&path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;

@@ -37,7 +37,7 @@ deployExecutions:
 
 /// A running system and what was measured of it.
 pub(crate) struct Bench {
-    system: System,
+    pub(crate) system: System,
     installations: Api<Installation>,
 }
 
@@ -257,7 +257,7 @@ fn per(total: usize, count: usize) -> f64 {
     total as f64 / count as f64
 }
 
-fn rounded(figure: f64) -> Value {
+pub(crate) fn rounded(figure: f64) -> Value {
     json!((figure * 100.0).round() / 100.0)
 }
 
