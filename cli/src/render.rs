@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use groundwork_api::{ComponentVersionOverwrites, Installation, Time};
+use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, ObjectMeta, Time};
 use groundwork_lifecycle::{Inputs, Outcome, Problem, Subject, render, validate};
 use groundwork_registry::{MapError, RepositoryMap};
 use groundwork_yaml::{Position, Step};
@@ -50,9 +50,13 @@ fn render_all<'a>(
             .and_then(|context| context.object.overwrites())
             .and_then(|name| inventory.overwrites.get(&in_namespace(name)));
         let objects = inventory.imported(namespace);
+        let assumed = match context {
+            None => assumed_context(loaded, diagnostics),
+            Some(_) => None,
+        };
         let outcome = render(&Inputs {
             installation: &loaded.object,
-            context: context.map(|context| &context.object),
+            context: context.map(|context| &context.object).or(assumed.as_ref()),
             overwrites: overwrites.map(|overwrites| &overwrites.object),
             objects: &objects,
             repositories,
@@ -62,6 +66,28 @@ fn render_all<'a>(
         renderings.push(Rendering { installation: &loaded.object, outcome });
     }
     renderings
+}
+
+/// The Context `default` that a cluster makes in every namespace (`components.md` 1.2).
+fn assumed_context(loaded: &Loaded<Installation>, diagnostics: &mut Vec<Diagnostic>) -> Option<Context> {
+    let installation = &loaded.object;
+    if installation.spec.context() != DEFAULT_CONTEXT {
+        return None;
+    }
+    if installation.spec.component_descriptor.is_some() {
+        let message = format!(
+            "{}: the input holds no Context \"{DEFAULT_CONTEXT}\"; an empty one is assumed, as in a new namespace of a cluster",
+            title(installation)
+        );
+        let position = loaded.document.node.locate([Step::Key("spec")]);
+        diagnostics.push(Diagnostic::warning(message).at(&loaded.document.source, position));
+    }
+    let metadata = ObjectMeta {
+        name: Some(DEFAULT_CONTEXT.to_owned()),
+        namespace: installation.metadata.namespace.clone(),
+        ..ObjectMeta::default()
+    };
+    Some(Context { metadata, ..Context::default() })
 }
 
 /// Warnings and the failure of one Installation as messages with places.

@@ -157,17 +157,39 @@ fn malformed_repository_map() {
 #[test]
 fn missing_context() {
     failing(
-        |input| input.remove("context.yaml"),
+        |input| input.replace("installation.yaml", "context: default", "context: mine"),
         "InitPrerequisites",
         "CalculateContext",
-        &["context \"my-namespace/default\" not found", "installation.yaml:10:3", "  context: default"],
+        &["context \"my-namespace/mine\" not found", "installation.yaml:10:3", "  context: mine"],
     );
     failing(
-        |input| input.replace("context.yaml", "namespace: my-namespace", "namespace: other"),
+        |input| {
+            input.replace("installation.yaml", "context: default", "context: mine");
+            input.replace(
+                "context.yaml",
+                "name: default\n  namespace: my-namespace",
+                "name: mine\n  namespace: other",
+            )
+        },
         "InitPrerequisites",
         "CalculateContext",
-        &["context \"my-namespace/default\" not found"],
+        &["context \"my-namespace/mine\" not found"],
     );
+}
+
+/// A cluster makes a Context `default` in every namespace, so offline there is one too; whoever forgot a file of their own is told.
+#[test]
+fn the_default_context_is_assumed() {
+    let echo_server = EchoServer::new();
+    echo_server.remove("context.yaml");
+    let run = echo_server.render(&[]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(
+        run.err.contains("warning: Installation my-namespace/server: the input holds no Context \"default\""),
+        "{}",
+        run.err
+    );
+    assert!(!run.out.contains("my-own-echo-server"), "no overwrites apply: {}", run.out);
 }
 
 /// E7 and the repository that no store stands for.

@@ -36,7 +36,22 @@ struct Content {
 }
 
 /// By namespace, then by name.
-type Objects = BTreeMap<Option<String>, BTreeMap<String, Arc<Snapshot>>>;
+type Objects = BTreeMap<Option<String>, BTreeMap<String, Packed>>;
+
+/// A snapshot as JSON: maps of a few entries each would take several times as much, for every object of a cluster.
+#[derive(Debug)]
+struct Packed(Box<[u8]>);
+
+impl Packed {
+    fn new(snapshot: &Snapshot) -> Self {
+        Self(serde_json::to_vec(snapshot).unwrap_or_default().into_boxed_slice())
+    }
+
+    /// What was packed can be read again: the fallback is never taken.
+    fn unpack(&self) -> Snapshot {
+        serde_json::from_slice(&self.0).unwrap_or_default()
+    }
+}
 
 impl Default for Index {
     fn default() -> Self {
@@ -74,22 +89,22 @@ impl Index {
     }
 
     /// The object as it was last seen; none if it is unknown or deleted.
-    pub fn get(&self, object: &ObjectId) -> Option<Arc<Snapshot>> {
+    pub fn get(&self, object: &ObjectId) -> Option<Snapshot> {
         let content = self.read();
-        content.kinds.get(&object.kind)?.get(&object.namespace)?.get(&object.name).cloned()
+        content.kinds.get(&object.kind)?.get(&object.namespace)?.get(&object.name).map(Packed::unpack)
     }
 
     /// All objects of a kind, or those in one namespace, sorted by namespace and name.
-    pub fn of_kind(&self, kind: &Kind, namespace: Option<&str>) -> Vec<(ObjectId, Arc<Snapshot>)> {
+    pub fn of_kind(&self, kind: &Kind, namespace: Option<&str>) -> Vec<(ObjectId, Snapshot)> {
         let content = self.read();
         let Some((kind, objects)) = content.kinds.get_key_value(kind) else { return Vec::new() };
-        let found = |namespace: &Option<String>, names: &BTreeMap<String, Arc<Snapshot>>| {
+        let found = |namespace: &Option<String>, names: &BTreeMap<String, Packed>| {
             let id = |name: &String| ObjectId {
                 kind: kind.clone(),
                 namespace: namespace.clone(),
                 name: name.clone(),
             };
-            names.iter().map(|(name, snapshot)| (id(name), Arc::clone(snapshot))).collect::<Vec<_>>()
+            names.iter().map(|(name, snapshot)| (id(name), snapshot.unpack())).collect::<Vec<_>>()
         };
         match namespace {
             Some(namespace) => {
@@ -182,7 +197,7 @@ impl Content {
         }
         let namespaces = self.kinds.entry(kind).or_default();
         let names = namespaces.entry(object.namespace.clone()).or_default();
-        names.insert(object.name.clone(), Arc::new(snapshot.clone()));
+        names.insert(object.name.clone(), Packed::new(snapshot));
     }
 
     fn remove(&mut self, object: &ObjectId) {
@@ -192,7 +207,7 @@ impl Content {
         if names.is_empty() {
             namespaces.remove(&object.namespace);
         }
-        for owner in &snapshot.owner_references {
+        for owner in &snapshot.unpack().owner_references {
             if let Some(owned) = self.owned.get_mut(&owner.uid) {
                 owned.remove(object);
                 if owned.is_empty() {
@@ -287,6 +302,28 @@ mod tests {
         assert_eq!(index.owned_by("owner"), []);
         assert_eq!(index.owned_by("other"), [id(Some("a"), "y")]);
         assert_eq!((index.len(), index.sequence()), (3, 7));
+    }
+
+    #[test]
+    fn a_snapshot_comes_back_as_it_was() {
+        let text = |entries: &[(&str, &str)]| {
+            entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let fields = serde_json::json!({"jobID": "7", "imports": [{"dataRef": "a"}], "none": null, "big": 9_007_199_254_740_993_u64});
+        let snapshot = Snapshot {
+            uid: "u".into(),
+            resource_version: "7".into(),
+            generation: Some(3),
+            deletion_timestamp: Some("2026-01-01T00:00:00Z".into()),
+            owner_references: vec![Owner { uid: "o".into(), controller: true, ..Owner::default() }],
+            labels: text(&[("a", "b")]),
+            annotations: text(&[("c", "d \u{1f}")]),
+            finalizers: vec!["f".into()],
+            fields: fields.as_object().cloned().unwrap(),
+        };
+        let index = Index::new();
+        index.apply(&object(1, id(None, "x"), Change::Applied(snapshot.clone())));
+        assert_eq!(index.get(&id(None, "x")), Some(snapshot));
     }
 
     #[test]

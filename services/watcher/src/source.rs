@@ -337,6 +337,24 @@ pub(crate) async fn namespace_uid(client: &Client, name: &str) -> Result<Option<
     Ok(found.and_then(|found| found.meta().uid.clone()))
 }
 
+/// Says which Kubernetes this is. An older one is not refused, as much of it may work, but nobody has tried.
+pub(crate) async fn tell_version(client: &Client) {
+    let Ok(Ok(found)) = tokio::time::timeout(PAGE_LIMIT, client.apiserver_version()).await else { return };
+    let version = found.git_version.as_str();
+    if is_supported(&found.major, &found.minor) {
+        tracing::info!(version, "Kubernetes");
+    } else {
+        tracing::warn!(version, "this Kubernetes is too old: Groundwork is made for 1.33 and later");
+    }
+}
+
+/// Whether Groundwork is made for this version (design, On the wire). Some providers write `33+`.
+fn is_supported(major: &str, minor: &str) -> bool {
+    let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().ok();
+    // What cannot be read is not called old.
+    number(major).zip(number(minor)).is_none_or(|version| version >= (1, 33))
+}
+
 #[cfg(test)]
 mod tests {
     use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Server, servers_or_skip};
@@ -344,6 +362,20 @@ mod tests {
     use kube::api::PostParams;
 
     use super::*;
+
+    #[test]
+    fn old_versions_are_told_from_supported_ones() {
+        for (major, minor, is_new) in [
+            ("1", "33", true),
+            ("1", "33+", true),
+            ("2", "0", true),
+            ("1", "32", false),
+            ("1", "9", false),
+            ("", "", true),
+        ] {
+            assert_eq!(is_supported(major, minor), is_new, "{major}.{minor}");
+        }
+    }
 
     fn scope() -> Scope {
         Scope { kind: Kind::new("", "configmaps"), namespace: Some("default".to_owned()) }

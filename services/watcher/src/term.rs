@@ -16,7 +16,7 @@ use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::publisher::{Publisher, StreamLost};
 use crate::settle::{Outlet, Replay};
-use crate::source::{Scope, Source, discover, namespace_uid, resource};
+use crate::source::{Scope, Source, discover, namespace_uid, resource, tell_version};
 use crate::watch::{End, Request, Watch};
 
 /// How often the stream is looked at.
@@ -192,7 +192,10 @@ impl Term {
         let mut said = None;
         loop {
             let problem = match namespace_uid(&self.client, name).await {
-                Ok(Some(uid)) => return uid,
+                Ok(Some(uid)) => {
+                    tell_version(&self.client).await;
+                    return uid;
+                }
                 Ok(None) => format!("the namespace {name} does not exist"),
                 Err(trouble) => trouble.to_string(),
             };

@@ -190,7 +190,11 @@ impl Bench {
 
     pub(crate) async fn restart_renderer(&mut self) -> Result<Figures> {
         let seconds = self.restart("renderer").await?;
-        Ok(Figures::from_iter([("restart.renderer_ready_seconds".to_owned(), rounded(seconds))]))
+        let resident = usage(self.system.service("renderer")?.program.pid()?)?.resident;
+        Ok(Figures::from_iter([
+            ("restart.renderer_ready_seconds".to_owned(), rounded(seconds)),
+            ("restart.renderer_resident_mib".to_owned(), rounded(resident)),
+        ]))
     }
 
     /// The watcher with many objects on the stream.
