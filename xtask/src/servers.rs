@@ -10,6 +10,7 @@ use groundwork_testkit::{Binary, Server, build_folder, find};
 
 /// Kubernetes' version in `tools/testservers/go.mod`; the binaries do not know it unless the linker is told.
 const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
+const GRPCURL_MODULE: &str = "github.com/fullstorydev/grpcurl ";
 
 /// Prints where each server was found, building it first if need be.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
@@ -20,20 +21,20 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let folder =
-        build_folder().context("set HOME or XDG_CACHE_HOME: the servers are built into the user's cache")?;
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
-    // Two builds at once would take twice the time of one after the other.
-    let lock = File::create(folder.join(".lock")).context("cannot create the lock file of the build")?;
-    if lock.try_lock().is_err() {
-        println!("waiting for another build to end");
-        lock.lock().context("cannot lock the build")?;
-    }
-    let module = workspace.join("tools/testservers");
     for server in missing {
+        let folder = build_folder(server)
+            .context("set HOME or XDG_CACHE_HOME: the servers are built into the user's cache")?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+        // Two builds at once would take twice the time of one after the other.
+        let lock = File::create(folder.join(".lock")).context("cannot create the lock file of the build")?;
+        if lock.try_lock().is_err() {
+            println!("waiting for another build to end");
+            lock.lock().context("cannot lock the build")?;
+        }
         // The other build may have been faster.
         if find(server).is_err() {
-            build(&module, &folder, server)?;
+            build(&workspace.join(server.module()), &folder, server)?;
         }
         report(&find(server).with_context(|| format!("{server} was built but cannot be used"))?);
     }
@@ -53,7 +54,7 @@ fn build(module: &Path, folder: &Path, server: Server) -> Result<()> {
     let status = Command::new("go")
         .current_dir(module)
         .env("CGO_ENABLED", "0")
-        .args(["build", "-trimpath", "-ldflags", &linker_flags(module)?, "-o"])
+        .args(["build", "-trimpath", "-ldflags", &linker_flags(module, server)?, "-o"])
         .arg(&file)
         .arg(server.package())
         .status()
@@ -66,15 +67,22 @@ fn build(module: &Path, folder: &Path, server: Server) -> Result<()> {
     Ok(())
 }
 
-/// Tells Kubernetes' binaries their version. Without it they call themselves `v0.0.0-master+$Format:%H$`, which
-/// clients cannot parse.
-fn linker_flags(module: &Path) -> Result<String> {
-    let text = fs::read_to_string(module.join("go.mod")).context("cannot read tools/testservers/go.mod")?;
-    let version = text
-        .lines()
-        .filter_map(|line| line.trim().trim_start_matches("require ").strip_prefix(KUBERNETES_MODULE))
-        .find_map(|rest| rest.split_whitespace().next().filter(|version| version.starts_with('v')))
-        .context("tools/testservers/go.mod does not name k8s.io/kubernetes")?;
+/// Tells Kubernetes' binaries their version, and grpcurl. Without it the former call themselves
+/// `v0.0.0-master+$Format:%H$`, which clients cannot parse, and the latter has none.
+fn linker_flags(module: &Path, server: Server) -> Result<String> {
+    let file = module.join("go.mod");
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let required = |name: &str| {
+        let mut lines =
+            text.lines().filter_map(|line| line.trim().trim_start_matches("require ").strip_prefix(name));
+        let version =
+            lines.find_map(|rest| rest.split_whitespace().next().filter(|version| version.starts_with('v')));
+        version.with_context(|| format!("{} does not require {name}", file.display()))
+    };
+    if server == Server::Grpcurl {
+        return Ok(format!("-s -w -X main.version={}", required(GRPCURL_MODULE)?));
+    }
+    let version = required(KUBERNETES_MODULE)?;
     let (major, minor) = version
         .trim_start_matches('v')
         .split_once('.')

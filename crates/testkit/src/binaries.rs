@@ -13,7 +13,9 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// Checksums of the module that names the servers; a change of it means other servers.
-const GO_SUM: &str = include_str!("../../../tools/testservers/go.sum");
+const SERVERS_SUM: &str = include_str!("../../../tools/testservers/go.sum");
+/// The same for grpcurl, which needs other versions of what both need.
+const GRPCURL_SUM: &str = include_str!("../../../tools/grpcurl/go.sum");
 
 /// A server, or the client program of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +32,8 @@ pub enum Server {
     NatsServer,
     /// An OCI registry.
     Registry,
+    /// A command line client of any gRPC server.
+    Grpcurl,
 }
 
 /// A binary that can be used.
@@ -75,14 +79,30 @@ impl fmt::Display for Server {
 
 impl Server {
     /// All servers, those first that others need.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::Kubectl,
         Self::KubeControllerManager,
         Self::NatsServer,
         Self::Registry,
+        Self::Grpcurl,
     ];
+
+    /// Folder of the Go module that fixes the version, from the root of the repository.
+    pub const fn module(self) -> &'static str {
+        match self {
+            Self::Grpcurl => "tools/grpcurl",
+            _ => "tools/testservers",
+        }
+    }
+
+    const fn sums(self) -> &'static str {
+        match self {
+            Self::Grpcurl => GRPCURL_SUM,
+            _ => SERVERS_SUM,
+        }
+    }
 
     /// Name of the file.
     pub const fn name(self) -> &'static str {
@@ -93,6 +113,7 @@ impl Server {
             Self::KubeControllerManager => "kube-controller-manager",
             Self::NatsServer => "nats-server",
             Self::Registry => "registry",
+            Self::Grpcurl => "grpcurl",
         }
     }
 
@@ -105,6 +126,7 @@ impl Server {
             Self::KubeControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
             Self::NatsServer => "github.com/nats-io/nats-server/v2",
             Self::Registry => "github.com/distribution/distribution/v3/cmd/registry",
+            Self::Grpcurl => "github.com/fullstorydev/grpcurl/cmd/grpcurl",
         }
     }
 
@@ -117,12 +139,14 @@ impl Server {
             Self::KubeControllerManager => "TEST_ASSET_KUBE_CONTROLLER_MANAGER",
             Self::NatsServer => "NATS_SERVER",
             Self::Registry => "TEST_ASSET_REGISTRY",
+            Self::Grpcurl => "TEST_ASSET_GRPCURL",
         }
     }
 
     const fn version_arguments(self) -> &'static [&'static str] {
         match self {
             Self::Kubectl => &["version", "--client"],
+            Self::Grpcurl => &["-version"],
             _ => &["--version"],
         }
     }
@@ -135,6 +159,7 @@ impl Server {
             Self::Etcd => version >= Version(3, 5, 13),
             Self::NatsServer => version >= Version(2, 10, 23),
             Self::Registry => version >= Version(2, 8, 0),
+            Self::Grpcurl => version >= Version(1, 8, 0),
         }
     }
 
@@ -145,6 +170,7 @@ impl Server {
             Self::Etcd => "3.5.13 or later",
             Self::NatsServer => "2.10.23 or later",
             Self::Registry => "2.8 or later",
+            Self::Grpcurl => "1.8 or later",
         }
     }
 }
@@ -177,33 +203,29 @@ fn candidates<V: AsRef<OsStr>>(server: Server, variable: impl Fn(&str) -> Option
     if let Some(path) = folder("PATH") {
         paths.extend(std::env::split_paths(&path).map(|folder| folder.join(server.name())));
     }
-    paths.extend(cache_folder(variable).map(|folder| folder.join(server.name())));
+    paths.extend(cache_folder(server, variable).map(|folder| folder.join(server.name())));
     paths
 }
 
-/// Folder that `cargo xtask servers` builds into: one for each state of the module.
-pub fn build_folder() -> Option<PathBuf> {
-    cache_folder(|name| std::env::var_os(name))
+/// Folder that `cargo xtask servers` builds a server into: one for each state of its module.
+pub fn build_folder(server: Server) -> Option<PathBuf> {
+    cache_folder(server, |name| std::env::var_os(name))
 }
 
-fn cache_folder<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Option<PathBuf> {
+fn cache_folder<V: AsRef<OsStr>>(server: Server, variable: impl Fn(&str) -> Option<V>) -> Option<PathBuf> {
     let absolute = |name: &str| {
         variable(name).map(|value| PathBuf::from(value.as_ref())).filter(|path| path.is_absolute())
     };
     let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    let digest = HEXLOWER.encode(&Sha256::digest(GO_SUM)[..6]);
+    let digest = HEXLOWER.encode(&Sha256::digest(server.sums())[..6]);
     Some(cache.join("groundwork/testservers").join(digest).join("bin"))
 }
 
 /// Asks a binary for its version.
 fn version(server: Server, path: &Path) -> Option<Version> {
-    let output = Command::new(path)
-        .args(server.version_arguments())
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    first_version(&String::from_utf8_lossy(&output.stdout))
+    let output = Command::new(path).args(server.version_arguments()).stdin(Stdio::null()).output().ok()?;
+    let told = |bytes: &[u8]| first_version(&String::from_utf8_lossy(bytes));
+    told(&output.stdout).or_else(|| told(&output.stderr))
 }
 
 /// The first `1.2.3` in a text; words in front of it (`v3` in a module path) are passed over.
@@ -228,6 +250,7 @@ mod tests {
         check("Client Version: v1.36.3\nKustomize Version: v5.8.1\n", Some(Version(1, 36, 3)));
         check("nats-server: v2.15.2\n", Some(Version(2, 15, 2)));
         check("registry github.com/distribution/distribution/v3 v3.1.2+unknown\n", Some(Version(3, 1, 2)));
+        check("grpcurl v1.9.3\n", Some(Version(1, 9, 3)));
         check("Kubernetes v1.34.0-rc.1\n", Some(Version(1, 34, 0)));
         check("usage: etcd [flags]", None);
         check("", None);

@@ -13,6 +13,7 @@ mod lifecycle;
 mod metrics;
 mod namespaces;
 mod overlays;
+mod pages;
 mod rights;
 mod secrecy;
 mod shared;

@@ -216,8 +216,8 @@ impl Bench {
         wait_for("the stream holds all objects", PATIENCE, async || {
             let (_, metrics) =
                 self.system.admin("watcher", "/metrics").await.map_err(|error| error.to_string())?;
-            let published = sum(&metrics, "groundwork_watcher_published_total");
-            if published >= per(count, 1) { Ok(()) } else { Err(format!("{published} of {last}")) }
+            let stored = sum(&metrics, "groundwork_watcher_objects{kind=\"dataobjects");
+            if stored >= per(count, 1) { Ok(()) } else { Err(format!("{stored} of {last}")) }
         })
         .await?;
         let seconds = self.restart("watcher").await?;
@@ -268,7 +268,9 @@ pub(crate) fn rounded(figure: f64) -> Value {
 /// Sum of a metric over all its labels.
 fn sum(metrics: &str, name: &str) -> f64 {
     let samples = metrics.lines().filter_map(|line| line.strip_prefix(name));
-    samples.filter_map(|sample| sample.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    samples
+        .filter_map(|sample| sample.rsplit(' ').next()?.parse::<f64>().ok())
+        .fold(0.0, |sum, sample| sum + sample)
 }
 
 /// Observations of a histogram up to a bound, and all of them, over all its labels.
