@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use groundwork_bus::{Bus, NatsOptions};
-use groundwork_controller::ClusterArguments;
+use groundwork_controller::{ClusterArguments, GuardArguments};
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
 use groundwork_resolver::Resolver;
@@ -30,6 +30,8 @@ const NAME: &str = "groundwork";
 pub(crate) struct UpArguments {
     #[command(flatten)]
     cluster: ClusterArguments,
+    #[command(flatten)]
+    guard: GuardArguments,
     #[command(flatten)]
     telemetry: TelemetryArguments,
 
@@ -72,6 +74,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     };
     let resolver = groundwork_resolver::Arguments {
         cluster: arguments.cluster.clone(),
+        guard: arguments.guard.clone(),
         grpc: at(arguments.resolver_address),
         repositories: arguments.repositories,
         resolver_concurrency: 4,
@@ -82,6 +85,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         Resolver::start(resolver, bus.clone(), client.clone(), of(groundwork_resolver::SERVICE)).await?;
     let renderer = groundwork_renderer::Arguments {
         cluster: arguments.cluster.clone(),
+        guard: arguments.guard.clone(),
         grpc: at(arguments.renderer_address),
         resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
         ..groundwork_renderer::Arguments::default()
@@ -99,6 +103,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         Watcher::start(watcher, bus.clone(), client.clone(), of(groundwork_watcher::SERVICE)).await?;
     let variant = groundwork_variant_service::Arguments {
         cluster: arguments.cluster.clone(),
+        guard: arguments.guard.clone(),
         grpc: at(arguments.variant_address),
         watcher: WatcherArguments { watcher: Some(watcher.url()), ..WatcherArguments::default() },
         ..groundwork_variant_service::Arguments::default()
@@ -109,18 +114,19 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
             .await?;
     let deployer = groundwork_deployer::Arguments {
         cluster: arguments.cluster,
+        guard: arguments.guard,
         ..groundwork_deployer::Arguments::default()
     };
     let deployer = groundwork_deployer::run(deployer, bus.clone(), client, of(groundwork_deployer::SERVICE));
-    let (resolved, rendered, watched, varied, ()) = tokio::join!(
+    let (resolved, rendered, watched, varied, deployed) = tokio::join!(
         ending(&telemetry, async { resolver.run().await.map_err(Failure::from) }),
         ending(&telemetry, async { renderer.run().await.map_err(Failure::from) }),
         ending(&telemetry, async { watcher.run().await.map_err(Failure::from) }),
         ending(&telemetry, async { variant.run().await.map_err(Failure::from) }),
-        deployer,
+        ending(&telemetry, async { deployer.await.map_err(Failure::from) }),
     );
     bus.drain().await;
-    resolved.and(rendered).and(watched).and(varied)
+    resolved.and(rendered).and(watched).and(varied).and(deployed)
 }
 
 /// Services end together: one that fails must not leave the others behind without a word.

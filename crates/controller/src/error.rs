@@ -79,7 +79,7 @@ fn causes(status: &Status) -> String {
 }
 
 /// The innermost cause, without addresses and versions of the libraries between.
-fn problem(error: &kube::Error) -> String {
+pub(crate) fn problem(error: &kube::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;

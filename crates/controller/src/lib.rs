@@ -18,6 +18,7 @@
 mod arguments;
 mod backoff;
 mod error;
+mod guard;
 mod handler;
 mod metrics;
 mod objects;
@@ -30,6 +31,7 @@ mod ticket;
 pub use arguments::{BusArguments, ClusterArguments, ConnectError};
 pub use backoff::Backoff;
 pub use error::ApiError;
+pub use guard::{GuardArguments, LANDSCAPER, Original, OriginalAtWork, PORCH};
 pub use handler::{Failed, Handler, Key, Settled, Wake};
 pub use metrics::Metrics;
 pub use objects::{Metadata, Objects, Stored, is_object_name};

@@ -12,7 +12,10 @@ use std::sync::Arc;
 use clap::Args;
 use groundwork_api::{DeployItem, DeployerInformation, Kind as _};
 use groundwork_bus::{Bus, Kind};
-use groundwork_controller::{Backoff, ClusterArguments, Controller, Metrics, Objects, Options};
+use groundwork_controller::{
+    Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
+    OriginalAtWork,
+};
 use groundwork_telemetry::Telemetry;
 use kube::Client;
 
@@ -27,6 +30,8 @@ const MANAGER: &str = "groundwork-deployer";
 pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
+    #[command(flatten)]
+    pub guard: GuardArguments,
     /// Identity that is written to `status.deployer` of the items.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_IDENTITY", default_value = IDENTITY)]
     pub identity: String,
@@ -42,14 +47,26 @@ impl Default for Arguments {
     fn default() -> Self {
         Self {
             cluster: ClusterArguments::default(),
+            guard: GuardArguments::default(),
             identity: IDENTITY.to_owned(),
             deployer_concurrency: CONCURRENCY,
         }
     }
 }
 
-/// Works until shutdown is requested.
-pub async fn run(arguments: Arguments, bus: Bus, client: Client, telemetry: Telemetry) {
+/// Works until shutdown is requested, once it is certain that no original is at work.
+///
+/// # Errors
+///
+/// An original is at work.
+pub async fn run(
+    arguments: Arguments,
+    bus: Bus,
+    client: Client,
+    telemetry: Telemetry,
+) -> Result<(), OriginalAtWork> {
+    let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
+    arguments.guard.pass(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
     let metrics = Metrics::new(&telemetry.metrics, SERVICE);
     let information = DeployerInformation {
         identity: arguments.identity,
@@ -72,5 +89,6 @@ pub async fn run(arguments: Arguments, bus: Bus, client: Client, telemetry: Tele
         metrics,
         ready: telemetry.health.condition("index"),
     };
-    controller.run(telemetry.shutdown.token()).await;
+    controller.run(end).await;
+    Ok(())
 }

@@ -1,9 +1,10 @@
 //! The deployer as a process of its own.
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
-use groundwork_controller::{BusArguments, ConnectError};
+use groundwork_controller::BusArguments;
 use groundwork_deployer::{Arguments, SERVICE, run};
 use groundwork_telemetry::TelemetryArguments;
 
@@ -23,8 +24,8 @@ fn main() -> ExitCode {
     groundwork_telemetry::run(SERVICE, &command.telemetry.clone(), async |telemetry| {
         let client = command.service.cluster.client().await?;
         let bus = command.bus.connect(SERVICE).await?;
-        run(command.service, bus.clone(), client, telemetry).await;
+        run(command.service, bus.clone(), client, telemetry).await?;
         bus.drain().await;
-        Ok::<(), ConnectError>(())
+        Ok::<(), Box<dyn Error + Send + Sync>>(())
     })
 }

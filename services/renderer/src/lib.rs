@@ -19,7 +19,10 @@ use std::sync::Arc;
 use clap::Args;
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
 use groundwork_bus::Bus;
-use groundwork_controller::{Backoff, ClusterArguments, Controller, Metrics, Objects, Options};
+use groundwork_controller::{
+    Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
+    OriginalAtWork,
+};
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, connect,
     with_limits,
@@ -42,6 +45,8 @@ pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
     #[command(flatten)]
+    pub guard: GuardArguments,
+    #[command(flatten)]
     pub resolver: ResolverArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
@@ -60,6 +65,7 @@ impl Default for Arguments {
     fn default() -> Self {
         Self {
             cluster: ClusterArguments::default(),
+            guard: GuardArguments::default(),
             resolver: ResolverArguments::default(),
             grpc: GrpcArguments::default(),
             pickup_timeout: PICKUP_TIMEOUT.parse().unwrap_or_default(),
@@ -73,6 +79,8 @@ impl Default for Arguments {
 pub enum StartError {
     #[error(transparent)]
     Server(#[from] ServerError),
+    #[error(transparent)]
+    Original(#[from] OriginalAtWork),
     #[error("--resolver: {0}")]
     Resolver(#[from] ClientError),
 }
@@ -91,11 +99,11 @@ impl std::fmt::Debug for Renderer {
 }
 
 impl Renderer {
-    /// Binds the port of the server. `token` is shown to the resolver.
+    /// Binds the port of the server, and waits until it is certain that no original is at work. `token` is shown to the resolver.
     ///
     /// # Errors
     ///
-    /// An argument cannot be used, or the port is taken.
+    /// An argument cannot be used, the port is taken, or an original is at work.
     pub async fn start(
         arguments: Arguments,
         bus: Bus,
@@ -133,6 +141,10 @@ impl Renderer {
             metrics,
             ready: telemetry.health.condition("index"),
         };
+        let Controller { objects, options, .. } = &controller;
+        let end = telemetry.shutdown.token();
+        let guard = &arguments.guard;
+        guard.pass(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
         Ok(Self { server, controller, telemetry })
     }
 

@@ -22,7 +22,10 @@ use std::sync::Arc;
 use clap::Args;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::Bus;
-use groundwork_controller::{Backoff, ClusterArguments, Controller, Metrics, Objects, Options};
+use groundwork_controller::{
+    Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
+    OriginalAtWork,
+};
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
 use groundwork_registry::{MapError, RepositoryMap};
@@ -45,6 +48,8 @@ const CONCURRENCY: usize = 4;
 pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
+    #[command(flatten)]
+    pub guard: GuardArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
 
@@ -80,6 +85,7 @@ impl Default for Arguments {
     fn default() -> Self {
         Self {
             cluster: ClusterArguments::default(),
+            guard: GuardArguments::default(),
             grpc: GrpcArguments::default(),
             repositories: None,
             default_repository_context: None,
@@ -101,6 +107,8 @@ pub enum StartError {
     DefaultContext,
     #[error(transparent)]
     Server(#[from] ServerError),
+    #[error(transparent)]
+    Original(#[from] OriginalAtWork),
 }
 
 /// A resolver that listens, and does not work yet.
@@ -119,11 +127,11 @@ impl std::fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// Binds the port of the server.
+    /// Binds the port of the server, and waits until it is certain that no original is at work.
     ///
     /// # Errors
     ///
-    /// An argument cannot be used, or the port is taken.
+    /// An argument cannot be used, the port is taken, or an original is at work.
     pub async fn start(
         arguments: Arguments,
         bus: Bus,
@@ -162,6 +170,10 @@ impl Resolver {
             metrics,
             ready: telemetry.health.condition("index"),
         };
+        let Controller { objects, options, .. } = &controller;
+        let end = telemetry.shutdown.token();
+        let guard = &arguments.guard;
+        guard.pass(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
         Ok(Self { server, access, controller, contexts, telemetry })
     }
 

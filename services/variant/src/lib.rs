@@ -22,7 +22,9 @@ use std::time::Duration;
 use clap::Args;
 use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
 use groundwork_bus::Bus;
-use groundwork_controller::{Backoff, ClusterArguments, Controller, Metrics, Objects, Options};
+use groundwork_controller::{
+    Backoff, ClusterArguments, Controller, GuardArguments, Metrics, Objects, Options, OriginalAtWork, PORCH,
+};
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, connect, with_limits,
 };
@@ -43,6 +45,8 @@ const MANAGER: &str = "groundwork-variant";
 pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
+    #[command(flatten)]
+    pub guard: GuardArguments,
     #[command(flatten)]
     pub watcher: WatcherArguments,
     #[command(flatten)]
@@ -78,6 +82,7 @@ impl Default for Arguments {
     fn default() -> Self {
         Self {
             cluster: ClusterArguments::default(),
+            guard: GuardArguments::default(),
             watcher: WatcherArguments::default(),
             grpc: GrpcArguments::default(),
             variant_concurrency: CONCURRENCY,
@@ -90,6 +95,8 @@ impl Default for Arguments {
 pub enum StartError {
     #[error(transparent)]
     Server(#[from] ServerError),
+    #[error(transparent)]
+    Original(#[from] OriginalAtWork),
     #[error("--watcher: {0}")]
     Watcher(#[from] ClientError),
 }
@@ -109,11 +116,11 @@ impl std::fmt::Debug for Variants {
 }
 
 impl Variants {
-    /// Binds the port of the server. `token` is shown to the watcher.
+    /// Binds the port of the server, and waits until it is certain that no original is at work. `token` is shown to the watcher.
     ///
     /// # Errors
     ///
-    /// An argument cannot be used, or the port is taken.
+    /// An argument cannot be used, the port is taken, or an original is at work.
     pub async fn start(
         arguments: Arguments,
         bus: Bus,
@@ -154,6 +161,9 @@ impl Variants {
             metrics,
             ready: telemetry.health.condition("index"),
         };
+        let Controller { objects, options, .. } = &controller;
+        let end = telemetry.shutdown.token();
+        arguments.guard.pass(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
         Ok(Self { server, controller, shared, telemetry })
     }
 

@@ -35,8 +35,8 @@ async fn services_wait_for_what_is_away_and_do_what_can_be_done() -> Result<()> 
         system.service_mut(service)?.program.start_again()?;
     }
     waits_for(&system, "watcher", "cannot get namespaces").await?;
-    for service in ["resolver", "renderer", "deployer"] {
-        waits_for(&system, service, "the watcher fills it").await?;
+    for service in ["resolver", "renderer", "deployer", "variant"] {
+        waits_for(&system, service, "cannot look for the lease").await?;
     }
     system.plane.start_api_server_again().await?;
     for service in ALL {

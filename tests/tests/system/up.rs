@@ -3,18 +3,44 @@
 use std::net::TcpListener;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use groundwork_testkit::Program;
 use groundwork_tests::{System, get, wait_for};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, PostParams};
+use serde_json::json;
 
 use crate::echo_server::{applied, deleted, options};
 use crate::support::PATIENCE;
 
+/// A lease that somebody renews.
+async fn original_leads(system: &System) -> Result<()> {
+    system.plane.create_namespace("ls-system").await?;
+    let api = Api::<Lease>::namespaced(system.client().await?, "ls-system");
+    let renewed = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(30);
+    let lease = serde_json::from_value(json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "landscaper-controller"},
+        "spec": {"holderIdentity": "pod-1", "leaseDurationSeconds": 15, "renewTime": format!("{renewed:.6}")},
+    }))?;
+    api.create(&PostParams::default(), &lease).await?;
+    Ok(())
+}
+
+/// The same command once more.
+fn command_again(command: &Command) -> Command {
+    let mut again = Command::new(command.get_program());
+    again.args(command.get_args());
+    again.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    again
+}
+
+/// It does not start beside an original, unless it is told to.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_process_does_it_all() -> Result<()> {
     let options = options();
     let repositories = options.repositories.clone().context("the example has a repository map")?;
     let Some(system) = System::servers(options).await? else { return Ok(()) };
+    original_leads(&system).await?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut command = Command::new(system.binary("groundwork")?);
     command
@@ -23,7 +49,16 @@ async fn one_process_does_it_all() -> Result<()> {
         .arg(repositories)
         .env("KUBECONFIG", system.plane.kubeconfig())
         .env("GROUNDWORK_ADMIN_ADDRESS", format!("127.0.0.1:{port}"));
-    let up = Program::start("up", &command)?;
+    let refused = tokio::process::Command::from(command_again(&command)).output().await?;
+    let told =
+        String::from_utf8_lossy(&refused.stdout).into_owned() + &String::from_utf8_lossy(&refused.stderr);
+    ensure!(refused.status.code() == Some(1) && told.contains("ls-system/landscaper-controller"), "{told}");
+    ensure!(
+        told.contains("Landscaper is at work on the same objects: pod-1") && told.contains("--takeover"),
+        "{told}"
+    );
+
+    let up = Program::start("up", command.arg("--takeover"))?;
     let log = || std::fs::read_to_string(up.log()).unwrap_or_default();
     wait_for("groundwork up is ready", PATIENCE, async || match get(port, "/readyz").await {
         Ok((200, _)) => Ok(()),

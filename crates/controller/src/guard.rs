@@ -1,0 +1,194 @@
+//! Two controllers must not work on the same objects: while the one that Groundwork takes over from still leads, a service does not start.
+
+use std::time::Duration;
+
+use clap::Args;
+use groundwork_telemetry::{Condition, Health};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+use tokio_util::sync::CancellationToken;
+
+/// How often leases are asked for while the API server is away.
+const AGAIN: Duration = Duration::from_secs(2);
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// How long a lease lasts that does not say it.
+const LEASE_SECONDS: i32 = 15;
+
+/// A controller that Groundwork takes over from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Original {
+    /// What people call it.
+    pub name: &'static str,
+    /// Names of the leases by which it elects its leader; its namespace is up to who installed it.
+    pub leases: &'static [&'static str],
+}
+
+/// Works on Installations, Executions and DeployItems. Released versions elect no leader, so the name is that of its deployment, which
+/// installations that turned election on are likely to use; others are named by `--original-lease`.
+pub const LANDSCAPER: Original = Original { name: "Landscaper", leases: &["landscaper-controller"] };
+/// Works on PackageVariants and PackageVariantSets.
+pub const PORCH: Original =
+    Original { name: "Porch's controllers", leases: &["porch-operators.config.porch.kpt.dev"] };
+
+/// What to do about a controller that works on the same objects.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Migration")]
+pub struct GuardArguments {
+    /// Start although the leader lease of the controller that Groundwork takes over from is fresh
+    #[arg(long, env = "GROUNDWORK_TAKEOVER")]
+    pub takeover: bool,
+
+    /// Further leases to look for, by name and in all namespaces, separated by commas; the accounts of k8s/base may see only the usual ones
+    #[arg(
+        long = "original-lease",
+        env = "GROUNDWORK_ORIGINAL_LEASES",
+        value_name = "NAMES",
+        value_delimiter = ','
+    )]
+    pub original_leases: Vec<String>,
+}
+
+/// The original is at work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name} is at work on the same objects: {holder} renewed its lease {lease} at {renewed}; stop it and wait until the lease has run out, \
+     or start with --takeover (GROUNDWORK_TAKEOVER=true)"
+)]
+pub struct OriginalAtWork {
+    pub name: &'static str,
+    /// Namespace and name.
+    pub lease: String,
+    pub holder: String,
+    pub renewed: Timestamp,
+}
+
+impl GuardArguments {
+    /// Returns when nothing is in the way, or `end` is cancelled. Waits for the API server, and says so through `health`.
+    ///
+    /// Services that were given some namespaces only do not look: leases lie in other ones.
+    ///
+    /// # Errors
+    ///
+    /// A lease of the original is fresh.
+    pub async fn pass(
+        &self,
+        original: Original,
+        namespaces: &[String],
+        client: &Client,
+        health: &Health,
+        end: &CancellationToken,
+    ) -> Result<(), OriginalAtWork> {
+        if self.takeover || !namespaces.is_empty() {
+            return Ok(());
+        }
+        let ready = health.condition("takeover");
+        let names = original.leases.iter().copied().chain(self.original_leases.iter().map(String::as_str));
+        for name in names {
+            let leases = tokio::select! {
+                leases = leases(client, name, &ready) => leases,
+                () = end.cancelled() => return Ok(()),
+            };
+            let now = Timestamp::now();
+            if let Some(found) = leases.iter().find_map(|lease| at_work(original, lease, now)) {
+                return Err(found);
+            }
+        }
+        ready.ready();
+        Ok(())
+    }
+}
+
+/// All leases of a name. One that may not be seen is as if it were not there; the log says so.
+async fn leases(client: &Client, name: &str, ready: &Condition) -> Vec<Lease> {
+    let api = Api::<Lease>::all(client.clone());
+    let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
+    loop {
+        let problem = match tokio::time::timeout(REQUEST_LIMIT, api.list(&parameters)).await {
+            Ok(Ok(list)) => return list.items,
+            Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+                tracing::warn!(
+                    lease = name,
+                    "may not list leases: an original that is at work stays unnoticed"
+                );
+                return Vec::new();
+            }
+            Ok(Err(error)) => crate::error::problem(&error),
+            Err(_) => format!("no answer within {} s", REQUEST_LIMIT.as_secs()),
+        };
+        ready.not_ready(format!("cannot look for the lease {name}: {problem}"));
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+fn at_work(original: Original, lease: &Lease, now: Timestamp) -> Option<OriginalAtWork> {
+    let spec = lease.spec.as_ref()?;
+    let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
+    let renewed = spec.renew_time.as_ref()?.0;
+    let duration = i64::from(spec.lease_duration_seconds.unwrap_or(LEASE_SECONDS).max(0));
+    let is_fresh = now.duration_since(renewed) < SignedDuration::from_secs(duration);
+    is_fresh.then(|| OriginalAtWork {
+        name: original.name,
+        lease: format!("{}/{}", lease.namespace().unwrap_or_default(), lease.name_any()),
+        holder,
+        renewed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lease(spec: &serde_json::Value) -> Lease {
+        let metadata = json!({"name": "porch-operators.config.porch.kpt.dev", "namespace": "porch-system"});
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn a_fresh_lease_is_told_from_one_that_has_run_out() {
+        let now: Timestamp = "2026-05-01T12:00:20Z".parse().unwrap();
+        for (spec, is_fresh) in [
+            (
+                json!({"holderIdentity": "a", "renewTime": "2026-05-01T12:00:10.000000Z", "leaseDurationSeconds": 15}),
+                true,
+            ),
+            (
+                json!({"holderIdentity": "a", "renewTime": "2026-05-01T12:00:05.000000Z", "leaseDurationSeconds": 15}),
+                false,
+            ),
+            (json!({"holderIdentity": "a", "renewTime": "2026-05-01T12:00:10.000000Z"}), true),
+            // A clock that is ahead of ours.
+            (
+                json!({"holderIdentity": "a", "renewTime": "2026-05-01T12:00:30.000000Z", "leaseDurationSeconds": 15}),
+                true,
+            ),
+            // Given back.
+            (
+                json!({"holderIdentity": "", "renewTime": "2026-05-01T12:00:19.000000Z", "leaseDurationSeconds": 1}),
+                false,
+            ),
+            (json!({"holderIdentity": "a"}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(at_work(PORCH, &lease(&spec), now).is_some(), is_fresh, "{spec}");
+        }
+    }
+
+    #[test]
+    fn the_message_says_who_and_what_to_do() {
+        let now: Timestamp = "2026-05-01T12:00:20Z".parse().unwrap();
+        let fresh = json!({"holderIdentity": "pod-1", "renewTime": "2026-05-01T12:00:10.000000Z"});
+        let text = at_work(PORCH, &lease(&fresh), now).unwrap().to_string();
+        for part in [
+            "Porch's controllers",
+            "pod-1",
+            "porch-system/porch-operators.config.porch.kpt.dev",
+            "--takeover",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
