@@ -164,7 +164,7 @@ fn at<'a>(snapshot: &'a Snapshot, path: &[&str]) -> Option<&'a Value> {
 }
 
 /// The sets in the namespace of an object.
-fn sets_in(object: &ObjectId, index: &Index) -> Vec<(ObjectId, Arc<Snapshot>)> {
+fn sets_in(object: &ObjectId, index: &Index) -> Vec<(ObjectId, Snapshot)> {
     index.of_kind(&kind::<PackageVariantSet>(), object.namespace.as_deref())
 }
 
