@@ -2,6 +2,7 @@
 //!
 //! In a project of its own beside one that may run: other ports, another folder of the host, volumes that are removed at the end.
 
+use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -92,6 +93,8 @@ impl Trial<'_> {
         println!("== deleted");
         self.taken_port()?;
         println!("== a port in use is named");
+        self.stale_volume()?;
+        println!("== a volume of another version is named");
         Ok(())
     }
 
@@ -185,6 +188,26 @@ impl Trial<'_> {
         let _taken = TcpListener::bind(format!("127.0.0.1:{port}"))?;
         let Err(error) = self.up() else { bail!("{name}={port} was taken, and all started") };
         ensure!(error.to_string().contains("GROUNDWORK_API_PORT"), "{error:#}");
+        Ok(())
+    }
+
+    /// What is told to somebody whose volume another version has left.
+    fn stale_volume(&self) -> Result<()> {
+        let model = Model::read(self.workspace)?;
+        let bootstrap =
+            model.services().find(|service| service.name == "bootstrap").context("no bootstrap")?;
+        let authority = self.host.join("authority");
+        fs::create_dir_all(&authority)?;
+        fs::write(authority.join("state.json"), r#"{"version": 0}"#)?;
+        let output = Command::new("docker")
+            .args(["run", "--rm", "--network", "none", "--user", "0:0", "--volume"])
+            .arg(format!("{}:/credentials/authority", authority.display()))
+            .args([bootstrap.image(), "bootstrap", "cluster", "--folder", "/credentials"])
+            .output()
+            .context("cannot run `docker run`")?;
+        let problem = String::from_utf8_lossy(&output.stderr);
+        ensure!(!output.status.success(), "a volume of another version was used");
+        ensure!(problem.contains("docker compose down --volumes"), "{problem}");
         Ok(())
     }
 }
