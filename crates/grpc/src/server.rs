@@ -21,8 +21,6 @@ use tonic_health::server::HealthReporter;
 use crate::arguments::GrpcArguments;
 
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How often readiness is compared with what the health service says.
-const HEALTH: Duration = Duration::from_millis(500);
 /// How long calls may take to end; watches of health have no end of their own.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -153,17 +151,15 @@ impl Server {
 
 /// Says what readiness says. Never ends.
 async fn report(reporter: &HealthReporter, names: &[&'static str], health: &Health) {
-    let mut said = None;
+    let mut is_ready = health.is_ready();
     loop {
-        let is_ready = health.is_ready();
-        if said.replace(is_ready) != Some(is_ready) {
-            let status = if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing };
-            // The empty name stands for the whole server.
-            for name in names.iter().copied().chain([""]) {
-                reporter.set_service_status(name, status).await;
-            }
+        let status = if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing };
+        // The empty name stands for the whole server.
+        for name in names.iter().copied().chain([""]) {
+            reporter.set_service_status(name, status).await;
         }
-        tokio::time::sleep(HEALTH).await;
+        is_ready = !is_ready;
+        health.until(is_ready).await;
     }
 }
 

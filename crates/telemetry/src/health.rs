@@ -67,8 +67,13 @@ impl Health {
 
     /// Waits until all conditions hold.
     pub async fn until_ready(&self) {
-        // The sender lives as long as `self`, so this ends only when the process is ready.
-        let _ = self.entries.subscribe().wait_for(|entries| is_ready(entries)).await;
+        self.until(true).await;
+    }
+
+    /// Waits until all conditions hold, or until one does not.
+    pub async fn until(&self, ready: bool) {
+        // The sender lives as long as `self`, so this ends only when it is so.
+        let _ = self.entries.subscribe().wait_for(|entries| is_ready(entries) == ready).await;
     }
 }
 
