@@ -106,7 +106,9 @@ fn status(mut stream: TcpStream, address: &str, path: &str) -> Result<(), String
     let answer = (|| {
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
         stream.set_write_timeout(Some(Duration::from_secs(2)))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+        // In one piece: who answers before having read all may cut the connection.
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes())?;
         let mut answer = BufReader::new(stream);
         let mut line = String::new();
         (&mut answer).take(LINE).read_line(&mut line)?;
