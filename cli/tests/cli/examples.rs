@@ -1,20 +1,22 @@
 use super::*;
 
-/// Every example renders, and gives what its `expected.txt` shows.
+/// Every example renders, or expands if it is a fleet, and gives what its `expected.txt` shows.
 #[test]
 fn examples_give_what_they_show() {
     let mut count = 0;
     for entry in fs::read_dir(examples()).unwrap() {
         let folder = entry.unwrap().path();
         assert!(folder.join("README.md").is_file(), "{} has no README.md", folder.display());
-        let run = groundwork(&["render", &folder.display().to_string()], "");
+        let is_fleet = folder.join("set.yaml").is_file();
+        let command: &[&str] = if is_fleet { &["variants", "expand", "-f"] } else { &["render"] };
+        let run = groundwork(&[command, &[&folder.display().to_string()]].concat(), "");
         assert_eq!(run.code, 0, "{}: {}", folder.display(), run.err);
         assert_eq!(run.err, "", "{}", folder.display());
         let expected = fs::read_to_string(folder.join("expected.txt")).unwrap();
         assert_eq!(run.out, expected, "{}", folder.display());
         count += 1;
     }
-    assert!(count > 0);
+    assert!(count > 1);
 }
 
 /// The three forms of the output hold the same objects.
