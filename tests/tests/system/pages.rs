@@ -102,7 +102,10 @@ async fn run(name: &str, page: &str, folder: &Path, variables: &[(&str, String)]
         if let Some(shown) = &step.printed
             && !is_shown(shown, &printed)
         {
-            bail!("{place} shows\n{shown}\nbut this is printed:\n{printed}");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            bail!(
+                "{place} shows\n{shown}\nbut this is printed:\n{printed}\nand of errors on the whole page:\n{errors}"
+            );
         }
     }
     ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
