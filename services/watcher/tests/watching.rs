@@ -129,7 +129,7 @@ async fn a_missing_permission_is_named_and_roles_suffice() {
     let client = plane.client().await.unwrap();
     account(&client, "poor").await;
     let verbs = ["list", "watch"];
-    let ours = json!({"apiGroups": ["landscaper.gardener.cloud"], "resources": ["*"], "verbs": verbs});
+    let ours = json!({"apiGroups": ["landscaper.gardener.cloud", "config.porch.kpt.dev"], "resources": ["*"], "verbs": verbs});
     let core = |resources: &[&str]| json!({"apiGroups": [""], "resources": resources, "verbs": verbs});
     let namespaces = json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]});
     let known = core(&["configmaps", "namespaces"]);
