@@ -159,7 +159,19 @@ async fn touch_everything(system: &System) -> Result<()> {
 
 async fn the_resolver_reads_configuration(case: &Case<'_>) -> Result<()> {
     case.create::<ConfigMap>("ocm", &json!({"data": {".ocmconfig": ""}})).await?;
-    case.change::<LandscaperContext>("default", &json!({"ocmConfig": {"name": "ocm"}})).await?;
+    // Whether the resolver or the user was first: it puts back what the configuration says.
+    let elsewhere = json!({"type": "ociRegistry", "baseUrl": "example.org/elsewhere"});
+    let change = json!({"ocmConfig": {"name": "ocm"}, "repositoryContext": elsewhere});
+    case.change::<LandscaperContext>("default", &change).await?;
+    wait_for("the default Context is put right", PATIENCE, async || {
+        let found = case.get::<LandscaperContext>("default").await.map_err(|error| error.to_string())?;
+        if found.repository_context.get() == Some(&elsewhere) {
+            Err("it is as the user wrote it".to_owned())
+        } else {
+            Ok(())
+        }
+    })
+    .await?;
     assert_eq!(outcome(&case.reconcile("server").await?).0, "Succeeded");
     Ok(())
 }

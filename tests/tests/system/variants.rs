@@ -235,6 +235,25 @@ async fn the_pairs_of_the_design_document() -> Result<()> {
     .with_context(|| system.logs())
 }
 
+/// 4.6: two targets whose plain names are the same are two variants, and stay so.
+#[tokio::test(flavor = "multi_thread")]
+async fn colliding_names_yield_two_variants() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "collisions").await?;
+    upstream(&case).await?;
+    let targets = json!([{"repositories": [
+        {"name": "a", "packageNames": ["b-c"]}, {"name": "a-b", "packageNames": ["c"]},
+    ]}]);
+    case.create::<PackageVariantSet>("s", &spec(&targets)).await?;
+    ready(&case, "s").await?;
+    let both = has(&case, "s", &["a-b/c", "a/b-c"]).await?;
+    let (plain, other) = (both["a/b-c"].name_any(), both["a-b/c"].name_any());
+    ensure!(plain == "s-a-b-c" && other.starts_with("s-") && other != plain, "{plain} {other}");
+    looked_at(&case, "s", "1").await?;
+    assert_eq!(uids(&has(&case, "s", &["a-b/c", "a/b-c"]).await?), uids(&both));
+    Ok(())
+}
+
 /// V-125, 4.6, 4.8: what is wrong is told, all of it, and children stay.
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_sets_are_told_and_touch_nothing() -> Result<()> {
