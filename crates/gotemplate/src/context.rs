@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::budget::{Budget, LimitError};
 use crate::cycles;
 use crate::error::CallError;
-use crate::eval;
 use crate::functions::Functions;
 use crate::options::{NumberMode, Options};
 use crate::sprig::regex::Pattern;
@@ -101,7 +100,7 @@ impl Context<'_> {
         *self.run.active.entry(key.to_string()).or_default() += 1;
         let depth = self.run.depth;
         self.run.depth += 1;
-        let (output, result) = crate::stack::guarded(|| eval::render(template, data, self.run));
+        let (output, result) = crate::stack::guarded(|| template.render_nested(data, self.run));
         // A failed render leaves its template calls open.
         self.run.depth = depth;
         if let Some(count) = self.run.active.get_mut(key) {

@@ -42,6 +42,11 @@ impl Error {
         Error { kind: ErrorKind::Parse, template: template.to_string(), line, place: None, message }
     }
 
+    /// An execution error that has no place in any source.
+    pub(crate) fn unplaced(template: &str, message: String) -> Error {
+        Error { kind: ErrorKind::Execution, template: template.to_string(), line: 0, place: None, message }
+    }
+
     pub(crate) fn execution(
         kind: ErrorKind,
         template: &str,
@@ -63,7 +68,7 @@ impl Error {
         &self.template
     }
 
-    /// The 1-based line in the source.
+    /// The 1-based line in the source; 0 when the error has no place in it.
     pub fn line(&self) -> usize {
         self.line
     }
@@ -88,6 +93,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Error { template, line, message, .. } = self;
         match &self.place {
+            None if *line == 0 => write!(f, "template: {message}"),
             None => write!(f, "template: {template}:{line}: {message}"),
             Some(Place { column, executing, source }) => {
                 let executing = crate::text::quote(executing.as_bytes());

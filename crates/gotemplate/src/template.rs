@@ -12,21 +12,45 @@ use crate::syntax;
 use crate::syntax::tree::{Definition, Tree};
 use crate::value::{Str, Value};
 
-/// A parsed template with the templates defined in it. Cheap to clone, immutable and shareable between threads.
+/// A parsed template with the templates that it can call: those defined in its source, and those of sources parsed
+/// into the same set before. Cheap to clone, immutable and shareable between threads.
 #[derive(Clone, Debug)]
 pub struct Template {
     program: Arc<Program>,
 }
 
-/// The compiled form of one source.
+/// A set of named bodies, and the one that carries the template's own name.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) name: String,
-    pub(crate) source: Vec<u8>,
-    pub(crate) tree: Tree,
-    pub(crate) definitions: HashMap<Str, Definition>,
+    /// What the template's own source says under its name. A body of that name from an earlier source stays in the set
+    /// when this one is empty, so the two may differ (section 3).
+    own: Body,
+    bodies: HashMap<Str, Body>,
     pub(crate) functions: Arc<Functions>,
     pub(crate) options: Options,
+}
+
+/// The compiled form of one source.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    /// The name under which the source was parsed; errors show it.
+    pub(crate) name: String,
+    pub(crate) source: Vec<u8>,
+    pub(crate) tree: Tree,
+}
+
+/// A named body and the source that it is part of.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    pub(crate) unit: Arc<Unit>,
+    pub(crate) definition: Definition,
+}
+
+impl Program {
+    pub(crate) fn body(&self, name: &[u8]) -> Option<&Body> {
+        self.bodies.get(name)
+    }
 }
 
 impl Template {
@@ -37,14 +61,45 @@ impl Template {
         functions: &Arc<Functions>,
         options: &Options,
     ) -> Result<Template, Error> {
-        let source = source.as_ref();
+        Template::parse_into(HashMap::new(), name, source.as_ref(), functions, options)
+    }
+
+    /// Parses a further source into a set that has all templates of this one as well, as Go's `t.New(name).Parse(source)`
+    /// does. Definitions replace earlier ones of the same name, unless their body is empty (section 3). Functions and
+    /// options are those of this template.
+    pub fn parse_associated(
+        &self,
+        name: &str,
+        source: &(impl AsRef<[u8]> + ?Sized),
+    ) -> Result<Template, Error> {
+        let Program { bodies, functions, options, .. } = &*self.program;
+        Template::parse_into(bodies.clone(), name, source.as_ref(), functions, options)
+    }
+
+    fn parse_into(
+        mut bodies: HashMap<Str, Body>,
+        name: &str,
+        source: &[u8],
+        functions: &Arc<Functions>,
+        options: &Options,
+    ) -> Result<Template, Error> {
         let parsed = syntax::parse(name, source, functions, &options.delimiters)
             .map_err(|error| Error::parse(name, error.line, error.message))?;
+        let Some(own) = parsed.definitions.get(name.as_bytes()).map(|defined| defined.definition.clone()) else {
+            let message = format!("{} is an incomplete or empty template", crate::text::quote(name.as_bytes()));
+            return Err(Error::unplaced(name, message));
+        };
+        let unit = Arc::new(Unit { name: name.to_string(), source: source.to_vec(), tree: parsed.tree });
+        for (name, defined) in parsed.definitions {
+            if !defined.empty || !bodies.contains_key(&name) {
+                bodies.insert(name, Body { unit: Arc::clone(&unit), definition: defined.definition });
+            }
+        }
+        let own = Body { unit, definition: own };
         let program = Program {
             name: name.to_string(),
-            source: source.to_vec(),
-            tree: parsed.tree,
-            definitions: parsed.definitions,
+            own,
+            bodies,
             functions: Arc::clone(functions),
             options: options.clone(),
         };
@@ -65,29 +120,96 @@ impl Template {
 
     /// Like [`Template::render`], appending to a buffer. As in the original, what was written before a failure stays.
     pub fn render_into(&self, data: Value, output: &mut Vec<u8>) -> Result<(), Error> {
+        self.run(&self.program.own, &self.program.name, data, output)
+    }
+
+    /// Renders a template of the set, as Go's `ExecuteTemplate` does. Fails when there is none of that name.
+    pub fn render_named(&self, name: &str, data: Value) -> Result<Vec<u8>, Error> {
+        let mut output = Vec::new();
+        let Some(body) = self.program.body(name.as_bytes()) else {
+            let [name, own] = [name, &self.program.name].map(|name| crate::text::quote(name.as_bytes()));
+            return Err(Error::unplaced(
+                &self.program.name,
+                format!("no template {name} associated with template {own}"),
+            ));
+        };
+        self.run(body, name, data, &mut output).map(|()| output)
+    }
+
+    fn run(&self, body: &Body, name: &str, data: Value, output: &mut Vec<u8>) -> Result<(), Error> {
         let mut run = Run::new(&self.program.options);
-        let (bytes, result) = eval::render(self, data, &mut run);
+        let (bytes, result) = eval::render(&self.program, body, name, data, &mut run);
         output.extend(bytes);
         result
     }
 
-    /// The names of all templates in the source, its own included, sorted.
+    /// The names of all templates in the set, its own included, sorted.
     pub fn defined_names(&self) -> Vec<Str> {
-        let mut names: Vec<Str> = self.program.definitions.keys().cloned().collect();
+        let mut names: Vec<Str> = self.program.bodies.keys().cloned().collect();
         names.sort();
         names
     }
 
     /// The source in canonical spacing, without comments, trim markers and definitions.
     pub fn canonical_source(&self) -> Vec<u8> {
-        let Program { tree, source, definitions, name, .. } = &*self.program;
-        definitions
-            .get(name.as_bytes())
-            .map(|definition| syntax::print::canonical(tree, source, definition.root))
-            .unwrap_or_default()
+        let Body { unit, definition } = &self.program.own;
+        syntax::print::canonical(&unit.tree, &unit.source, definition.root)
     }
 
-    pub(crate) fn program(&self) -> &Program {
-        &self.program
+    /// Renders as part of another render.
+    pub(crate) fn render_nested(&self, data: Value, run: &mut Run) -> (Vec<u8>, Result<(), Error>) {
+        eval::render(&self.program, &self.program.own, &self.program.name, data, run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(sources: &[(&str, &str)]) -> Template {
+        let functions = Arc::new(Functions::builtins());
+        let ((name, source), rest) = sources.split_first().unwrap();
+        let first = Template::parse(name, source, &functions, &Options::default()).unwrap();
+        rest.iter().fold(first, |set, (name, source)| set.parse_associated(name, source).unwrap())
+    }
+
+    fn text(result: Result<Vec<u8>, Error>) -> String {
+        result.map_or_else(|error| error.to_string(), |bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn later_sources_replace_definitions_unless_they_are_empty() {
+        let both = [("a", r#"{{define "x"}}1{{end}}A"#), ("t", r#"{{define "x"}}2{{end}}{{template "x"}}{{template "a"}}"#)];
+        assert_eq!(text(set(&both).render(Value::Nil)), "2A");
+        let empty = [("a", r#"{{define "x"}}1{{end}}"#), ("t", r#"{{define "x"}} {{end}}{{template "x"}}"#)];
+        assert_eq!(text(set(&empty).render(Value::Nil)), "1");
+        let own = [("a", r#"{{define "t"}}1{{end}}"#), ("t", " ")];
+        assert_eq!(text(set(&own).render(Value::Nil)), " ");
+        assert_eq!(text(set(&own).render_named("t", Value::Nil)), "1");
+        assert_eq!(set(&both).defined_names(), ["a", "t", "x"].map(Str::from));
+    }
+
+    #[test]
+    fn errors_name_the_source_and_the_template() {
+        let sources = [("lib", "line\n{{define \"x\"}}{{.a.b}}{{end}}"), ("t", r#"{{template "x" .}}"#)];
+        let data = || Value::from_json(&serde_json::json!({"a": 1}), crate::options::NumberMode::Float64);
+        assert_eq!(
+            text(set(&sources).render(data())),
+            r#"template: lib:2:18: executing "x" at <.a.b>: can't evaluate field b in type interface {}"#
+        );
+        assert_eq!(
+            text(set(&sources).render_named("nope", Value::Nil)),
+            r#"template: no template "nope" associated with template "t""#
+        );
+        assert_eq!(text(set(&sources).render_named("x", Value::Nil)), "<no value>");
+    }
+
+    #[test]
+    fn a_call_leaves_the_node_of_its_caller() {
+        let sources = [("a", "{{1}}"), ("t", r#"{{range 2}}{{template "a"}}{{end}}{{$x = 1}}"#)];
+        assert_eq!(
+            text(set(&sources).render(Value::Nil)),
+            r#"template: t:1:41: executing "t" at <1>: undefined variable: $x"#
+        );
     }
 }

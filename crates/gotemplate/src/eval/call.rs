@@ -122,7 +122,7 @@ impl Evaluator<'_> {
     /// A written operand, fitted to a parameter type.
     fn argument(&mut self, node: NodeId, wanted: Type, dot: &Reached) -> Result<Value> {
         self.at(node);
-        match self.program.tree.kind(node) {
+        match self.unit.tree.kind(node) {
             Kind::Nil => self.nil_argument(wanted),
             Kind::Bool(_) | Kind::Number { .. } | Kind::String { .. } => {
                 self.literal_argument(node, wanted, dot)
@@ -139,7 +139,7 @@ impl Evaluator<'_> {
     }
 
     fn literal_argument(&mut self, node: NodeId, wanted: Type, dot: &Reached) -> Result<Value> {
-        let kind = self.program.tree.kind(node);
+        let kind = self.unit.tree.kind(node);
         let number = match kind {
             Kind::Number { literal, .. } => Some(literal),
             _ => None,

@@ -118,7 +118,7 @@ impl Evaluator<'_> {
     /// `{{template}}`: the argument is evaluated here, the body runs on variables of its own.
     pub(super) fn template(&mut self, name: &Str, pipe: Option<NodeId>, dot: &Reached) -> Result<()> {
         let program = self.program;
-        let Some(definition) = program.definitions.get(name) else {
+        let Some(body) = program.body(name) else {
             return Err(self.fail(format!("template {} not defined", text::quote(name))));
         };
         if self.context.run.depth >= self.context.run.budget.limits().template_depth {
@@ -133,7 +133,7 @@ impl Evaluator<'_> {
         };
         let caller = std::mem::replace(&mut self.executing, name.clone());
         self.context.run.depth += 1;
-        self.body(definition, &argument)?;
+        self.body(body, &argument)?;
         self.context.run.depth -= 1;
         self.executing = caller;
         Ok(())

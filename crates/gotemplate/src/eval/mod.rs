@@ -10,32 +10,30 @@ use crate::error::{Error, ErrorKind};
 use crate::format::{self, Sink};
 use crate::stack;
 use crate::syntax::print::canonical;
-use crate::syntax::tree::{Definition, Kind, NodeId, ROOT_SLOT};
-use crate::template::{Program, Template};
+use crate::syntax::tree::{Kind, NodeId, ROOT_SLOT};
+use crate::template::{Body, Program, Unit};
 use crate::value::{Element, MapValues, Str, Value};
 
-/// Executes the template's own body. Gives what was written, also on failure.
+/// Executes a body of the program under its name. Gives what was written, also on failure.
 pub(crate) fn render(
-    template: &Template,
+    program: &Program,
+    body: &Body,
+    name: &str,
     data: Value,
     run: &mut Run,
 ) -> (Vec<u8>, std::result::Result<(), Error>) {
-    let program = template.program();
-    let name = Str::from(program.name.as_str());
-    let Some(definition) = program.definitions.get(&name) else {
-        return (Vec::new(), Ok(()));
-    };
     let output = Sink::new(&run.budget);
     let mut evaluator = Evaluator {
         program,
+        unit: &body.unit,
         context: Context { functions: &program.functions, options: &program.options, run },
-        executing: name.clone(),
-        node: definition.root,
+        executing: name.into(),
+        node: body.definition.root,
         slots: Vec::new(),
         frame: 0,
         output,
     };
-    let result = evaluator.body(definition, &Reached::concrete(data));
+    let result = evaluator.body(body, &Reached::concrete(data));
     (evaluator.output.into_partial(), result.map_err(|error| *error))
 }
 
@@ -87,6 +85,8 @@ type Result<T> = std::result::Result<T, Box<Error>>;
 
 struct Evaluator<'r> {
     program: &'r Program,
+    /// The source that is running; all nodes are of its tree.
+    unit: &'r Unit,
     context: Context<'r>,
     /// The template being executed, for error messages.
     executing: Str,
@@ -99,9 +99,10 @@ struct Evaluator<'r> {
     output: Sink,
 }
 
-impl Evaluator<'_> {
+impl<'r> Evaluator<'r> {
     /// Runs a named body on fresh variables.
-    fn body(&mut self, definition: &Definition, data: &Reached) -> Result<()> {
+    fn body(&mut self, Body { unit, definition }: &'r Body, data: &Reached) -> Result<()> {
+        let calling = (std::mem::replace(&mut self.unit, unit), self.node);
         let caller = self.frame;
         self.frame = self.slots.len();
         self.slots.resize(self.frame + definition.slots as usize, None);
@@ -109,6 +110,7 @@ impl Evaluator<'_> {
         self.walk(definition.root, data)?;
         self.slots.truncate(self.frame);
         self.frame = caller;
+        (self.unit, self.node) = calling;
         Ok(())
     }
 
@@ -122,7 +124,7 @@ impl Evaluator<'_> {
     }
 
     fn failure(&self, kind: ErrorKind, message: String) -> Box<Error> {
-        let Program { name, source, tree, .. } = self.program;
+        let Unit { name, source, tree } = self.unit;
         let before = &source[..tree.node(self.node).pos];
         let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
         let column = before.len() - before.iter().rposition(|&b| b == b'\n').map_or(0, |newline| newline + 1);
@@ -145,10 +147,10 @@ impl Evaluator<'_> {
     }
 
     fn walk(&mut self, node: NodeId, dot: &Reached) -> Result<Flow> {
-        let program = self.program;
+        let unit = self.unit;
         self.at(node);
         self.step()?;
-        match program.tree.kind(node) {
+        match unit.tree.kind(node) {
             Kind::List(items) => {
                 for &item in items {
                     let flow = self.walk(item, dot)?;
@@ -158,12 +160,12 @@ impl Evaluator<'_> {
                 }
             }
             Kind::Text { end } => {
-                self.output.push(&program.source[program.tree.node(node).pos..*end]);
+                self.output.push(&unit.source[unit.tree.node(node).pos..*end]);
                 self.check_output()?;
             }
             Kind::Action { pipe } => self.action(node, *pipe, dot)?,
             Kind::If(branch) | Kind::With(branch) => {
-                let rebinds = matches!(program.tree.kind(node), Kind::With(_));
+                let rebinds = matches!(unit.tree.kind(node), Kind::With(_));
                 return stack::guarded(|| self.condition(branch, rebinds, dot));
             }
             Kind::Range(branch) => return stack::guarded(|| self.range(branch, dot)),

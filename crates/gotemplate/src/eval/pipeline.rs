@@ -9,7 +9,7 @@ use crate::value::{Str, Value};
 impl<'r> Evaluator<'r> {
     /// The pipeline behind a node.
     pub(super) fn pipe(&self, node: NodeId) -> Option<&'r Pipe> {
-        match self.program.tree.kind(node) {
+        match self.unit.tree.kind(node) {
             Kind::Pipe(pipe) => Some(pipe),
             _ => None,
         }
@@ -31,14 +31,14 @@ impl<'r> Evaluator<'r> {
 
     fn command(&mut self, node: NodeId, dot: &Reached, piped: Option<Reached>) -> Result<Reached> {
         self.step()?;
-        let Kind::Command(operands) = self.program.tree.kind(node) else {
+        let Kind::Command(operands) = self.unit.tree.kind(node) else {
             return Ok(Reached::concrete(Value::Absent));
         };
         let Some((&first, arguments)) = operands.split_first() else {
             return Ok(Reached::concrete(Value::Absent));
         };
         let has_arguments = !arguments.is_empty() || piped.is_some();
-        match self.program.tree.kind(first) {
+        match self.unit.tree.kind(first) {
             Kind::Field(path) => {
                 self.at(first);
                 self.field_chain(dot.clone(), path, first, dot, (arguments, piped))
@@ -83,14 +83,14 @@ impl<'r> Evaluator<'r> {
 
     /// The canonical source of a node.
     pub(super) fn source_of(&self, node: NodeId) -> String {
-        let source = crate::syntax::print::canonical(&self.program.tree, &self.program.source, node);
+        let source = crate::syntax::print::canonical(&self.unit.tree, &self.unit.source, node);
         String::from_utf8_lossy(&source).into_owned()
     }
 
     /// An operand without a wanted type and without arguments.
     pub(super) fn bare_operand(&mut self, node: NodeId, dot: &Reached) -> Result<Reached> {
         self.at(node);
-        match self.program.tree.kind(node) {
+        match self.unit.tree.kind(node) {
             Kind::Field(path) => self.field_chain(dot.clone(), path, node, dot, (&[], None)),
             Kind::Variable { name, slot, path } => {
                 let value = self.variable(name, *slot)?;
@@ -112,7 +112,7 @@ impl<'r> Evaluator<'r> {
 
     /// A literal in its natural type, or dot.
     pub(super) fn constant(&mut self, node: NodeId, dot: &Reached) -> Result<Reached> {
-        Ok(Reached::concrete(match self.program.tree.kind(node) {
+        Ok(Reached::concrete(match self.unit.tree.kind(node) {
             Kind::Bool(value) => Value::Bool(*value),
             Kind::Dot => return Ok(dot.clone()),
             Kind::String { value, .. } => Value::Str(value.clone()),

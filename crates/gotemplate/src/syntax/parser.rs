@@ -30,7 +30,7 @@ pub(crate) struct ParseError {
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) tree: Tree,
-    pub(crate) definitions: HashMap<Str, Definition>,
+    pub(crate) definitions: HashMap<Str, Defined>,
 }
 
 /// Parses a source whose own body gets the given name.
@@ -61,14 +61,7 @@ pub(crate) fn parse(
         block_depth: 0,
     };
     match parser.source_file() {
-        Ok(()) => Ok(Parsed {
-            tree: parser.tree,
-            definitions: parser
-                .definitions
-                .into_iter()
-                .map(|(name, defined)| (name, defined.definition))
-                .collect(),
-        }),
+        Ok(()) => Ok(Parsed { tree: parser.tree, definitions: parser.definitions }),
         Err(message) => Err(ParseError { line: parser.last_line, message }),
     }
 }
@@ -104,9 +97,11 @@ impl Body {
     }
 }
 
-struct Defined {
-    definition: Definition,
-    empty: bool,
+/// A named body, and whether it says nothing (section 3).
+#[derive(Debug)]
+pub(crate) struct Defined {
+    pub(crate) definition: Definition,
+    pub(crate) empty: bool,
 }
 
 /// What a list of nodes ended with.
