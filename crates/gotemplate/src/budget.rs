@@ -12,11 +12,16 @@ pub enum LimitError {
     Steps(u64),
     #[error("template values use more than the limit of {0} bytes")]
     Text(usize),
+    #[error("template execution exceeds its time limit")]
+    Time,
     #[error("value is nested deeper than {MAX_DEPTH} levels (does a map contain itself?)")]
     ValueDepth,
     #[error("exceeded maximum template depth (100000)")]
     TemplateDepth,
 }
+
+/// The deadline is asked each time this many steps (a power of two) are full.
+const STEPS_PER_CHECK: u64 = 4_096;
 
 impl From<TooDeep> for LimitError {
     fn from(_: TooDeep) -> LimitError {
@@ -47,8 +52,17 @@ impl Budget {
 
     /// Accounts for work in proportion to `amount`, such as copied list elements.
     pub(crate) fn spend(&mut self, amount: usize) -> Result<(), LimitError> {
+        let before = self.steps / STEPS_PER_CHECK;
         self.steps = self.steps.saturating_add(amount as u64);
-        if self.steps > self.limits.steps { Err(LimitError::Steps(self.limits.steps)) } else { Ok(()) }
+        if self.steps > self.limits.steps {
+            return Err(LimitError::Steps(self.limits.steps));
+        }
+        match &self.limits.deadline {
+            Some(deadline) if self.steps / STEPS_PER_CHECK != before && deadline.is_over() => {
+                Err(LimitError::Time)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks the size of a text before it is built, and accounts for building it.

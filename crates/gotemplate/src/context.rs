@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::budget::{Budget, LimitError};
 use crate::cycles;
 use crate::error::CallError;
 use crate::functions::Functions;
+use crate::grants::{Capability, Denied};
 use crate::options::{NumberMode, Options};
 use crate::sprig::regex::Pattern;
 use crate::template::Template;
@@ -64,6 +66,18 @@ impl Context<'_> {
             NumberMode::Data => Value::Number(DataNumber::Float(f)),
             NumberMode::Float64 | NumberMode::Int64 | NumberMode::Int => Value::Float(f),
         }
+    }
+
+    /// What the clock of the host says.
+    pub(crate) fn now(&self, function: &'static str) -> Result<SystemTime, CallError> {
+        let clock = self.options.grants.clock.as_ref();
+        Ok(clock.ok_or(Denied { function, capability: Capability::Clock })?())
+    }
+
+    /// Fills the buffer from the host's randomness.
+    pub(crate) fn randomize(&self, function: &'static str, buffer: &mut [u8]) -> Result<(), CallError> {
+        let source = self.options.grants.randomness.as_ref();
+        Ok(source.ok_or(Denied { function, capability: Capability::Randomness })?(buffer)?)
     }
 
     /// Accounts for work in proportion to `amount`; fails when the step budget is used up.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::budget::LimitError;
+use crate::grants::Denied;
 
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum ErrorKind {
     Execution,
     /// A configured limit stopped the template.
     Limit,
+    /// A function needs what the host does not grant.
+    Denied,
 }
 
 /// Why a template could not be parsed or rendered.
@@ -116,6 +119,9 @@ pub enum CallError {
     /// A limit stopped the whole render.
     #[error(transparent)]
     Limit(#[from] LimitError),
+    /// The host does not grant what the function needs.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// A nested render failed.
     #[error(transparent)]
     Template(Box<Error>),
@@ -126,8 +132,11 @@ impl CallError {
         match self {
             CallError::Message(_) => ErrorKind::Execution,
             CallError::Limit(_) => ErrorKind::Limit,
-            CallError::Template(error) if error.kind() == ErrorKind::Limit => ErrorKind::Limit,
-            CallError::Template(_) => ErrorKind::Execution,
+            CallError::Denied(_) => ErrorKind::Denied,
+            CallError::Template(error) => match error.kind() {
+                ErrorKind::Parse | ErrorKind::Execution => ErrorKind::Execution,
+                kind @ (ErrorKind::Limit | ErrorKind::Denied) => kind,
+            },
         }
     }
 }

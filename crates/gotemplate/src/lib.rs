@@ -64,6 +64,7 @@ mod error;
 mod eval;
 mod format;
 mod functions;
+mod grants;
 mod numeric;
 mod options;
 mod sprig;
@@ -73,12 +74,14 @@ mod template;
 #[cfg(test)]
 mod testing;
 mod text;
+mod time;
 mod value;
 
 pub use budget::LimitError;
 pub use context::Context;
 pub use error::{CallError, Error, ErrorKind};
 pub use functions::{Function, Functions, Signature, Type};
-pub use options::{Delimiters, Limits, MissingKey, NumberMode, Options};
+pub use grants::{Capability, Clock, Denied, Environment, Grants, Network, Randomness};
+pub use options::{Deadline, Delimiters, Limits, MissingKey, NumberMode, Options};
 pub use template::Template;
 pub use value::{DataNumber, Element, IntKind, List, Map, MapValues, Member, Object, Str, TooDeep, Value};

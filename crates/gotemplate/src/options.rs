@@ -1,5 +1,10 @@
 //! How templates are parsed and executed.
 
+use std::fmt;
+use std::sync::Arc;
+
+use crate::grants::Grants;
+
 /// What a missing map key gives (section 1.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
@@ -36,11 +41,35 @@ pub struct Limits {
     pub steps: u64,
     /// Nested `{{template}}` calls and nested renders.
     pub template_depth: usize,
+    /// When to give up, however little was done.
+    pub deadline: Option<Deadline>,
+}
+
+/// A question that the host answers: whether the time of a render is over. It is asked every few thousand steps, so it
+/// bounds the render from without; a single function call is bounded by the steps that it accounts for.
+#[derive(Clone)]
+pub struct Deadline(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Deadline {
+    /// A deadline that has passed once the closure says so.
+    pub fn new(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Deadline {
+        Deadline(Arc::new(is_over))
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Deadline")
+    }
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { output_bytes: 64 << 20, steps: 50_000_000, template_depth: 5_000 }
+        Limits { output_bytes: 64 << 20, steps: 50_000_000, template_depth: 5_000, deadline: None }
     }
 }
 
@@ -74,4 +103,5 @@ pub struct Options {
     pub numbers: NumberMode,
     pub limits: Limits,
     pub delimiters: Delimiters,
+    pub grants: Grants,
 }

@@ -85,8 +85,10 @@ impl Template {
     ) -> Result<Template, Error> {
         let parsed = syntax::parse(name, source, functions, &options.delimiters)
             .map_err(|error| Error::parse(name, error.line, error.message))?;
-        let Some(own) = parsed.definitions.get(name.as_bytes()).map(|defined| defined.definition.clone()) else {
-            let message = format!("{} is an incomplete or empty template", crate::text::quote(name.as_bytes()));
+        let Some(own) = parsed.definitions.get(name.as_bytes()).map(|defined| defined.definition.clone())
+        else {
+            let message =
+                format!("{} is an incomplete or empty template", crate::text::quote(name.as_bytes()));
             return Err(Error::unplaced(name, message));
         };
         let unit = Arc::new(Unit { name: name.to_string(), source: source.to_vec(), tree: parsed.tree });
@@ -179,7 +181,10 @@ mod tests {
 
     #[test]
     fn later_sources_replace_definitions_unless_they_are_empty() {
-        let both = [("a", r#"{{define "x"}}1{{end}}A"#), ("t", r#"{{define "x"}}2{{end}}{{template "x"}}{{template "a"}}"#)];
+        let both = [
+            ("a", r#"{{define "x"}}1{{end}}A"#),
+            ("t", r#"{{define "x"}}2{{end}}{{template "x"}}{{template "a"}}"#),
+        ];
         assert_eq!(text(set(&both).render(Value::Nil)), "2A");
         let empty = [("a", r#"{{define "x"}}1{{end}}"#), ("t", r#"{{define "x"}} {{end}}{{template "x"}}"#)];
         assert_eq!(text(set(&empty).render(Value::Nil)), "1");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use groundwork_gotemplate::{ErrorKind, Functions, Limits, List, Map, Options, Template, Value};
+use groundwork_gotemplate::{Deadline, ErrorKind, Functions, Limits, List, Map, Options, Template, Value};
 
 /// Runs on the stack that a worker thread of a server has.
 fn on_small_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -101,7 +101,7 @@ fn maps_within_themselves_fail_and_are_freed() {
 
 #[test]
 fn budgets_stop_loops_and_padding() {
-    let limits = || Limits { output_bytes: 1_000, steps: 10_000, template_depth: 10 };
+    let limits = || Limits { output_bytes: 1_000, steps: 10_000, template_depth: 10, deadline: None };
     let fails = |source: &str, expected: &str| {
         let (kind, message) = render_with(source, limits()).expect_err(source);
         assert_eq!((kind, message.as_str()), (ErrorKind::Limit, expected), "{source}");
@@ -134,6 +134,19 @@ fn budgets_stop_loops_and_padding() {
     );
     assert_eq!(render_with(&"x".repeat(1_000), limits()).map(|text| text.len()), Ok(1_000));
     fails(&"x".repeat(1_001), "template output exceeds the limit of 1000 bytes");
+}
+
+#[test]
+fn a_deadline_stops_what_steps_would_allow() {
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let over = move || counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 2;
+    let limits = Limits { deadline: Some(Deadline::new(over)), ..Limits::default() };
+    let (kind, message) = render_with("{{range 9223372036854775807}}{{end}}", limits).unwrap_err();
+    assert_eq!((kind, message.as_str()), (ErrorKind::Limit, "template execution exceeds its time limit"));
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 3);
+    let limits = Limits { deadline: Some(Deadline::new(|| true)), ..Limits::default() };
+    assert_eq!(render_with("short", limits), Ok("short".to_string()));
 }
 
 #[test]

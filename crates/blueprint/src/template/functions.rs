@@ -19,7 +19,8 @@ const DEEPEST_INCLUSION: usize = 100;
 
 /// Functions that fetch contents or credentials need a client, which rendering does not have. They are known
 /// nevertheless, so that templates which call them in a branch not taken can be parsed.
-const NEED_A_CLIENT: [&str; 6] = [
+const NEED_A_CLIENT: [&str; 7] = [
+    "getHostByName",
     "getResourceContent",
     "getShootAdminKubeconfig",
     "getShootAdminKubeconfigWithExpirationTimestamp",
@@ -33,6 +34,8 @@ type Outcome = Result<Value, CallError>;
 /// Everything a template may call.
 pub(super) fn all(files: &Arc<Filesystem>, components: &Arc<Components>) -> Functions {
     let mut functions = Functions::sprig();
+    // The reference takes these two away from sprig (`blueprints.md` 5.4).
+    functions.remove("env").remove("expandenv");
     add_files(&mut functions, files);
     add_yaml(&mut functions);
     add_references(&mut functions);

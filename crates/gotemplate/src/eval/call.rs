@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::{Evaluator, Reached, Result};
 use crate::error::CallError;
 use crate::functions::{Body, FunctionId, Signature, Type};
+use crate::sprig::moments::NamedNumber;
 use crate::syntax::literal::NumberLiteral;
 use crate::syntax::tree::{Kind, NodeId};
 use crate::value::{Element, IntKind, List, Map, Value};
@@ -156,6 +157,16 @@ impl Evaluator<'_> {
             (Type::String, _) => Err("string"),
             (Type::Int, _) => int(IntKind::Int),
             (Type::Int64, _) => int(IntKind::Int64),
+            (Type::Uint32, _) => {
+                let number = number.and_then(|literal| u64::try_from(literal.int?).ok());
+                // Go keeps the lower half without a word.
+                let bits = number.map(|number| i64::from(number as u32));
+                bits.map(|bits| Value::Int(IntKind::Uint64, bits)).ok_or("unsigned integer")
+            }
+            (Type::Duration, _) => {
+                let nanoseconds = number.and_then(|literal| literal.int);
+                nanoseconds.map(|number| NamedNumber::Duration.value(number)).ok_or("integer")
+            }
             (Type::Float64, _) => {
                 let float = number.and_then(|literal| literal.float);
                 float.map(|f| self.context.float(f)).ok_or("float")
@@ -181,6 +192,7 @@ impl Evaluator<'_> {
             value => match (wanted, whole_number(&value)) {
                 (Type::Int, Some(i)) => Ok(Value::int(i)),
                 (Type::Int64, Some(i)) => Ok(Value::int64(i)),
+                (Type::Uint32, Some(i)) if u32::try_from(i).is_ok() => Ok(Value::Int(IntKind::Uint64, i)),
                 _ => Err(self.wrong_type(expected, value.type_name())),
             },
         }
@@ -206,7 +218,14 @@ fn zero(wanted: Type) -> Option<Value> {
         Type::Raw => Some(Value::Absent),
         Type::Map => Some(Value::Map(Map::nil())),
         Type::List => Some(Value::List(List::nil(Element::Any))),
-        Type::Bool | Type::Int | Type::Int64 | Type::Float64 | Type::String | Type::Object(_) => None,
+        Type::Bool
+        | Type::Int
+        | Type::Int64
+        | Type::Float64
+        | Type::String
+        | Type::Uint32
+        | Type::Duration
+        | Type::Object(_) => None,
     }
 }
 

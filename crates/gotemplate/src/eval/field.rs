@@ -83,6 +83,7 @@ impl Evaluator<'_> {
             Some(Member::Field(_)) if !given.0.is_empty() || given.1.is_some() => {
                 Err(self.fail(format!("{member_name} has arguments but cannot be invoked as function")))
             }
+            Some(Member::Unusable(problem)) => Err(self.fail(problem)),
             Some(Member::Field(value)) => Ok(Reached::concrete(value)),
             Some(Member::Method(signature)) => {
                 let arguments = self.arguments(&member_name, &signature, dot, given)?;

@@ -36,7 +36,14 @@ fn bad_verb(sink: &mut Sink, spec: Spec, verb: char, value: &Value) {
     } else {
         sink.push(value.type_name().as_bytes());
         sink.push(b"=");
-        write_at(sink, spec, 'v', value, 0);
+        match value {
+            // In complaints Go shows the number, not its name.
+            Value::Object(object) if object.integer().is_some() => {
+                let number = object.integer().unwrap_or_default();
+                write_at(sink, spec, 'v', &Value::int64(number), 0);
+            }
+            _ => write_at(sink, spec, 'v', value, 0),
+        }
     }
     sink.push(b")");
 }
@@ -59,7 +66,13 @@ fn write_at(sink: &mut Sink, spec: Spec, verb: char, value: &Value, depth: usize
         Value::Bytes(bytes) => write_bytes(sink, spec, verb, bytes, value, depth),
         Value::List(list) => nested(sink, depth, |sink| write_list(sink, spec, verb, list, depth)),
         Value::Map(map) => nested(sink, depth, |sink| write_map(sink, spec, verb, map, depth)),
-        Value::Object(object) => write_string(sink, spec, verb, object.text().as_bytes(), value),
+        Value::Object(object) => match object.integer() {
+            Some(number) if spec.sharp_v || !matches!(verb, 'v' | 's' | 'q' | 'x' | 'X') => {
+                let integer = Integer { bits: number.cast_unsigned(), signed: true };
+                write_integer(sink, spec, verb, integer, value);
+            }
+            _ => write_string(sink, spec, verb, object.text().as_bytes(), value),
+        },
     }
 }
 

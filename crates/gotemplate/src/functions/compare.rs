@@ -23,6 +23,7 @@ fn basic(value: &Value) -> Option<Basic> {
     Some(match value {
         Value::Bool(_) => Basic::Bool,
         Value::Int(..) => Basic::Integer,
+        Value::Object(object) if object.integer().is_some() => Basic::Integer,
         Value::Float(_) | Value::Number(_) => Basic::Float,
         Value::Complex(..) => Basic::Complex,
         Value::Str(_) => Basic::String,
@@ -35,7 +36,9 @@ fn compare_by_value(a: &Value, b: &Value) -> Option<Option<Ordering>> {
     match (a, b) {
         (Value::Number(a), b) => Some(a.compare(as_number(b)?)),
         (a, Value::Number(b)) => Some(as_number(a)?.compare(*b)),
-        (Value::Int(..), Value::Int(..)) => Some(Some(a.as_integer()?.cmp(&b.as_integer()?))),
+        (Value::Int(..) | Value::Object(_), Value::Int(..) | Value::Object(_)) => {
+            Some(Some(a.as_integer()?.cmp(&b.as_integer()?)))
+        }
         _ => None,
     }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::context::Context;
 use crate::error::CallError;
+use crate::sprig::moments::DURATION;
 use crate::value::{Element, IntKind, MapValues, Value};
 
 /// A Go parameter type.
@@ -34,6 +35,9 @@ pub enum Type {
     Map,
     /// `[]interface {}`.
     List,
+    Uint32,
+    /// `time.Duration`, which integer literals fit as nanoseconds.
+    Duration,
     /// An object with this type name.
     Object(&'static str),
 }
@@ -51,6 +55,8 @@ impl Type {
             Type::String => "string",
             Type::Map => "map[string]interface {}",
             Type::List => "[]interface {}",
+            Type::Uint32 => "uint32",
+            Type::Duration => DURATION,
             Type::Object(name) => name,
         }
     }
@@ -66,6 +72,7 @@ impl Type {
             | (Type::String, Value::Str(_)) => true,
             (Type::Map, Value::Map(map)) => map.values_type() == MapValues::Any,
             (Type::List, Value::List(list)) => list.element() == Element::Any,
+            (Type::Duration, Value::Object(object)) => object.type_name() == DURATION,
             (Type::Object(name), Value::Object(object)) => object.type_name() == name,
             _ => false,
         }
@@ -187,6 +194,12 @@ impl Functions {
         self.register(Function::new(name, signature, implementation))
     }
 
+    /// Takes a function out, so that templates which name it cannot be parsed.
+    pub fn remove(&mut self, name: &str) -> &mut Functions {
+        self.by_name.remove(name);
+        self
+    }
+
     /// Whether a function of this name exists.
     pub fn contains(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
@@ -194,7 +207,12 @@ impl Functions {
 
     /// All names, in the order of their registration.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.functions.iter().map(Function::name)
+        let known = |id: usize, name: &str| self.find(name) == Some(FunctionId(id));
+        self.functions
+            .iter()
+            .enumerate()
+            .filter(move |(id, function)| known(*id, &function.name))
+            .map(|(_, f)| f.name())
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<FunctionId> {
@@ -218,5 +236,9 @@ mod tests {
         assert_eq!(functions.names().count(), before);
         functions.add("own", Signature::fixed(&[]), |_, _| Ok(Value::Nil));
         assert!(functions.contains("own") && !functions.contains("other"));
+        functions.remove("own");
+        assert!(!functions.contains("own") && functions.names().count() == before);
+        functions.add("own", Signature::fixed(&[]), |_, _| Ok(Value::Nil));
+        assert!(functions.contains("own") && functions.names().count() == before + 1);
     }
 }

@@ -11,6 +11,7 @@ pub(super) fn to_int(value: &Value) -> i64 {
         Value::Float(f) => float_to_i64(*f),
         Value::Number(DataNumber::Int(i)) => *i,
         Value::Number(number) => float_to_i64(number.as_f64()),
+        Value::Object(object) => object.integer().unwrap_or(0),
         Value::Str(text) => parse_int(integer_part(text)).unwrap_or(0),
         _ => 0,
     }
@@ -24,6 +25,7 @@ pub(super) fn to_float(value: &Value) -> f64 {
         Value::Int(_, i) => *i as f64,
         Value::Float(f) => *f,
         Value::Number(number) => number.as_f64(),
+        Value::Object(object) => object.integer().unwrap_or(0) as f64,
         Value::Str(text) => parse_float(text).unwrap_or(0.0),
         _ => 0.0,
     }

@@ -1,11 +1,14 @@
 //! sprig (sections 11 and 12): one module per group, each with a `register`.
 //!
-//! `env` and `expandenv` are left out on purpose: templates must not see the process environment.
+//! What a function needs beside its arguments (clock, randomness, environment, network) it has from the host's
+//! [`crate::Grants`], or it fails when called.
 
 mod casing;
 mod cast;
 mod checksums;
 mod constraint;
+mod crypto;
+mod dates;
 mod decimal;
 mod defaults;
 mod dicts;
@@ -16,13 +19,16 @@ mod json;
 mod json_decode;
 mod json_encode;
 mod lists;
+pub(crate) mod moments;
 mod paths;
+mod random;
 mod reflection;
 pub(crate) mod regex;
 mod regex_syntax;
 mod semver;
 mod string_lists;
 mod strings;
+mod system;
 mod url_syntax;
 mod urls;
 mod version;
@@ -52,6 +58,10 @@ pub(crate) fn register(functions: &mut Functions) {
     regex::register(functions);
     semver::register(functions);
     urls::register(functions);
+    dates::register(functions);
+    random::register(functions);
+    crypto::register(functions);
+    system::register(functions);
 }
 
 /// What a function gives.

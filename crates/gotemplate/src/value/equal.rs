@@ -62,6 +62,7 @@ pub(crate) fn as_number(value: &Value) -> Option<DataNumber> {
         Value::Int(_, i) => Some(DataNumber::Int(*i)),
         Value::Float(f) => Some(DataNumber::Float(*f)),
         Value::Number(number) => Some(*number),
+        Value::Object(object) => object.integer().map(DataNumber::Int),
         _ => None,
     }
 }

@@ -136,7 +136,7 @@ impl Value {
             Value::Str(s) | Value::Bytes(s) => !s.is_empty(),
             Value::List(list) => !list.is_empty(),
             Value::Map(map) => !map.is_empty(),
-            Value::Object(_) => true,
+            Value::Object(object) => object.integer() != Some(0),
         }
     }
 
@@ -146,6 +146,7 @@ impl Value {
             Value::Int(kind, i) if kind.is_unsigned() => Some(i128::from(i.cast_unsigned())),
             Value::Int(_, i) => Some(i128::from(*i)),
             Value::Number(n) => n.integral(),
+            Value::Object(object) => object.integer().map(i128::from),
             _ => None,
         }
     }

@@ -15,6 +15,8 @@ pub enum Member {
     Field(Value),
     /// A method, called through [`Object::call`] after its arguments were checked.
     Method(Signature),
+    /// A method that templates cannot call, with Go's reason.
+    Unusable(String),
 }
 
 /// A value whose type belongs to the host, such as a file information record.
@@ -32,6 +34,11 @@ pub trait Object: fmt::Debug {
 
     /// Calls a method that [`Object::member`] announced.
     fn call(&self, context: &mut Context<'_>, method: &str, arguments: &[Value]) -> Result<Value, CallError>;
+
+    /// The number behind a named integer type such as `time.Month`; others have none.
+    fn integer(&self) -> Option<i64> {
+        None
+    }
 
     /// The text of `%v` and `%s`.
     fn text(&self) -> String;

@@ -1,0 +1,83 @@
+//! The proleptic Gregorian calendar, without bounds on the year.
+
+/// A day of the calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Date {
+    pub(crate) year: i64,
+    /// 1 to 12.
+    pub(crate) month: i64,
+    /// 1 to 31.
+    pub(crate) day: i64,
+}
+
+pub(crate) fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+/// The number of days of a month from 1 to 12.
+pub(crate) fn days_in(month: i64, year: i64) -> i64 {
+    match month {
+        2 => 28 + i64::from(is_leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days since 1970-01-01 of the first day of a month, which may lie outside of 1 to 12. Counts in cycles of 400 years
+/// that begin in March, so that the leap day comes last.
+fn first_of_month(year: i64, month: i64) -> i64 {
+    let year = year.saturating_add((month - 1).div_euclid(12));
+    let month = (month - 1).rem_euclid(12) + 1;
+    let year = if month <= 2 { year - 1 } else { year };
+    let cycle = year.div_euclid(400);
+    let year_of_cycle = year.rem_euclid(400);
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5;
+    let day_of_cycle = year_of_cycle * 365 + year_of_cycle / 4 - year_of_cycle / 100 + day_of_year;
+    cycle.wrapping_mul(146_097).wrapping_add(day_of_cycle) - 719_468
+}
+
+/// Days since 1970-01-01; month and day may lie outside of their ranges, as in Go.
+pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
+    first_of_month(year, month).wrapping_add(day).wrapping_sub(1)
+}
+
+/// The date of a day counted from 1970-01-01.
+pub(crate) fn date(days: i64) -> Date {
+    let shifted = days.saturating_add(719_468);
+    let cycle = shifted.div_euclid(146_097);
+    let day_of_cycle = shifted.rem_euclid(146_097);
+    let year_of_cycle =
+        (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    Date { year: year_of_cycle + cycle * 400 + i64::from(month <= 2), month, day }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_and_dates_are_inverse() {
+        for (year, month, day, expected) in [
+            (1970, 1, 1, 0),
+            (2000, 2, 29, 11_016),
+            (2024, 3, 1, 19_783),
+            (1, 1, 1, -719_162),
+            (1969, 12, 31, -1),
+        ] {
+            assert_eq!(days(year, month, day), expected);
+            assert_eq!(date(expected), Date { year, month, day });
+        }
+        for day in (-800_000..800_000).step_by(97) {
+            let Date { year, month, day: of_month } = date(day);
+            assert_eq!(days(year, month, of_month), day);
+            assert!((1..=days_in(month, year)).contains(&of_month));
+        }
+        assert_eq!(days(2024, 14, 0), days(2025, 1, 31));
+        assert_eq!(days(2024, -1, 1), days(2023, 11, 1));
+    }
+}

@@ -1,0 +1,158 @@
+//! Instants and their arithmetic.
+
+use std::cmp::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::calendar::{self, Date};
+use super::{SECOND, Zone};
+
+/// A `time.Time`: an instant seen in a zone.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Instant {
+    /// Seconds since 1970.
+    pub(crate) seconds: i64,
+    /// Below a second.
+    pub(crate) nanoseconds: i64,
+    pub(crate) zone: Zone,
+    /// Read from a clock and only moved since, which shows when printed.
+    pub(crate) monotonic: bool,
+}
+
+/// What a clock in the zone shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Wall {
+    pub(crate) date: Date,
+    pub(crate) hour: i64,
+    pub(crate) minute: i64,
+    pub(crate) second: i64,
+    /// 0 is Sunday.
+    pub(crate) weekday: i64,
+    /// From 1.
+    pub(crate) year_day: i64,
+    /// Seconds east of Greenwich.
+    pub(crate) offset: i64,
+    pub(crate) abbreviation: String,
+}
+
+const DAY: i64 = 86_400;
+/// Seconds from the year 1 to 1970.
+const ZERO: i64 = -62_135_596_800;
+
+impl Instant {
+    pub(crate) fn new(seconds: i64, nanoseconds: i64, zone: Zone) -> Instant {
+        Instant { seconds, nanoseconds, zone, monotonic: false }
+    }
+
+    /// The zero of the type: the first second of the year 1, in UTC.
+    pub(crate) fn zero() -> Instant {
+        Instant::new(ZERO, 0, Zone::Utc)
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.seconds == ZERO && self.nanoseconds == 0
+    }
+
+    /// What a clock of the host said.
+    pub(crate) fn now(time: SystemTime) -> Instant {
+        let seconds = |duration: std::time::Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+        let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => (seconds(after), i64::from(after.subsec_nanos())),
+            Err(before) => match (seconds(before.duration()), i64::from(before.duration().subsec_nanos())) {
+                (seconds, 0) => (-seconds, 0),
+                (seconds, nanoseconds) => (-seconds - 1, SECOND - nanoseconds),
+            },
+        };
+        Instant { seconds, nanoseconds, zone: Zone::Local, monotonic: true }
+    }
+
+    /// The instant at which a clock in a zone shows this; parts may lie outside of their ranges.
+    pub(crate) fn from_wall(date: Date, seconds_of_day: i64, nanoseconds: i64, zone: Zone) -> Instant {
+        let wall = calendar::days(date.year, date.month, date.day)
+            .wrapping_mul(DAY)
+            .wrapping_add(seconds_of_day)
+            .wrapping_add(nanoseconds.div_euclid(SECOND));
+        // As in Go: the offset before a change of the clock is tried first, then the one that results.
+        let (first, _) = zone.at(wall);
+        let (second, _) = zone.at(wall.wrapping_sub(first));
+        let offset =
+            if first == second || zone.at(wall.wrapping_sub(second)).0 == second { second } else { first };
+        Instant::new(wall.wrapping_sub(offset), nanoseconds.rem_euclid(SECOND), zone)
+    }
+
+    pub(crate) fn wall(&self) -> Wall {
+        let (offset, abbreviation) = self.zone.at(self.seconds);
+        let local = self.seconds.saturating_add(offset);
+        let days = local.div_euclid(DAY);
+        let of_day = local.rem_euclid(DAY);
+        let date = calendar::date(days);
+        Wall {
+            date,
+            hour: of_day / 3_600,
+            minute: of_day / 60 % 60,
+            second: of_day % 60,
+            weekday: (days.rem_euclid(7) + 4) % 7,
+            year_day: days - calendar::days(date.year, 1, 1) + 1,
+            offset,
+            abbreviation,
+        }
+    }
+
+    /// Moves by nanoseconds.
+    pub(crate) fn add(&self, duration: i64) -> Instant {
+        let nanoseconds = self.nanoseconds + duration % SECOND;
+        let seconds =
+            self.seconds.wrapping_add(duration / SECOND).wrapping_add(nanoseconds.div_euclid(SECOND));
+        Instant { seconds, nanoseconds: nanoseconds.rem_euclid(SECOND), ..self.clone() }
+    }
+
+    /// Moves the date on the calendar; the clock stays as it is.
+    pub(crate) fn add_date(&self, years: i64, months: i64, days: i64) -> Instant {
+        let Wall { date, hour, minute, second, .. } = self.wall();
+        let date = Date {
+            year: date.year.wrapping_add(years),
+            month: date.month.wrapping_add(months),
+            day: date.day.wrapping_add(days),
+        };
+        let of_day = (hour * 60 + minute) * 60 + second;
+        Instant::from_wall(date, of_day, self.nanoseconds, self.zone.clone())
+    }
+
+    /// Nanoseconds from another instant to this one, within the bounds of the type.
+    pub(crate) fn since(&self, other: &Instant) -> i64 {
+        let seconds = i128::from(self.seconds) - i128::from(other.seconds);
+        let nanoseconds = seconds * i128::from(SECOND) + i128::from(self.nanoseconds - other.nanoseconds);
+        i64::try_from(nanoseconds).unwrap_or(if nanoseconds < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// Nanoseconds past the last multiple of a positive duration, counted from the year 1.
+    fn remainder(&self, duration: i64) -> i64 {
+        let seconds = i128::from(self.seconds) - i128::from(ZERO);
+        let nanoseconds = seconds * i128::from(SECOND) + i128::from(self.nanoseconds);
+        // Less than the duration, so it fits.
+        i64::try_from(nanoseconds.rem_euclid(i128::from(duration))).unwrap_or(0)
+    }
+
+    /// Down to a multiple of the duration; only strips the clock's mark if it is not positive.
+    pub(crate) fn truncate(&self, duration: i64) -> Instant {
+        let plain = Instant { monotonic: false, ..self.clone() };
+        if duration <= 0 { plain } else { plain.add(-plain.remainder(duration)) }
+    }
+
+    /// To the nearest multiple of the duration, half up.
+    pub(crate) fn round(&self, duration: i64) -> Instant {
+        let plain = Instant { monotonic: false, ..self.clone() };
+        if duration <= 0 {
+            return plain;
+        }
+        let remainder = plain.remainder(duration);
+        if remainder < duration - remainder { plain.add(-remainder) } else { plain.add(duration - remainder) }
+    }
+
+    pub(crate) fn within(&self, zone: Zone) -> Instant {
+        Instant { zone, monotonic: false, ..self.clone() }
+    }
+
+    pub(crate) fn compare(&self, other: &Instant) -> Ordering {
+        (self.seconds, self.nanoseconds).cmp(&(other.seconds, other.nanoseconds))
+    }
+}
