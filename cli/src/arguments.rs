@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::bootstrap::BootstrapArguments;
 use crate::events::EventsArguments;
+use crate::template::TemplateArguments;
 use crate::up::UpArguments;
 use crate::variants::VariantsArguments;
 use crate::wait::WaitArguments;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Render(RenderArguments),
     /// See what PackageVariantSets make, from files, with no server at all.
     Variants(VariantsArguments),
+    /// Render templates as such, with no server at all.
+    Template(TemplateArguments),
     /// Run all services in this process, against the cluster of the current kube context.
     ///
     /// Ends on SIGINT or SIGTERM.

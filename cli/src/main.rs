@@ -15,6 +15,7 @@ mod inventory;
 mod output;
 mod render;
 mod rendering;
+mod template;
 mod up;
 mod variants;
 mod wait;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Render(arguments) => render::run(&arguments),
         Command::Variants(arguments) => variants::run(&arguments),
+        Command::Template(arguments) => template::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Up(arguments) => return up::run(*arguments),
         Command::Wait(arguments) => wait::run(&arguments),

@@ -30,10 +30,20 @@ pub(crate) fn print(format: OutputFormat, renderings: &[Rendering<'_>], now: &Ti
     })
 }
 
+/// Writes bytes to standard output as they are, terminal sequences included.
+pub(crate) fn write_bytes(bytes: &[u8]) -> Ending {
+    let mut out = std::io::stdout().lock();
+    ended(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
 /// Writes to standard output. A reader that goes away is no concern of ours; a full disk is.
 pub(crate) fn write(text: &str) -> Ending {
     let mut out = anstream::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    ended(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn ended(written: std::io::Result<()>) -> Ending {
+    match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             diagnostic::print(&[Diagnostic::error(format!("cannot write to standard output: {error}"))]);
             Ending::Unusable

@@ -1,0 +1,191 @@
+//! `groundwork template`: templates as such, without blueprints.
+
+mod jsonl;
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::{Args, Subcommand, ValueEnum};
+use groundwork_gotemplate::{
+    Deadline, Error, Functions, Grants, Limits, MissingKey, Options, Template, Value,
+};
+use groundwork_yaml::{self as yaml, Position};
+
+use crate::diagnostic::{self, Diagnostic, Source};
+use crate::ending::Ending;
+use crate::output;
+
+const STANDARD_INPUT: &str = "-";
+/// How long one template may take.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Args)]
+pub(crate) struct TemplateArguments {
+    #[command(subcommand)]
+    command: TemplateCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TemplateCommand {
+    /// Render a Go template with the functions of sprig.
+    ///
+    /// Templates may read the clock and make random values; the environment and the network are denied to them. The time
+    /// zone is UTC. Exit code 0: the template was rendered. 1: it cannot be parsed or rendered; nothing is printed to
+    /// standard output. 2: the input cannot be used.
+    Go(GoArguments),
+}
+
+#[derive(Debug, Args)]
+struct GoArguments {
+    /// The template; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present = "jsonl")]
+    file: Option<PathBuf>,
+
+    /// What the template works on, JSON or YAML [default: null]
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+
+    /// What a key gives that a map does not have.
+    #[arg(long, value_enum, default_value_t = MissingKeyName::Default)]
+    missingkey: MissingKeyName,
+
+    /// Further templates, known by the name of their file, and what they define.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    define: Vec<PathBuf>,
+
+    /// Render many: each line of standard input is a JSON object with `template` and, if need be, `name`, `data`,
+    /// `missingkey`, `numbers` (float, int64, int, data), `left`, `right`, `extra` ([{name, template}]), `execute` and
+    /// `sprig`. Each gives a line {"name", "output"} or {"name", "error", "phase"}.
+    #[arg(long, conflicts_with_all = ["file", "data", "missingkey", "define"])]
+    jsonl: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum MissingKeyName {
+    /// An absent value, which prints as `<no value>`.
+    #[value(alias = "invalid")]
+    #[serde(alias = "invalid", alias = "")]
+    Default,
+    /// The zero of the map's values.
+    Zero,
+    /// An error.
+    Error,
+}
+
+impl From<MissingKeyName> for MissingKey {
+    fn from(name: MissingKeyName) -> MissingKey {
+        match name {
+            MissingKeyName::Default => MissingKey::Default,
+            MissingKeyName::Zero => MissingKey::Zero,
+            MissingKeyName::Error => MissingKey::Error,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
+    let TemplateCommand::Go(arguments) = &arguments.command;
+    let Some(file) = arguments.file.as_ref().filter(|_| !arguments.jsonl) else {
+        return jsonl::run();
+    };
+    match render(file, arguments) {
+        Ok(bytes) => output::write_bytes(&bytes),
+        Err((ending, diagnostic)) => {
+            diagnostic::print(&[*diagnostic]);
+            ending
+        }
+    }
+}
+
+/// What this command grants and how far it lets a template go. Each render needs options of its own, for its deadline.
+fn options(missing_key: MissingKey) -> Options {
+    let end = Instant::now() + TIME_LIMIT;
+    let deadline = Some(Deadline::new(move || Instant::now() >= end));
+    Options {
+        missing_key,
+        limits: Limits { deadline, ..Limits::default() },
+        grants: Grants {
+            clock: Some(Arc::new(SystemTime::now)),
+            randomness: Some(Arc::new(|buffer| getrandom::fill(buffer).map_err(|error| error.to_string()))),
+            ..Grants::default()
+        },
+        ..Options::default()
+    }
+}
+
+type Failure = (Ending, Box<Diagnostic>);
+
+fn render(file: &Path, arguments: &GoArguments) -> Result<Vec<u8>, Failure> {
+    let data = match &arguments.data {
+        Some(file) => read_data(file)?,
+        None => serde_json::Value::Null,
+    };
+    let options = options(arguments.missingkey.into());
+    let functions = Arc::new(Functions::sprig());
+    let mut sources: Vec<Rc<Source>> = Vec::new();
+    let mut set: Option<Template> = None;
+    for file in arguments.define.iter().map(PathBuf::as_path).chain([file]) {
+        let bytes = read(file)?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        sources.push(Rc::new(Source::public(file.display().to_string(), text)));
+        let name = template_name(file);
+        let parsed = match &set {
+            None => Template::parse(&name, &bytes, &functions, &options),
+            Some(set) => set.parse_associated(&name, &bytes),
+        };
+        set = Some(parsed.map_err(|error| failed(&error, &sources))?);
+    }
+    let value = Value::from_json(&data, options.numbers);
+    let rendered = set.map_or_else(|| Ok(Vec::new()), |set| set.render(value));
+    rendered.map_err(|error| failed(&error, &sources))
+}
+
+/// As the original names templates that it reads from files.
+fn template_name(file: &Path) -> String {
+    file.file_name().map_or_else(|| STANDARD_INPUT.to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The error, with the line of the latest source of that name.
+fn failed(error: &Error, sources: &[Rc<Source>]) -> Failure {
+    let diagnostic = Diagnostic::error(error.to_string());
+    let source = sources.iter().rfind(|source| template_name(Path::new(&source.name)) == error.template());
+    let diagnostic = match source {
+        Some(source) if error.line() > 0 => {
+            let line = source.text.lines().nth(error.line() - 1).unwrap_or_default();
+            // Bytes, counted from 0, become characters, counted from 1.
+            let column = error
+                .column()
+                .map_or(1, |bytes| 1 + line.char_indices().take_while(|(at, _)| *at < bytes).count());
+            diagnostic.at(source, Position { line: error.line(), column })
+        }
+        _ => diagnostic,
+    };
+    (Ending::Failed, Box::new(diagnostic))
+}
+
+fn unusable(message: String) -> Failure {
+    (Ending::Unusable, Box::new(Diagnostic::error(message)))
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let result = if file == Path::new(STANDARD_INPUT) {
+        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    result.map_err(|error| unusable(format!("cannot read {}: {error}", file.display())))
+}
+
+fn read_data(file: &Path) -> Result<serde_json::Value, Failure> {
+    let bytes = read(file)?;
+    let text = String::from_utf8(bytes).map_err(|_| unusable(format!("{} is not UTF-8", file.display())))?;
+    if file.extension().is_some_and(|extension| extension == "json") {
+        return serde_json::from_str(&text)
+            .map_err(|error| unusable(format!("{} is not JSON: {error}", file.display())));
+    }
+    yaml::from_str(&text).map_err(|error| unusable(format!("{} is not YAML: {error}", file.display())))
+}

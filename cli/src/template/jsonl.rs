@@ -1,0 +1,166 @@
+//! Many templates, one a line, for programs that compare or test.
+
+use std::io::{BufRead as _, ErrorKind as IoError, Write};
+use std::sync::Arc;
+
+use groundwork_gotemplate::{Delimiters, Error, ErrorKind, Functions, NumberMode, Options, Template, Value};
+use serde::{Deserialize, Serialize};
+
+use super::MissingKeyName;
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+
+/// What a template is called that has no name.
+const DEFAULT_NAME: &str = "t";
+
+/// One line of the input. Members that are null, and choices that are empty texts, count as left out.
+#[derive(Debug, Deserialize)]
+struct Case {
+    name: Option<String>,
+    template: String,
+    #[serde(default)]
+    data: serde_json::Value,
+    missingkey: Option<MissingKeyName>,
+    numbers: Option<Numbers>,
+    left: Option<String>,
+    right: Option<String>,
+    extra: Option<Vec<Extra>>,
+    execute: Option<String>,
+    sprig: Option<bool>,
+}
+
+/// A source that is parsed into the same set before.
+#[derive(Debug, Deserialize)]
+struct Extra {
+    name: String,
+    template: String,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Numbers {
+    #[default]
+    #[serde(alias = "float64", alias = "")]
+    Float,
+    Int64,
+    Int,
+    Data,
+}
+
+impl From<Numbers> for NumberMode {
+    fn from(numbers: Numbers) -> NumberMode {
+        match numbers {
+            Numbers::Float => NumberMode::Float64,
+            Numbers::Int64 => NumberMode::Int64,
+            Numbers::Int => NumberMode::Int,
+            Numbers::Data => NumberMode::Data,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Output { name: String, output: String },
+    Failure { name: Option<String>, error: String, phase: &'static str },
+}
+
+/// Answers standard input line by line, until it ends or nobody reads the answers.
+pub(super) fn run() -> Ending {
+    let engine = Engine::new();
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match input.read_until(b'\n', &mut line) {
+            Ok(0) => return Ending::Rendered,
+            Ok(_) => {}
+            Err(error) => return stopped(&format!("cannot read standard input: {error}")),
+        }
+        match write(&mut output, &engine.answer(&line)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == IoError::BrokenPipe => return Ending::Rendered,
+            Err(error) => return stopped(&format!("cannot write to standard output: {error}")),
+        }
+    }
+}
+
+fn stopped(message: &str) -> Ending {
+    diagnostic::print(&[Diagnostic::error(message)]);
+    Ending::Unusable
+}
+
+fn write(output: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec(answer)?;
+    text.push(b'\n');
+    output.write_all(&text)?;
+    output.flush()
+}
+
+/// The function sets, made once.
+struct Engine {
+    builtins: Arc<Functions>,
+    sprig: Arc<Functions>,
+}
+
+impl Engine {
+    fn new() -> Engine {
+        Engine { builtins: Arc::new(Functions::builtins()), sprig: Arc::new(Functions::sprig()) }
+    }
+
+    fn answer(&self, line: &[u8]) -> Answer {
+        let case = match parse(line) {
+            Ok(case) => case,
+            Err(error) => return Answer::Failure { name: None, error: error.to_string(), phase: "input" },
+        };
+        let name = case.name.clone().unwrap_or_else(|| DEFAULT_NAME.to_owned());
+        match self.render(&name, case) {
+            Ok(bytes) => Answer::Output { name, output: text(&bytes) },
+            Err(error) => {
+                let phase = if error.kind() == ErrorKind::Parse { "parse" } else { "exec" };
+                Answer::Failure { name: Some(name), error: error.to_string(), phase }
+            }
+        }
+    }
+
+    fn render(&self, name: &str, case: Case) -> Result<Vec<u8>, Error> {
+        let functions = if case.sprig.unwrap_or(true) { &self.sprig } else { &self.builtins };
+        let options = Options {
+            numbers: case.numbers.unwrap_or_default().into(),
+            delimiters: Delimiters {
+                left: case.left.unwrap_or_default(),
+                right: case.right.unwrap_or_default(),
+            },
+            ..super::options(case.missingkey.unwrap_or(MissingKeyName::Default).into())
+        };
+        let mut set: Option<Template> = None;
+        let main = Extra { name: name.to_owned(), template: case.template };
+        for source in case.extra.iter().flatten().chain([&main]) {
+            set = Some(match &set {
+                None => Template::parse(&source.name, &source.template, functions, &options)?,
+                Some(set) => set.parse_associated(&source.name, &source.template)?,
+            });
+        }
+        let data = Value::from_json(&case.data, options.numbers);
+        match (set, case.execute.filter(|name| !name.is_empty())) {
+            (Some(set), Some(execute)) => set.render_named(&execute, data),
+            (Some(set), None) => set.render(data),
+            (None, _) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// An object; a list of the members' values is not taken for one.
+fn parse(line: &[u8]) -> Result<Case, serde_json::Error> {
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(line)?;
+    serde_json::from_value(members.into())
+}
+
+/// Every byte that is not part of a character becomes U+FFFD.
+fn text(bytes: &[u8]) -> String {
+    bytes.utf8_chunks().fold(String::with_capacity(bytes.len()), |mut text, chunk| {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+        text
+    })
+}

@@ -1,0 +1,145 @@
+//! `groundwork template go`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::groundwork;
+
+fn file(folder: &TempDir, name: &str, text: &str) -> String {
+    let path = folder.path().join(name);
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+fn answers(lines: &[Value]) -> Vec<Value> {
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    raw_answers(&input)
+}
+
+fn raw_answers(input: &str) -> Vec<Value> {
+    let run = groundwork(&["template", "go", "--jsonl"], input);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_file_is_rendered_with_data_and_further_templates() {
+    let folder = TempDir::new().unwrap();
+    let template =
+        file(&folder, "main.tpl", r#"{{ template "greet" .name }} {{ template "b.tpl" }} {{ .size }}"#);
+    let library = file(&folder, "a.tpl", r#"{{ define "greet" }}Hello {{ . | upper }}{{ end }}"#);
+    let other = file(&folder, "b.tpl", "B");
+    for (name, data) in
+        [("d.json", r#"{"name": "web", "size": 2500000}"#), ("d.yaml", "name: web\nsize: 2500000\n")]
+    {
+        let data = file(&folder, name, data);
+        let run =
+            groundwork(&["template", "go", &template, "--data", &data, "--define", &library, &other], "");
+        assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, "Hello WEB B 2.5e+06", ""));
+    }
+    let run = groundwork(&["template", "go", "-"], "{{ . }}\u{1b}[1m");
+    assert_eq!((run.code, run.out.as_str()), (0, "<no value>\u{1b}[1m"));
+}
+
+#[test]
+fn an_error_shows_its_line_and_prints_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    let template = file(&folder, "t.tpl", "text\n{{ .nope }}\n");
+    let data = file(&folder, "data.json", "{}");
+    let run = groundwork(&["template", "go", &template, "--data", &data, "--missingkey", "error"], "");
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    let expected =
+        r#"error: template: t.tpl:2:3: executing "t.tpl" at <.nope>: map has no entry for key "nope""#;
+    assert!(run.err.contains(expected), "{}", run.err);
+    assert!(run.err.contains("2 | {{ .nope }}\n  |    ^\n"), "{}", run.err);
+
+    let broken = file(&folder, "broken.tpl", "{{ if }}");
+    let run = groundwork(&["template", "go", &broken], "");
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    assert!(run.err.contains("template: broken.tpl:1: missing value for if"), "{}", run.err);
+
+    let run = groundwork(&["template", "go", "no-such-file"], "");
+    assert_eq!(run.code, 2);
+    let data = file(&folder, "bad.json", "{");
+    assert_eq!(groundwork(&["template", "go", &template, "--data", &data], "").code, 2);
+}
+
+#[test]
+fn lines_are_answered_in_order_whatever_they_are() {
+    let found = raw_answers(concat!(
+        "{\"template\":\"a{{.x}}\",\"data\":{\"x\":3}}\n",
+        "no json\n",
+        "[\"t\",\"x\"]\n",
+        "{\"name\":\"n\"}\n",
+        "\n",
+        "{\"name\":\"p\",\"template\":\"{{\"}\n",
+        "{\"name\":\"e\",\"template\":\"lost {{fail `no`}}\"}\n",
+        "{\"name\":\"last\",\"template\":\"{{1}}\"}",
+    ));
+    let input_error = |answer: &Value| {
+        assert_eq!((&answer["name"], &answer["phase"]), (&Value::Null, &json!("input")), "{answer}");
+        assert!(answer["error"].is_string() && answer["output"].is_null());
+    };
+    assert_eq!(found.len(), 8);
+    assert_eq!(found[0], json!({"name": "t", "output": "a3"}));
+    found[1..5].iter().for_each(input_error);
+    assert_eq!(found[5], json!({"name": "p", "error": "template: p:1: unclosed action", "phase": "parse"}));
+    let error = "template: e:1:7: executing \"e\" at <fail `no`>: error calling fail: no";
+    assert_eq!(found[6], json!({"name": "e", "error": error, "phase": "exec"}));
+    assert_eq!(found[7], json!({"name": "last", "output": "1"}));
+}
+
+#[test]
+fn members_choose_how_a_case_is_rendered() {
+    let cases = [
+        (json!({"template": "{{.x}}", "data": {}, "missingkey": "zero"}), "<no value>"),
+        (json!({"template": "{{.x}}", "data": {}, "missingkey": "invalid"}), "<no value>"),
+        (json!({"template": "{{typeOf .}} {{.}}", "data": 1_000_000}), "float64 1e+06"),
+        (json!({"template": "{{typeOf .}} {{.}}", "data": 1_000_000, "numbers": "int64"}), "int64 1000000"),
+        (json!({"template": "{{typeOf .}} {{until .}}", "data": 2, "numbers": "int"}), "int [0 1]"),
+        (json!({"template": "{{typeOf .}} {{.}}", "data": 1_000_000, "numbers": "data"}), "float64 1000000"),
+        (json!({"template": "<<.>> {{", "data": "d", "left": "<<", "right": ">>"}), "d {{"),
+        (
+            json!({"template": "{{template `x`}}", "extra": [{"name": "e", "template": "{{define `x`}}X{{end}}"}]}),
+            "X",
+        ),
+        (json!({"template": "a{{define `x`}}{{.}}{{end}}", "execute": "x", "data": "d"}), "d"),
+        (json!({"template": "{{slice `abc` 1}}", "sprig": false}), "bc"),
+        (json!({"template": "{{trunc 1 `é`}}{{trunc 5 `ab€é`}}|", "name": null}), "\u{fffd}ab€|"),
+        (json!({"template": "{{substr 0 2 `€`}}"}), "\u{fffd}\u{fffd}"),
+    ];
+    let lines: Vec<Value> = cases.iter().map(|(case, _)| case.clone()).collect();
+    for ((case, expected), answer) in cases.iter().zip(answers(&lines)) {
+        assert_eq!(answer, json!({"name": "t", "output": expected}), "{case}");
+    }
+    let errors = [
+        (
+            json!({"template": "", "execute": "x"}),
+            "exec",
+            r#"template: no template "x" associated with template "t""#,
+        ),
+        (
+            json!({"template": "{{upper}}", "sprig": false}),
+            "parse",
+            r#"template: t:1: function "upper" not defined"#,
+        ),
+        (
+            json!({"template": "", "extra": [{"name": "e", "template": "{{"}]}),
+            "parse",
+            "template: e:1: unclosed action",
+        ),
+    ];
+    let lines: Vec<Value> = errors.iter().map(|(case, ..)| case.clone()).collect();
+    for ((case, phase, error), answer) in errors.iter().zip(answers(&lines)) {
+        assert_eq!(answer, json!({"name": "t", "error": error, "phase": phase}), "{case}");
+    }
+    for bad in [
+        json!({"template": "", "missingkey": "x"}),
+        json!({"template": "", "numbers": "x"}),
+        json!({"template": 1}),
+    ] {
+        assert_eq!(answers(&[bad])[0]["phase"], "input");
+    }
+}
