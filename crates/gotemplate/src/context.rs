@@ -1,7 +1,6 @@
 //! What functions see of the running render.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -11,7 +10,7 @@ use crate::error::CallError;
 use crate::functions::Functions;
 use crate::grants::{Capability, Denied};
 use crate::options::{NumberMode, Options};
-use crate::sprig::regex::Pattern;
+use crate::sprig::regex::{Compiled, Patterns};
 use crate::template::Template;
 use crate::value::{DataNumber, Map, Str, Value};
 
@@ -25,13 +24,21 @@ pub(crate) struct Run {
     /// Maps that received a container and so may have become part of a cycle.
     grown: HashMap<usize, Map>,
     /// Compiled regular expressions, or why they do not compile.
-    pub(crate) patterns: HashMap<Str, Result<Rc<Pattern>, String>>,
+    pub(crate) patterns: HashMap<Str, Compiled, foldhash::fast::RandomState>,
+    /// Those that earlier renders of the template compiled.
+    pub(crate) shared: Arc<Patterns>,
 }
 
 impl Run {
-    pub(crate) fn new(options: &Options) -> Run {
-        let budget = Budget::new(options.limits.clone());
-        Run { budget, depth: 0, active: HashMap::new(), grown: HashMap::new(), patterns: HashMap::new() }
+    pub(crate) fn new(options: &Options, shared: &Arc<Patterns>) -> Run {
+        Run {
+            budget: Budget::new(options.limits.clone()),
+            depth: 0,
+            active: HashMap::new(),
+            grown: HashMap::new(),
+            patterns: HashMap::default(),
+            shared: Arc::clone(shared),
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use std::time::SystemTime;
 
 /// Tells the time of `now` and of everything that counts from it.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
-/// Fills a buffer with random bytes fit for keys; an error text becomes that of the call.
+/// Fills a buffer with random bytes fit for keys; an error text becomes that of the call. Private keys and signatures are
+/// made with the randomness of their library, but only where this is granted.
 pub type Randomness = Arc<dyn Fn(&mut [u8]) -> Result<(), String> + Send + Sync>;
 /// Looks a variable up.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;

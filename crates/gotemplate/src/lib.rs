@@ -34,6 +34,11 @@
 //! * Recursion is bounded three times: a depth limit for the message, the step and output budget for the cost, and
 //!   `stack` for the native stack.
 //!
+//! # Features
+//!
+//! `keys`, on by default, has the functions of sprig that make keys and certificates. It brings a cryptographic library
+//! that is built with a C compiler; without it templates that name these functions cannot be parsed.
+//!
 //! # Where to add a function
 //!
 //! A sprig function goes into the module of its group under `sprig`, with one line in that module's `register`. A host

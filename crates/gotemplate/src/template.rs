@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::eval;
 use crate::functions::Functions;
 use crate::options::Options;
+use crate::sprig::regex::Patterns;
 use crate::syntax;
 use crate::syntax::tree::{Definition, Tree};
 use crate::value::{Str, Value};
@@ -19,6 +20,8 @@ pub struct Template {
     program: Arc<Program>,
 }
 
+type Bodies = HashMap<Str, Body, foldhash::fast::RandomState>;
+
 /// A set of named bodies, and the one that carries the template's own name.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -26,9 +29,10 @@ pub(crate) struct Program {
     /// What the template's own source says under its name. A body of that name from an earlier source stays in the set
     /// when this one is empty, so the two may differ (section 3).
     own: Body,
-    bodies: HashMap<Str, Body>,
+    bodies: Bodies,
     pub(crate) functions: Arc<Functions>,
     pub(crate) options: Options,
+    patterns: Arc<Patterns>,
 }
 
 /// The compiled form of one source.
@@ -61,7 +65,7 @@ impl Template {
         functions: &Arc<Functions>,
         options: &Options,
     ) -> Result<Template, Error> {
-        Template::parse_into(HashMap::new(), name, source.as_ref(), functions, options)
+        Template::parse_into(Bodies::default(), name, source.as_ref(), functions, options)
     }
 
     /// Parses a further source into a set that has all templates of this one as well, as Go's `t.New(name).Parse(source)`
@@ -77,7 +81,7 @@ impl Template {
     }
 
     fn parse_into(
-        mut bodies: HashMap<Str, Body>,
+        mut bodies: Bodies,
         name: &str,
         source: &[u8],
         functions: &Arc<Functions>,
@@ -104,6 +108,7 @@ impl Template {
             bodies,
             functions: Arc::clone(functions),
             options: options.clone(),
+            patterns: Arc::default(),
         };
         Ok(Template { program: Arc::new(program) })
     }
@@ -139,7 +144,7 @@ impl Template {
     }
 
     fn run(&self, body: &Body, name: &str, data: Value, output: &mut Vec<u8>) -> Result<(), Error> {
-        let mut run = Run::new(&self.program.options);
+        let mut run = Run::new(&self.program.options, &self.program.patterns);
         let (bytes, result) = eval::render(&self.program, body, name, data, &mut run);
         output.extend(bytes);
         result

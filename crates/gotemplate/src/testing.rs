@@ -13,7 +13,7 @@ pub(crate) fn run(source: &str, data: &serde_json::Value, missing_key: MissingKe
     let template = Template::parse("t", source, &Arc::new(Functions::sprig()), &options);
     let rendered = template.and_then(|template| template.render(Value::from_json(data, options.numbers)));
     match rendered {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Ok(bytes) => crate::text::lossy(&bytes).into_owned(),
         Err(error) => error.to_string().replacen("template: t:", "error ", 1),
     }
 }

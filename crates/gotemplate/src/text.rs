@@ -1,5 +1,7 @@
 //! Byte strings as Go sees them: decoding, character classes and quoting.
 
+use std::borrow::Cow;
+
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
 /// The first character of a byte string and its width; invalid UTF-8 gives `None` and width 1.
@@ -16,6 +18,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     Some(valid.chars().next().map_or((None, 1), |c| (Some(c), c.len_utf8())))
 }
 
+/// The text of a byte string; each byte that is no part of a character becomes U+FFFD.
+pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => {
+            runes(bytes).map(|(c, _)| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>().into()
+        }
+    }
+}
+
 /// The characters of a byte string with their byte ranges; `None` stands for an invalid byte.
 pub(crate) fn runes(bytes: &[u8]) -> impl Iterator<Item = (Option<char>, &[u8])> {
     let mut rest = bytes;
@@ -29,7 +41,7 @@ pub(crate) fn runes(bytes: &[u8]) -> impl Iterator<Item = (Option<char>, &[u8])>
 
 /// The number of characters, each invalid byte counting as one.
 pub(crate) fn rune_count(bytes: &[u8]) -> usize {
-    runes(bytes).count()
+    if bytes.is_ascii() { bytes.len() } else { runes(bytes).count() }
 }
 
 /// The position of a needle in a byte string.
@@ -39,7 +51,7 @@ pub(crate) fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     }
     let (&first, rest) = needle.split_first()?;
     let mut from = 0;
-    while let Some(at) = haystack[from..].iter().position(|&b| b == first) {
+    while let Some(at) = memchr::memchr(first, &haystack[from..]) {
         let start = from + at;
         if haystack[start + 1..].starts_with(rest) {
             return Some(start);
@@ -97,13 +109,21 @@ pub(crate) fn is_space(c: char) -> bool {
 pub(crate) fn quote(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len() + 2);
     quote_into(&mut out, bytes, false);
-    String::from_utf8_lossy(&out).into_owned()
+    lossy(&out).into_owned()
 }
 
 /// Appends a Go string literal; with `ascii` only ASCII characters.
 pub(crate) fn quote_into(out: &mut Vec<u8>, bytes: &[u8], ascii: bool) {
     out.push(b'"');
-    for (c, raw) in runes(bytes) {
+    let mut rest = bytes;
+    loop {
+        let is_plain = |b: &u8| matches!(b, b' '..=b'~') && !matches!(b, b'"' | b'\\');
+        let plain = rest.iter().take_while(|b| is_plain(b)).count();
+        out.extend_from_slice(&rest[..plain]);
+        rest = &rest[plain..];
+        let Some((c, width)) = decode(rest) else { break };
+        let raw = &rest[..width];
+        rest = &rest[width..];
         match c {
             Some(c) => escape_char(out, c, '"', ascii),
             None => out.extend_from_slice(format!("\\x{:02x}", raw[0]).as_bytes()),
@@ -133,9 +153,10 @@ fn escape_char(out: &mut Vec<u8>, c: char, quote: char, ascii: bool) {
         c => {
             let code = u32::from(c);
             let plain = is_print(c) && (!ascii || c.is_ascii());
-            let text = if plain {
-                c.to_string()
-            } else if code < 0x20 || code == 0x7f {
+            if plain {
+                return out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            let text = if code < 0x20 || code == 0x7f {
                 format!("\\x{code:02x}")
             } else if code > 0xffff {
                 format!("\\U{code:08x}")

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use smallvec::SmallVec;
+
 use super::{Evaluator, Reached, Result};
 use crate::error::CallError;
 use crate::functions::{Body, FunctionId, Signature, Type};
@@ -10,6 +12,9 @@ use crate::sprig::moments::NamedNumber;
 use crate::syntax::literal::NumberLiteral;
 use crate::syntax::tree::{Kind, NodeId};
 use crate::value::{Element, IntKind, List, Map, Value};
+
+/// The arguments of a call; few calls have more, so that they stay off the heap.
+pub(super) type Arguments = SmallVec<[Value; 4]>;
 
 /// Written operands, and the piped value.
 pub(super) type Given<'g> = (&'g [NodeId], Option<Reached>);
@@ -105,12 +110,12 @@ impl Evaluator<'_> {
         signature: &Signature,
         dot: &Reached,
         (operands, piped): Given<'_>,
-    ) -> Result<Vec<Value>> {
+    ) -> Result<Arguments> {
         self.check_count(name, signature, operands.len(), piped.is_some())?;
         let type_at = |index: usize| {
             signature.parameters.get(index).copied().or(signature.variadic).unwrap_or(Type::Any)
         };
-        let mut arguments = Vec::with_capacity(operands.len() + usize::from(piped.is_some()));
+        let mut arguments = Arguments::new();
         for (index, &operand) in operands.iter().enumerate() {
             arguments.push(self.argument(operand, type_at(index), dot)?);
         }
@@ -218,6 +223,7 @@ fn zero(wanted: Type) -> Option<Value> {
         Type::Raw => Some(Value::Absent),
         Type::Map => Some(Value::Map(Map::nil())),
         Type::List => Some(Value::List(List::nil(Element::Any))),
+        Type::Object(name) if name.starts_with('*') => Some(Value::Nil),
         Type::Bool
         | Type::Int
         | Type::Int64

@@ -144,7 +144,7 @@ impl Evaluator<'_> {
         let mut sink = Sink::new(self.context.budget());
         format::write_value(&mut sink, value);
         let bytes = sink.into_bytes().map_err(|limit| self.failure(ErrorKind::Limit, limit.to_string()))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(crate::text::lossy(&bytes).into_owned())
     }
 }
 

@@ -128,7 +128,7 @@ impl<'r> Evaluator<'r> {
         let before = &source[..tree.node(self.node).pos];
         let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
         let column = before.len() - before.iter().rposition(|&b| b == b'\n').map_or(0, |newline| newline + 1);
-        let text = String::from_utf8_lossy(&canonical(tree, source, self.node)).into_owned();
+        let text = crate::text::lossy(&canonical(tree, source, self.node)).into_owned();
         let executing = self.executing.to_text().into_owned();
         Box::new(Error::execution(kind, name, (line, column), executing, text, message))
     }

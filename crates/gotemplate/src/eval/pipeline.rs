@@ -84,7 +84,7 @@ impl<'r> Evaluator<'r> {
     /// The canonical source of a node.
     pub(super) fn source_of(&self, node: NodeId) -> String {
         let source = crate::syntax::print::canonical(&self.unit.tree, &self.unit.source, node);
-        String::from_utf8_lossy(&source).into_owned()
+        crate::text::lossy(&source).into_owned()
     }
 
     /// An operand without a wanted type and without arguments.

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use smallvec::SmallVec;
+
 /// The layouts; capitals are done by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FloatVerb {
@@ -24,6 +26,9 @@ impl FloatVerb {
 /// A double has at most this many decimals; further ones are zeros.
 const MAX_DECIMALS: usize = 1074;
 
+/// With fewer digits no double lies halfway between two of them that both read back.
+const LEAST_TIE: usize = 16;
+
 /// Appends the float; no precision means the shortest digits that read back.
 pub(crate) fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision: Option<usize>) {
     if f.is_nan() {
@@ -37,6 +42,7 @@ pub(crate) fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision
     }
     let f = f.abs();
     match (verb, precision) {
+        (FloatVerb::Decimal, Some(precision)) if append_fixed(out, f, precision).is_some() => {}
         (FloatVerb::Decimal, Some(precision)) => {
             let exact = precision.min(MAX_DECIMALS);
             append(out, format_args!("{f:.exact$}"));
@@ -49,7 +55,7 @@ pub(crate) fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision
         }
         (FloatVerb::Exponent, None) => {
             let digits = Digits::shortest(f);
-            append_exponent_form(out, &digits, digits.len - 1);
+            append_exponent_form(out, &digits, digits.len() - 1);
         }
         (FloatVerb::General { exponent_from }, precision) => append_general(out, f, exponent_from, precision),
         (FloatVerb::Binary, _) => {
@@ -58,6 +64,32 @@ pub(crate) fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision
         }
         (FloatVerb::Hexadecimal, precision) => append_hexadecimal(out, f, precision),
     }
+}
+
+/// Fixed decimals by exact arithmetic in 128 bits, for the usual sizes; much faster than the general way.
+fn append_fixed(out: &mut Vec<u8>, f: f64, precision: usize) -> Option<()> {
+    let (mantissa, exponent) = decompose(f);
+    let decimals = u32::try_from(precision).ok().filter(|decimals| *decimals <= 15)?;
+    let shift = u32::try_from(-exponent).ok().filter(|shift| *shift < 127)?;
+    let scaled = u128::from(mantissa) * u128::from(10_u64.pow(decimals));
+    let (whole, rest, half) = (scaled >> shift, scaled & ((1 << shift) - 1), (1_u128 << shift) >> 1);
+    let rounds_up = rest > half || (rest == half && shift > 0 && whole & 1 == 1);
+    let mut whole = u64::try_from(whole).ok()? + u64::from(rounds_up);
+    let mut digits = [b'0'; 24];
+    let mut at = digits.len();
+    // At least one digit in front of the point.
+    while whole > 0 || digits.len() - at <= precision {
+        at -= 1;
+        digits[at] = b'0' + (whole % 10) as u8;
+        whole /= 10;
+    }
+    let (front, back) = digits[at..].split_at(digits.len() - at - precision);
+    out.extend_from_slice(front);
+    if precision > 0 {
+        out.push(b'.');
+        out.extend_from_slice(back);
+    }
+    Some(())
 }
 
 fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
@@ -71,7 +103,7 @@ fn append_general(out: &mut Vec<u8>, f: f64, exponent_from: i32, precision: Opti
         Some(precision) => Digits::rounded(f, precision.clamp(1, MAX_DECIMALS)).without_trailing_zeros(),
     };
     let point = digits.exponent + 1;
-    let count = i32::try_from(digits.len).unwrap_or(i32::MAX);
+    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
     let threshold = match precision {
         None => exponent_from,
         Some(precision) => {
@@ -80,7 +112,7 @@ fn append_general(out: &mut Vec<u8>, f: f64, exponent_from: i32, precision: Opti
         }
     };
     if digits.exponent < -4 || digits.exponent >= threshold {
-        append_exponent_form(out, &digits, digits.len - 1);
+        append_exponent_form(out, &digits, digits.len() - 1);
     } else {
         append_plain(out, &digits);
     }
@@ -88,14 +120,26 @@ fn append_general(out: &mut Vec<u8>, f: f64, exponent_from: i32, precision: Opti
 
 /// Decimal digits `d.ddd * 10^exponent` of a finite, non-negative float.
 struct Digits {
-    digits: [u8; MAX_DECIMALS + 2],
-    len: usize,
+    digits: SmallVec<[u8; 24]>,
     exponent: i32,
 }
 
 impl Digits {
     fn shortest(f: f64) -> Digits {
-        Digits::parse(format_args!("{f:e}"))
+        let digits = Digits::parse(format_args!("{f:e}"));
+        if digits.len() < LEAST_TIE {
+            return digits;
+        }
+        // Halfway between two equally short ones Go takes the even one.
+        let even = Digits::rounded(f, digits.len());
+        if even.value() == Some(f) { even } else { digits }
+    }
+
+    /// What reads back.
+    fn value(&self) -> Option<f64> {
+        let digits = std::str::from_utf8(&self.digits).ok()?;
+        let (first, rest) = digits.split_at_checked(1)?;
+        format!("{first}.{rest}e{}", self.exponent).parse().ok()
     }
 
     /// Correctly rounded to `count` digits.
@@ -105,32 +149,48 @@ impl Digits {
     }
 
     fn parse(text: std::fmt::Arguments<'_>) -> Digits {
-        let mut buffer = [0u8; MAX_DECIMALS + 16];
-        let mut free = &mut buffer[..];
-        // The longest mantissa and exponent fit the buffer.
-        let _ = free.write_fmt(text);
-        let unused = free.len();
-        let written = &buffer[..buffer.len() - unused];
-        let mut parsed = Digits { digits: [0; MAX_DECIMALS + 2], len: 0, exponent: 0 };
-        let mark = written.iter().position(|&b| b == b'e').unwrap_or(written.len());
-        for &b in written[..mark].iter().filter(|b| b.is_ascii_digit()) {
-            parsed.digits[parsed.len] = b;
-            parsed.len += 1;
-        }
-        let exponent = written.get(mark + 1..).and_then(|text| std::str::from_utf8(text).ok());
-        parsed.exponent = exponent.and_then(|text| text.parse().ok()).unwrap_or(0);
-        parsed
+        let mut written =
+            Scientific { digits: SmallVec::new(), exponent: SmallVec::new(), in_exponent: false };
+        // It takes everything.
+        let _ = std::fmt::Write::write_fmt(&mut written, text);
+        let exponent = std::str::from_utf8(&written.exponent).ok().and_then(|text| text.parse().ok());
+        Digits { digits: written.digits, exponent: exponent.unwrap_or(0) }
+    }
+
+    fn len(&self) -> usize {
+        self.digits.len()
     }
 
     fn without_trailing_zeros(mut self) -> Digits {
-        while self.len > 1 && self.digits[self.len - 1] == b'0' {
-            self.len -= 1;
+        while self.digits.len() > 1 && self.digits.last() == Some(&b'0') {
+            self.digits.pop();
         }
         self
     }
 
     fn as_bytes(&self) -> &[u8] {
-        &self.digits[..self.len]
+        &self.digits
+    }
+}
+
+/// Takes a number in scientific notation apart while it is written.
+struct Scientific {
+    digits: SmallVec<[u8; 24]>,
+    exponent: SmallVec<[u8; 8]>,
+    in_exponent: bool,
+}
+
+impl std::fmt::Write for Scientific {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for b in text.bytes() {
+            match b {
+                b'e' => self.in_exponent = true,
+                _ if self.in_exponent => self.exponent.push(b),
+                b'0'..=b'9' => self.digits.push(b),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -272,6 +332,14 @@ mod tests {
         assert_eq!(text(100.0, FloatVerb::GENERAL, Some(3)), "100");
         assert_eq!(text(1234567.0, FloatVerb::GENERAL, Some(20)), "1234567");
         assert_eq!(text(1.0, FloatVerb::Decimal, Some(1080)).len(), 1082);
+        // Both ways to fixed decimals agree.
+        for f in
+            [0.0, 0.005, 0.015, 0.5, 1.005, 2.675, 99.995, 1e-9, 123456789.125, 1e15, 1e18, 1e22, 5e-324, 1.5]
+        {
+            for precision in 0..16 {
+                assert_eq!(text(f, FloatVerb::Decimal, Some(precision)), format!("{f:.precision$}"), "{f}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Printing values (section 7): the default format, `print`, `println` and `printf`.
 
-mod float;
+pub(crate) mod float;
 mod printf;
 mod scalar;
 mod sink;

@@ -206,7 +206,7 @@ pub(super) fn float(
         return pad(sink, Spec { zero: false, ..spec }, shown);
     }
     if spec.sharp && verb != FloatVerb::Binary {
-        keep_point_and_zeros(&mut number, verb, precision);
+        keep_point_and_zeros(&mut number, verb, precision, upper);
     }
     if !spec.plus && number[0] == b'+' {
         return pad(sink, spec, &number[1..]);
@@ -222,9 +222,11 @@ pub(super) fn float(
 }
 
 /// The `#` flag on floats: always a point, and for `%g` the zeros up to the precision.
-fn keep_point_and_zeros(number: &mut Vec<u8>, verb: FloatVerb, precision: Option<usize>) {
+fn keep_point_and_zeros(number: &mut Vec<u8>, verb: FloatVerb, precision: Option<usize>, upper: bool) {
     let hexadecimal = verb == FloatVerb::Hexadecimal;
     let mut missing = match verb {
+        // Go forgets `%X`.
+        FloatVerb::Hexadecimal if upper => 0,
         FloatVerb::General { .. } | FloatVerb::Hexadecimal => precision.unwrap_or(6),
         _ => 0,
     };

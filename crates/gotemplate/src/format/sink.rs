@@ -11,9 +11,12 @@ pub(crate) struct Sink {
     failure: Option<LimitError>,
 }
 
+/// Room for most texts.
+const USUAL: usize = 64;
+
 impl Sink {
     pub(crate) fn new(budget: &Budget) -> Sink {
-        Sink { bytes: Vec::new(), limit: budget.limits().output_bytes, failure: None }
+        Sink { bytes: Vec::with_capacity(USUAL), limit: budget.limits().output_bytes, failure: None }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {

@@ -6,7 +6,7 @@ use super::{Sink, Spec};
 use crate::budget::LimitError;
 use crate::stack;
 use crate::value::copy::MAX_DEPTH;
-use crate::value::{DataNumber, List, Map, Value};
+use crate::value::{DataNumber, List, Map, Object, Value};
 
 /// The default format, `%v`, without flags.
 pub(crate) fn write_value(sink: &mut Sink, value: &Value) {
@@ -71,9 +71,43 @@ fn write_at(sink: &mut Sink, spec: Spec, verb: char, value: &Value, depth: usize
                 let integer = Integer { bits: number.cast_unsigned(), signed: true };
                 write_integer(sink, spec, verb, integer, value);
             }
-            _ => write_string(sink, spec, verb, object.text().as_bytes(), value),
+            _ => write_object(sink, spec, verb, &**object, value, depth),
         },
     }
+}
+
+/// By its text, or by its fields where Go does not ask for the text.
+fn write_object(sink: &mut Sink, spec: Spec, verb: char, object: &dyn Object, value: &Value, depth: usize) {
+    if spec.sharp_v
+        && let Some(text) = object.go_text()
+    {
+        return scalar::string(sink, spec, text.as_bytes());
+    }
+    let is_pointer = object.kind_name() == "ptr";
+    let fields = object.fields();
+    let by_text = !spec.sharp_v && !object.prints_fields() && matches!(verb, 'v' | 's' | 'q' | 'x' | 'X');
+    // Go prints the address of a pointer inside of something, which says nothing; the text says more.
+    if by_text || fields.is_empty() || (is_pointer && depth > 0) {
+        return write_string(sink, spec, verb, object.text().as_bytes(), value);
+    }
+    if is_pointer {
+        sink.push(b"&");
+    }
+    if spec.sharp_v {
+        sink.push(object.type_name().trim_start_matches('*').as_bytes());
+    }
+    sink.push(b"{");
+    for (index, (name, field)) in fields.iter().enumerate() {
+        if index > 0 {
+            sink.push(if spec.sharp_v { b", " } else { b" " });
+        }
+        if spec.sharp_v {
+            sink.push(name.as_bytes());
+            sink.push(b":");
+        }
+        write_at(sink, spec, verb, field, depth + 1);
+    }
+    sink.push(b"}");
 }
 
 /// Guards one level of nesting; a sink that failed needs no deeper levels.

@@ -99,7 +99,7 @@ fn shown(context: &mut Context<'_>, value: &Value, verb: &str) -> Result<String,
     let mut sink = Sink::new(context.budget());
     format::printf(&mut sink, verb.as_bytes(), std::slice::from_ref(value));
     let bytes = format::finish(sink, context.budget())?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(crate::text::lossy(&bytes).into_owned())
 }
 
 /// `lt`.

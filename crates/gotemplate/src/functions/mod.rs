@@ -149,7 +149,7 @@ pub(crate) struct FunctionId(usize);
 #[derive(Clone, Debug, Default)]
 pub struct Functions {
     functions: Vec<Function>,
-    by_name: HashMap<Cow<'static, str>, FunctionId>,
+    by_name: HashMap<Cow<'static, str>, FunctionId, foldhash::fast::RandomState>,
 }
 
 impl Functions {

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use crate::format::float::{FloatVerb, append_float};
+
 /// Division keeps this many decimals.
 const DIVISION_DECIMALS: i32 = 16;
 
@@ -20,7 +22,11 @@ impl Decimal {
 
     /// The shortest decimal form of a float; NaN and infinities have none.
     pub(super) fn from_float(f: f64) -> Option<Decimal> {
-        f.is_finite().then(|| Decimal::parse(&format!("{f:e}")))
+        f.is_finite().then(|| {
+            let mut text = Vec::new();
+            append_float(&mut text, f, FloatVerb::Exponent, None);
+            Decimal::parse(&crate::text::lossy(&text))
+        })
     }
 
     pub(super) fn from_integer(i: i128) -> Decimal {
@@ -63,7 +69,8 @@ impl Decimal {
     }
 
     pub(super) fn negated(mut self) -> Decimal {
-        self.negative = !self.negative;
+        // There is one zero.
+        self.negative = !self.negative && !self.is_zero();
         self
     }
 
@@ -196,6 +203,7 @@ mod tests {
         assert_eq!(of(0.1).add(&of(0.2)).to_float(), 0.3);
         assert_eq!(of(1.0).add(&of(1.0).negated()).to_float(), 0.0);
         assert_eq!(of(0.5).add(&of(-2.0)).to_float(), -1.5);
+        assert!(of(0.0).add(&of(0.0).negated()).to_float().is_sign_positive());
         assert_eq!(of(1.1).multiply(&of(-1.1)).to_float(), -1.21);
         assert_eq!(of(1e308).add(&of(1e-300)).to_float(), 1e308);
     }

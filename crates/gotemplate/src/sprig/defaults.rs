@@ -23,7 +23,7 @@ pub(super) fn register(functions: &mut Functions) {
             Ok(args.value(if args.boolean(2) { 0 } else { 1 }).clone())
         })
         .add("fail", Signature::fixed(&[Type::String]), |_, args| {
-            Err(String::from_utf8_lossy(args.string(0)).into_owned().into())
+            Err(crate::text::lossy(args.string(0)).into_owned().into())
         })
         .add("hello", Signature::fixed(&[]), |_, _| Ok(Value::str("Hello!")));
     add_all(functions, &["compact", "mustCompact"], &one, |context, args| {

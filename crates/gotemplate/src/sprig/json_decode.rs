@@ -251,7 +251,7 @@ impl<'s> Decoder<'s> {
 
     /// A number in the type that the mode gives it.
     fn typed(&self, literal: &'s [u8]) -> Decoded<Value> {
-        let literal_text = String::from_utf8_lossy(literal);
+        let literal_text = crate::text::lossy(literal);
         let integer = literal_text.parse::<i64>().ok().filter(|_| literal != b"-0");
         let float = || {
             let complaint =
@@ -259,8 +259,6 @@ impl<'s> Decoder<'s> {
             parse_float(literal).ok_or_else(|| CallError::from(complaint()))
         };
         Ok(match (self.numbers, integer) {
-            (NumberMode::Int64, Some(i)) => Value::int64(i),
-            (NumberMode::Int, Some(i)) => Value::int(i),
             (NumberMode::Data, Some(i)) => Value::Number(DataNumber::Int(i)),
             (NumberMode::Data, None) => Value::Number(match literal_text.parse::<u64>() {
                 Ok(u) => DataNumber::Uint(u),

@@ -110,7 +110,7 @@ impl Encoder<'_, '_> {
         if !f.is_finite() {
             let mut name = Vec::new();
             append_float(&mut name, f, FloatVerb::GENERAL, None);
-            return Err(format!("json: unsupported value: {}", String::from_utf8_lossy(&name)).into());
+            return Err(format!("json: unsupported value: {}", crate::text::lossy(&name)).into());
         }
         let mut number = Vec::new();
         if f != 0.0 && !(1e-6..1e21).contains(&f.abs()) {

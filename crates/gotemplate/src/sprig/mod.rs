@@ -18,6 +18,8 @@ mod integers;
 mod json;
 mod json_decode;
 mod json_encode;
+#[cfg(feature = "keys")]
+mod keys;
 mod lists;
 pub(crate) mod moments;
 mod paths;
@@ -62,6 +64,8 @@ pub(crate) fn register(functions: &mut Functions) {
     random::register(functions);
     crypto::register(functions);
     system::register(functions);
+    #[cfg(feature = "keys")]
+    keys::register(functions);
 }
 
 /// What a function gives.

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Signature, Type};
 use crate::time::{Instant, SECOND, Zone, duration, month_name, weekday_name};
-use crate::value::{Member, Object, Value};
+use crate::value::{IntKind, Member, Object, Value};
 
 /// The names of the types.
 pub(crate) const TIME: &str = "time.Time";
@@ -77,7 +77,7 @@ impl Object for TimeObject {
         Some(match name {
             "Year" | "Day" | "Hour" | "Minute" | "Second" | "Nanosecond" | "YearDay" | "Unix"
             | "UnixMilli" | "UnixMicro" | "UnixNano" | "Month" | "Weekday" | "UTC" | "Local" | "IsZero"
-            | "Location" | "String" => Member::getter(),
+            | "Location" | "String" | "GoString" => Member::getter(),
             "Format" => Member::method(&[Type::String]),
             "AddDate" => Member::method(&[Type::Int, Type::Int, Type::Int]),
             "Add" | "Truncate" | "Round" => Member::method(&[Type::Duration]),
@@ -111,6 +111,7 @@ impl Object for TimeObject {
             "IsZero" => self.0.is_zero().into(),
             "Location" => Value::Object(Rc::new(Location(self.0.zone.clone()))),
             "String" => self.0.text().into(),
+            "GoString" => self.go_text().unwrap_or_default().into(),
             other => {
                 let related = TimeObject::of(arguments.value(0)).and_then(|time| self.relation(other, time));
                 related.or_else(|| self.number(other)).ok_or(super::NIL_POINTER)?
@@ -122,12 +123,44 @@ impl Object for TimeObject {
         self.0.text()
     }
 
+    fn go_text(&self) -> Option<String> {
+        let wall = self.0.wall();
+        let zone = match &self.0.zone {
+            Zone::Utc => "time.UTC".to_owned(),
+            Zone::Local => "time.Local".to_owned(),
+            other => format!("time.Location({})", crate::text::quote(other.name().as_bytes())),
+        };
+        let (year, month, day) = (wall.date.year, month_name(wall.date.month), wall.date.day);
+        let (hour, minute, second, nanoseconds) = (wall.hour, wall.minute, wall.second, self.0.nanoseconds);
+        Some(format!(
+            "time.Date({year}, time.{month}, {day}, {hour}, {minute}, {second}, {nanoseconds}, {zone})"
+        ))
+    }
+
+    /// Elsewhere than in UTC the last field is an address.
+    fn fields(&self) -> Vec<(&'static str, Value)> {
+        if self.0.zone != Zone::Utc {
+            return Vec::new();
+        }
+        let number = |n: i64| Value::Int(IntKind::Uint64, n);
+        vec![
+            ("wall", number(self.0.nanoseconds)),
+            ("ext", Value::int64(self.0.since_year_1())),
+            ("loc", number(0)),
+        ]
+    }
+
     /// RFC 3339.
     fn json(&self) -> Value {
         self.0.format(b"2006-01-02T15:04:05.999999999Z07:00").into()
     }
 
     fn equals(&self, other: &dyn Object) -> bool {
+        let other = other.as_any().downcast_ref::<TimeObject>();
+        other.is_some_and(|other| self.0 == other.0 && self.0.zone.is_same(&other.0.zone))
+    }
+
+    fn deep_equals(&self, other: &dyn Object) -> bool {
         other.as_any().downcast_ref::<TimeObject>().is_some_and(|other| self.0 == other.0)
     }
 
@@ -360,6 +393,10 @@ mod tests {
                 "false -1 false UTC",
             ),
             (
+                "{{printf `%#v` $t}} {{$t.UTC.GoString}}",
+                "time.Date(2024, time.May, 6, 7, 8, 9, 123000000, time.Local) time.Date(2024, time.May, 6, 7, 8, 9, 123000000, time.UTC)",
+            ),
+            (
                 "{{toJson $t}} {{typeOf $t}} {{kindOf $t}} {{eq $t $t}}",
                 r#""2024-05-06T07:08:09.123Z" time.Time struct true"#,
             ),
@@ -368,6 +405,10 @@ mod tests {
             check_all(&[(&format!("{head}{source}"), expected)]);
         }
         check_all(&[
+            (
+                r#"{{$t := toDate "-0700" "+0300"}}{{$u := toDate "-0700" "+0300"}}{{eq $t $u}} {{eq $t $t}} {{deepEqual $t $u}}"#,
+                "false true true",
+            ),
             (
                 r#"{{(toDate "2006" "2024").Zone}}"#,
                 r#"error 1:17: executing "t" at <"2024">: invalid function signature for Zone: second return value should be error; is int"#,

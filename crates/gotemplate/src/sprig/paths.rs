@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn paths_follow_go() {
         let check = |path: &str, cleaned: &str, last: &str, suffix: &str| {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let text = |bytes: &[u8]| crate::text::lossy(bytes).into_owned();
             let path = path.as_bytes();
             assert_eq!(
                 [text(&clean(path)), text(base(path)), text(extension(path))],

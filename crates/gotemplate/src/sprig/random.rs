@@ -116,7 +116,7 @@ mod tests {
         let grants = Grants { randomness: Some(Arc::new(randomness)), ..Grants::default() };
         let options = Options { grants, ..Options::default() };
         let template = Template::parse("t", source, &Arc::new(Functions::sprig()), &options)?;
-        Ok(String::from_utf8_lossy(&template.render(Value::Nil)?).into_owned())
+        Ok(crate::text::lossy(&template.render(Value::Nil)?).into_owned())
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Regular expressions (section 12.10).
 
 use std::borrow::Cow;
-use std::rc::Rc;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 use super::Outcome;
 use super::regex_syntax::{compile_error, translate};
@@ -18,13 +20,13 @@ pub(super) fn register(functions: &mut Functions) {
     let counted = Signature::fixed(&[Type::String, Type::String, Type::Int]);
     functions
         .add("regexMatch", two.clone(), |context, args| match pattern(context, args) {
-            Ok(pattern) => Ok(Value::Bool(pattern.regex.is_match(&subject(args)))),
+            Ok(pattern) => Ok(Value::Bool(pattern.regex.is_match(&subject(args).text))),
             // The original drops the error.
             Err(CallError::Message(_)) => Ok(Value::Bool(false)),
             Err(limit) => Err(limit),
         })
         .add("mustRegexMatch", two.clone(), |context, args| {
-            Ok(Value::Bool(pattern(context, args)?.regex.is_match(&subject(args))))
+            Ok(Value::Bool(pattern(context, args)?.regex.is_match(&subject(args).text)))
         })
         .add("regexQuoteMeta", Signature::fixed(&[Type::String]), |_, args| {
             Ok(quote_meta(args.string(0)).into())
@@ -51,6 +53,34 @@ pub(crate) struct Pattern {
     is_empty: bool,
 }
 
+/// A compiled pattern, or why it does not compile.
+pub(crate) type Compiled = Result<Arc<Pattern>, String>;
+
+/// Patterns that the renders of a template have in common. Only so many are kept, so that patterns which templates make
+/// up do not pile up.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns(Mutex<HashMap<Str, Compiled, foldhash::fast::RandomState>>);
+
+impl Patterns {
+    const MOST: usize = 64;
+    const LONGEST: usize = 1_024;
+
+    fn get(&self, source: &Str) -> Compiled {
+        let known = self.0.lock().ok().and_then(|known| known.get(source).cloned());
+        known.unwrap_or_else(|| {
+            let compiled = compile(source).map(Arc::new);
+            let compiled = compiled.map_err(|complaint| format!("error parsing regexp: {complaint}"));
+            if let Ok(mut known) = self.0.lock()
+                && known.len() < Self::MOST
+                && source.len() <= Self::LONGEST
+            {
+                known.insert(source.clone(), compiled.clone());
+            }
+            compiled
+        })
+    }
+}
+
 type Apply = fn(&mut Context<'_>, &Pattern, &[Value]) -> Outcome;
 
 /// The plain function, which reports a bad pattern as a panic does, and the one that returns the error.
@@ -66,8 +96,9 @@ fn pair(functions: &mut Functions, [plain, must]: [&'static str; 2], signature: 
     });
 }
 
-/// The pattern in the first argument, compiled once per render.
-fn pattern(context: &mut Context<'_>, args: &[Value]) -> Result<Rc<Pattern>, CallError> {
+/// The pattern in the first argument. What compiling it costs is accounted for in each render, so that a render does not
+/// depend on earlier ones.
+fn pattern(context: &mut Context<'_>, args: &[Value]) -> Result<Arc<Pattern>, CallError> {
     let source = args.text(0);
     context.spend(args.string(1).len() / 16)?;
     if let Some(known) = context.run.patterns.get(&source) {
@@ -76,15 +107,14 @@ fn pattern(context: &mut Context<'_>, args: &[Value]) -> Result<Rc<Pattern>, Cal
     // Counted repetitions multiply what a pattern compiles to.
     let weight = if source.contains(&b'{') { 50 } else { 1 };
     context.spend((1_000 + source.len()).saturating_mul(weight))?;
-    let compiled =
-        compile(&source).map(Rc::new).map_err(|complaint| format!("error parsing regexp: {complaint}"));
+    let compiled = context.run.shared.get(&source);
     context.run.patterns.insert(source, compiled.clone());
     compiled.map_err(CallError::Message)
 }
 
 fn compile(source: &Str) -> Result<Pattern, String> {
     if let Err(error) = std::str::from_utf8(source) {
-        let rest = String::from_utf8_lossy(&source[error.valid_up_to()..]);
+        let rest = crate::text::lossy(&source[error.valid_up_to()..]);
         return Err(format!("invalid UTF-8: `{rest}`"));
     }
     let shown = source.to_text();
@@ -94,9 +124,42 @@ fn compile(source: &Str) -> Result<Pattern, String> {
     Ok(Pattern { regex, names: translated.names, is_empty: source.is_empty() })
 }
 
-/// The text to search; invalid UTF-8 counts as U+FFFD, as it does when the original matches it.
-fn subject(args: &[Value]) -> Cow<'_, str> {
-    String::from_utf8_lossy(args.string(1))
+/// The text to search. Each broken byte is searched as U+FFFD, but stays in what is found.
+struct Subject<'s> {
+    raw: &'s [u8],
+    text: Cow<'s, str>,
+    /// Where broken bytes are in the text; each took one byte, and takes three.
+    broken: Vec<usize>,
+}
+
+fn subject(args: &[Value]) -> Subject<'_> {
+    let raw = args.string(1);
+    let (mut text, mut broken) = (Cow::Borrowed(""), Vec::new());
+    for chunk in raw.utf8_chunks() {
+        if text.is_empty() && chunk.invalid().is_empty() {
+            text = Cow::Borrowed(chunk.valid());
+            continue;
+        }
+        let text = text.to_mut();
+        text.push_str(chunk.valid());
+        for _ in chunk.invalid() {
+            broken.push(text.len());
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+    Subject { raw, text, broken }
+}
+
+impl Subject<'_> {
+    /// The bytes at a range of the text.
+    fn slice(&self, range: Range<usize>) -> &[u8] {
+        let from = self.position(range.start);
+        &self.raw[from..self.position(range.end)]
+    }
+
+    fn position(&self, at: usize) -> usize {
+        at - 2 * self.broken.partition_point(|broken| *broken < at)
+    }
 }
 
 /// How many matches a count asks for: all if negative.
@@ -105,13 +168,15 @@ fn limit(args: &[Value]) -> usize {
 }
 
 fn find(_: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcome {
-    Ok(pattern.regex.find(&subject(args)).map_or("", |found| found.as_str()).into())
+    let subject = subject(args);
+    let found = pattern.regex.find(&subject.text).map(|found| subject.slice(found.range()));
+    Ok(Str::from(found.unwrap_or_default()).into())
 }
 
 fn find_all(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcome {
     let subject = subject(args);
-    let found: Vec<Str> =
-        pattern.regex.find_iter(&subject).take(limit(args)).map(|found| found.as_str().into()).collect();
+    let found = pattern.regex.find_iter(&subject.text).take(limit(args));
+    let found: Vec<Str> = found.map(|found| subject.slice(found.range()).into()).collect();
     context.spend(found.len())?;
     if found.is_empty() { Ok(List::nil(Element::String).into()) } else { Ok(List::strings(found).into()) }
 }
@@ -121,89 +186,90 @@ fn split(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcom
     if limit == 0 {
         return Ok(List::nil(Element::String).into());
     }
-    if subject.is_empty() && !pattern.is_empty {
+    if subject.raw.is_empty() && !pattern.is_empty {
         return Ok(List::strings([Str::default()]).into());
     }
     let mut parts: Vec<Str> = Vec::new();
     let (mut begin, mut end) = (0, 0);
-    for found in pattern.regex.find_iter(&subject).take(limit) {
+    for found in pattern.regex.find_iter(&subject.text).take(limit) {
         if parts.len() == limit - 1 {
             break;
         }
         end = found.start();
         // A match at the very start that is empty separates nothing.
         if found.end() != 0 {
-            parts.push(subject[begin..end].into());
+            parts.push(subject.slice(begin..end).into());
         }
         begin = found.end();
     }
-    if end != subject.len() {
-        parts.push(subject[begin..].into());
+    if end != subject.text.len() {
+        parts.push(subject.slice(begin..subject.text.len()).into());
     }
     context.spend(parts.len())?;
     Ok(List::strings(parts).into())
 }
 
 fn replace(context: &mut Context<'_>, pattern: &Pattern, args: &[Value], expands: bool) -> Outcome {
-    let (subject, replacement) = (subject(args), String::from_utf8_lossy(args.string(2)));
-    let mut out = String::with_capacity(subject.len());
+    let (subject, replacement) = (subject(args), args.string(2));
+    let mut out: Vec<u8> = Vec::with_capacity(subject.raw.len());
     let mut end = 0;
-    for captures in pattern.regex.captures_iter(&subject) {
+    for captures in pattern.regex.captures_iter(&subject.text) {
         let Some(whole) = captures.get(0) else { continue };
-        out.push_str(&subject[end..whole.start()]);
+        out.extend(subject.slice(end..whole.start()));
         if expands {
-            expand(&mut out, &replacement, pattern, &captures);
+            expand(&mut out, replacement, |name| {
+                group(name, pattern, &captures).map(|range| subject.slice(range))
+            });
         } else {
-            out.push_str(&replacement);
+            out.extend(replacement);
         }
         end = whole.end();
         context.spend(1 + replacement.len() / 16)?;
         context.check_text(out.len())?;
     }
-    out.push_str(&subject[end..]);
+    out.extend(subject.slice(end..subject.text.len()));
     Ok(out.into())
 }
 
 /// Writes a replacement with `$1`, `${1}`, `$name`, `${name}` and `$$` filled in.
-fn expand(out: &mut String, template: &str, pattern: &Pattern, captures: &regex::Captures<'_>) {
+fn expand<'s>(out: &mut Vec<u8>, template: &[u8], group: impl Fn(&str) -> Option<&'s [u8]>) {
     let mut rest = template;
-    while let Some((before, behind)) = rest.split_once('$') {
-        out.push_str(before);
-        rest = behind;
-        if let Some(after) = behind.strip_prefix('$') {
-            out.push('$');
+    while let Some(dollar) = rest.iter().position(|b| *b == b'$') {
+        out.extend(&rest[..dollar]);
+        rest = &rest[dollar + 1..];
+        if let Some(after) = rest.strip_prefix(b"$") {
+            out.push(b'$');
             rest = after;
-        } else if let Some((name, after)) = reference(behind) {
-            out.push_str(group(name, pattern, captures));
+        } else if let Some((name, after)) = reference(rest) {
+            out.extend(group(name).unwrap_or_default());
             rest = after;
         } else {
-            out.push('$');
+            out.push(b'$');
         }
     }
-    out.push_str(rest);
+    out.extend(rest);
 }
 
 /// The group name behind a `$`, and what follows it.
-fn reference(text: &str) -> Option<(&str, &str)> {
-    let body = text.strip_prefix('{');
+fn reference(text: &[u8]) -> Option<(&str, &[u8])> {
+    let body = text.strip_prefix(b"{");
     let name = body.unwrap_or(text);
-    let length = name.find(|c| !(c == '_' || text::is_letter(c) || text::is_digit(c))).unwrap_or(name.len());
+    let is_part = |c: &Option<char>| c.is_some_and(|c| c == '_' || text::is_letter(c) || text::is_digit(c));
+    let length = text::runes(name).take_while(|(c, _)| is_part(c)).map(|(_, raw)| raw.len()).sum();
     let (name, rest) = name.split_at(length);
-    if name.is_empty() {
-        return None;
-    }
-    if body.is_some() { rest.strip_prefix('}').map(|rest| (name, rest)) } else { Some((name, rest)) }
+    let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;
+    if body.is_some() { rest.strip_prefix(b"}").map(|rest| (name, rest)) } else { Some((name, rest)) }
 }
 
-/// The text of a group by number or name; of groups with the same name, the first.
-fn group<'c>(name: &str, pattern: &Pattern, captures: &regex::Captures<'c>) -> &'c str {
+/// Where a group by number or name matched; of groups with the same name, the first.
+fn group(name: &str, pattern: &Pattern, captures: &regex::Captures<'_>) -> Option<Range<usize>> {
     let is_number = name.bytes().all(|b| b.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
     let index = if is_number {
         name.parse().ok()
     } else {
         pattern.names.iter().position(|known| known.as_deref() == Some(name))
     };
-    index.and_then(|index| captures.get(index)).map_or("", |found| found.as_str())
+    Some(captures.get(index?)?.range())
 }
 
 fn quote_meta(subject: &[u8]) -> Vec<u8> {
@@ -215,4 +281,22 @@ fn quote_meta(subject: &[u8]) -> Vec<u8> {
         out.push(byte);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check_all;
+
+    #[test]
+    fn broken_bytes_are_searched_as_one_character_and_kept() {
+        check_all(&[
+            (r#"{{regexFind "[^a-z]+" "bad\xff\xfeutf" | printf "%q"}}"#, r#""\xff\xfe""#),
+            (r#"{{regexReplaceAll "(.)u" "bad\xffutf" "<$1>" | printf "%q"}}"#, r#""bad<\xff>tf""#),
+            (r#"{{regexSplit "a" "ba\xffd\xfe" -1 | printf "%q"}}"#, r#"["b" "\xffd\xfe"]"#),
+            (
+                r#"{{regexFindAll "." "\xe6\x97" -1 | printf "%q"}} {{regexMatch "^..$" "\xe6\x97"}}"#,
+                r#"["\xe6" "\x97"] true"#,
+            ),
+        ]);
+    }
 }

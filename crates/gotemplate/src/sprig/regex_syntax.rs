@@ -389,7 +389,7 @@ fn push_literal(out: &mut String, c: char) {
 /// Go's `Compile(…)` prefix of a complaint.
 pub(super) fn compile_error(pattern: &[u8], complaint: &str) -> String {
     let shown = if text::can_backquote(pattern) {
-        format!("`{}`", String::from_utf8_lossy(pattern))
+        format!("`{}`", crate::text::lossy(pattern))
     } else {
         text::quote(pattern)
     };

@@ -46,7 +46,10 @@ impl VersionObject {
         if method == "Original" {
             return Some(self.version.original.as_str().into());
         }
-        let Some(Value::Object(other)) = arguments.first() else { return None };
+        let Some(Value::Object(other)) = arguments.first() else {
+            // Only this method looks before it follows the pointer.
+            return (method == "Equal").then_some(Value::Bool(false));
+        };
         let other = other.as_any().downcast_ref::<VersionObject>()?;
         let order = self.version.compare(&other.version);
         Some(Value::Bool(match method {
@@ -111,6 +114,19 @@ impl Object for VersionObject {
         self.version.to_string()
     }
 
+    fn fields(&self) -> Vec<(&'static str, Value)> {
+        let number = |n: u64| Value::Int(IntKind::Uint64, n.cast_signed());
+        let Version { major, minor, patch, prerelease, metadata, original } = &self.version;
+        vec![
+            ("major", number(*major)),
+            ("minor", number(*minor)),
+            ("patch", number(*patch)),
+            ("pre", prerelease.as_str().into()),
+            ("metadata", metadata.as_str().into()),
+            ("original", original.as_str().into()),
+        ]
+    }
+
     /// Pointers are equal when they are the same one.
     fn equals(&self, other: &dyn Object) -> bool {
         let Some(other) = other.as_any().downcast_ref::<VersionObject>() else { return false };
@@ -128,5 +144,35 @@ impl Object for VersionObject {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check_all;
+
+    #[test]
+    fn verbs_that_ask_for_no_text_show_the_fields() {
+        check_all(&[
+            (
+                r#"{{printf "%d %v %s" (semver "1.2.3") (semver "1.2.3") (semver "1.2.3")}}"#,
+                "&{1 2 3 %!d(string=) %!d(string=) %!d(string=1.2.3)} 1.2.3 1.2.3",
+            ),
+            (
+                r#"{{printf "%#v" (semver "1.2")}}"#,
+                r#"&semver.Version{major:0x1, minor:0x2, patch:0x0, pre:"", metadata:"", original:"1.2"}"#,
+            ),
+        ]);
+    }
+
+    #[test]
+    fn methods_follow_nil() {
+        check_all(&[
+            (
+                r#"{{(semver "1.2.3").GreaterThan nil}}"#,
+                r#"error 1:18: executing "t" at <(semver "1.2.3").GreaterThan>: error calling GreaterThan: runtime error: invalid memory address or nil pointer dereference"#,
+            ),
+            (r#"{{(semver "1.2.3").Equal nil}}"#, "false"),
+        ]);
     }
 }

@@ -6,7 +6,7 @@ use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::text;
-use crate::value::{List, Map, Str, Value};
+use crate::value::{Element, List, Map, Str, Value};
 
 pub(super) fn register(functions: &mut Functions) {
     let two = Signature::fixed(&[Type::String, Type::String]);
@@ -19,11 +19,15 @@ pub(super) fn register(functions: &mut Functions) {
             let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
             Ok(parts.join(args.string(0)).into())
         })
-        .add("toStrings", Signature::fixed(&[Type::Any]), |context, args| {
-            Ok(List::strings(strings(context, args.value(0))?).into())
+        .add("toStrings", Signature::fixed(&[Type::Any]), |context, args| match args.value(0) {
+            Value::List(list) if list.element() == Element::String => Ok(list.clone().into()),
+            other => Ok(List::strings(strings(context, other)?).into()),
         })
         .add("sortAlpha", Signature::fixed(&[Type::Any]), |context, args| {
             let mut sorted = match args.value(0) {
+                Value::List(list) if list.element() == Element::String && list.is_empty() => {
+                    return Ok(list.clone().into());
+                }
                 list @ (Value::List(_) | Value::Bytes(_)) => strings(context, list)?,
                 other => vec![strval(context, other)?],
             };
@@ -101,4 +105,31 @@ fn numbered(context: &mut Context<'_>, parts: &[&[u8]]) -> Outcome {
         map.insert(format!("_{index}").into(), Str::from(part).into());
     }
     Ok(map.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check_all;
+
+    #[test]
+    fn lists_of_texts_stay_what_they_are() {
+        check_all(&[
+            (
+                r#"{{regexFindAll "x" "" 1 | toStrings | toJson}} {{regexFindAll "x" "" 1 | sortAlpha | toJson}}"#,
+                "null null",
+            ),
+            (
+                r#"{{toStrings (list) | toJson}} {{toStrings nil | toJson}} {{list 1 nil "a" | toStrings}}"#,
+                "[] [] [1 a]",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn broken_bytes_show_one_by_one_in_errors() {
+        check_all(&[(
+            r#"{{fail "\xe6\x97"}}"#,
+            "error 1:2: executing \"t\" at <fail \"\\xe6\\x97\">: error calling fail: \u{fffd}\u{fffd}",
+        )]);
+    }
 }

@@ -17,7 +17,7 @@ pub(super) fn register(functions: &mut Functions) {
         })
         .add("expandenv", one.clone(), |context, args| {
             let environment = environment(context, "expandenv")?;
-            let text = expand(args.string(0), &|name| environment(&String::from_utf8_lossy(name)));
+            let text = expand(args.string(0), &|name| environment(&crate::text::lossy(name)));
             context.check_text(text.len())?;
             Ok(text.into())
         })
@@ -89,7 +89,7 @@ mod tests {
     fn run(source: &str, grants: Grants) -> Result<String, Error> {
         let options = Options { grants, ..Options::default() };
         let template = Template::parse("t", source, &Arc::new(Functions::sprig()), &options)?;
-        Ok(String::from_utf8_lossy(&template.render(Value::Nil)?).into_owned())
+        Ok(crate::text::lossy(&template.render(Value::Nil)?).into_owned())
     }
 
     #[test]

@@ -201,7 +201,7 @@ fn split_scheme(source: &[u8]) -> Result<(String, &[u8]), String> {
     match (source.get(end), source.first()) {
         (Some(b':'), Some(b':')) => Err("missing protocol scheme".to_string()),
         (Some(b':'), Some(first)) if first.is_ascii_alphabetic() => {
-            let scheme = String::from_utf8_lossy(&source[..end]).to_ascii_lowercase();
+            let scheme = crate::text::lossy(&source[..end]).to_ascii_lowercase();
             Ok((scheme, &source[end + 1..]))
         }
         _ => Ok((String::new(), source)),
@@ -246,7 +246,7 @@ fn parse_literal(host: &[u8]) -> Result<Vec<u8>, String> {
     let zone = text::find(inside, b"%25").unwrap_or(inside.len());
     let mut address = unescape(&inside[..zone], Place::Host)?;
     address.extend(unescape(&inside[zone..], Place::Zone)?);
-    let shown = String::from_utf8_lossy(&address).into_owned();
+    let shown = crate::text::lossy(&address).into_owned();
     let plain = shown.split('%').next().unwrap_or_default();
     match plain.parse::<IpAddr>() {
         Ok(IpAddr::V6(_)) => {}

@@ -46,7 +46,7 @@ fn join(_: &mut Context<'_>, args: &[Value]) -> Outcome {
         }
     };
     let mut url = Url {
-        scheme: String::from_utf8_lossy(&part("scheme")?).into_owned(),
+        scheme: crate::text::lossy(&part("scheme")?).into_owned(),
         host: part("host")?,
         path: part("path")?,
         query: part("query")?,

@@ -11,8 +11,8 @@ pub(super) fn register(functions: &mut Functions) {
     let one = Signature::fixed(&[Type::String]);
     functions
         .add("camelcase", one.clone(), |_, args| Ok(pascal_case(&characters(args.string(0))).into()))
-        .add("snakecase", one.clone(), |_, args| Ok(separate_words(&characters(args.string(0)), '_').into()))
-        .add("kebabcase", one, |_, args| Ok(separate_words(&characters(args.string(0)), '-').into()));
+        .add("snakecase", one.clone(), |_, args| Ok(separate_words(args.string(0), '_').into()))
+        .add("kebabcase", one, |_, args| Ok(separate_words(args.string(0), '-').into()));
 }
 
 fn characters(subject: &[u8]) -> Vec<char> {
@@ -43,12 +43,10 @@ fn is_punctuation(c: char) -> bool {
     )
 }
 
-/// Letters of scripts that have case; Han characters and the like are none.
+/// Letters other than the ideographs that the original knows.
 fn is_alphabet(c: char) -> bool {
-    matches!(
-        get_general_category(c),
-        Category::UppercaseLetter | Category::LowercaseLetter | Category::TitlecaseLetter
-    )
+    text::is_letter(c)
+        && !matches!(c, '\u{3400}'..='\u{4d85}' | '\u{4e00}'..='\u{9fcc}' | '\u{20000}'..='\u{2b81d}')
 }
 
 /// Each word with a capital, the connectors between words dropped, those around kept.
@@ -84,6 +82,32 @@ fn pascal_case(chars: &[char]) -> String {
     out
 }
 
+/// A character of a text with the broken bytes around it, which count as part of it.
+struct Letter<'s> {
+    shown: char,
+    raw: &'s [u8],
+}
+
+/// Broken bytes go with the character behind them, those at the end with the one in front.
+fn letters(subject: &[u8]) -> Vec<Letter<'_>> {
+    let mut letters: Vec<Letter<'_>> = Vec::with_capacity(subject.len());
+    let (mut from, mut to) = (0, 0);
+    for (c, raw) in text::runes(subject) {
+        to += raw.len();
+        if let Some(shown) = c.filter(|&c| c != char::REPLACEMENT_CHARACTER) {
+            letters.push(Letter { shown, raw: &subject[from..to] });
+            from = to;
+        }
+    }
+    let rest = &subject[from..];
+    match letters.last_mut() {
+        _ if rest.is_empty() => {}
+        Some(last) => last.raw = &subject[from - last.raw.len()..],
+        None => letters.push(Letter { shown: char::REPLACEMENT_CHARACTER, raw: rest }),
+    }
+    letters
+}
+
 /// What a run of characters is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -108,9 +132,9 @@ impl Kind {
 }
 
 /// Takes the next run off the front.
-fn next_word(chars: &[char]) -> (Kind, &[char], &[char]) {
-    let Some(&first) = chars.first() else { return (Kind::End, chars, chars) };
-    let run = |belongs: fn(char) -> bool| chars.iter().take_while(|&&c| belongs(c)).count();
+fn next_word<'c>(chars: &'c [Letter<'c>]) -> (Kind, &'c [Letter<'c>], &'c [Letter<'c>]) {
+    let Some(&Letter { shown: first, .. }) = chars.first() else { return (Kind::End, chars, chars) };
+    let run = |belongs: fn(char) -> bool| chars.iter().take_while(|c| belongs(c.shown)).count();
     let is_lower = |c: char| is_alphabet(c) && !is_upper(c);
     let (kind, length) = if is_connector(first) {
         (Kind::Connector, run(is_connector))
@@ -118,22 +142,22 @@ fn next_word(chars: &[char]) -> (Kind, &[char], &[char]) {
         (Kind::Punctuation, run(is_punctuation))
     } else if is_upper(first) {
         let capitals = run(is_upper);
-        let follower = chars.get(capitals).copied();
+        let follower = chars.get(capitals).map(|c| c.shown);
         let length = match (capitals, follower) {
             // A single capital takes its lower-case letters.
-            (1, _) => 1 + chars[1..].iter().take_while(|&&c| is_lower(c)).count(),
+            (1, _) => 1 + chars[1..].iter().take_while(|c| is_lower(c.shown)).count(),
             // The last of several capitals starts the next word.
             (_, Some(c)) if is_alphabet(c) => capitals - 1,
             _ => capitals,
         };
         (Kind::Upper, length)
     } else if is_alphabet(first) {
-        (Kind::Lower, chars.iter().take_while(|&&c| is_lower(c)).count())
+        (Kind::Lower, chars.iter().take_while(|c| is_lower(c.shown)).count())
     } else if is_number(first) {
         (Kind::Number, run(is_number))
     } else {
         let is_other = |c| !is_connector(c) && !is_alphabet(c) && !is_number(c) && !is_punctuation(c);
-        (Kind::Other, 1 + chars[1..].iter().take_while(|&&c| is_other(c)).count())
+        (Kind::Other, 1 + chars[1..].iter().take_while(|c| is_other(c.shown)).count())
     };
     let (word, rest) = chars.split_at(length);
     (kind, word, rest)
@@ -141,30 +165,37 @@ fn next_word(chars: &[char]) -> (Kind, &[char], &[char]) {
 
 /// The words of a text, lower-cased and joined by a connector.
 struct Joiner {
-    out: String,
+    out: Vec<u8>,
     connector: char,
 }
 
 impl Joiner {
-    fn word(&mut self, kind: Kind, word: &[char]) {
+    fn word(&mut self, kind: Kind, word: &[Letter]) {
         match kind {
-            Kind::Upper => self.out.extend(word.iter().map(|&c| to_lower(c))),
-            Kind::Connector => self.out.extend(word.iter().map(|_| self.connector)),
-            _ => self.out.extend(word),
+            Kind::Upper | Kind::Connector => {
+                for c in word.iter().flat_map(|letter| characters(letter.raw)) {
+                    self.push(if is_connector(c) { self.connector } else { to_lower(c) });
+                }
+            }
+            _ => word.iter().for_each(|letter| self.out.extend(letter.raw)),
         }
+    }
+
+    fn push(&mut self, c: char) {
+        self.out.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
     }
 
     fn connect_before(&mut self, kind: Kind) {
         if kind.needs_connector() {
-            self.out.push(self.connector);
+            self.push(self.connector);
         }
     }
 
     /// Lower-case letters and digits behind a number belong to it; gives the word after them.
     fn number_tail<'c>(
         &mut self,
-        mut next: (Kind, &'c [char], &'c [char]),
-    ) -> (Kind, &'c [char], &'c [char]) {
+        mut next: (Kind, &'c [Letter<'c>], &'c [Letter<'c>]),
+    ) -> (Kind, &'c [Letter<'c>], &'c [Letter<'c>]) {
         while next.0.continues_number() {
             self.word(next.0, next.1);
             next = next_word(next.2);
@@ -174,9 +205,10 @@ impl Joiner {
     }
 }
 
-fn separate_words(chars: &[char], connector: char) -> String {
-    let mut joiner = Joiner { out: String::with_capacity(chars.len() + 8), connector };
-    let (mut kind, mut word, mut rest) = next_word(chars);
+fn separate_words(subject: &[u8], connector: char) -> Vec<u8> {
+    let letters = letters(subject);
+    let mut joiner = Joiner { out: Vec::with_capacity(subject.len() + 8), connector };
+    let (mut kind, mut word, mut rest) = next_word(&letters);
     while !rest.is_empty() {
         joiner.word(kind, word);
         let previous = kind;
@@ -191,7 +223,7 @@ fn separate_words(chars: &[char], connector: char) -> String {
                 let digits = word;
                 let after = next_word(rest);
                 if after.0 == Kind::Lower {
-                    joiner.out.push(connector);
+                    joiner.push(connector);
                     joiner.word(Kind::Number, digits);
                     (kind, word, rest) = joiner.number_tail(after);
                 } else {
@@ -230,7 +262,7 @@ mod tests {
     #[test]
     fn snakecase_splits_words() {
         let check = |input: &str, connector: char, expected: &str| {
-            assert_eq!(separate_words(&characters(input.as_bytes()), connector), expected, "{input}");
+            assert_eq!(separate_words(input.as_bytes(), connector), expected.as_bytes(), "{input}");
         };
         check("Bld4Floor3rd", '_', "bld4_floor_3rd");
         check("http2xx", '_', "http_2xx");
@@ -241,6 +273,9 @@ mod tests {
         check("HTTPServer", '_', "http_server");
         check("NoHTTPS", '_', "no_https");
         check("GO PATH", '_', "go_path");
+        check("ۄ+a テスト漢字b", '_', "ۄ_+_a_テスト_漢字_b");
         check("", '_', "");
+        assert_eq!(separate_words(b"bad\xffutf Ab\xfe", '_'), b"bad\xffutf_ab\xef\xbf\xbd");
+        assert_eq!(separate_words(b"\xff", '_'), b"\xff");
     }
 }

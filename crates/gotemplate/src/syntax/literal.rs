@@ -18,9 +18,7 @@ impl NumberLiteral {
     pub(crate) fn parse(source: &[u8], kind: TokenKind) -> Result<NumberLiteral, String> {
         match kind {
             TokenKind::CharConstant => char_constant(source),
-            TokenKind::Complex => {
-                complex_constant(source).ok_or_else(|| "syntax error scanning complex number".to_string())
-            }
+            TokenKind::Complex => complex_constant(source),
             _ => number(source),
         }
     }
@@ -61,13 +59,19 @@ fn number(source: &[u8]) -> Result<NumberLiteral, String> {
     }
 }
 
-fn complex_constant(source: &[u8]) -> Option<NumberLiteral> {
-    let body = source.strip_suffix(b"i")?;
+fn complex_constant(source: &[u8]) -> Result<NumberLiteral, String> {
+    const UNREADABLE: &str = "syntax error scanning complex number";
+    let body = source.strip_suffix(b"i").ok_or(UNREADABLE)?;
     // The sign between the parts is the last one that does not belong to an exponent.
     let is_exponent =
         |at: usize| matches!(body[at - 1], b'e' | b'E' | b'p' | b'P') && !is_hex_digit_position(body, at);
-    let split = (1..body.len()).rev().find(|&at| matches!(body[at], b'+' | b'-') && !is_exponent(at))?;
-    Some(NumberLiteral::with_complex(parse_float(&body[..split])?, parse_float(&body[split..])?))
+    let split = (1..body.len()).rev().find(|&at| matches!(body[at], b'+' | b'-') && !is_exponent(at));
+    let (re, im) = body.split_at(split.ok_or(UNREADABLE)?);
+    let part = |part: &[u8]| {
+        parse_float(part)
+            .ok_or_else(|| format!("strconv.ParseFloat: parsing {}: {INVALID}", text::quote(part)))
+    };
+    Ok(NumberLiteral::with_complex(part(re)?, part(im)?))
 }
 
 /// Whether the `e` before a sign is a hexadecimal digit rather than an exponent mark.
@@ -80,7 +84,7 @@ fn is_hex_digit_position(body: &[u8], sign: usize) -> bool {
 fn char_constant(source: &[u8]) -> Result<NumberLiteral, String> {
     let (unit, rest) = unquote_unit(&source[1..], b'\'')?;
     if rest != b"'" {
-        return Err(format!("malformed character constant: {}", String::from_utf8_lossy(source)));
+        return Err(format!("malformed character constant: {}", crate::text::lossy(source)));
     }
     let code = match unit {
         Unit::Char(c) => u32::from(c),
@@ -179,6 +183,7 @@ mod tests {
             ("{{typeOf 1e3}} {{typeOf 0x1}} {{typeOf 'a'}} {{typeOf 1i}}", "float64 int int complex128"),
             (r#"{{repeat 3.0 "x"}}{{repeat 1e0 "y"}}"#, "xxxy"),
             ("{{09}}", r#"error 1: integer overflow: "09""#),
+            ("{{1+_2i}}", r#"error 1: strconv.ParseFloat: parsing "+_2": invalid syntax"#),
             ("{{1__0}}", r#"error 1: illegal number syntax: "1__0""#),
             ("{{1e400}}", r#"error 1: illegal number syntax: "1e400""#),
             ("{{1a}}", r#"error 1: bad number syntax: "1a""#),

@@ -26,11 +26,13 @@ pub(crate) struct ParseError {
     pub(crate) message: String,
 }
 
+type Definitions = HashMap<Str, Defined, foldhash::fast::RandomState>;
+
 /// A parsed source: the arena and the named bodies in it.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) tree: Tree,
-    pub(crate) definitions: HashMap<Str, Defined>,
+    pub(crate) definitions: Definitions,
 }
 
 /// Parses a source whose own body gets the given name.
@@ -54,9 +56,9 @@ pub(crate) fn parse(
         lexer: Lexer::new(source, delimiters, loop_words),
         ahead: Vec::new(),
         last_line: 1,
-        tree: Tree::default(),
-        names: HashSet::new(),
-        definitions: HashMap::new(),
+        tree: Tree::for_source(source.len()),
+        names: HashSet::default(),
+        definitions: Definitions::default(),
         body: Body::new(),
         block_depth: 0,
     };
@@ -76,8 +78,8 @@ pub(super) struct Parser<'p> {
     ahead: Vec<Token>,
     last_line: usize,
     pub(super) tree: Tree,
-    names: HashSet<Str>,
-    definitions: HashMap<Str, Defined>,
+    names: HashSet<Str, foldhash::fast::RandomState>,
+    definitions: Definitions,
     pub(super) body: Body,
     block_depth: usize,
 }
@@ -181,7 +183,7 @@ impl Parser<'_> {
             return "EOF".to_string();
         }
         if token.kind.is_keyword() {
-            return format!("<{}>", String::from_utf8_lossy(source));
+            return format!("<{}>", crate::text::lossy(source));
         }
         if source.len() <= 10 {
             return text::quote(source);

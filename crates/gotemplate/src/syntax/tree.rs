@@ -109,6 +109,11 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    /// With room for the nodes of a usual source of this many bytes.
+    pub(crate) fn for_source(bytes: usize) -> Tree {
+        Tree { nodes: Vec::with_capacity(bytes / 12) }
+    }
+
     pub(crate) fn add(&mut self, pos: usize, kind: Kind) -> NodeId {
         // Sources are limited to 4 GiB, and every node takes at least one byte of them.
         let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));

@@ -124,6 +124,10 @@ impl Instant {
         i64::try_from(nanoseconds).unwrap_or(if nanoseconds < 0 { i64::MIN } else { i64::MAX })
     }
 
+    pub(crate) fn since_year_1(&self) -> i64 {
+        self.seconds.wrapping_sub(ZERO)
+    }
+
     /// Nanoseconds past the last multiple of a positive duration, counted from the year 1.
     fn remainder(&self, duration: i64) -> i64 {
         let seconds = i128::from(self.seconds) - i128::from(ZERO);

@@ -151,7 +151,7 @@ impl Instant {
     /// As Go prints a time.
     pub(crate) fn text(&self) -> String {
         let text = self.format(b"2006-01-02 15:04:05.999999999 -0700 MST");
-        let text = String::from_utf8_lossy(&text).into_owned();
+        let text = crate::text::lossy(&text).into_owned();
         // The reading itself says nothing that anybody could use.
         if self.monotonic { text + " m=+0.000000001" } else { text }
     }

@@ -284,7 +284,7 @@ impl Parts {
             return Ok(());
         }
         let length = abbreviation_length(value).ok_or(Misfit::Form)?;
-        self.abbreviation = Some(String::from_utf8_lossy(take(value, length)?).into_owned());
+        self.abbreviation = Some(crate::text::lossy(take(value, length)?).into_owned());
         Ok(())
     }
 
@@ -308,12 +308,12 @@ impl Parts {
             (None, None) => at(Zone::Local),
             // The local zone is that of Greenwich and called UTC.
             (Some(0), None) => at(Zone::Local),
-            (Some(offset), name) => at(Zone::Fixed { name: name.unwrap_or_default(), offset }),
+            (Some(offset), name) => at(Zone::Fixed { name: name.unwrap_or_default().into(), offset }),
             (None, Some(name)) => {
                 // Nobody knows what zone is meant, but GMT+3 says it.
                 let hours = name.strip_prefix("GMT").and_then(|hours| hours.parse::<i64>().ok());
                 let instant = at(Zone::Utc);
-                instant.within(Zone::Fixed { name, offset: hours.unwrap_or(0) * 3_600 })
+                instant.within(Zone::Fixed { name: name.into(), offset: hours.unwrap_or(0) * 3_600 })
             }
         })
     }

@@ -1,5 +1,6 @@
 //! Time zones by name, from a database inside the program.
 
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ pub(crate) enum Zone {
     Named(TimeZone),
     /// What a text said about itself; seconds east of Greenwich.
     Fixed {
-        name: String,
+        name: Rc<str>,
         offset: i64,
     },
 }
@@ -38,7 +39,7 @@ impl Zone {
     pub(crate) fn at(&self, seconds: i64) -> (i64, String) {
         match self {
             Zone::Utc | Zone::Local => (0, "UTC".to_owned()),
-            Zone::Fixed { name, offset } => (*offset, name.clone()),
+            Zone::Fixed { name, offset } => (*offset, name.as_ref().to_owned()),
             Zone::Named(zone) => {
                 let bounds = (Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
                 let instant = Timestamp::from_second(seconds.clamp(bounds.0, bounds.1)).unwrap_or_default();
@@ -48,12 +49,20 @@ impl Zone {
         }
     }
 
+    /// Whether both are one zone to Go, which compares addresses: each text that is read makes its own zone.
+    pub(crate) fn is_same(&self, other: &Zone) -> bool {
+        match (self, other) {
+            (Zone::Fixed { name, .. }, Zone::Fixed { name: other, .. }) => Rc::ptr_eq(name, other),
+            _ => self == other,
+        }
+    }
+
     /// The name of the zone as a whole.
     pub(crate) fn name(&self) -> String {
         match self {
             Zone::Utc | Zone::Local => "UTC".to_owned(),
             Zone::Named(zone) => zone.iana_name().unwrap_or_default().to_owned(),
-            Zone::Fixed { name, .. } => name.clone(),
+            Zone::Fixed { name, .. } => name.as_ref().to_owned(),
         }
     }
 }

@@ -12,7 +12,7 @@ pub struct Str(Arc<[u8]>);
 impl Str {
     /// The text, with invalid UTF-8 replaced by U+FFFD.
     pub fn to_text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
+        crate::text::lossy(&self.0)
     }
 }
 

@@ -43,6 +43,22 @@ pub trait Object: fmt::Debug {
     /// The text of `%v` and `%s`.
     fn text(&self) -> String;
 
+    /// The text of `%#v`, of types that have one of their own.
+    fn go_text(&self) -> Option<String> {
+        None
+    }
+
+    /// Names and values of the fields, also those that templates cannot reach. Verbs that the text does not answer show
+    /// them; the default is none, and a complaint about the verb.
+    fn fields(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+
+    /// Whether the type has no text of its own in Go, so that every verb goes to its fields.
+    fn prints_fields(&self) -> bool {
+        false
+    }
+
     /// The value that JSON shows; by default the text.
     fn json(&self) -> Value {
         Value::from(self.text())

@@ -1,0 +1,283 @@
+//! Keys and certificates (section 12.13).
+//!
+//! The cryptographic library draws its own randomness; a host that grants none gets an error before anything is made.
+
+mod certificate;
+mod dsa;
+mod private_key;
+
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, RsaKeySize};
+
+use super::Outcome;
+use crate::context::Context;
+use crate::encoding;
+use crate::error::CallError;
+use crate::functions::arguments::Arguments;
+use crate::functions::{Functions, Signature, Type};
+use crate::value::Value;
+use certificate::{CERTIFICATE, Certificate, Role};
+use private_key::PrivateKey;
+
+/// What an RSA key of 4096 bits is accounted for, in steps: up to some seconds.
+const RSA_4096_STEPS: usize = 5_000_000;
+const RSA_2048_STEPS: usize = 1_000_000;
+/// Any other key, and each signature.
+const STEPS: usize = 50_000;
+
+pub(super) fn register(functions: &mut Functions) {
+    functions
+        .add("genPrivateKey", Signature::fixed(&[Type::String]), gen_private_key)
+        .add("buildCustomCert", Signature::fixed(&[Type::String, Type::String]), build_custom_cert)
+        .add("genCA", Signature::fixed(&[Type::String, Type::Int]), |context, args| {
+            let role = Role::authority(args.string(0), args.int(1));
+            let key = new_rsa(context, "genCA")?;
+            role.self_signed(context, "genCA", &key)
+        })
+        .add("genCAWithKey", Signature::fixed(&[Type::String, Type::Int, Type::String]), |context, args| {
+            let key = given(args.string(2))?;
+            Role::authority(args.string(0), args.int(1)).self_signed(context, "genCAWithKey", &key)
+        });
+    functions
+        .add(
+            "genSelfSignedCert",
+            Signature::fixed(&[Type::String, Type::List, Type::List, Type::Int]),
+            |context, args| {
+                let role = Role::holder(context, args)?;
+                let key = new_rsa(context, "genSelfSignedCert")?;
+                role.self_signed(context, "genSelfSignedCert", &key)
+            },
+        )
+        .add(
+            "genSelfSignedCertWithKey",
+            Signature::fixed(&[Type::String, Type::List, Type::List, Type::Int, Type::String]),
+            |context, args| {
+                let key = given(args.string(4))?;
+                Role::holder(context, args)?.self_signed(context, "genSelfSignedCertWithKey", &key)
+            },
+        )
+        .add(
+            "genSignedCert",
+            Signature::fixed(&[Type::String, Type::List, Type::List, Type::Int, Type::Object(CERTIFICATE)]),
+            |context, args| {
+                let authority = certificate::authority(args.value(4))?;
+                let role = Role::holder(context, args)?;
+                let key = new_rsa(context, "genSignedCert")?;
+                role.signed_by(context, "genSignedCert", &key, &authority)
+            },
+        )
+        .add(
+            "genSignedCertWithKey",
+            Signature::fixed(&[
+                Type::String,
+                Type::List,
+                Type::List,
+                Type::Int,
+                Type::Object(CERTIFICATE),
+                Type::String,
+            ]),
+            |context, args| {
+                let key = given(args.string(5))?;
+                let authority = certificate::authority(args.value(4))?;
+                Role::holder(context, args)?.signed_by(context, "genSignedCertWithKey", &key, &authority)
+            },
+        );
+}
+
+/// A key that the template brought along.
+fn given(text: &[u8]) -> Result<PrivateKey, CallError> {
+    PrivateKey::parse(text).map_err(|error| format!("parsing private key: {error}").into())
+}
+
+fn new_rsa(context: &mut Context<'_>, function: &'static str) -> Result<PrivateKey, CallError> {
+    context.randomize(function, &mut [0])?;
+    context.spend(RSA_2048_STEPS)?;
+    let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)
+        .map_err(|error| format!("error generating rsa key: {error}"))?;
+    Ok(PrivateKey::Known(key))
+}
+
+fn gen_private_key(context: &mut Context<'_>, args: &[Value]) -> Outcome {
+    let kind = args.text(0);
+    context.randomize("genPrivateKey", &mut [0])?;
+    let made = match &*kind {
+        b"" | b"rsa" => {
+            context.spend(RSA_4096_STEPS)?;
+            KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_4096)
+        }
+        b"dsa" => {
+            context.spend(RSA_2048_STEPS)?;
+            return dsa::new_key(context);
+        }
+        b"ecdsa" => {
+            context.spend(STEPS)?;
+            KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
+        }
+        b"ed25519" => {
+            context.spend(STEPS)?;
+            KeyPair::generate_for(&PKCS_ED25519)
+        }
+        _ => return Ok([b"Unknown type ", &*kind].concat().into()),
+    };
+    let text = made.map_err(|error| error.to_string()).and_then(|key| PrivateKey::Known(key).to_pem());
+    Ok(text.unwrap_or_else(|error| format!("failed to generate private key: {error}")).into())
+}
+
+fn build_custom_cert(context: &mut Context<'_>, args: &[Value]) -> Outcome {
+    context.spend(STEPS)?;
+    let decoded = |index: usize, what: &str| {
+        encoding::base64_decode(args.string(index)).map_err(|_| format!("unable to decode base64 {what}"))
+    };
+    let cert = decoded(0, "certificate")?;
+    let key = decoded(1, "private key")?;
+    let block = private_key::first_block(&cert).ok_or("unable to decode certificate")?;
+    certificate::check(block.contents(), "decodedCert")?;
+    PrivateKey::parse(&key).map_err(|error| format!("error parsing private key: {error}"))?;
+    Ok(Certificate::value(cert, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+    use super::*;
+    use crate::error::Error;
+    use crate::grants::Grants;
+    use crate::options::{Limits, Options};
+    use crate::template::Template;
+
+    fn options() -> Options {
+        let grants = Grants {
+            clock: Some(Arc::new(|| UNIX_EPOCH + Duration::from_secs(1_700_000_000))),
+            randomness: Some(Arc::new(|buffer| {
+                buffer.fill(7);
+                Ok(())
+            })),
+            ..Grants::default()
+        };
+        Options { grants, ..Options::default() }
+    }
+
+    fn render(source: &str, options: &Options) -> Result<String, Error> {
+        let template = Template::parse("t", source, &Arc::new(Functions::sprig()), options)?;
+        Ok(crate::text::lossy(&template.render(Value::Nil)?).into_owned())
+    }
+
+    fn run(source: &str) -> String {
+        render(source, &options()).unwrap_or_else(|error| error.message().to_owned())
+    }
+
+    /// The first certificate of a text, as DER.
+    fn der(text: &str) -> Vec<u8> {
+        private_key::first_block(text.as_bytes()).unwrap().into_contents()
+    }
+
+    #[test]
+    fn keys_have_the_forms_of_the_original() {
+        for (kind, head) in [
+            ("ecdsa", "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE"),
+            ("ed25519", "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEI"),
+            ("dsa", "-----BEGIN DSA PRIVATE KEY-----\nMII"),
+            ("foo", "Unknown type foo"),
+        ] {
+            let key = run(&format!("{{{{genPrivateKey `{kind}`}}}}"));
+            assert!(key.starts_with(head), "{key}");
+        }
+        let rsa = run("{{genCA `x` 1 | toJson | fromJson | values | last}}");
+        assert!(rsa.starts_with("-----BEGIN RSA PRIVATE KEY-----\nMIIE"), "{rsa}");
+        // Which also can be read again, whatever form it had.
+        for kind in ["ecdsa", "ed25519"] {
+            let source = format!(
+                "{{{{$k := genPrivateKey `{kind}`}}}}{{{{$c := genCAWithKey `x` 1 $k}}}}{{{{eq $k $c.Key}}}}"
+            );
+            assert_eq!(run(&source), "true");
+        }
+    }
+
+    #[test]
+    fn certificates_say_what_was_asked_for() {
+        let text = run("{{$k := genPrivateKey `ecdsa`}}{{$ca := genCAWithKey `root` 365 $k}}{{$ca.Cert}}|\
+             {{(genSignedCertWithKey `leaf` (list `10.0.0.1`) (list `a.example.org`) 1 $ca $k).Cert}}");
+        let (root, leaf) = text.split_once('|').unwrap();
+        let (root, leaf) = (der(root), der(leaf));
+        let (_, root) = X509Certificate::from_der(&root).unwrap();
+        let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
+        assert_eq!(root.subject().to_string(), "CN=root");
+        assert!(root.is_ca() && !leaf.is_ca());
+        assert_eq!(leaf.issuer(), root.subject());
+        assert_eq!(root.validity().not_before.timestamp(), 1_700_000_000);
+        assert_eq!(root.validity().not_after.timestamp(), 1_700_000_000 + 365 * 86_400);
+        let names = leaf.subject_alternative_name().unwrap().unwrap();
+        assert_eq!(
+            names.value.general_names,
+            [GeneralName::IPAddress(&[10, 0, 0, 1]), GeneralName::DNSName("a.example.org")]
+        );
+        let usage = leaf.key_usage().unwrap().unwrap().value;
+        assert!(usage.key_encipherment() && usage.digital_signature() && !usage.key_cert_sign());
+        assert!(root.key_usage().unwrap().unwrap().value.key_cert_sign());
+        let extended = leaf.extended_key_usage().unwrap().unwrap().value;
+        assert!(extended.server_auth && extended.client_auth);
+    }
+
+    #[test]
+    fn certificates_are_values() {
+        let head = "{{$k := genPrivateKey `ecdsa`}}{{$c := genCAWithKey `x` 1 $k}}";
+        for (source, expected) in [
+            ("{{typeOf $c}} {{kindOf $c}} {{eq $c $c}}", "sprig.certificate struct true"),
+            (
+                "{{printf `%v` $c | hasPrefix `{-----BEGIN`}} {{printf `%q` $c | hasPrefix `{\"---`}}",
+                "true true",
+            ),
+            ("{{printf `%#v` $c | trunc 30}}", "sprig.certificate{Cert:\"-----B"),
+            ("{{with buildCustomCert (b64enc $c.Cert) (b64enc $c.Key)}}{{eq . $c}}{{end}}", "true"),
+            ("{{$c.Nope}}", "can't evaluate field Nope in type sprig.certificate"),
+            (
+                "{{genSignedCertWithKey `l` nil nil 1 (genCAWithKey `y` 1 (genPrivateKey `ecdsa`)) `bad`}}",
+                "error calling genSignedCertWithKey: parsing private key: no PEM data in input",
+            ),
+        ] {
+            assert_eq!(run(&format!("{head}{source}")), expected);
+        }
+    }
+
+    #[test]
+    fn errors_are_those_of_the_original() {
+        for (source, expected) in [
+            ("{{genSelfSignedCert `x` (list `y`) nil 1}}", "genSelfSignedCert: error parsing ip: y"),
+            (
+                "{{genSelfSignedCert `x` (list 1) nil 1}}",
+                "genSelfSignedCert: error parsing ip: 1 is not a string",
+            ),
+            (
+                "{{genSelfSignedCert `x` nil (list 1) 1}}",
+                "genSelfSignedCert: error processing alternate dns name: 1 is not a string",
+            ),
+            ("{{buildCustomCert `!` ``}}", "buildCustomCert: unable to decode base64 certificate"),
+            ("{{buildCustomCert `` `!`}}", "buildCustomCert: unable to decode base64 private key"),
+            ("{{buildCustomCert `` ``}}", "buildCustomCert: unable to decode certificate"),
+            (
+                "{{buildCustomCert (b64enc `-----BEGIN X-----\nAAAA\n-----END X-----\n`) ``}}",
+                "buildCustomCert: error parsing certificate: decodedCert.Bytes: x509: malformed certificate",
+            ),
+            (
+                "{{genCAWithKey `x` 1 `-----BEGIN X-----\nAAAA\n-----END X-----\n`}}",
+                "genCAWithKey: parsing private key: no private key data in PEM block of type X",
+            ),
+        ] {
+            assert_eq!(run(source), format!("error calling {expected}"));
+        }
+    }
+
+    #[test]
+    fn many_keys_are_too_many() {
+        let options = Options { limits: Limits { steps: 400_000, ..Limits::default() }, ..options() };
+        let error = render("{{range 100}}{{genPrivateKey `ecdsa` | len}} {{end}}", &options).unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Limit, "{error}");
+        let error = render("{{genPrivateKey ``}}", &options).unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Limit, "{error}");
+        let denied = render("{{genPrivateKey `ecdsa`}}", &Options::default()).unwrap_err();
+        assert_eq!(denied.kind(), crate::error::ErrorKind::Denied);
+    }
+}
