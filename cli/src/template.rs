@@ -1,6 +1,7 @@
 //! `groundwork template`: templates as such, without blueprints.
 
 mod jsonl;
+mod spiff;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,11 @@ enum TemplateCommand {
     /// zone is UTC. Exit code 0: the template was rendered. 1: it cannot be parsed or rendered; nothing is printed to
     /// standard output. 2: the input cannot be used.
     Go(GoArguments),
+    /// Evaluate a spiff++ template, merged with stubs.
+    ///
+    /// Nothing outside of the given files is looked at. Exit code 0: the document is printed. 1: expressions are left without
+    /// value, or a limit was reached; nothing is printed to standard output. 2: the input cannot be used.
+    Spiff(spiff::SpiffArguments),
 }
 
 #[derive(Debug, Args)]
@@ -87,7 +93,10 @@ impl From<MissingKeyName> for MissingKey {
 }
 
 pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
-    let TemplateCommand::Go(arguments) = &arguments.command;
+    let arguments = match &arguments.command {
+        TemplateCommand::Go(arguments) => arguments,
+        TemplateCommand::Spiff(arguments) => return spiff::run(arguments),
+    };
     let Some(file) = arguments.file.as_ref().filter(|_| !arguments.jsonl) else {
         return jsonl::run();
     };

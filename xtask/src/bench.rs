@@ -1,10 +1,22 @@
-//! `cargo xtask bench`: figures of the running system.
+//! `cargo xtask bench`: figures of the running system, and of the template engine beside the original.
 
+pub(crate) mod spiff;
+mod spiff_inputs;
+
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 
 use crate::{commands, servers};
+
+/// Elements of the list that `range.tmpl` goes through.
+const RANGE: usize = 2_000;
+/// What this engine is compared with where the original has another measure of the same: its whole parse copies sprig's
+/// table of functions, which `parse.Parse` leaves out.
+const FURTHER: [(&str, &str); 1] = [("parse", "parse.Parse")];
 
 /// Builds everything as it is shipped, and runs the scenarios.
 pub(crate) fn system(workspace: &Path, json: Option<&Path>) -> Result<()> {
@@ -17,4 +29,123 @@ pub(crate) fn system(workspace: &Path, json: Option<&Path>) -> Result<()> {
     arguments.extend(json.map(|path| path.display().to_string()));
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     commands::run(workspace, &bench.display().to_string(), &arguments)
+}
+
+/// Nanoseconds of each round, by the name of the measurement.
+type Times = BTreeMap<String, Vec<f64>>;
+
+/// Runs both sides in turns, so that what else the machine does falls on both, and prints how many times faster ours is.
+pub(crate) fn templates(workspace: &Path, rounds: usize) -> Result<()> {
+    let arguments = [
+        "build",
+        "--release",
+        "--package",
+        "groundwork-gotemplate",
+        "--example",
+        "bench-templates",
+        "--locked",
+    ];
+    commands::run(workspace, "cargo", &arguments)?;
+    let ours = commands::target_folder(workspace)?.join("release/examples/bench-templates");
+    let folder = tempfile::tempdir()?;
+    let theirs = folder.path().join("bench");
+    build_go(&workspace.join("benches/go"), &theirs)?;
+    let inputs = folder.path().join("inputs");
+    write_inputs(&workspace.join("benches/gotemplate"), &inputs)?;
+    let (mut our_times, mut their_times) = (Times::new(), Times::new());
+    for _ in 0..rounds.max(1) {
+        measure(&theirs, &inputs, &mut their_times)?;
+        measure(&ours, &inputs, &mut our_times)?;
+    }
+    print_ratios(&our_times, &their_times);
+    Ok(())
+}
+
+/// Builds the Go program of a folder.
+fn build_go(folder: &Path, program: &Path) -> Result<()> {
+    let status = Command::new("go")
+        .current_dir(folder)
+        .args(["build", "-trimpath", "-o"])
+        .arg(program)
+        .arg(".")
+        .status()
+        .context("cannot run `go`; it is needed for the other side (https://go.dev/doc/install)")?;
+    if !status.success() {
+        bail!("`go build` failed in {}: {status}", folder.display());
+    }
+    Ok(())
+}
+
+/// The inputs that are kept, and the data that are generated.
+fn write_inputs(kept: &Path, inputs: &Path) -> Result<()> {
+    const WORDS: [&str; 8] = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"];
+    const TIERS: [&str; 4] = ["edge", "core", "batch", "data"];
+    fs::create_dir(inputs)?;
+    for entry in fs::read_dir(kept).with_context(|| format!("cannot read {}", kept.display()))? {
+        let entry = entry?;
+        fs::copy(entry.path(), inputs.join(entry.file_name()))?;
+    }
+    let items = (0..RANGE).map(|i| {
+        serde_json::json!({
+            "id": i,
+            "name": format!("item-{i:05}"),
+            "price": (i * 37 % 9_973) as f64 / 100.0,
+            "tags": [WORDS[i % 8], TIERS[i % 4]],
+            "enabled": i % 3 != 0,
+        })
+    });
+    let data = serde_json::json!({"title": "inventory", "items": items.collect::<Vec<_>>()});
+    Ok(fs::write(inputs.join("range.json"), data.to_string())?)
+}
+
+fn measure(program: &Path, inputs: &Path, times: &mut Times) -> Result<()> {
+    let output = Command::new(program)
+        .arg(inputs)
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    if !output.status.success() {
+        bail!("{} failed: {}", program.display(), String::from_utf8_lossy(&output.stderr));
+    }
+    for line in String::from_utf8(output.stdout)?.lines().filter(|line| !line.starts_with('#')) {
+        let (name, nanoseconds) = line.split_once(' ').context("a line is a name and a number")?;
+        times.entry(name.to_owned()).or_default().push(nanoseconds.parse()?);
+    }
+    Ok(())
+}
+
+fn print_ratios(ours: &Times, theirs: &Times) {
+    println!(
+        "{:<36} {:>12} {:>12} {:>8} {:>8}",
+        "microseconds, minimum", "original", "ours", "ratio", "median"
+    );
+    for (name, our_times) in ours {
+        let (kind, template) = name.split_once('/').unwrap_or((name, ""));
+        let further = FURTHER.iter().filter(|(ours, _)| *ours == kind).map(|(_, theirs)| *theirs);
+        for their_kind in further.chain([kind]) {
+            let Some(their_times) = theirs.get(&format!("{their_kind}/{template}")) else { continue };
+            let (theirs, ours) = (Summary::of(their_times), Summary::of(our_times));
+            println!(
+                "{:<36} {:>12.1} {:>12.1} {:>7.2}x {:>7.2}x",
+                format!("{template}: {kind} ({their_kind})"),
+                theirs.minimum / 1e3,
+                ours.minimum / 1e3,
+                theirs.minimum / ours.minimum,
+                theirs.median / ours.median,
+            );
+        }
+    }
+}
+
+struct Summary {
+    minimum: f64,
+    median: f64,
+}
+
+impl Summary {
+    fn of(times: &[f64]) -> Summary {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+        Summary { minimum: at(0), median: at(sorted.len() / 2) }
+    }
 }

@@ -43,7 +43,7 @@ enum Command {
     Licences,
     /// Run all tests, with the servers they need.
     Test,
-    /// Measure the running system.
+    /// Measure the running system, or an engine.
     Bench {
         #[command(subcommand)]
         subject: Subject,
@@ -82,6 +82,18 @@ enum Subject {
         #[arg(long, value_name = "FILE")]
         json: Option<std::path::PathBuf>,
     },
+    /// The template engine beside the original, in turns.
+    Templates {
+        /// How often both are run.
+        #[arg(long, default_value_t = 9)]
+        rounds: usize,
+    },
+    /// The spiff engine and its yardstick in turns, and what is known of the original.
+    Spiff {
+        /// How often both are run.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -92,6 +104,8 @@ fn main() -> anyhow::Result<()> {
         Command::Licences => licences::run(workspace()),
         Command::Test => test::run(workspace()),
         Command::Bench { subject: Subject::System { json } } => bench::system(workspace(), json.as_deref()),
+        Command::Bench { subject: Subject::Templates { rounds } } => bench::templates(workspace(), rounds),
+        Command::Bench { subject: Subject::Spiff { rounds } } => bench::spiff::run(workspace(), rounds),
         Command::Dev { arguments } => dev::run(workspace(), &arguments),
         Command::Images { local } => images::run(workspace(), local),
         Command::ComposeUp => compose::up(workspace()),

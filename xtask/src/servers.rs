@@ -70,6 +70,9 @@ fn build(module: &Path, folder: &Path, server: Server) -> Result<()> {
 /// Tells Kubernetes' binaries their version, and grpcurl. Without it the former call themselves
 /// `v0.0.0-master+$Format:%H$`, which clients cannot parse, and the latter has none.
 fn linker_flags(module: &Path, server: Server) -> Result<String> {
+    if server == Server::GoTemplate {
+        return Ok("-s -w".to_owned());
+    }
     let file = module.join("go.mod");
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let required = |name: &str| {

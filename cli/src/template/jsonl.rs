@@ -4,6 +4,7 @@ use std::io::{BufRead as _, ErrorKind as IoError, Write};
 use std::sync::Arc;
 
 use groundwork_gotemplate::{Delimiters, Error, ErrorKind, Functions, NumberMode, Options, Template, Value};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::MissingKeyName;
@@ -65,9 +66,13 @@ enum Answer {
     Failure { name: Option<String>, error: String, phase: &'static str },
 }
 
-/// Answers standard input line by line, until it ends or nobody reads the answers.
 pub(super) fn run() -> Ending {
     let engine = Engine::new();
+    answer_lines(|line| engine.answer(line))
+}
+
+/// Answers standard input line by line, until it ends or nobody reads the answers.
+pub(super) fn answer_lines<A: Serialize>(answer: impl Fn(&[u8]) -> A) -> Ending {
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let mut line = Vec::new();
     loop {
@@ -77,7 +82,7 @@ pub(super) fn run() -> Ending {
             Ok(_) => {}
             Err(error) => return stopped(&format!("cannot read standard input: {error}")),
         }
-        match write(&mut output, &engine.answer(&line)) {
+        match write(&mut output, &answer(&line)) {
             Ok(()) => {}
             Err(error) if error.kind() == IoError::BrokenPipe => return Ending::Rendered,
             Err(error) => return stopped(&format!("cannot write to standard output: {error}")),
@@ -90,7 +95,7 @@ fn stopped(message: &str) -> Ending {
     Ending::Unusable
 }
 
-fn write(output: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
+fn write(output: &mut impl Write, answer: &impl Serialize) -> std::io::Result<()> {
     let mut text = serde_json::to_vec(answer)?;
     text.push(b'\n');
     output.write_all(&text)?;
@@ -109,7 +114,7 @@ impl Engine {
     }
 
     fn answer(&self, line: &[u8]) -> Answer {
-        let case = match parse(line) {
+        let case: Case = match parse(line) {
             Ok(case) => case,
             Err(error) => return Answer::Failure { name: None, error: error.to_string(), phase: "input" },
         };
@@ -151,7 +156,7 @@ impl Engine {
 }
 
 /// An object; a list of the members' values is not taken for one.
-fn parse(line: &[u8]) -> Result<Case, serde_json::Error> {
+pub(super) fn parse<C: DeserializeOwned>(line: &[u8]) -> Result<C, serde_json::Error> {
     let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(line)?;
     serde_json::from_value(members.into())
 }

@@ -11,6 +11,7 @@ mod examples;
 mod input_forms;
 mod overwrites;
 mod secrecy;
+mod spiff;
 mod template;
 mod variants;
 

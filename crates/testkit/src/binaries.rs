@@ -16,6 +16,9 @@ use sha2::{Digest, Sha256};
 const SERVERS_SUM: &str = include_str!("../../../tools/testservers/go.sum");
 /// The same for grpcurl, which needs other versions of what both need.
 const GRPCURL_SUM: &str = include_str!("../../../tools/grpcurl/go.sum");
+/// Checksums of what the original of the template engine is made of, and our program around it.
+const GO_TEMPLATE_SUM: &str = include_str!("../../../tools/gotemplate/go.sum");
+const GO_TEMPLATE_PROGRAM: &str = include_str!("../../../tools/gotemplate/main.go");
 
 /// A server, or the client program of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +37,8 @@ pub enum Server {
     Registry,
     /// A command line client of any gRPC server.
     Grpcurl,
+    /// Go's template engine with sprig, which our own is compared with.
+    GoTemplate,
 }
 
 /// A binary that can be used.
@@ -79,7 +84,7 @@ impl fmt::Display for Server {
 
 impl Server {
     /// All servers, those first that others need.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::Kubectl,
@@ -87,20 +92,24 @@ impl Server {
         Self::NatsServer,
         Self::Registry,
         Self::Grpcurl,
+        Self::GoTemplate,
     ];
 
     /// Folder of the Go module that fixes the version, from the root of the repository.
     pub const fn module(self) -> &'static str {
         match self {
             Self::Grpcurl => "tools/grpcurl",
+            Self::GoTemplate => "tools/gotemplate",
             _ => "tools/testservers",
         }
     }
 
-    const fn sums(self) -> &'static str {
+    /// Texts that decide what is built.
+    const fn sums(self) -> [&'static str; 2] {
         match self {
-            Self::Grpcurl => GRPCURL_SUM,
-            _ => SERVERS_SUM,
+            Self::Grpcurl => [GRPCURL_SUM, ""],
+            Self::GoTemplate => [GO_TEMPLATE_SUM, GO_TEMPLATE_PROGRAM],
+            _ => [SERVERS_SUM, ""],
         }
     }
 
@@ -114,6 +123,7 @@ impl Server {
             Self::NatsServer => "nats-server",
             Self::Registry => "registry",
             Self::Grpcurl => "grpcurl",
+            Self::GoTemplate => "gotemplate-original",
         }
     }
 
@@ -127,6 +137,7 @@ impl Server {
             Self::NatsServer => "github.com/nats-io/nats-server/v2",
             Self::Registry => "github.com/distribution/distribution/v3/cmd/registry",
             Self::Grpcurl => "github.com/fullstorydev/grpcurl/cmd/grpcurl",
+            Self::GoTemplate => "groundwork.dev/tools/gotemplate",
         }
     }
 
@@ -140,6 +151,7 @@ impl Server {
             Self::NatsServer => "NATS_SERVER",
             Self::Registry => "TEST_ASSET_REGISTRY",
             Self::Grpcurl => "TEST_ASSET_GRPCURL",
+            Self::GoTemplate => "TEST_ASSET_GOTEMPLATE",
         }
     }
 
@@ -160,6 +172,7 @@ impl Server {
             Self::NatsServer => version >= Version(2, 10, 23),
             Self::Registry => version >= Version(2, 8, 0),
             Self::Grpcurl => version >= Version(1, 8, 0),
+            Self::GoTemplate => version >= Version(1, 0, 0),
         }
     }
 
@@ -171,6 +184,7 @@ impl Server {
             Self::NatsServer => "2.10.23 or later",
             Self::Registry => "2.8 or later",
             Self::Grpcurl => "1.8 or later",
+            Self::GoTemplate => "1.0 or later",
         }
     }
 }
@@ -217,7 +231,7 @@ fn cache_folder<V: AsRef<OsStr>>(server: Server, variable: impl Fn(&str) -> Opti
         variable(name).map(|value| PathBuf::from(value.as_ref())).filter(|path| path.is_absolute())
     };
     let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    let digest = HEXLOWER.encode(&Sha256::digest(server.sums())[..6]);
+    let digest = HEXLOWER.encode(&Sha256::digest(server.sums().concat())[..6]);
     Some(cache.join("groundwork/testservers").join(digest).join("bin"))
 }
 

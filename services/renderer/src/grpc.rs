@@ -164,16 +164,27 @@ async fn inline(input: RenderInput) -> Result<(Installation, Outcome), Status> {
 }
 
 /// The files that a caller brings along, if any.
+///
+/// A path that would be both a file and a folder is refused: which of the two won would be chance.
 fn files(given: HashMap<String, Vec<u8>>) -> Result<Option<Filesystem>, Status> {
     if given.is_empty() {
         return Ok(None);
     }
+    for path in given.keys() {
+        let field = || format!("inline.blueprint[{path:?}]");
+        if path.split('/').any(|part| ["", ".", ".."].contains(&part)) {
+            return Err(invalid(
+                &field(),
+                "a path is relative to the folder of the blueprint, without . and ..",
+            ));
+        }
+        let mut folders = path.match_indices('/').map(|(end, _)| &path[..end]);
+        if let Some(folder) = folders.find(|folder| given.contains_key(*folder)) {
+            return Err(invalid(&field(), &format!("{folder:?} is given as a file and cannot be a folder")));
+        }
+    }
     let mut files = Filesystem::default();
     for (path, content) in given {
-        if path.split('/').any(|part| ["", ".", ".."].contains(&part)) {
-            let problem = "a path is relative to the folder of the blueprint, without . and ..";
-            return Err(invalid(&format!("inline.blueprint[{path:?}]"), problem));
-        }
         files.insert(&path, content);
     }
     Ok(Some(files))
@@ -233,5 +244,31 @@ fn unavailable(error: ApiError) -> Status {
     match &error {
         ApiError::Forbidden { .. } => status::denied("FORBIDDEN", error.to_string()),
         _ => status::unavailable("API_SERVER_UNAVAILABLE", error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tonic::Code;
+
+    use super::files;
+
+    #[test]
+    fn a_path_cannot_be_a_file_and_a_folder() {
+        let given = |paths: &[&str]| -> HashMap<String, Vec<u8>> {
+            paths.iter().map(|path| ((*path).to_owned(), b"x".to_vec())).collect()
+        };
+        let refused = files(given(&["a", "a/b/c", "d/e"])).unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.message().contains("\"a\" is given as a file"), "{refused}");
+
+        let taken = files(given(&["a.txt", "a/b", "a/c/d"])).unwrap().unwrap();
+        assert_eq!(taken.read("a/c/d").unwrap(), b"x");
+        for outside in ["../x", "/x", "a//b", "./a"] {
+            assert_eq!(files(given(&[outside])).unwrap_err().code(), Code::InvalidArgument, "{outside}");
+        }
+        assert!(files(given(&[])).unwrap().is_none());
     }
 }

@@ -1,0 +1,232 @@
+//! `groundwork template spiff`: the spiff++ language.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use clap::{Args, ValueEnum};
+use groundwork_spiff::{Document, Engine, Error, Features, Output, Randomness, Unresolved, Value};
+use groundwork_yaml::Position;
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, STANDARD_INPUT, jsonl, read, unusable};
+use crate::diagnostic::{self, Diagnostic, Source};
+use crate::ending::Ending;
+use crate::output;
+
+/// What a document is called that has no name.
+const DEFAULT_SOURCE: &str = "template";
+
+#[derive(Debug, Args)]
+pub(super) struct SpiffArguments {
+    /// The template; `-` is standard input. Each of several documents is evaluated on its own.
+    #[arg(value_name = "TEMPLATE", required_unless_present = "jsonl")]
+    template: Option<PathBuf>,
+
+    /// Stubs, the nearest first: their values override those of the template.
+    #[arg(value_name = "STUB")]
+    stubs: Vec<PathBuf>,
+
+    /// Where nodes marked `&state` are kept from run to run: read as the last stub if it is there, and written when the
+    /// evaluation succeeds.
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+
+    /// Named values that expressions can refer to, a YAML map.
+    #[arg(long, value_name = "FILE")]
+    bindings: Option<PathBuf>,
+
+    /// Parts of the language that have to be asked for.
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    features: Vec<Feature>,
+
+    /// Evaluate many: each line of standard input is a JSON object with `template` and, if need be, `name`, `kind`
+    /// (`cascade`, or `flow` for stubs taken as they are), `stubs`, `features`, `bindings` and `source`. Each gives a line
+    /// {"name", "output"} or {"name", "error"}.
+    #[arg(long, conflicts_with_all = ["template", "stubs", "state", "bindings", "features"])]
+    jsonl: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Feature {
+    /// Control structures such as `<<if` and `<<for`.
+    Control,
+    /// Expressions inside of longer strings.
+    Interpolation,
+}
+
+fn engine(features: &[Feature]) -> Engine {
+    let has = |feature| features.contains(&feature);
+    let features = Features { control: has(Feature::Control), interpolation: has(Feature::Interpolation) };
+    let random = |buffer: &mut [u8]| getrandom::fill(buffer).map_err(|error| error.to_string());
+    Engine::new().with_features(features).with_randomness(Randomness::new(random))
+}
+
+pub(super) fn run(arguments: &SpiffArguments) -> Ending {
+    let Some(template) = arguments.template.as_ref().filter(|_| !arguments.jsonl) else {
+        return jsonl::answer_lines(answer);
+    };
+    match evaluate(template, arguments) {
+        Ok(text) => output::write(&text),
+        Err((ending, diagnostic)) => {
+            diagnostic::print(&[*diagnostic]);
+            ending
+        }
+    }
+}
+
+/// A file that was read.
+struct Text {
+    source: Rc<Source>,
+    name: String,
+}
+
+impl Text {
+    fn read(file: &Path) -> Result<Self, Failure> {
+        let bytes = read(file)?;
+        let name = if file == Path::new(STANDARD_INPUT) {
+            DEFAULT_SOURCE.to_owned()
+        } else {
+            file.display().to_string()
+        };
+        let text = String::from_utf8(bytes).map_err(|_| unusable(format!("{name} is not UTF-8")))?;
+        Ok(Self { source: Rc::new(Source::public(name.clone(), text)), name })
+    }
+
+    fn document(&self, engine: &Engine) -> Result<Document, Failure> {
+        Document::read(&self.source.text, &self.name, engine.limits())
+            .map_err(|error| unusable(error.to_string()))
+    }
+}
+
+fn evaluate(template: &Path, arguments: &SpiffArguments) -> Result<String, Failure> {
+    let engine = engine(&arguments.features);
+    let mut texts = vec![Text::read(template)?];
+    for stub in &arguments.stubs {
+        texts.push(Text::read(stub)?);
+    }
+    let state = arguments.state.as_ref().filter(|file| file.exists());
+    if let Some(file) = state {
+        texts.push(Text::read(file)?);
+    }
+    let stubs = texts[1..].iter().map(|text| text.document(&engine)).collect::<Result<Vec<_>, _>>()?;
+    let bindings = match &arguments.bindings {
+        Some(file) => Some(read_bindings(file)?),
+        None => None,
+    };
+    let documents = Document::read_all(&texts[0].source.text, &texts[0].name, engine.limits())
+        .map_err(|error| unusable(error.to_string()))?;
+    let several = documents.len() > 1;
+    if several && arguments.state.is_some() {
+        return Err(unusable("--state is for a template of one document".to_owned()));
+    }
+    let outputs = engine.cascade_stream(&documents, &stubs, bindings.as_ref());
+    let mut printed = String::new();
+    for output in outputs.map_err(|error| failed(&error, &texts))? {
+        if let Some(file) = &arguments.state {
+            write_state(file, &output)?;
+        }
+        if several && output.is_temporary() {
+            continue;
+        }
+        if several {
+            printed.push_str("---\n");
+        }
+        printed.push_str(&output.to_yaml());
+    }
+    Ok(printed)
+}
+
+/// Values that the caller vouches for: numbers are data numbers (14.2).
+fn read_bindings(file: &Path) -> Result<Value, Failure> {
+    let value = super::read_data(file)?;
+    if !value.is_object() {
+        return Err(unusable(format!("{} is no map of named values", file.display())));
+    }
+    Ok(Value::from_bindings(value))
+}
+
+/// Written beside the file and then moved there: a crash leaves the old state or the new one.
+fn write_state(file: &Path, output: &Output) -> Result<(), Failure> {
+    let text = output
+        .state()
+        .map_or_else(|| "{}\n".to_owned(), |state| Document::from_value(state.clone()).to_yaml());
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".new");
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+    written.map_err(|error| unusable(format!("cannot write {}: {error}", file.display())))
+}
+
+/// The report of the original, and under it the line of the first node at fault.
+fn failed(error: &Error, texts: &[Text]) -> Failure {
+    let diagnostic = Diagnostic::error(error.to_string());
+    let located = match error {
+        Error::Unresolved(report) => report.nodes.first().and_then(|node| locate(node, texts)),
+        _ => None,
+    };
+    let diagnostic = match located {
+        Some((source, position)) => diagnostic.at(source, position),
+        None => diagnostic,
+    };
+    (Ending::Failed, Box::new(diagnostic))
+}
+
+fn locate<'t>(node: &Unresolved, texts: &'t [Text]) -> Option<(&'t Rc<Source>, Position)> {
+    let (line, column) = node.position()?;
+    let text = texts.iter().find(|text| text.name == node.source())?;
+    let position = Position { line: usize::try_from(line).ok()?, column: usize::try_from(column).ok()? };
+    Some((&text.source, position))
+}
+
+/// One line of the input. Members that are null count as left out.
+#[derive(Debug, Deserialize)]
+struct Case {
+    name: Option<String>,
+    kind: Option<Kind>,
+    template: String,
+    stubs: Option<Vec<String>>,
+    features: Option<Vec<Feature>>,
+    bindings: Option<serde_json::Map<String, serde_json::Value>>,
+    source: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Flow,
+    Cascade,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Output { name: Option<String>, output: String },
+    Failure { name: Option<String>, error: String },
+}
+
+fn answer(line: &[u8]) -> Answer {
+    let case: Case = match jsonl::parse(line) {
+        Ok(case) => case,
+        Err(error) => return Answer::Failure { name: None, error: error.to_string() },
+    };
+    let name = case.name.clone();
+    match answer_case(&case) {
+        Ok(output) => Answer::Output { name, output: output.to_yaml() },
+        Err(error) => Answer::Failure { name, error: error.to_string() },
+    }
+}
+
+fn answer_case(case: &Case) -> Result<Output, Error> {
+    let engine = engine(case.features.as_deref().unwrap_or_default());
+    let source = case.source.as_deref().unwrap_or(DEFAULT_SOURCE);
+    let read = |text: &String| Document::read(text, source, engine.limits());
+    let template = read(&case.template)?;
+    let stubs = case.stubs.iter().flatten().map(read).collect::<Result<Vec<_>, _>>()?;
+    let bindings =
+        case.bindings.clone().map(|bindings| Value::from_bindings(serde_json::Value::Object(bindings)));
+    match case.kind.unwrap_or(Kind::Cascade) {
+        Kind::Flow => engine.flow(&template, &stubs, bindings.as_ref()),
+        Kind::Cascade => engine.cascade(&template, &stubs, bindings.as_ref()),
+    }
+}

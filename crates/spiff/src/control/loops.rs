@@ -1,0 +1,213 @@
+//! `<<for`.
+
+use std::sync::Arc;
+
+use super::{Control, Outcome};
+use crate::api::LimitError;
+use crate::env::Env;
+use crate::eval::{Evaluated, Fault, instantiate};
+use crate::flow::Walker;
+use crate::issue::Issue;
+use crate::operators::concatenate::{short, shorten};
+use crate::syntax::ast::Name;
+use crate::value::{Map, Node, Template, Value};
+
+/// One loop variable.
+struct Variable {
+    name: Name,
+    /// Name of the index or key; `index-NAME` if nobody gave one.
+    index: Name,
+    /// Index or key with the value, in order.
+    values: Vec<(Value, Value)>,
+}
+
+/// The body and the names around it.
+struct Loop<'a, 's> {
+    variables: Vec<Variable>,
+    body: Arc<Template>,
+    key: Option<Arc<Template>>,
+    env: &'a Env<'s>,
+}
+
+/// What the rounds have given so far.
+#[derive(Default)]
+struct Results {
+    list: Vec<Node>,
+    fields: Vec<(Arc<str>, Node)>,
+    /// Rounds that failed.
+    problems: Vec<Issue>,
+    /// Whether a round cannot be decided yet.
+    pending: bool,
+}
+
+pub(super) fn run(
+    walker: &mut Walker<'_, '_>,
+    control: &Control<'_>,
+    env: &Env<'_>,
+) -> Result<Outcome, Fault> {
+    let variables = match variables(&control.value.value) {
+        Ok(variables) => variables,
+        Err(message) => return Ok(Outcome::Failed(Issue::new(message))),
+    };
+    let Some(body) = template(control, "<<do") else {
+        return Ok(Outcome::Failed(Issue::new("do fields required in for control")));
+    };
+    let key = template(control, "<<mapkey");
+    let keyed = key.is_some();
+    let rounds = Loop { variables, body, key, env };
+    let mut results = Results::default();
+    rounds.level(walker, 0, &mut Vec::new(), &mut results)?;
+    let Results { list, fields, problems, pending } = results;
+    Ok(if !problems.is_empty() {
+        let message = "error evaluationg for body".to_owned();
+        Outcome::Retry(Issue { message, nested: problems, sequence: false })
+    } else if pending {
+        Outcome::Pending
+    } else if keyed {
+        Outcome::Value(Node::new(Value::Map(Arc::new(Map::new(fields)))))
+    } else {
+        Outcome::Value(Node::new(Value::List(Arc::new(list.into_iter().collect()))))
+    })
+}
+
+fn template(control: &Control<'_>, option: &str) -> Option<Arc<Template>> {
+    match &control.option(option)?.value {
+        Value::Template(template) => Some(Arc::clone(template)),
+        _ => None,
+    }
+}
+
+/// Of a map the alphabetically first variable is the outermost loop, of a list the first.
+fn variables(value: &Value) -> Result<Vec<Variable>, String> {
+    match value {
+        Value::Map(map) => map.iter().map(|(key, node)| from_key(key, &node.value)).collect(),
+        Value::List(list) => list.values().map(from_entry).collect(),
+        other => Err(format!("value field must be map but got {}", other.type_name())),
+    }
+}
+
+/// `VAR: values` or `IDX,VAR: values`.
+fn from_key(key: &str, values: &Value) -> Result<Variable, String> {
+    let parts: Vec<&str> = key.split(',').map(str::trim).collect();
+    match parts.as_slice() {
+        [name] => variable(name, None, values),
+        [index, name] => variable(name, Some(index), values),
+        _ => Err(format!("invalid control variable spec \"{key}\"")),
+    }
+}
+
+/// `{ name, values, index? }`.
+fn from_entry(entry: &Value) -> Result<Variable, String> {
+    let Value::Map(map) = entry else { return Err("control variable spec must be a map".to_owned()) };
+    let text = |field: &str| map.get(field).and_then(|node| node.value.as_str());
+    let Some(name) = text("name") else { return Err("control variable spec requires a name".to_owned()) };
+    if let Some((unknown, _)) = map.iter().find(|(key, _)| !matches!(&**key, "name" | "values" | "index")) {
+        return Err(format!("invalid control variable field \"{unknown}\""));
+    }
+    let Some(values) = map.get("values") else {
+        return Err(format!("control variable {name} requires values"));
+    };
+    variable(name, text("index"), &values.value)
+}
+
+fn variable(name: &str, index: Option<&str>, values: &Value) -> Result<Variable, String> {
+    let values = match values {
+        Value::List(list) => {
+            let number = |position: usize| Value::Int(i64::try_from(position).unwrap_or(i64::MAX));
+            list.values().enumerate().map(|(position, value)| (number(position), value.clone())).collect()
+        }
+        Value::Map(map) => {
+            map.iter().map(|(key, node)| (Value::String(Arc::clone(key)), node.value.clone())).collect()
+        }
+        Value::Nil => Vec::new(),
+        other => {
+            return Err(format!(
+                "control variable \"{name}\" required list value but got {}",
+                other.type_name()
+            ));
+        }
+    };
+    let index = index.map_or_else(|| Arc::from(format!("index-{name}")), Arc::from);
+    Ok(Variable { name: Arc::from(name), index, values })
+}
+
+impl Loop<'_, '_> {
+    /// All rounds of the variable number `level` and those inside of it.
+    fn level(
+        &self,
+        walker: &mut Walker<'_, '_>,
+        level: usize,
+        names: &mut Vec<(Name, Value)>,
+        results: &mut Results,
+    ) -> Result<(), Fault> {
+        let Some(variable) = self.variables.get(level) else { return self.round(walker, names, results) };
+        for (index, value) in &variable.values {
+            names.push((Arc::clone(&variable.index), index.clone()));
+            names.push((Arc::clone(&variable.name), value.clone()));
+            self.level(walker, level + 1, names, results)?;
+            names.truncate(names.len() - 2);
+        }
+        Ok(())
+    }
+
+    fn round(
+        &self,
+        walker: &mut Walker<'_, '_>,
+        names: &[(Name, Value)],
+        results: &mut Results,
+    ) -> Result<(), Fault> {
+        let limit = walker.run.engine.limits.nodes;
+        if results.list.len() + results.fields.len() + results.problems.len() >= limit {
+            return Err(walker.run.stop(LimitError::Nodes(limit)));
+        }
+        let env = self.env.with_local(names.to_vec());
+        let key = match &self.key {
+            Some(key) => match instance(walker, key, &env, names, results)? {
+                None => return Ok(()),
+                Some(Value::String(key)) => Some(key),
+                Some(other) => {
+                    let problem = format!("map key must be string, but found {}", other.type_name());
+                    let redacted = walker.run.engine.redacted;
+                    results.problems.push(with_variables(Issue::new(problem), names, redacted));
+                    return Ok(());
+                }
+            },
+            None => None,
+        };
+        let Some(value) = instance(walker, &self.body, &env, names, results)? else { return Ok(()) };
+        match key {
+            Some(key) => results.fields.push((key, Node::new(value))),
+            None => results.list.push(Node::new(value)),
+        }
+        Ok(())
+    }
+}
+
+/// `None`: undefined, or there is no value and the results say why.
+fn instance(
+    walker: &mut Walker<'_, '_>,
+    template: &Arc<Template>,
+    env: &Env<'_>,
+    names: &[(Name, Value)],
+    results: &mut Results,
+) -> Result<Option<Value>, Fault> {
+    match instantiate(walker.run, template, env) {
+        Ok(Evaluated { value: None, .. }) => results.pending = true,
+        Ok(evaluated) if evaluated.info.undefined() => {}
+        Ok(evaluated) => return Ok(evaluated.value),
+        Err(Fault::Issue(issue)) => {
+            let redacted = walker.run.engine.redacted;
+            results.problems.push(with_variables(*issue, names, redacted));
+        }
+        Err(Fault::Abort) => return Err(Fault::Abort),
+    }
+    Ok(None)
+}
+
+/// The issue of one round says which it was; the innermost variable comes first.
+fn with_variables(issue: Issue, names: &[(Name, Value)], redacted: bool) -> Issue {
+    let text = |value: &Value| if redacted { value.type_name().to_owned() } else { shorten(&short(value)) };
+    let own = names.iter().skip(1).step_by(2).rev();
+    let shown: Vec<_> = own.map(|(name, value)| format!(" {name}={}", text(value))).collect();
+    Issue { message: format!("control variables: {}: {}", shown.join(";"), issue.message), ..issue }
+}

@@ -1,0 +1,220 @@
+//! Control structures: maps that stand for what comes out of them (section 12, feature `control`).
+
+mod cases;
+mod loops;
+
+use std::sync::Arc;
+
+use crate::env::Env;
+use crate::eval::Fault;
+use crate::flow::{Flowed, Walker, fail, same_node};
+use crate::issue::Issue;
+use crate::run::{is_escaped, is_resolved};
+use crate::shadow::Place;
+use crate::value::{Flags, Map, Node, Value};
+
+/// The controls with the options that each takes.
+const CONTROLS: [(&str, &[&str]); 5] = [
+    ("<<for", &["<<do", "<<mapkey"]),
+    ("<<if", &["<<then", "<<else"]),
+    ("<<merge", &[]),
+    ("<<switch", &["<<cases", "<<default"]),
+    ("<<type", &["<<default"]),
+];
+
+/// What a control came to.
+enum Outcome {
+    /// Something that it needs is not final.
+    Pending,
+    Undefined,
+    Value(Node),
+    /// It can never be run: this is what becomes of the map.
+    Failed(Issue),
+    /// What it instantiates fails for now.
+    Retry(Issue),
+}
+
+/// A map with a control, its fields flowed.
+struct Control<'m> {
+    name: &'static str,
+    map: &'m Map,
+    value: &'m Node,
+}
+
+impl<'m> Control<'m> {
+    fn option(&self, name: &str) -> Option<&'m Node> {
+        self.map.get(name)
+    }
+
+    /// Fields that are neither control nor option.
+    fn regular(&self) -> impl Iterator<Item = &'m (Arc<str>, Node)> {
+        self.map.iter().filter(|(key, _)| !is_control_key(key))
+    }
+}
+
+fn is_control_key(key: &str) -> bool {
+    key.starts_with("<<") && !matches!(key, "<<" | "<<<") && !is_escaped(key)
+}
+
+/// Whether a map has a field that controls it.
+pub(crate) fn has_controls(map: &Map) -> bool {
+    map.keys().any(|key| is_control_key(key))
+}
+
+/// Whether the value of a field is instantiated by its control instead of being flowed.
+pub(crate) fn is_template_option(map: &Map, key: &str) -> bool {
+    map.get("<<for").is_some() && matches!(key, "<<do" | "<<mapkey")
+}
+
+/// How issues show a map with a control.
+pub(crate) fn describe(map: &Map) -> Option<String> {
+    let own = CONTROLS.iter().map(|(name, _)| *name).find(|name| map.get(name).is_some());
+    let control = own.or_else(|| map.keys().map(|key| &**key).find(|key| is_control_key(key)))?;
+    Some(format!("<{} control>", &control[2..]))
+}
+
+/// Runs the control of a map whose fields have been flowed, if it can be run. `node` is the map before, `at` its place.
+pub(crate) fn fire(
+    walker: &mut Walker<'_, '_>,
+    node: &Node,
+    flowed: Node,
+    changed: bool,
+    env: &Env<'_>,
+    at: Place,
+) -> Result<Flowed, Fault> {
+    let Value::Map(map) = &flowed.value else { return Ok(Flowed::New(flowed)) };
+    let map = Arc::clone(map);
+    let before = walker.run.begin_reads(walker.id);
+    let outcome = run(walker, &map, env);
+    let waits = matches!(outcome, Ok(Outcome::Pending | Outcome::Retry(_)));
+    walker.run.end_reads(walker.id, before, waits.then_some(at));
+    let mut new = flowed;
+    match outcome? {
+        Outcome::Pending => {
+            new.flags = new.flags.without(Flags::ERROR);
+            return Ok(if changed || new.flags != node.flags { Flowed::New(new) } else { Flowed::Same });
+        }
+        Outcome::Retry(issue) => {
+            new.flags = new.flags.with(Flags::ERROR);
+            fail(&mut new, issue, env);
+            return Ok(if changed || !same_node(node, &new) { Flowed::New(new) } else { Flowed::Same });
+        }
+        Outcome::Failed(issue) => {
+            new.value = Value::string(describe(&map).unwrap_or_else(|| "<control>".to_owned()));
+            new.flags = new.flags.with(Flags::ERROR);
+            fail(&mut new, issue, env);
+        }
+        Outcome::Undefined => new.flags = new.flags.with(Flags::UNDEFINED),
+        Outcome::Value(value) => {
+            new.flags = new.flags.without(Flags::ERROR);
+            new.notes = None;
+            new.value = value.value;
+        }
+    }
+    Ok(Flowed::New(new))
+}
+
+fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome, Fault> {
+    let control = match find(map) {
+        Ok(control) => control,
+        Err(message) => return Ok(Outcome::Failed(Issue::new(message))),
+    };
+    let with_control = walker.run.control();
+    if !is_resolved(control.value, with_control) {
+        return Ok(Outcome::Pending);
+    }
+    let options = map.iter().filter(|(key, _)| !is_template_option(map, key));
+    if options.map(|(_, node)| node).any(|node| !is_settled(node, with_control)) {
+        return Ok(Outcome::Pending);
+    }
+    let outcome = match control.name {
+        "<<if" => cases::condition(&control),
+        "<<switch" if control.option("<<cases").is_some() => cases::matching(walker, &control, env)?,
+        "<<switch" => cases::switch(&control),
+        "<<type" => cases::by_type(&control),
+        "<<merge" => merge(&control),
+        _ => loops::run(walker, &control, env)?,
+    };
+    // What was chosen has to be final; what was not may have failed.
+    Ok(match outcome {
+        Outcome::Value(node) if node.has(Flags::UNDEFINED) => Outcome::Undefined,
+        Outcome::Value(node) if !is_resolved(&node, with_control) => Outcome::Pending,
+        outcome => outcome,
+    })
+}
+
+/// Whether nothing more is to be expected of a node: it is resolved, or what is not has failed.
+fn is_settled(node: &Node, control: bool) -> bool {
+    match &node.value {
+        Value::Expression(_) => node.has(Flags::ERROR.with(Flags::FAILED)),
+        Value::Map(map) => map.known_resolved() || map.iter().all(|(_, node)| is_settled(node, control)),
+        Value::List(list) => list.known_resolved() || list.iter().all(|node| is_settled(node, control)),
+        _ => is_resolved(node, control),
+    }
+}
+
+/// The control of a map, if the map is one as the rules of section 12 want it.
+fn find(map: &Map) -> Result<Control<'_>, String> {
+    let present: Vec<_> = CONTROLS.iter().filter(|(name, _)| map.get(name).is_some()).collect();
+    let keys: Vec<&str> = map.keys().map(|key| &**key).filter(|key| is_control_key(key)).collect();
+    let is_option = |key: &str| CONTROLS.iter().any(|(_, options)| options.contains(&key));
+    if let Some(unknown) =
+        keys.iter().find(|key| !is_option(key) && CONTROLS.iter().all(|(name, _)| name != *key))
+    {
+        return Err(format!("unknown control or control option \"{unknown}\""));
+    }
+    let (name, options) = match present.as_slice() {
+        [one] => **one,
+        [] => {
+            let names: Vec<_> = keys.iter().map(|key| &key[2..]).collect();
+            return Err(format!("control options [{}] without control", names.join(" ")));
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+            return Err(format!("multiple controls {}", names.join(" and ")));
+        }
+    };
+    if let Some(foreign) = keys.iter().find(|key| **key != name && !options.contains(key)) {
+        return Err(format!("invalid option \"{}\" for control \"{}\"", &foreign[2..], &name[2..]));
+    }
+    let Some(value) = map.get(name) else { return Err(String::new()) };
+    let control = Control { name, map, value };
+    let takes_fields =
+        matches!(name, "<<type" | "<<merge") || (name == "<<switch" && map.get("<<cases").is_none());
+    let regular: Vec<_> = control.regular().map(|(key, _)| &**key).collect();
+    if !takes_fields && !regular.is_empty() {
+        return Err(format!("no regular fields [{}] allowed", regular.join(" ")));
+    }
+    Ok(control)
+}
+
+/// `<<merge`: the fields, and over them those of the value.
+fn merge(control: &Control<'_>) -> Outcome {
+    let mut merged: Map = control.regular().cloned().collect();
+    let mut add = |map: &Map| {
+        for (key, node) in map {
+            merged.insert(Arc::clone(key), node.clone());
+        }
+    };
+    match &control.value.value {
+        Value::Nil => {}
+        Value::Map(map) => add(map),
+        Value::List(list) => {
+            for (position, value) in list.values().enumerate() {
+                match value {
+                    Value::Map(map) => add(map),
+                    Value::Nil => {}
+                    other => {
+                        let message = format!("entry {position}: invalid entry type: {}", other.type_name());
+                        return Outcome::Failed(Issue::new(message));
+                    }
+                }
+            }
+        }
+        other => {
+            let message = format!("invalid value type: {}", other.type_name());
+            return Outcome::Failed(Issue::new(message));
+        }
+    }
+    Outcome::Value(Node::new(Value::Map(Arc::new(merged))))
+}

@@ -1,0 +1,56 @@
+//! That looking only at what may have changed gives what looking at everything in each pass gives.
+
+mod documents;
+mod plain;
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+use crate::{Document, Engine, Features};
+
+/// The document, or the report as an error.
+fn outcome(engine: &Engine, case: &documents::Case) -> Result<String, String> {
+    let read = |text: &String| Document::read(text, "test", engine.limits());
+    let template = read(&case.template).expect("generated documents are YAML");
+    let stubs: Result<Vec<_>, _> = case.stubs.iter().map(read).collect();
+    match engine.cascade(&template, &stubs.expect("generated stubs are YAML"), None) {
+        Ok(output) => Ok(output.to_yaml()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: Config::default().cases.max(1_000), ..Config::default() })]
+
+    #[test]
+    fn marked_nodes_are_enough(case in documents::case()) {
+        let features = Features { control: case.control, interpolation: false };
+        let marked = Engine::new().with_features(features);
+        let whole = Engine { whole_passes: true, ..marked.clone() };
+        prop_assert_eq!(outcome(&marked, &case), outcome(&whole, &case));
+    }
+
+    #[test]
+    fn plain_passes_give_the_same(case in documents::plain_case()) {
+        let engine = outcome(&Engine::new(), &case);
+        let wanted = plain::cascade(&case.template, &case.stubs);
+        match (engine, wanted) {
+            // Outputs show lambdas and templates; how they are written is not the matter here.
+            (Ok(given), Ok(wanted)) if given.contains("&template") => prop_assert!(wanted.contains("template")),
+            (Ok(given), Ok(wanted)) => prop_assert_eq!(given, wanted),
+            (Err(_), Err(_)) => {}
+            (given, wanted) => prop_assert!(false, "{given:?}, plainly {wanted:?}"),
+        }
+    }
+
+    #[test]
+    fn a_finished_document_stays_as_it_is(case in documents::case()) {
+        let engine = Engine::new();
+        if let Ok(once) = outcome(&engine, &case)
+            && !once.contains("((")
+        {
+            let again = documents::Case { template: once.clone(), stubs: Vec::new(), control: false };
+            prop_assert_eq!(outcome(&engine, &again), Ok(once));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Entries of lists and positional arguments: the same thing with `...` behind some.
+
+use std::sync::Arc;
+
+use super::{Fault, Info, evaluate};
+use crate::env::Env;
+use crate::run::Run;
+use crate::syntax::ast::{Arguments, Expr, Item, Name};
+use crate::syntax::strings::is_dynaml;
+use crate::value::{Node, Origin, Value};
+
+/// Evaluated arguments.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    pub(super) named: Vec<(Name, Value)>,
+    pub(super) positional: Vec<Node>,
+    /// That of all of them.
+    pub(super) info: Info,
+}
+
+/// Arguments of which one is pending at least.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) info: Info,
+    /// What is left of them, if something of one is evaluated.
+    pub(super) rest: Option<Arguments>,
+}
+
+/// Evaluates arguments in order, the later ones also if one is pending: one of them may fail.
+pub(super) fn evaluated(
+    run: &mut Run<'_>,
+    arguments: &Arguments,
+    env: &Env<'_>,
+) -> Result<Result<Given, Waiting>, Fault> {
+    let mut given = Given::default();
+    let mut pending = false;
+    let mut named: Option<Vec<(Name, Expr)>> = None;
+    for (position, (name, argument)) in arguments.named.iter().enumerate() {
+        let mut evaluated = evaluate(run, argument, env)?;
+        if let Some(rest) = evaluated.info.rest.take() {
+            named.get_or_insert_with(|| arguments.named.clone())[position].1 = Arc::unwrap_or_clone(rest);
+        }
+        given.info.join(evaluated.info);
+        match evaluated.value {
+            Some(value) => given.named.push((Arc::clone(name), value)),
+            None => pending = true,
+        }
+    }
+    let (info, items) = match positional(run, &arguments.positional, env, given)? {
+        Ok(given) if !pending => return Ok(Ok(given)),
+        Ok(given) => (given.info, None),
+        Err(waiting) => waiting,
+    };
+    if named.is_none() && items.is_none() {
+        return Ok(Err(Waiting { info, rest: None }));
+    }
+    let named = named.unwrap_or_else(|| arguments.named.clone());
+    let positional = items.unwrap_or_else(|| arguments.positional.clone());
+    Ok(Err(Waiting { info, rest: Some(Arguments { named, positional }) }))
+}
+
+type WaitingItems = (Info, Option<Vec<Item>>);
+
+/// Adds the values of positional arguments to `given`.
+fn positional(
+    run: &mut Run<'_>,
+    items: &[Item],
+    env: &Env<'_>,
+    mut given: Given,
+) -> Result<Result<Given, WaitingItems>, Fault> {
+    let mut pending = false;
+    let mut misplaced = false;
+    let mut rest: Option<Vec<Item>> = None;
+    given.positional.reserve(items.len());
+    for (position, item) in items.iter().enumerate() {
+        let mut evaluated = evaluate(run, &item.expression, env)?;
+        if let Some(left) = evaluated.info.rest.take() {
+            rest.get_or_insert_with(|| items.to_vec())[position].expression = Arc::unwrap_or_clone(left);
+        }
+        given.info.join(evaluated.info);
+        match evaluated.value {
+            Some(Value::List(list)) if item.expand => given.positional.extend(list.iter().cloned()),
+            _ if item.expand => misplaced = true,
+            Some(value) => given.positional.push(made(value, env)),
+            None => pending = true,
+        }
+    }
+    if misplaced {
+        return Err(Fault::issue("argument expansion required list argument"));
+    }
+    Ok(if pending { Err((given.info, rest)) } else { Ok(given) })
+}
+
+/// [`evaluated`] for items that have no names; what is left of them is `whole` of the items.
+pub(super) fn items(
+    run: &mut Run<'_>,
+    items: &[Item],
+    env: &Env<'_>,
+    whole: impl FnOnce(Vec<Item>) -> Expr,
+) -> Result<Result<Given, Info>, Fault> {
+    Ok(positional(run, items, env, Given::default())?.map_err(|(mut info, rest)| {
+        info.rest = rest.map(|rest| Arc::new(whole(rest)));
+        info
+    }))
+}
+
+/// A node of an expression. Where it comes from matters only if it is an expression again, which may fail.
+pub(super) fn made(value: Value, env: &Env<'_>) -> Node {
+    match &value {
+        Value::String(text) if is_dynaml(text).is_some() => {
+            Node::at(value, Origin { source: made_by(&env.source), line: 0, column: 0 })
+        }
+        _ => Node::new(value),
+    }
+}
+
+/// The source of what the expressions of a document make.
+fn made_by(source: &Arc<str>) -> Arc<str> {
+    if source.starts_with("dynaml@") {
+        Arc::clone(source)
+    } else if source.is_empty() {
+        Arc::from("dynaml")
+    } else {
+        Arc::from(format!("dynaml@{source}"))
+    }
+}

@@ -1,0 +1,218 @@
+//! Calls of functions by name (sections 8.2 and 11).
+
+use std::sync::Arc;
+
+use super::{Eval, Evaluated, Fault, Info, arguments, files, intrinsic, lambda, nested, static_ips};
+use crate::api::Randomness;
+use crate::env::Env;
+use crate::functions::{self, Caller, Function, Guarded, Source};
+use crate::issue::Issue;
+use crate::limits::Limits;
+use crate::run::Run;
+use crate::syntax::ast::{Arguments, Expr, Item, LambdaExpr, Link, Parameter, Reference, Step};
+use crate::tags;
+use crate::value::{Lambda, Value};
+
+/// Evaluates the arguments of the function `name`, and calls it.
+pub(super) fn function(
+    run: &mut Run<'_>,
+    name: &str,
+    arguments: &Arguments,
+    curry: bool,
+    env: &Env<'_>,
+) -> Eval {
+    if let Some(function) = intrinsic::find(name) {
+        return intrinsic::call(run, function, name, arguments, curry, env);
+    }
+    let given = match arguments::evaluated(run, arguments, env)? {
+        Ok(given) => given,
+        Err(waiting) => return Ok(lambda::waiting(waiting, field(name), curry)),
+    };
+    if !arguments.named.is_empty() {
+        return Err(Fault::issue(format!("no named arguments for builtin function ({name})")));
+    }
+    let info = given.info;
+    let values: Vec<Value> = given.positional.into_iter().map(|node| node.value).collect();
+    if curry {
+        return Evaluated::ok(curried(name, values, env));
+    }
+    if name == "type" {
+        return intrinsic::type_of(&values, info);
+    }
+    let mut result = if name == "list_to_map" {
+        let key = info.notes().and_then(|notes| notes.key_name.as_deref()).unwrap_or("name");
+        Evaluated { value: Some(functions::list_to_map(&values, key)?), info: Info::default() }
+    } else {
+        let Some(callee) = find(run, name) else {
+            return Err(Fault::issue(format!("unknown function '{name}'")));
+        };
+        callee.call(run, &values, env)?
+    };
+    // What came with the arguments stays with the result: a function of something merged is merged, too.
+    result.info.join(info);
+    Ok(result)
+}
+
+/// What a name stands for.
+enum Callee {
+    Core(fn(&mut Run<'_>, &[Value], &Env<'_>) -> Eval),
+    Library(Function),
+    Guarded(Guarded, Randomness),
+    Host(crate::api::HostFunction),
+    Denied(&'static str),
+}
+
+fn find(run: &Run<'_>, name: &str) -> Option<Callee> {
+    let core: fn(&mut Run<'_>, &[Value], &Env<'_>) -> Eval = match name {
+        "merge" => nested::merge,
+        "static_ips" => static_ips::static_ips,
+        "eval" => nested::eval,
+        "parse" => nested::parse,
+        "features" => features,
+        "tagdef" => tags::define,
+        _ => return find_library(run, name),
+    };
+    Some(Callee::Core(core))
+}
+
+/// Host functions may stand for those that the original registers as extensions, and for names that nobody has (section 17).
+fn find_library(run: &Run<'_>, name: &str) -> Option<Callee> {
+    let host = || run.engine.functions.get(name).cloned().map(Callee::Host);
+    let own = functions::find(name).map(Callee::Library);
+    let guarded = || {
+        let randomness = run.engine.randomness.clone()?;
+        functions::find_guarded(name).map(|function| Callee::Guarded(function, randomness))
+    };
+    let shown = || {
+        run.engine.files.as_ref()?;
+        files::find(name).map(Callee::Core)
+    };
+    if functions::is_extension(name) { host().or(own) } else { own.or_else(host) }
+        .or_else(guarded)
+        .or_else(shown)
+        .or_else(|| functions::denied(name).map(Callee::Denied))
+}
+
+impl Callee {
+    fn call(self, run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
+        match self {
+            Self::Core(function) => function(run, arguments, env),
+            Self::Library(Function::Plain(function)) => Evaluated::ok(function(arguments)?),
+            Self::Library(Function::Calling(function)) => {
+                let mut caller = FromFunction { run, env };
+                let result = function(&mut caller, arguments);
+                if run.abort.is_some() {
+                    return Err(Fault::Abort);
+                }
+                Ok(Evaluated { value: result?, ..Evaluated::default() })
+            }
+            Self::Guarded(function, randomness) => {
+                // What is random has another value in the next pass.
+                run.volatile = true;
+                let mut source = FromHost { randomness: &randomness, limits: &run.engine.limits };
+                Evaluated::ok(function(&mut source, arguments)?)
+            }
+            Self::Host(function) => Evaluated::ok(function.call(arguments)?),
+            Self::Denied(name) => Err(Fault::issue(functions::denial(name))),
+        }
+    }
+}
+
+/// How functions call lambdas.
+struct FromFunction<'a, 'e, 's> {
+    run: &'a mut Run<'e>,
+    env: &'a Env<'s>,
+}
+
+impl Caller for FromFunction<'_, '_, '_> {
+    fn call(&mut self, lambda: &Arc<Lambda>, arguments: &[Value]) -> Result<Option<Value>, Issue> {
+        let given = lambda::Given::positional(arguments.to_vec());
+        match lambda::call(self.run, lambda, given, false, self.env) {
+            Ok(evaluated) => Ok(evaluated.value),
+            Err(Fault::Issue(issue)) => Err(*issue),
+            // The call that asked looks at the run when it is back.
+            Err(Fault::Abort) => Err(Issue::default()),
+        }
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.run.engine.limits
+    }
+}
+
+/// What guarded functions get of the host.
+struct FromHost<'a> {
+    randomness: &'a Randomness,
+    limits: &'a Limits,
+}
+
+impl Source for FromHost<'_> {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Issue> {
+        self.randomness.fill(bytes)
+    }
+
+    fn limits(&self) -> &Limits {
+        self.limits
+    }
+}
+
+fn field(name: &str) -> Expr {
+    Expr::Reference(Reference { tag: None, absolute: false, steps: vec![Step::Field(Arc::from(name))] })
+}
+
+/// A lambda that calls `name` with the given arguments and those that it gets.
+fn curried(name: &str, given: Vec<Value>, env: &Env<'_>) -> Value {
+    let mut statics = Vec::new();
+    let mut positional = Vec::with_capacity(given.len() + 1);
+    for (position, value) in given.into_iter().enumerate() {
+        let expression = literal(&value).unwrap_or_else(|| {
+            let fixed = format!("__{position}");
+            let reference = field(&fixed);
+            statics.push((Arc::from(fixed), value));
+            reference
+        });
+        positional.push(Item { expression, expand: false });
+    }
+    positional.push(Item { expression: field("__args"), expand: true });
+    let call = Link::Call { arguments: Arguments { named: Vec::new(), positional }, curry: false };
+    let body = Expr::Chain(Box::new(field(name)), vec![call]);
+    let parameters = vec![Parameter { name: Arc::from("__args"), default: None }];
+    let expression = Arc::new(LambdaExpr { parameters, variadic: true, body });
+    Value::Lambda(Arc::new(Lambda { expression, defaults: vec![None], statics, scope: env.scope.clone() }))
+}
+
+/// The expression that is written like a value; `None` if there is none.
+pub(super) fn literal(value: &Value) -> Option<Expr> {
+    Some(match value {
+        Value::Nil => Expr::Nil,
+        Value::Bool(flag) => Expr::Bool(*flag),
+        Value::Int(number) => Expr::Int(*number),
+        Value::Float(number) if number.is_finite() => Expr::Float(*number),
+        Value::String(text) => Expr::String(Arc::clone(text)),
+        Value::List(list) if list.len() <= LONGEST && value.nesting() <= DEEPEST => {
+            let entries: Option<Vec<_>> = list.values().map(literal).collect();
+            Expr::List(entries?.into_iter().map(|expression| Item { expression, expand: false }).collect())
+        }
+        Value::Map(map) if map.len() <= LONGEST && value.nesting() <= DEEPEST => {
+            let fields =
+                map.iter().map(|(key, node)| Some((Expr::String(Arc::clone(key)), literal(&node.value)?)));
+            Expr::Map(fields.collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
+}
+
+/// Larger values are not written as expressions.
+const LONGEST: usize = 64;
+const DEEPEST: u32 = 4;
+
+/// `features()` and `features(name)`.
+fn features(run: &mut Run<'_>, arguments: &[Value], _: &Env<'_>) -> Eval {
+    let names = run.engine.features.names();
+    match arguments {
+        [] => Evaluated::ok(Value::list(names.into_iter().map(Value::string))),
+        [Value::String(name)] => Evaluated::ok(Value::Bool(names.contains(&&**name))),
+        [_] => Err(Fault::issue("features requires a string argument")),
+        _ => Err(Fault::issue("features requires no or one argument")),
+    }
+}

@@ -1,0 +1,238 @@
+//! Functions whose arguments are not evaluated in advance (section 11.1), and the bracket forms of `catch` and `sync`.
+
+use super::{Depth, Eval, Evaluated, Fault, Info, define, evaluate, evaluate_to, lambda};
+use crate::env::Env;
+use crate::functions::quote;
+use crate::run::{Run, shown};
+use crate::scope::dotted;
+use crate::syntax::ast::{Arguments, Expr, Step, Sync};
+use crate::value::{Flags, Value};
+
+/// How a function looks at its arguments.
+type Intrinsic = fn(&mut Run<'_>, &[&Expr], &Env<'_>) -> Eval;
+
+/// The intrinsic function `name`.
+pub(super) fn find(name: &str) -> Option<Intrinsic> {
+    let function: Intrinsic = match name {
+        "defined" => defined,
+        "valid" => valid,
+        "require" => require,
+        "optional" => optional,
+        "catch" => catch,
+        "stub" => stub,
+        "sync" => denied_sync,
+        _ => return None,
+    };
+    Some(function)
+}
+
+/// Calls an intrinsic function.
+pub(super) fn call(
+    run: &mut Run<'_>,
+    function: Intrinsic,
+    name: &str,
+    arguments: &Arguments,
+    curry: bool,
+    env: &Env<'_>,
+) -> Eval {
+    if curry {
+        return Err(Fault::issue(format!("no currying for intrinsic builtin function ({name})")));
+    }
+    let named = arguments.named.iter().map(|(_, expression)| expression);
+    let expressions: Vec<&Expr> =
+        named.chain(arguments.positional.iter().map(|item| &item.expression)).collect();
+    function(run, &expressions, env)
+}
+
+/// Pending only counts if nothing before it fails; of what is pending nothing is told.
+fn defined(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
+    let mut pending = false;
+    for argument in arguments {
+        match evaluate_to(run, argument, env, Depth::Local) {
+            Err(Fault::Abort) => return Err(Fault::Abort),
+            Ok(Evaluated { value: None, .. }) => pending = true,
+            Ok(evaluated) if pending || !evaluated.info.undefined() => {}
+            Err(Fault::Issue(_)) if pending => {}
+            Ok(_) | Err(Fault::Issue(_)) => return Evaluated::ok(Value::Bool(false)),
+        }
+    }
+    if pending { Ok(Evaluated::pending(Info::default())) } else { Evaluated::ok(Value::Bool(true)) }
+}
+
+/// As [`defined`], but nil decides only if nothing is pending.
+fn valid(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
+    let (mut pending, mut valid) = (false, true);
+    for argument in arguments {
+        match evaluate_to(run, argument, env, Depth::Local) {
+            Err(Fault::Abort) => return Err(Fault::Abort),
+            Ok(Evaluated { value: None, .. }) => pending = true,
+            Ok(Evaluated { value: Some(value), .. }) => valid &= !matches!(value, Value::Nil),
+            Err(Fault::Issue(_)) if pending => {}
+            Err(Fault::Issue(_)) => return Evaluated::ok(Value::Bool(false)),
+        }
+    }
+    if pending { Ok(Evaluated::pending(Info::default())) } else { Evaluated::ok(Value::Bool(valid)) }
+}
+
+fn require(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
+    let [argument] = arguments else { return Err(Fault::issue("one argument expected for 'require'")) };
+    match evaluate_to(run, argument, env, Depth::Local) {
+        Err(Fault::Abort) => Err(Fault::Abort),
+        Ok(Evaluated { value: None, .. }) => Ok(Evaluated::pending(Info::default())),
+        Ok(Evaluated { value: Some(value), .. }) if !matches!(value, Value::Nil) => Evaluated::ok(value),
+        Ok(_) | Err(Fault::Issue(_)) => {
+            let argument = quote(&argument.to_string());
+            Err(Fault::issue(format!("required expression {argument} undefined")))
+        }
+    }
+}
+
+fn optional(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
+    let [condition, value] = arguments else {
+        return Err(Fault::issue("condition and template required for optional()"));
+    };
+    let condition = match evaluate(run, condition, env) {
+        Err(Fault::Abort) => return Err(Fault::Abort),
+        Err(Fault::Issue(_)) => return evaluate(run, &Expr::Undefined, env),
+        Ok(condition) => condition,
+    };
+    match condition.value {
+        None => Ok(Evaluated::pending(condition.info).whole()),
+        Some(holds) if condition.info.undefined() || !holds.is_truthy() => {
+            evaluate(run, &Expr::Undefined, env)
+        }
+        Some(_) => {
+            let mut evaluated = evaluate(run, value, env)?.in_place_of(value);
+            let rest = evaluated.info.rest.take();
+            evaluated.info.join(condition.info);
+            evaluated.info.rest = rest;
+            Ok(evaluated)
+        }
+    }
+}
+
+fn catch(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
+    let [argument] = arguments else { return Err(Fault::issue("catch requires a single argument")) };
+    let (valid, error, value) = match evaluate(run, argument, env) {
+        Err(Fault::Abort) => return Err(Fault::Abort),
+        Err(Fault::Issue(issue)) => (false, issue.message, None),
+        Ok(Evaluated { value: None, info }) => return Ok(Evaluated::pending(info).whole()),
+        Ok(Evaluated { value, .. }) => (true, String::new(), value),
+    };
+    let mut entries = vec![("valid", Value::Bool(valid)), ("error", Value::string(error))];
+    entries.extend(value.map(|value| ("value", value)));
+    Evaluated::ok(Value::map(entries))
+}
+
+/// `catch[EXPR|v,e|->body]`: the lambda gets value and message, one of them nil.
+pub(super) fn catch_with(run: &mut Run<'_>, expression: &Expr, handler: &Expr, env: &Env<'_>) -> Eval {
+    let (evaluated, inline) = match handler {
+        Expr::Lambda(expression) => (define(run, expression, env)?, true),
+        expression => (evaluate(run, expression, env)?, false),
+    };
+    let lambda = match evaluated.value {
+        None => return Ok(Evaluated::pending(evaluated.info).whole()),
+        Some(Value::Lambda(lambda)) => lambda,
+        Some(_) => return Err(Fault::issue("catch requires a lambda value")),
+    };
+    let count = lambda.expression.parameters.len();
+    if count > 2 {
+        return Err(Fault::issue("catch function takes a maximum of 2 arguments"));
+    }
+    let (value, error) = match evaluate(run, expression, env) {
+        Err(Fault::Abort) => return Err(Fault::Abort),
+        Err(Fault::Issue(issue)) => (Value::Nil, Value::string(issue.message)),
+        Ok(Evaluated { value: None, info }) => return Ok(Evaluated::pending(info).whole()),
+        Ok(Evaluated { value: Some(value), .. }) => (value, Value::Nil),
+    };
+    let arguments = match count {
+        1 => vec![value],
+        2 => vec![value, error],
+        _ => return Err(Fault::issue("catch function takes one or two arguments")),
+    };
+    let called = if inline {
+        lambda::call_inline(run, &lambda, arguments, env)
+    } else {
+        lambda::call(run, &lambda, lambda::Given::positional(arguments), false, env)
+    };
+    Ok(called?.whole())
+}
+
+/// `stub()`, `stub(ref)`, `stub("a.b")`, `stub([…])`: a reference is taken as it is written.
+fn stub(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
+    let steps: Vec<Step> = match arguments {
+        [] => env.path.steps(),
+        [Expr::Reference(reference)] if reference.absolute => {
+            let path = shown(&reference.steps, true);
+            return Err(Fault::issue(format!("'{path}' not found in any stub")));
+        }
+        [Expr::Reference(reference)] => reference.steps.clone(),
+        [argument] => {
+            let evaluated = evaluate_to(run, argument, env, Depth::Local)?;
+            match evaluated.value {
+                None => return Ok(Evaluated::pending(evaluated.info).whole()),
+                Some(Value::String(text)) => components(&text),
+                Some(Value::List(list)) => {
+                    let parts: Option<Vec<_>> = list.values().map(Value::as_str).collect();
+                    let parts =
+                        parts.ok_or_else(|| Fault::issue("stub() requires a string entries in list"))?;
+                    parts.into_iter().map(step).collect()
+                }
+                Some(_) if evaluated.info.undefined() => env.path.steps(),
+                Some(_) => return Err(Fault::issue("stub() requires a string or reference argument")),
+            }
+        }
+        _ => return Err(Fault::issue("a maximum of one argument expected for 'stub'")),
+    };
+    match env.find_stub_path(&steps) {
+        Some(node) => Evaluated::ok(node.value.clone()),
+        None => Err(Fault::issue(format!("'{}' not found in any stub", dotted(&steps)))),
+    }
+}
+
+/// The steps of a path that is written as `a.b[0].c`.
+fn components(text: &str) -> Vec<Step> {
+    let mut parts = vec![String::new()];
+    for c in text.chars() {
+        match (c, parts.last_mut()) {
+            ('.', _) => parts.push(String::new()),
+            ('[', Some(last)) if !last.is_empty() => parts.push('['.into()),
+            (c, Some(last)) => last.push(c),
+            (_, None) => {}
+        }
+    }
+    if parts.last().is_some_and(String::is_empty) {
+        parts.pop();
+    }
+    parts.iter().map(|part| step(part)).collect()
+}
+
+fn step(text: &str) -> Step {
+    let index =
+        text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).and_then(|digits| digits.parse().ok());
+    index.map_or_else(|| Step::Field(text.into()), Step::Index)
+}
+
+/// `type(x)`, of evaluated arguments. That one is undefined is what it tells.
+pub(super) fn type_of(arguments: &[Value], info: Info) -> Eval {
+    let mut info = info;
+    if info.undefined() {
+        info.flags = info.flags.without(Flags::UNDEFINED);
+        return Ok(Evaluated { value: Some(Value::string("undef")), info });
+    }
+    let [argument] = arguments else {
+        return Err(Fault::issue("exactly one argument required for function 'type'"));
+    };
+    Ok(Evaluated { value: Some(Value::string(argument.type_name())), info })
+}
+
+const SYNC_DENIED: &str = "sync: no OS operations supported in this execution environment";
+
+fn denied_sync(_: &mut Run<'_>, _: &[&Expr], _: &Env<'_>) -> Eval {
+    Err(Fault::issue(SYNC_DENIED))
+}
+
+/// `sync[…]` waits for something outside, which no run of ours lets an expression look at.
+pub(super) fn sync(_: &mut Run<'_>, _: &Sync, _: &Env<'_>) -> Eval {
+    Err(Fault::issue(SYNC_DENIED))
+}

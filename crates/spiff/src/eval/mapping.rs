@@ -1,0 +1,199 @@
+//! `map`, `select`, `filter` and `sum` (section 9).
+
+use std::sync::Arc;
+
+use super::{Depth, Eval, Evaluated, Fault, arguments, define, evaluate, evaluate_to, lambda};
+use crate::env::Env;
+use crate::run::Run;
+use crate::syntax::ast::{Expr, Form, Mapping};
+use crate::value::{Lambda, Node, Value};
+
+/// Index or key with the element.
+type Element = (Value, Node);
+
+pub(super) fn evaluate_mapping(run: &mut Run<'_>, mapping: &Mapping, env: &Env<'_>) -> Eval {
+    let mut source = evaluate_to(run, &mapping.source, env, Depth::Local)?;
+    let mut rests = Rests { source: source.info.rest.take(), ..Rests::default() };
+    let mut info = source.info;
+    let mut pending = source.value.is_none();
+    let mut initial = Value::Nil;
+    if let Some(expression) = &mapping.initial {
+        let mut evaluated = evaluate(run, expression, env)?;
+        rests.initial = evaluated.info.rest.take();
+        info.join(evaluated.info);
+        pending |= evaluated.value.is_none();
+        initial = evaluated.value.unwrap_or_default();
+    }
+    let inline = matches!(mapping.lambda, Expr::Lambda(_));
+    let evaluated = match &mapping.lambda {
+        Expr::Lambda(expression) => define(run, expression, env),
+        expression => evaluate(run, expression, env),
+    };
+    let mut evaluated = match evaluated {
+        // Why there is no lambda is only told by `sum`.
+        Err(Fault::Issue(_)) if mapping.form != Form::Sum => return Err(info.issue().into()),
+        evaluated => evaluated?,
+    };
+    rests.lambda = evaluated.info.rest.take();
+    info.join(evaluated.info);
+    let (Some(value), Some(lambda), false) = (source.value, evaluated.value, pending) else {
+        info.rest = rests.of(mapping);
+        return Ok(Evaluated::pending(info));
+    };
+    let lambda = match lambda {
+        Value::Lambda(lambda) => lambda,
+        _ if mapping.form == Form::Sum => return Err(Fault::issue("sum requires a lambda value")),
+        _ => return Err(Fault::issue("mapping requires a lambda value")),
+    };
+    let elements = elements(mapping.form, &value)?;
+    check_parameters(mapping.form, &lambda)?;
+    let call = Call { lambda, inline, env };
+    match mapping.form {
+        Form::Sum => sum(run, &call, &elements, initial),
+        form => collect(run, &call, elements, form, matches!(value, Value::Map(_))),
+    }
+}
+
+/// What is left of the parts of a form that is pending.
+#[derive(Default)]
+struct Rests {
+    source: Option<Arc<Expr>>,
+    initial: Option<Arc<Expr>>,
+    lambda: Option<Arc<Expr>>,
+}
+
+impl Rests {
+    fn of(self, mapping: &Mapping) -> Option<Arc<Expr>> {
+        if self.source.is_none() && self.initial.is_none() && self.lambda.is_none() {
+            return None;
+        }
+        let mut left = mapping.clone();
+        let replace = |part: &mut Expr, rest: Option<Arc<Expr>>| {
+            if let Some(rest) = rest {
+                *part = Arc::unwrap_or_clone(rest);
+            }
+        };
+        replace(&mut left.source, self.source);
+        replace(&mut left.lambda, self.lambda);
+        if let Some(initial) = &mut left.initial {
+            replace(initial, self.initial);
+        }
+        Some(Arc::new(Expr::Mapping(Box::new(left))))
+    }
+}
+
+fn check_parameters(form: Form, lambda: &Lambda) -> Result<(), Fault> {
+    let count = lambda.expression.parameters.len();
+    let problem = match (form, count) {
+        (_, 0) => "mapping requires at least one parameter",
+        (Form::Sum, 1) => "mapping expression take a minimum of 2 arguments",
+        (Form::Sum, 4..) => "mapping expression take a maximum of 3 arguments",
+        (Form::Sum, _) | (_, 1 | 2) => return Ok(()),
+        _ => "mapping expression takes a maximum of 2 arguments",
+    };
+    Err(Fault::issue(problem))
+}
+
+fn elements(form: Form, value: &Value) -> Result<Vec<Element>, Fault> {
+    let lists = !matches!(form, Form::SelectMap | Form::FilterMap);
+    let maps = form != Form::FilterList;
+    match value {
+        Value::List(list) if lists => {
+            let number = |position: usize| Value::Int(i64::try_from(position).unwrap_or(i64::MAX));
+            Ok(list.iter().enumerate().map(|(position, node)| (number(position), node.clone())).collect())
+        }
+        Value::Map(map) if maps => {
+            Ok(map.iter().map(|(key, node)| (Value::String(Arc::clone(key)), node.clone())).collect())
+        }
+        _ if form == Form::Sum => Err(Fault::issue("map or list required for sum")),
+        _ => Err(Fault::issue(format!("{} does not support {} values", form_name(form), value.type_name()))),
+    }
+}
+
+fn form_name(form: Form) -> &'static str {
+    match form {
+        Form::MapList => "map[]",
+        Form::MapMap => "map{}",
+        Form::SelectList => "select[]",
+        Form::SelectMap => "select{}",
+        Form::FilterList => "filter[]",
+        Form::FilterMap => "filter{}",
+        Form::Sum => "sum[]",
+    }
+}
+
+struct Call<'a, 's> {
+    lambda: Arc<Lambda>,
+    inline: bool,
+    env: &'a Env<'s>,
+}
+
+impl Call<'_, '_> {
+    /// Calls with as much of accumulator, index and element as the lambda takes.
+    fn call(&self, run: &mut Run<'_>, before: Option<Value>, (index, element): &Element) -> Eval {
+        let indexed = self.lambda.expression.parameters.len() > 1 + usize::from(before.is_some());
+        let mut arguments = Vec::with_capacity(3);
+        arguments.extend(before);
+        if indexed {
+            arguments.push(index.clone());
+        }
+        arguments.push(element.value.clone());
+        let called = if self.inline {
+            lambda::call_inline(run, &self.lambda, arguments, self.env)
+        } else {
+            lambda::call(run, &self.lambda, lambda::Given::positional(arguments), false, self.env)
+        };
+        Ok(called?.whole())
+    }
+}
+
+fn sum(run: &mut Run<'_>, call: &Call<'_, '_>, elements: &[Element], initial: Value) -> Eval {
+    let mut total = initial;
+    for element in elements {
+        let next = call.call(run, Some(total), element)?;
+        let Some(value) = next.value else { return Ok(next) };
+        total = value;
+    }
+    Evaluated::ok(total)
+}
+
+fn collect(
+    run: &mut Run<'_>,
+    call: &Call<'_, '_>,
+    elements: Vec<Element>,
+    form: Form,
+    from_map: bool,
+) -> Eval {
+    let to_map = matches!(form, Form::MapMap | Form::SelectMap | Form::FilterMap);
+    let maps = matches!(form, Form::MapList | Form::MapMap);
+    let mut list = Vec::new();
+    let mut fields = Vec::new();
+    for element in elements {
+        let result = call.call(run, None, &element)?;
+        let Some(value) = result.value else { return Ok(result) };
+        let missing = result.info.undefined() || matches!(value, Value::Nil);
+        if missing || !maps && !value.is_truthy() {
+            continue;
+        }
+        let key = if to_map { Some(key(&element, from_map)?) } else { None };
+        let entry = if maps { arguments::made(value, call.env) } else { element.1 };
+        match key {
+            Some(key) => fields.push((key, entry)),
+            None => list.push(entry),
+        }
+    }
+    Evaluated::ok(if to_map {
+        Value::Map(Arc::new(fields.into_iter().collect()))
+    } else {
+        Value::List(Arc::new(list.into_iter().collect()))
+    })
+}
+
+/// Field of the result that an element is for.
+fn key((index, element): &Element, from_map: bool) -> Result<Arc<str>, Fault> {
+    let name = if from_map { index } else { &element.value };
+    match name {
+        Value::String(name) => Ok(Arc::clone(name)),
+        other => Err(Fault::issue(format!("list element must be string, but found {}", other.type_name()))),
+    }
+}

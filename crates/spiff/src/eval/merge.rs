@@ -1,0 +1,46 @@
+//! The expression `merge` (section 4.2).
+
+use super::{Eval, Evaluated, Fault, Info};
+use crate::env::Env;
+use crate::scope::dotted;
+use crate::syntax::ast::{Merge, MergeOption};
+use crate::value::{Flags, Value};
+
+pub(super) fn evaluate(merge: &Merge, env: &Env<'_>) -> Eval {
+    let mut info = Info::flagged(Flags::MERGED);
+    if merge.option == MergeOption::None {
+        info.notes_mut().redirect = Some(Vec::new());
+        return Ok(Evaluated { value: Some(Value::Nil), info });
+    }
+    let found = match &merge.path {
+        Some(path) => env.find_stub_path(&path.steps),
+        None => env.find_in_stubs(),
+    };
+    let Some(node) = found else {
+        let path = merge.path.as_ref().map_or_else(|| env.stub_path.steps(), |path| path.steps.clone());
+        return Err(Fault::issue(format!("'{}' not found in any stub", dotted(&path))));
+    };
+    info.flags = info.flags.with(node.flags.only(Flags::MARKERS));
+    if merge.option == MergeOption::Replace {
+        info.flags = info.flags.with(Flags::REPLACE);
+    }
+    let key_name = match &merge.option {
+        MergeOption::On(name) => Some(name.clone()),
+        _ => node.key_name().cloned(),
+    };
+    if key_name.is_some() {
+        info.notes_mut().key_name = key_name;
+    }
+    annotate(merge, &mut info);
+    Ok(Evaluated { value: Some(node.value.clone()), info })
+}
+
+/// What is known of the result before the stubs are asked.
+pub(super) fn annotate(merge: &Merge, info: &mut Info) {
+    if let MergeOption::On(name) = &merge.option {
+        info.notes_mut().key_name = Some(name.clone());
+    }
+    if let Some(path) = &merge.path {
+        info.notes_mut().redirect = Some(path.steps.clone());
+    }
+}

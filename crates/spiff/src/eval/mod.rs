@@ -1,0 +1,232 @@
+//! Evaluation of expressions (sections 7 to 9).
+
+mod arguments;
+mod call;
+mod chain;
+mod files;
+mod info;
+mod intrinsic;
+mod lambda;
+mod mapping;
+mod merge;
+mod nested;
+mod operator;
+mod reference;
+mod special;
+mod static_ips;
+mod template;
+
+use std::sync::Arc;
+
+pub(crate) use info::{Eval, Evaluated, Fault, Info};
+pub(crate) use lambda::{Given, call};
+pub(crate) use reference::absolute;
+pub(crate) use template::instantiate;
+
+use crate::env::Env;
+use crate::issue::Issue;
+use crate::run::Run;
+use crate::syntax::ast::{Expr, Item, LambdaExpr, Marked, Marker, Name};
+use crate::value::{Flags, Lambda, TagMark, Value};
+
+/// Stack that has to be left for one level of evaluation, and by how much it grows when it is not there.
+pub(crate) const RED_ZONE: usize = 96 * 1024;
+pub(crate) const STACK: usize = 2 * 1024 * 1024;
+
+/// Whether a reference has to be resolved with all that is below it (section 5.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    Full,
+    /// Its own level suffices.
+    Local,
+}
+
+/// Evaluates an expression in the document of `env`.
+pub(crate) fn evaluate(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>) -> Eval {
+    evaluate_to(run, expression, env, Depth::Full)
+}
+
+pub(crate) fn evaluate_to(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>, depth: Depth) -> Eval {
+    run.step()?;
+    let evaluated = stacker::maybe_grow(RED_ZONE, STACK, || dispatch(run, expression, env, depth))?;
+    if let Some(value) = &evaluated.value {
+        run.check(value)?;
+    }
+    Ok(evaluated)
+}
+
+fn dispatch(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>, depth: Depth) -> Eval {
+    match expression {
+        Expr::Nil => Evaluated::ok(Value::Nil),
+        Expr::Undefined => Ok(Evaluated { value: Some(Value::Nil), info: Info::flagged(Flags::UNDEFINED) }),
+        Expr::Bool(flag) => Evaluated::ok(Value::Bool(*flag)),
+        Expr::Int(number) => Evaluated::ok(Value::Int(*number)),
+        Expr::Float(number) => Evaluated::ok(Value::Float(*number)),
+        Expr::String(text) => Evaluated::ok(Value::String(Arc::clone(text))),
+        Expr::Auto => Err(Fault::issue("auto only allowed for size entry in resource pools")),
+        Expr::Reference(reference) => reference::evaluate(run, reference, env, depth),
+        Expr::Merge(expression) => merge::evaluate(expression, env),
+        Expr::Not(operand) => {
+            let operand = evaluate(run, operand, env)?.wrapped(|rest| Expr::Not(Box::new(rest)));
+            Ok(operand.map(|value| Value::Bool(!value.is_truthy())))
+        }
+        Expr::Substitute(operand) => template::substitute(run, operand, env),
+        Expr::Group(inner) => Ok(evaluate_to(run, inner, env, depth)?.in_place_of(inner)),
+        Expr::Binary(operator, left, right) => operator::evaluate(run, *operator, left, right, env),
+        Expr::Conditional(condition, yes, no) => conditional(run, condition, yes, no, env),
+        Expr::List(items) => list(run, items, env),
+        Expr::Map(entries) => map(run, entries, env),
+        Expr::Range(range) => chain::range(run, range, env),
+        Expr::Scope(assignments, body) => scope(run, assignments, body, env, depth),
+        Expr::Lambda(lambda) => define(run, lambda, env),
+        Expr::LambdaOf(operand) => lambda::of(run, operand, env),
+        Expr::Chain(base, links) => chain::evaluate_chain(run, base, links, env, depth),
+        Expr::Mapping(mapping) => mapping::evaluate_mapping(run, mapping, env),
+        Expr::Catch { expression, handler } => intrinsic::catch_with(run, expression, handler, env),
+        Expr::Sync(sync) => intrinsic::sync(run, sync, env),
+        Expr::Prefer(inner) => {
+            let mut evaluated =
+                evaluate_to(run, inner, env, depth)?.wrapped(|rest| Expr::Prefer(Box::new(rest)));
+            evaluated.info.flags = evaluated.info.flags.with(Flags::PREFERRED);
+            Ok(evaluated)
+        }
+        Expr::Marked(marked) => marked_value(run, marked, env, depth),
+    }
+}
+
+/// What is known of the condition stays with the result.
+fn conditional(run: &mut Run<'_>, condition: &Expr, yes: &Expr, no: &Expr, env: &Env<'_>) -> Eval {
+    let condition = evaluate(run, condition, env)?;
+    let Some(value) = &condition.value else {
+        return Ok(condition
+            .wrapped(|rest| Expr::Conditional(Box::new(rest), Box::new(yes.clone()), Box::new(no.clone()))));
+    };
+    let chosen = if value.is_truthy() { yes } else { no };
+    let mut evaluated = evaluate(run, chosen, env)?.in_place_of(chosen);
+    let rest = evaluated.info.rest.take();
+    evaluated.info.join(condition.info);
+    evaluated.info.rest = rest;
+    Ok(evaluated)
+}
+
+fn list(run: &mut Run<'_>, items: &[Item], env: &Env<'_>) -> Eval {
+    Ok(match arguments::items(run, items, env, Expr::List)? {
+        Ok(given) => {
+            let list = Value::List(Arc::new(given.positional.into_iter().collect()));
+            Evaluated { value: Some(list), info: given.info }
+        }
+        Err(pending) => Evaluated::pending(pending),
+    })
+}
+
+/// A map takes nothing of the infos of its values: an undefined one is nil (E50).
+fn map(run: &mut Run<'_>, entries: &[(Expr, Expr)], env: &Env<'_>) -> Eval {
+    match assignments(run, entries, env)? {
+        Ok(entries) => Evaluated::ok(Value::Map(Arc::new(
+            entries.into_iter().map(|(key, value)| (key, arguments::made(value, env))).collect(),
+        ))),
+        Err(pending) => Ok(Evaluated::pending(pending)),
+    }
+}
+
+/// Keys and values of a map or scope expression; all are evaluated in the environment around it.
+fn assignments(
+    run: &mut Run<'_>,
+    entries: &[(Expr, Expr)],
+    env: &Env<'_>,
+) -> Result<Result<Vec<(Name, Value)>, Info>, Fault> {
+    let mut names = Vec::with_capacity(entries.len());
+    let pending = |mut info: Info| {
+        info.rest = None;
+        Ok(Err(info))
+    };
+    for (key, value) in entries {
+        let key = evaluate(run, key, env)?;
+        let Some(key_value) = key.value else { return pending(key.info) };
+        let Value::String(name) = key_value else {
+            return Err(Fault::issue("assignment target must evaluate to string"));
+        };
+        let value = evaluate(run, value, env)?;
+        let Some(value) = value.value else { return pending(value.info) };
+        names.push((name, value));
+    }
+    Ok(Ok(names))
+}
+
+fn scope(run: &mut Run<'_>, entries: &[(Expr, Expr)], body: &Expr, env: &Env<'_>, depth: Depth) -> Eval {
+    match assignments(run, entries, env)? {
+        Ok(names) => Ok(evaluate_to(run, body, &env.with_local(names), depth)?.whole()),
+        Err(pending) => Ok(Evaluated::pending(pending)),
+    }
+}
+
+/// A lambda value; default values are evaluated here (section 8.1).
+pub(crate) fn define(run: &mut Run<'_>, expression: &Arc<LambdaExpr>, env: &Env<'_>) -> Eval {
+    let mut defaults = Vec::with_capacity(expression.parameters.len());
+    for (position, parameter) in expression.parameters.iter().enumerate() {
+        let Some(default) = &parameter.default else {
+            defaults.push(None);
+            continue;
+        };
+        match evaluate(run, default, env) {
+            Ok(Evaluated { value: Some(value), .. }) => defaults.push(Some(value)),
+            Ok(pending) => return Ok(pending),
+            Err(Fault::Issue(cause)) => {
+                let what = "evaluation of lambda call default argument";
+                let message = format!("{what} {position} failed: {expression}: {default}");
+                return Err(Issue::caused(message, *cause).into());
+            }
+            Err(Fault::Abort) => return Err(Fault::Abort),
+        }
+    }
+    let (statics, scope) = (env.locals(), env.scope.clone());
+    let lambda = Lambda { expression: Arc::clone(expression), defaults, statics, scope };
+    Evaluated::ok(Value::Lambda(Arc::new(lambda)))
+}
+
+fn marked_value(run: &mut Run<'_>, marked: &Marked, env: &Env<'_>, depth: Depth) -> Eval {
+    let mut evaluated = match &marked.expression {
+        Some(expression) => evaluate_to(run, expression, env, depth)?.wrapped(|rest| {
+            let markers = marked.markers.clone();
+            Expr::Marked(Box::new(Marked { markers, expression: Some(rest) }))
+        }),
+        None => Evaluated { value: Some(Value::Nil), info: Info::default() },
+    };
+    if marked.markers.contains(&Marker::Template) {
+        return Err(Fault::issue("&template only usable as marker for templates"));
+    }
+    let (flags, tag) = markers(marked);
+    evaluated.info.flags = evaluated.info.flags.with(flags);
+    if flags.contains(Flags::DYNAMIC)
+        && evaluated.value.as_ref().is_some_and(|value| !matches!(value, Value::Template(_)))
+    {
+        return Err(Fault::issue("dynamic marker for non-template value node"));
+    }
+    if tag.is_some() {
+        evaluated.info.notes_mut().tag = tag;
+    }
+    Ok(evaluated)
+}
+
+/// Flags and tag that markers stand for.
+pub(crate) fn markers(marked: &Marked) -> (Flags, Option<TagMark>) {
+    let mut flags = Flags::NONE;
+    let mut tag = None;
+    for marker in &marked.markers {
+        let flag = match marker {
+            Marker::Temporary => Flags::TEMPORARY,
+            Marker::Local => Flags::LOCAL,
+            Marker::Inject => Flags::INJECT,
+            Marker::State => Flags::STATE,
+            Marker::Default => Flags::DEFAULT,
+            Marker::Dynamic => Flags::DYNAMIC,
+            Marker::Template => Flags::NONE,
+            Marker::Tag { name, global } => {
+                tag = Some(TagMark { name: Arc::clone(name), global: *global });
+                Flags::NONE
+            }
+        };
+        flags = flags.with(flag);
+    }
+    (flags, tag)
+}

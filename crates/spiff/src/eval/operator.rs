@@ -1,0 +1,174 @@
+//! Binary operators (sections 7.3 to 7.7).
+
+use std::sync::Arc;
+
+use super::{Eval, Evaluated, Fault, Info, merge};
+use crate::env::Env;
+use crate::issue::Issue;
+use crate::operators::{arithmetic, compare, concatenate, logic};
+use crate::run::Run;
+use crate::syntax::ast::{Expr, Operator};
+use crate::value::{Flags, Value};
+
+pub(super) fn evaluate(
+    run: &mut Run<'_>,
+    operator: Operator,
+    left: &Expr,
+    right: &Expr,
+    env: &Env<'_>,
+) -> Eval {
+    match operator {
+        Operator::Otherwise => otherwise(run, left, right, env),
+        Operator::OtherwiseValid => otherwise_valid(run, left, right, env),
+        Operator::And | Operator::Or => logic(run, operator, left, right, env),
+        _ => {
+            let mut first = super::evaluate(run, left, env)?;
+            let first_rest = first.info.rest.take();
+            if operator == Operator::Modulo {
+                integer(first.value.as_ref())?;
+            }
+            let mut second = super::evaluate(run, right, env)?;
+            let second_rest = second.info.rest.take();
+            let mut info = first.info;
+            info.join(second.info);
+            if operator == Operator::Modulo {
+                integer(second.value.as_ref())?;
+            }
+            let (Some(first), Some(second)) = (first.value, second.value) else {
+                info.rest = rest(operator, (left, first_rest), (right, second_rest));
+                return Ok(Evaluated::pending(info));
+            };
+            let value = apply(operator, &first, &second, left, right)?;
+            Ok(Evaluated { value: Some(value), info })
+        }
+    }
+}
+
+/// `%` looks at each operand by itself: one of another type fails even beside one that is pending.
+fn integer(operand: Option<&Value>) -> Result<(), Fault> {
+    match operand {
+        Some(value) if value.as_int().is_none() => Err(Fault::issue("integer operand required")),
+        _ => Ok(()),
+    }
+}
+
+type Operand<'a> = (&'a Expr, Option<Arc<Expr>>);
+
+/// What is left of an operator if something of its operands is evaluated.
+fn rest(operator: Operator, left: Operand<'_>, right: Operand<'_>) -> Option<Arc<Expr>> {
+    if left.1.is_none() && right.1.is_none() {
+        return None;
+    }
+    Some(Arc::new(Expr::Binary(operator, Box::new(left_over(left)), Box::new(left_over(right)))))
+}
+
+fn left_over((whole, rest): Operand<'_>) -> Expr {
+    rest.map_or_else(|| whole.clone(), Arc::unwrap_or_clone)
+}
+
+fn apply(
+    operator: Operator,
+    first: &Value,
+    second: &Value,
+    left: &Expr,
+    right: &Expr,
+) -> Result<Value, Fault> {
+    let value = match operator {
+        Operator::Add => arithmetic::add(first, second)?,
+        Operator::Subtract => arithmetic::subtract(first, second)?,
+        Operator::Multiply => arithmetic::multiply(first, second)?,
+        Operator::Divide => arithmetic::divide(first, second)?,
+        Operator::Modulo => arithmetic::modulo(first, second)?,
+        Operator::Equal => Value::Bool(compare::equal(first, second)?),
+        Operator::NotEqual => Value::Bool(!compare::equal(first, second)?),
+        Operator::Less | Operator::LessEqual | Operator::Greater | Operator::GreaterEqual => {
+            Value::Bool(compare::order(operator, first, second)?)
+        }
+        Operator::Concatenate => concatenate::concatenate(first, second, left, right)?,
+        Operator::And | Operator::Or | Operator::Otherwise | Operator::OtherwiseValid => Value::Nil,
+    };
+    Ok(value)
+}
+
+/// `A || B`.
+fn otherwise(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
+    let info = match super::evaluate(run, left, env) {
+        Err(Fault::Abort) => return Err(Fault::Abort),
+        Ok(mut first) if first.value.is_none() || !first.info.undefined() => {
+            first.info.rest = None;
+            return Ok(first);
+        }
+        Ok(first) => first.info,
+        Err(Fault::Issue(issue)) => failed_info(left, *issue),
+    };
+    alternative(run, info, right, env)
+}
+
+/// `A // B`: what is pending as it was fails for this pass.
+fn otherwise_valid(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
+    let info = match super::evaluate(run, left, env) {
+        Err(Fault::Abort) => return Err(Fault::Abort),
+        Ok(mut first) if first.value.is_none() => {
+            if first.info.rest.take().is_some() {
+                return Ok(first);
+            }
+            return Err(first.info.issue().into());
+        }
+        Ok(first) if !first.info.undefined() && !matches!(first.value, Some(Value::Nil)) => return Ok(first),
+        Ok(first) => first.info,
+        Err(Fault::Issue(issue)) => failed_info(left, *issue),
+    };
+    alternative(run, info, right, env)
+}
+
+/// B of an alternative whose A is out of the question for good. What is known of A stays with the result, as that it was to be
+/// merged from elsewhere.
+fn alternative(run: &mut Run<'_>, mut info: Info, right: &Expr, env: &Env<'_>) -> Eval {
+    let mut second = super::evaluate(run, right, env)?;
+    let rest = second.info.rest.take();
+    let undefined = second.info.undefined();
+    info.join(second.info);
+    if !undefined {
+        info.flags = info.flags.without(Flags::UNDEFINED);
+    }
+    if second.value.is_none() {
+        info.rest = Some(rest.unwrap_or_else(|| Arc::new(right.clone())));
+        return Ok(Evaluated::pending(info));
+    }
+    Ok(Evaluated { value: second.value, info: info.settled() })
+}
+
+/// What a failing expression says all the same: a `merge` says where and by which key, even if there is nothing.
+fn failed_info(expression: &Expr, issue: Issue) -> Info {
+    let mut info = Info::pending(issue);
+    match expression {
+        Expr::Group(inner) => return failed_info(inner, info.issue()),
+        Expr::Merge(expression) => merge::annotate(expression, &mut info),
+        _ => {}
+    }
+    info
+}
+
+/// `-and` and `-or` evaluate both operands; one that alone decides makes up for the failure of the other, unless it is an int (section 7.6).
+fn logic(run: &mut Run<'_>, operator: Operator, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
+    let mut first = match super::evaluate(run, left, env) {
+        Err(Fault::Issue(_)) => return Err(Fault::issue("")),
+        first => first?,
+    };
+    first.info.rest = None;
+    let Some(first_value) = first.value.take() else { return Ok(first) };
+    match super::evaluate(run, right, env) {
+        Ok(second) => {
+            let mut info = first.info;
+            info.join(second.info);
+            let Some(second_value) = second.value else { return Ok(Evaluated::pending(info)) };
+            Ok(Evaluated { value: Some(logic::combine(operator, &first_value, &second_value)), info })
+        }
+        Err(Fault::Issue(_))
+            if first_value.as_int().is_none() && first_value.is_truthy() == (operator == Operator::Or) =>
+        {
+            Ok(Evaluated { value: Some(Value::Bool(operator == Operator::Or)), info: first.info })
+        }
+        Err(fault) => Err(fault),
+    }
+}

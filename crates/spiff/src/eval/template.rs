@@ -1,0 +1,56 @@
+//! Instances of templates (section 8.4).
+
+use std::sync::Arc;
+
+use super::{Eval, Evaluated, Fault, Info, evaluate};
+use crate::env::Env;
+use crate::flow;
+use crate::flow::Unresolved;
+use crate::issue::Issue;
+use crate::run::Run;
+use crate::scope::Scope;
+use crate::syntax::ast::Expr;
+use crate::value::{Flags, Node, Template, Value};
+
+/// `*EXPR`.
+pub(super) fn substitute(run: &mut Run<'_>, operand: &Expr, env: &Env<'_>) -> Eval {
+    let operand = evaluate(run, operand, env)?;
+    match operand.value {
+        None => Ok(Evaluated::pending(operand.info).whole()),
+        Some(Value::Template(template)) => instantiate(run, &template, env),
+        Some(_) => Err(Fault::issue("template value required")),
+    }
+}
+
+/// Flows the content of a template where it is used.
+pub(crate) fn instantiate(run: &mut Run<'_>, template: &Arc<Template>, env: &Env<'_>) -> Eval {
+    let mut inner = env.clone();
+    inner.scope =
+        Some(Scope::local(vec![(Arc::from("_"), Value::Template(Arc::clone(template)))], inner.scope));
+    let content = Node { flags: Flags::NONE, notes: None, ..template.content.clone() };
+    let failure = || format!("resolution of template '{}' failed", template.path);
+    flow_inside(run, content, &inner, failure)
+}
+
+/// Flows `content` as a document of its own that sees all that `env` sees.
+fn flow_inside(run: &mut Run<'_>, content: Node, env: &Env<'_>, failure: impl Fn() -> String) -> Eval {
+    let id = run.open(content);
+    let unresolved = run.called(|run| flow::flow(run, id, env, false))?;
+    let root = run.document(id).root.clone();
+    let undefined = root.has(Flags::UNDEFINED);
+    run.close(id, &root.value);
+    if unresolved.is_empty() {
+        let info = if undefined { Info::flagged(Flags::UNDEFINED) } else { Info::default() };
+        return Ok(Evaluated { value: Some(root.value), info });
+    }
+    let issue = Issue {
+        message: failure(),
+        nested: unresolved.iter().map(Unresolved::to_issue).collect(),
+        sequence: false,
+    };
+    if unresolved.iter().any(Unresolved::is_error) {
+        Err(issue.into())
+    } else {
+        Ok(Evaluated::pending(Info::pending(issue)))
+    }
+}

@@ -1,0 +1,129 @@
+//! Template and stubs, from the far end (section 1.2).
+
+use std::sync::Arc;
+
+use super::{Unresolved, flow};
+use crate::env::{Cursor, Env};
+use crate::eval::Fault;
+use crate::run::Run;
+use crate::scope::{Path, ScopeRef};
+use crate::value::{Flags, Node, Value};
+
+/// What is left of a document that has no result.
+pub(crate) type Left = Vec<Unresolved>;
+
+/// Processes the stubs, nearest first in `stubs`, and the template with them. `outer`: scopes around all documents. Tags stay
+/// those of the document that this is done for.
+pub(crate) fn cascade(
+    run: &mut Run<'_>,
+    template: Node,
+    stubs: Vec<Node>,
+    outer: Option<ScopeRef>,
+    source: &Arc<str>,
+) -> Result<Result<Node, Left>, Fault> {
+    match prepare(run, stubs, outer.as_ref(), source, false)? {
+        Ok(stubs) => apply(run, template, &stubs, outer, source),
+        Err(left) => Ok(Err(left)),
+    }
+}
+
+/// Processes the stubs from the far end. `own_tags`: each is a document of a stream, whose tags end with it.
+pub(crate) fn prepare(
+    run: &mut Run<'_>,
+    stubs: Vec<Node>,
+    outer: Option<&ScopeRef>,
+    source: &Arc<str>,
+    own_tags: bool,
+) -> Result<Result<Vec<Node>, Left>, Fault> {
+    let mut processed: Vec<Node> = Vec::with_capacity(stubs.len());
+    for stub in stubs.into_iter().rev() {
+        if own_tags {
+            run.tags.next_document();
+        }
+        let mut node = match document(run, stub, &processed, outer.cloned(), source)? {
+            Ok(node) => node,
+            Err(left) => return Ok(Err(left)),
+        };
+        remove(&mut node, Flags::LOCAL);
+        processed.insert(0, node);
+    }
+    Ok(Ok(processed))
+}
+
+/// Flows a template with finished stubs, and leaves out what is only for the run.
+pub(crate) fn apply(
+    run: &mut Run<'_>,
+    template: Node,
+    stubs: &[Node],
+    outer: Option<ScopeRef>,
+    source: &Arc<str>,
+) -> Result<Result<Node, Left>, Fault> {
+    Ok(document(run, template, stubs, outer, source)?.map(|mut node| {
+        remove(&mut node, Flags::LOCAL.with(Flags::TEMPORARY));
+        node
+    }))
+}
+
+/// Flows one document with finished stubs; nothing is removed from it.
+fn document(
+    run: &mut Run<'_>,
+    root: Node,
+    stubs: &[Node],
+    outer: Option<ScopeRef>,
+    source: &Arc<str>,
+) -> Result<Result<Node, Left>, Fault> {
+    let source =
+        if root.origin.source.is_empty() { Arc::clone(source) } else { Arc::clone(&root.origin.source) };
+    let id = run.open(root);
+    let env = Env {
+        outside: outer.is_some(),
+        scope: outer,
+        root: id,
+        path: Path::default(),
+        stub_path: Path::default(),
+        stubs,
+        cursor: Cursor::roots(stubs),
+        nomerge: false,
+        source,
+    };
+    let unresolved = flow(run, id, &env, true)?;
+    if unresolved.is_empty() {
+        return Ok(Ok(run.document(id).root.clone()));
+    }
+    Ok(Err(unresolved))
+}
+
+/// Takes out every node with one of the flags, but never the root.
+fn remove(node: &mut Node, flags: Flags) {
+    if !holds(&node.value, flags) {
+        return;
+    }
+    match &mut node.value {
+        Value::Map(map) => {
+            let kept = map.iter().filter(|(_, node)| !node.has(flags)).cloned();
+            let mut new: Vec<(Arc<str>, Node)> = kept.collect();
+            for (_, node) in &mut new {
+                remove(node, flags);
+            }
+            *map = Arc::new(new.into_iter().collect());
+        }
+        Value::List(list) => {
+            let mut new: Vec<Node> = list.iter().filter(|node| !node.has(flags)).cloned().collect();
+            for node in &mut new {
+                remove(node, flags);
+            }
+            *list = Arc::new(new.into_iter().collect());
+        }
+        _ => {}
+    }
+}
+
+/// Whether there is anything to take out.
+fn holds(value: &Value, flags: Flags) -> bool {
+    let any = |node: &Node| node.has(flags) || holds(&node.value, flags);
+    match value {
+        Value::Map(map) => map.iter().any(|(_, node)| any(node)),
+        Value::List(list) => list.iter().any(any),
+        _ => false,
+    }
+}

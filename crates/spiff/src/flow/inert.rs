@@ -1,0 +1,36 @@
+//! Which values no pass changes as long as no stub has anything at their path.
+
+use crate::syntax::strings::may_be_dynaml;
+use crate::value::{Flags, Node, Value};
+
+/// Whether a flow without stubs leaves `node` as it is. Found out once for each list and map.
+pub(super) fn is_inert(node: &Node) -> bool {
+    if !node.flags.without(Flags::MERGED).is_empty() || node.notes.is_some() {
+        return false;
+    }
+    match &node.value {
+        Value::Expression(_) => false,
+        Value::String(text) => !may_be_dynaml(text),
+        Value::Map(map) => {
+            map.known_inert() || {
+                let inert = map
+                    .iter()
+                    .all(|(key, node)| !key.starts_with("<<") && !key.starts_with("key:") && is_inert(node));
+                if inert {
+                    map.remember_inert();
+                }
+                inert
+            }
+        }
+        Value::List(list) => {
+            list.known_inert() || {
+                let inert = list.iter().all(is_inert);
+                if inert {
+                    list.remember_inert();
+                }
+                inert
+            }
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,435 @@
+//! One list in one pass (section 3.3).
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::map::is_optional_merge;
+use super::node::same_node;
+use super::{Flowed, Walker, patch};
+use crate::control;
+use crate::env::Env;
+use crate::eval::{Evaluated, Fault, evaluate, markers};
+use crate::shadow::{Attention, Place};
+use crate::syntax::ast::{Expr, Marker, Name, Step};
+use crate::value::{Flags, List, Map, Node, Pending, Value};
+
+/// Prefix of a field that makes its name the key of the list.
+const KEY_PREFIX: &str = "key:";
+
+impl Walker<'_, '_> {
+    pub(super) fn flow_list(
+        &mut self,
+        node: &Node,
+        list: &List,
+        env: &Env<'_>,
+        place: Place,
+        attention: Attention,
+    ) -> Result<Flowed, Fault> {
+        if !list.is_complete() {
+            let Spliced { node: new, entries, complete } = match self.splice(node, list, env, place)? {
+                Ok(spliced) => spliced,
+                Err(instead) => return Ok(Flowed::New(instead)),
+            };
+            let new = Node { value: Value::List(Arc::new(entries.into_iter().collect())), ..new };
+            if !complete {
+                return Ok(if same_node(node, &new) { Flowed::Same } else { Flowed::New(new) });
+            }
+            return self.flow_entries_of(new, env, place);
+        }
+        if let Some(new) = strip_key_fields(node, list) {
+            return self.flow_entries_of(new, env, place);
+        }
+        self.patch_list(node, list, env, place, attention)
+    }
+
+    /// Flows the entries of a list that was made in this pass.
+    fn flow_entries_of(&mut self, node: Node, env: &Env<'_>, place: Place) -> Result<Flowed, Fault> {
+        let node = strip_key_fields_of(node);
+        let Value::List(list) = &node.value else { return Ok(Flowed::New(node)) };
+        if node.has(Flags::REPLACE) {
+            return Ok(Flowed::New(node));
+        }
+        let list = Arc::clone(list);
+        let redirected = node.redirect().map(|path| env.redirected(path));
+        let env = redirected.as_ref().unwrap_or(env);
+        let before = self.patches.len();
+        match self.patch_list(&node, &list, env, place, Attention::Deep)? {
+            Flowed::New(new) => Ok(Flowed::New(new)),
+            Flowed::Same => Ok(Flowed::New(node)),
+            Flowed::Patched => {
+                let mut new = node;
+                let patches = self.patches.split_off(before);
+                patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
+                Ok(Flowed::New(new))
+            }
+        }
+    }
+
+    fn patch_list(
+        &mut self,
+        node: &Node,
+        list: &List,
+        env: &Env<'_>,
+        place: Place,
+        attention: Attention,
+    ) -> Result<Flowed, Fault> {
+        let before = self.patches.len();
+        let marked: BTreeSet<usize> = self.marked(place).iter().filter_map(position_of).collect();
+        let deep = attention == Attention::Deep;
+        let steps = self.entry_steps(node, list, env, place)?;
+        let mut replaced: Vec<(usize, Node)> = Vec::new();
+        let positions: Vec<usize> =
+            if deep || steps.computed { (0..list.len()).collect() } else { marked.iter().copied().collect() };
+        for position in positions {
+            let (Some(entry), Some(Some(step))) = (list.get(position), steps.steps.get(position)) else {
+                continue;
+            };
+            let computed = steps.computed && steps.was_computed(position);
+            let own = if deep || computed { Attention::Deep } else { Attention::None };
+            if own == Attention::None && !marked.contains(&position) {
+                continue;
+            }
+            let mut inner = env.child(step);
+            inner.nomerge |= node.has(Flags::NO_MERGE) && matches!(step, Step::Index(_));
+            let at = self.child_place(place, &Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
+            if let Flowed::New(new) = self.visit(entry, &inner, at, false, own)? {
+                replaced.push((position, new));
+            }
+        }
+        let injected = if attention >= Attention::Own { injections(node, env) } else { Vec::new() };
+        let splices = |(position, new): &(usize, Node)| {
+            new.has(Flags::UNDEFINED) || self.is_spliced(list.get(*position), new)
+        };
+        if !injected.is_empty() || replaced.iter().any(splices) {
+            return Ok(self.rebuild_list(node, before, place, replaced, injected));
+        }
+        for (position, new) in replaced {
+            let at = self.child_place(place, &Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
+            self.put(at, new);
+        }
+        Ok(if self.patches.len() > before { Flowed::Patched } else { Flowed::Same })
+    }
+
+    /// Whether a control in a list has given a list, whose entries take its place.
+    fn is_spliced(&self, entry: Option<&Node>, new: &Node) -> bool {
+        let was_control = match entry.map(|entry| &entry.value) {
+            Some(Value::Map(map)) => self.run.control() && control::has_controls(map),
+            _ => false,
+        };
+        was_control && matches!(new.value, Value::List(_))
+    }
+
+    /// The list with entries replaced, dropped, spliced in or put in front: positions change, so it is new as a whole.
+    fn rebuild_list(
+        &mut self,
+        node: &Node,
+        before: usize,
+        place: Place,
+        replaced: Vec<(usize, Node)>,
+        injected: Vec<Node>,
+    ) -> Flowed {
+        let mut new = node.clone();
+        let patches = self.patches.split_off(before);
+        patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
+        let Value::List(list) = &new.value else { return Flowed::Same };
+        if !injected.is_empty() {
+            new.flags = new.flags.with(Flags::INJECTED);
+        }
+        let mut entries = injected;
+        let mut replaced = replaced.into_iter().peekable();
+        for (position, entry) in list.iter().enumerate() {
+            let Some((_, changed)) = replaced.next_if(|(changed, _)| *changed == position) else {
+                entries.push(entry.clone());
+                continue;
+            };
+            if changed.has(Flags::UNDEFINED) {
+                continue;
+            }
+            match &changed.value {
+                Value::List(inner) if self.is_spliced(Some(entry), &changed) => {
+                    entries.extend(inner.iter().cloned());
+                }
+                _ => entries.push(changed),
+            }
+        }
+        new.value = Value::List(Arc::new(entries.into_iter().collect()));
+        Flowed::New(new)
+    }
+
+    /// Step names of the entries: by key if all are maps with different texts in the key field, by position otherwise.
+    fn entry_steps(
+        &mut self,
+        node: &Node,
+        list: &List,
+        env: &Env<'_>,
+        place: Place,
+    ) -> Result<EntrySteps, Fault> {
+        // Whoever was not flowed for want of a key is flowed now.
+        let by_index = |positions: HashSet<usize>| {
+            let index = |position| Some(Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
+            let steps = (0..list.len()).map(index).collect();
+            EntrySteps { steps, computed: !positions.is_empty(), positions }
+        };
+        let key_name = node.key_name().map_or("name", |name| &**name);
+        if key_name.starts_with('!') || list.is_empty() {
+            return Ok(by_index(HashSet::new()));
+        }
+        let is_computed = |entry: &Node| match &entry.value {
+            Value::Map(map) => {
+                map.get(key_name).is_some_and(|field| matches!(field.value, Value::Expression(_)))
+            }
+            _ => false,
+        };
+        let computed = list.iter().enumerate().filter(|(_, entry)| is_computed(entry));
+        let positions: HashSet<usize> = computed.map(|(position, _)| position).collect();
+        let (mut steps, mut seen) = (Vec::with_capacity(list.len()), HashSet::with_capacity(list.len()));
+        for (position, entry) in list.iter().enumerate() {
+            let Value::Map(map) = &entry.value else { return Ok(by_index(positions)) };
+            let text = match map.get(key_name).map(|field| &field.value) {
+                Some(Value::String(text)) => Some(Arc::clone(text)),
+                Some(Value::Expression(expression)) => {
+                    let step = Step::Index(i64::try_from(position).unwrap_or(i64::MAX));
+                    match self.computed_key(expression, &env.child(&step), place)? {
+                        Some(Value::String(text)) => Some(text),
+                        Some(_) => return Ok(by_index(positions)),
+                        None => None,
+                    }
+                }
+                _ => return Ok(by_index(positions)),
+            };
+            if let Some(text) = &text
+                && !seen.insert(Arc::clone(text))
+            {
+                return Ok(by_index(positions));
+            }
+            steps.push(text.map(|text| Step::Field(Arc::from(format!("{key_name}:{text}")))));
+        }
+        Ok(EntrySteps { steps, computed: !positions.is_empty(), positions })
+    }
+
+    /// The value of a key field that is an expression; the list waits for what it reads.
+    fn computed_key(
+        &mut self,
+        expression: &Pending,
+        env: &Env<'_>,
+        place: Place,
+    ) -> Result<Option<Value>, Fault> {
+        let before = self.run.begin_reads(self.id);
+        let result = evaluate(self.run, &expression.0, env);
+        let waits = !matches!(result, Ok(Evaluated { value: Some(_), .. }));
+        self.run.end_reads(self.id, before, waits.then_some(place));
+        match result {
+            Ok(evaluated) => Ok(evaluated.value),
+            Err(Fault::Issue(_)) => Ok(None),
+            Err(Fault::Abort) => Err(Fault::Abort),
+        }
+    }
+
+    /// Puts what insertion entries stand for in their place. `Err`: the list is this node instead.
+    fn splice(
+        &mut self,
+        node: &Node,
+        list: &List,
+        env: &Env<'_>,
+        place: Place,
+    ) -> Result<Result<Spliced, Node>, Fault> {
+        let mut spliced = Spliced { node: node.clone(), entries: Vec::new(), complete: true };
+        for (position, entry) in list.iter().enumerate() {
+            let Some((key, field)) = insertion_of(entry) else {
+                spliced.entries.push(entry.clone());
+                continue;
+            };
+            let at = self.child_place(place, &Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
+            let at = self.child_place(at, &Step::Field(Arc::clone(key)));
+            let was_expression = matches!(field.value, Value::Expression(_));
+            let base =
+                self.flow_whole(field, env, at, false, Attention::Deep)?.unwrap_or_else(|| field.clone());
+            match &base.value {
+                Value::Expression(expression) => {
+                    if let Expr::Marked(marked) = &*expression.0 {
+                        let (flags, tag) = markers(marked);
+                        spliced.node.flags = spliced.node.flags.with(flags);
+                        if tag.is_some() {
+                            spliced.node.notes_mut().tag = tag;
+                        }
+                        if marked.markers.contains(&Marker::Template) {
+                            return Ok(Err(self.list_template(
+                                &spliced.node,
+                                list,
+                                position,
+                                marked.expression.as_ref(),
+                                env,
+                            )));
+                        }
+                    } else if was_expression && is_optional_merge(&expression.0) {
+                        continue;
+                    }
+                    spliced.complete = false;
+                    let pending = Map::new(vec![(Arc::clone(key), base)]);
+                    spliced.entries.push(Node { value: Value::Map(Arc::new(pending)), ..entry.clone() });
+                }
+                Value::List(inserted) => {
+                    let inserted = Arc::clone(inserted);
+                    if spliced.insert(&base, &inserted, list) {
+                        return Ok(Ok(spliced));
+                    }
+                }
+                _ => spliced.inherit(&base),
+            }
+        }
+        Ok(Ok(spliced))
+    }
+
+    fn list_template(
+        &self,
+        node: &Node,
+        list: &List,
+        marker: usize,
+        expression: Option<&Expr>,
+        env: &Env<'_>,
+    ) -> Node {
+        let mut entries: Vec<Node> = Vec::with_capacity(list.len());
+        for (position, entry) in list.iter().enumerate() {
+            if position != marker {
+                entries.push(entry.clone());
+            } else if let Some(expression) = expression {
+                let value = Value::Expression(Pending(Arc::new(expression.clone())));
+                let inner = Map::new(vec![(Arc::from("<<"), Node::at(value, entry.origin.clone()))]);
+                entries.push(Node::at(Value::Map(Arc::new(inner)), entry.origin.clone()));
+            }
+        }
+        let content = Node::at(Value::List(Arc::new(entries.into_iter().collect())), node.origin.clone());
+        let template = self.template(content, Value::List(Arc::new(list.clone())), env);
+        Node { value: Value::Template(template), ..node.clone() }
+    }
+}
+
+/// The step of each entry; `None`: its key is not known yet, and it is not flowed.
+struct EntrySteps {
+    steps: Vec<Option<Step>>,
+    computed: bool,
+    positions: HashSet<usize>,
+}
+
+impl EntrySteps {
+    fn was_computed(&self, position: usize) -> bool {
+        self.positions.contains(&position)
+    }
+}
+
+/// A list while its insertion points are replaced.
+struct Spliced {
+    node: Node,
+    entries: Vec<Node>,
+    complete: bool,
+}
+
+impl Spliced {
+    /// What an inserted value says about the list.
+    fn inherit(&mut self, base: &Node) {
+        self.node.flags = self.node.flags.with(base.flags.only(Flags::MARKERS));
+        if base.has(Flags::MERGED) {
+            self.node.flags = self.node.flags.with(Flags::NO_MERGE).with(Flags::INJECTED);
+        }
+        if let Some(name) = base.key_name() {
+            self.node.notes_mut().key_name = Some(Arc::clone(name));
+        }
+        if let Some(tag) = base.tag() {
+            self.node.notes_mut().tag = Some(tag.clone());
+        }
+        if let Some(path) = base.redirect() {
+            self.node.notes_mut().redirect = Some(path.to_vec());
+        }
+    }
+
+    /// Inserts a list. Whether it replaces the whole.
+    fn insert(&mut self, base: &Node, inserted: &List, literal: &List) -> bool {
+        self.inherit(base);
+        self.node.flags = self.node.flags.with(Flags::INJECTED);
+        let key = self.node.key_name().map_or_else(|| Arc::from("name"), Arc::clone);
+        let known: HashSet<&str> = literal.iter().filter_map(|entry| key_text(entry, &key)).collect();
+        let new =
+            inserted.iter().filter(|entry| key_text(entry, &key).is_none_or(|text| !known.contains(text)));
+        let new = new.map(|entry| Node { flags: entry.flags.with(Flags::MERGED), ..entry.clone() });
+        if base.has(Flags::REPLACE) {
+            self.entries = new.collect();
+            self.complete = true;
+            self.node.flags = self.node.flags.with(Flags::REPLACE);
+            return true;
+        }
+        self.entries.extend(new);
+        false
+    }
+}
+
+fn position_of(step: &Step) -> Option<usize> {
+    match step {
+        Step::Index(position) => usize::try_from(*position).ok(),
+        Step::Field(_) => None,
+    }
+}
+
+fn insertion_of(entry: &Node) -> Option<(&Name, &Node)> {
+    match &entry.value {
+        Value::Map(map) if entry.is_insertion() => map.iter().next().map(|(key, node)| (key, node)),
+        _ => None,
+    }
+}
+
+/// The text of the key field of an entry.
+fn key_text<'n>(entry: &'n Node, key: &str) -> Option<&'n str> {
+    match &entry.value {
+        Value::Map(map) => map.get(key).and_then(|field| field.value.as_str()),
+        _ => None,
+    }
+}
+
+/// Entries of the stub list that are put in front (section 10.2).
+fn injections(node: &Node, env: &Env<'_>) -> Vec<Node> {
+    if env.nomerge || node.has(Flags::MERGED.with(Flags::INJECTED)) {
+        return Vec::new();
+    }
+    let Some(Value::List(stub)) = env.find_in_stubs().map(|stub| &stub.value) else { return Vec::new() };
+    let injected = stub.iter().filter(|entry| entry.has(Flags::INJECT));
+    injected.map(|entry| Node { flags: entry.flags.with(Flags::INJECTED), ..entry.clone() }).collect()
+}
+
+fn strip_key_fields_of(node: Node) -> Node {
+    match &node.value {
+        Value::List(list) => strip_key_fields(&node, list).unwrap_or(node),
+        _ => node,
+    }
+}
+
+/// Takes `key:` from the names of fields and remembers which field it was (3.3, step 2).
+fn strip_key_fields(node: &Node, list: &List) -> Option<Node> {
+    let mut key_name: Option<Name> = None;
+    let mut off = false;
+    let mut found = false;
+    let entries: Vec<Node> = list
+        .iter()
+        .map(|entry| {
+            let Value::Map(map) = &entry.value else { return entry.clone() };
+            let Some((key, field)) = map.iter().find(|(key, _)| key.starts_with(KEY_PREFIX)) else {
+                return entry.clone();
+            };
+            found = true;
+            let stripped = &key[KEY_PREFIX.len()..];
+            let (name, is_off) = stripped.strip_prefix('!').map_or((stripped, false), |name| (name, true));
+            off |= is_off || key_name.as_ref().is_some_and(|known| &**known != name);
+            key_name = Some(Arc::from(name));
+            let mut new = (**map).clone();
+            new.remove(key);
+            new.insert(Arc::from(name), field.clone());
+            Node { value: Value::Map(Arc::new(new)), ..entry.clone() }
+        })
+        .collect();
+    if !found {
+        return None;
+    }
+    let mut new = node.clone();
+    let name = key_name.unwrap_or_else(|| Arc::from("name"));
+    new.notes_mut().key_name = Some(if off { Arc::from(format!("!{name}")) } else { name });
+    new.value = Value::List(Arc::new(entries.into_iter().collect()));
+    Some(new)
+}

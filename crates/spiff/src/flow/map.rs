@@ -1,0 +1,475 @@
+//! One map in one pass (section 3.2).
+
+use std::sync::Arc;
+
+use super::node::{fail, same_node};
+use super::patch::{self, Change};
+use super::{Flowed, Walker};
+use crate::control;
+use crate::env::Env;
+use crate::eval::{Fault, markers};
+use crate::issue::Issue;
+use crate::scope::Scope;
+use crate::shadow::{Attention, Place};
+use crate::syntax::ast::{Expr, Marked, Marker, Merge, MergeOption, Name, Step};
+use crate::syntax::strings::may_be_dynaml;
+use crate::value::{Flags, Map, Node, Notes, Pending, Value};
+
+/// What the insertion field of a map came to.
+enum Insertion {
+    /// Fields to begin with.
+    Fields { fields: Vec<(Name, Node)>, field: Inserted },
+    /// No field of the map is looked at in this pass.
+    Wait(Node),
+    /// The map is this instead.
+    Instead(Node),
+}
+
+/// What an insertion says about the map.
+#[derive(Default)]
+struct Inserted {
+    flags: Flags,
+    notes: Option<Box<Notes>>,
+    replace: bool,
+    /// Why nothing could be inserted; it stays with the map.
+    issue: Option<Issue>,
+}
+
+impl Walker<'_, '_> {
+    pub(super) fn flow_map(
+        &mut self,
+        node: &Node,
+        map: &Map,
+        env: &Env<'_>,
+        place: Place,
+        attention: Attention,
+    ) -> Result<Flowed, Fault> {
+        let mut inner = env.clone();
+        inner.scope = Some(Scope::document(self.id, place, env.scope.clone(), env.outside));
+        inner.outside = false;
+        let inserts = map.get("<<").is_some() || map.get("<<<").is_some();
+        let controls = self.run.control() && control::has_controls(map);
+        if inserts {
+            return self.insert(node, map, Around { outer: env, inner: &inner }, place);
+        }
+        if controls || node.tag().is_some() || node.has(Flags::DEFAULT) {
+            return self.rebuild(node, map, Around { outer: env, inner: &inner }, place, attention, controls);
+        }
+        self.patch_map(node, map, &inner, place, attention)
+    }
+
+    /// A map whose fields change one by one.
+    fn patch_map(
+        &mut self,
+        node: &Node,
+        map: &Map,
+        env: &Env<'_>,
+        place: Place,
+        attention: Attention,
+    ) -> Result<Flowed, Fault> {
+        let before = self.patches.len();
+        if attention >= Attention::Own {
+            let flags = node.flags.with(stub_flags(env));
+            if flags != node.flags {
+                self.patch(place, Change::Flags(flags));
+            }
+        }
+        if attention == Attention::Deep {
+            for (key, child) in map {
+                self.patch_field(key, child, env, place, Attention::Deep)?;
+            }
+        } else {
+            for marked in self.marked(place) {
+                let Step::Field(key) = marked else { continue };
+                if let Some(child) = map.get(&key) {
+                    self.patch_field(&key, child, env, place, Attention::None)?;
+                }
+            }
+        }
+        if attention >= Attention::Own && !node.has(Flags::MERGED.with(Flags::INJECTED)) {
+            for (key, injected) in self.injections(map, env)? {
+                let at = self.child_place(place, &Step::Field(key));
+                self.put(at, injected);
+            }
+        }
+        Ok(if self.patches.len() > before { Flowed::Patched } else { Flowed::Same })
+    }
+
+    /// Steps of the marked children of `place`.
+    pub(super) fn marked(&mut self, place: Place) -> Vec<Step> {
+        let shadow = &mut self.run.document_mut(self.id).shadow;
+        let marked = shadow.take_marked(place);
+        marked.into_iter().map(|child| shadow.step(child).clone()).collect()
+    }
+
+    fn patch_field(
+        &mut self,
+        key: &Name,
+        child: &Node,
+        env: &Env<'_>,
+        place: Place,
+        attention: Attention,
+    ) -> Result<(), Fault> {
+        let step = Step::Field(Arc::clone(key));
+        if is_plain(child) {
+            if let Some(new) = self.override_field(child, env, &step) {
+                let at = self.child_place(place, &step);
+                self.put(at, new);
+            }
+            return Ok(());
+        }
+        let at = self.child_place(place, &step);
+        match self.visit(child, &env.child(&step), at, true, attention)? {
+            Flowed::New(new) if new.has(Flags::UNDEFINED) => self.patch(at, Change::Remove),
+            Flowed::New(new) => self.put(at, new),
+            Flowed::Same | Flowed::Patched => {}
+        }
+        Ok(())
+    }
+
+    /// Flows a node whose result is needed right away; `None`: it stays as it is.
+    pub(super) fn flow_whole(
+        &mut self,
+        node: &Node,
+        env: &Env<'_>,
+        place: Place,
+        over: bool,
+        attention: Attention,
+    ) -> Result<Option<Node>, Fault> {
+        let before = self.patches.len();
+        match self.visit(node, env, place, over, attention)? {
+            Flowed::Same => Ok(None),
+            Flowed::New(new) => Ok(Some(new)),
+            Flowed::Patched => {
+                let mut new = node.clone();
+                let patches = self.patches.split_off(before);
+                patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
+                Ok(Some(new))
+            }
+        }
+    }
+
+    /// A map with `<<` or `<<<`.
+    fn insert(
+        &mut self,
+        node: &Node,
+        map: &Map,
+        around: Around<'_, '_>,
+        place: Place,
+    ) -> Result<Flowed, Fault> {
+        let env = around.inner;
+        let key = if map.get("<<").is_some() { "<<" } else { "<<<" };
+        let (Some(field), step) = (map.get(key), Step::Field(Arc::from(key))) else {
+            return Ok(Flowed::Same);
+        };
+        let flags = node.flags.with(stub_flags(env));
+        if map.get("<<").is_some() && map.get("<<<").is_some() {
+            let mut new = node.clone();
+            new.flags = new.flags.with(Flags::ERROR);
+            fail(&mut new, Issue::new("multiple merge keys not allowed"), around.outer);
+            return Ok(changed(node, new));
+        }
+        let at = self.child_place(place, &step);
+        let base = self.flow_whole(field, env, at, false, Attention::Deep)?;
+        let is_new = base.is_some();
+        match self.insertion(node, map, field, base.unwrap_or_else(|| field.clone()), around)? {
+            Insertion::Instead(new) => Ok(changed(node, new)),
+            Insertion::Wait(base) => {
+                if flags != node.flags {
+                    self.patch(place, Change::Flags(flags));
+                }
+                if is_new {
+                    self.put(at, base);
+                }
+                Ok(if is_new || flags != node.flags { Flowed::Patched } else { Flowed::Same })
+            }
+            Insertion::Fields { fields, field } => {
+                let mut rest = map.clone();
+                rest.remove(key);
+                let mut outer = node.clone();
+                outer.flags = flags.with(field.flags);
+                self.complete(outer, &rest, fields, &field, around, place)
+            }
+        }
+    }
+
+    /// What the flowed insertion field `base` means.
+    fn insertion(
+        &mut self,
+        node: &Node,
+        map: &Map,
+        field: &Node,
+        base: Node,
+        around: Around<'_, '_>,
+    ) -> Result<Insertion, Fault> {
+        if base.has(Flags::UNDEFINED) {
+            let mut gone = node.clone();
+            gone.flags = gone.flags.with(Flags::UNDEFINED);
+            return Ok(Insertion::Instead(gone));
+        }
+        let mut inserted = Inserted { flags: base.flags.only(Flags::MARKERS), ..Inserted::default() };
+        match &base.value {
+            Value::Expression(expression) => {
+                if let Expr::Marked(marked) = &*expression.0 {
+                    return self.marked_map(node, map, marked, base.clone(), around);
+                }
+                // The parse of a string is a pass of its own; only then a failing optional merge is dropped.
+                let evaluated = matches!(field.value, Value::Expression(_));
+                if evaluated && is_optional_merge(&expression.0) {
+                    return Ok(Insertion::Fields { fields: Vec::new(), field: inserted });
+                }
+                Ok(Insertion::Wait(base))
+            }
+            Value::Map(fields) => {
+                inserted.replace = base.has(Flags::REPLACE);
+                if base.has(Flags::MERGED) {
+                    inserted.flags = inserted.flags.with(Flags::INJECTED);
+                }
+                let fields = fields.iter().cloned().collect();
+                inserted.notes = base.notes;
+                Ok(Insertion::Fields { fields, field: inserted })
+            }
+            Value::Nil => {
+                inserted.notes = base.notes;
+                Ok(Insertion::Fields { fields: Vec::new(), field: inserted })
+            }
+            Value::String(text) if may_be_dynaml(text) => Ok(Insertion::Wait(base)),
+            other => {
+                let message = format!("require map value for '<<' insert, found '{}'", other.type_name());
+                inserted.issue = Some(Issue::new(message));
+                Ok(Insertion::Fields { fields: Vec::new(), field: inserted })
+            }
+        }
+    }
+
+    /// Markers apply to the map; with `&template` it becomes a template.
+    fn marked_map(
+        &mut self,
+        node: &Node,
+        map: &Map,
+        marked: &Marked,
+        base: Node,
+        around: Around<'_, '_>,
+    ) -> Result<Insertion, Fault> {
+        let (flags, tag) = markers(marked);
+        let mut new = node.clone();
+        new.flags = new.flags.with(flags).with(stub_flags(around.inner));
+        if tag.is_some() {
+            new.notes_mut().tag = tag;
+        }
+        let mut content = map.clone();
+        content.remove("<<");
+        content.remove("<<<");
+        if marked.markers.contains(&Marker::Template) {
+            if let Some(expression) = &marked.expression {
+                let expression = Value::Expression(Pending(Arc::new(expression.clone())));
+                content.insert(Arc::from("<<"), Node::at(expression, base.origin.clone()));
+            }
+            let mut original = map.clone();
+            original.insert(Arc::from("<<"), base);
+            let content = Node { value: Value::Map(Arc::new(content)), ..node.clone() };
+            let template = self.template(content, Value::Map(Arc::new(original)), around.outer);
+            new.value = Value::Template(Arc::clone(&template));
+            if flags.contains(Flags::DYNAMIC) {
+                let kept = Node {
+                    notes: Some(Box::new(Notes { dynamic: Some(template), ..Notes::default() })),
+                    ..new.clone()
+                };
+                new = self.instance(new, &kept, around.outer)?;
+            }
+            return Ok(Insertion::Instead(new));
+        }
+        content.insert(Arc::from("<<"), base);
+        new.value = Value::Map(Arc::new(content));
+        Ok(Insertion::Instead(new))
+    }
+
+    /// The map of the inserted fields and the literal ones, which are flowed and win.
+    fn complete(
+        &mut self,
+        mut node: Node,
+        literal: &Map,
+        inserted: Vec<(Name, Node)>,
+        insertion: &Inserted,
+        around: Around<'_, '_>,
+        place: Place,
+    ) -> Result<Flowed, Fault> {
+        let redirect = insertion.notes.as_ref().and_then(|notes| notes.redirect.clone());
+        let tag = insertion.notes.as_ref().and_then(|notes| notes.tag.clone());
+        if insertion.replace {
+            node.flags = node.flags.with(Flags::REPLACE);
+            node.value = Value::Map(Arc::new(inserted.into_iter().collect()));
+            return Ok(Flowed::New(node));
+        }
+        let redirected = redirect.as_ref().map(|path| around.inner.redirected(path));
+        let env = redirected.as_ref().unwrap_or(around.inner);
+        let mut fields: Vec<(Name, Node)> = inserted;
+        fields.retain(|(key, _)| literal.get(key).is_none());
+        let is_default = node.has(Flags::DEFAULT);
+        fields.extend(self.fields(literal, env, place, is_default, Attention::Deep)?.fields);
+        let mut map: Map = fields.into_iter().collect();
+        if !node.has(Flags::MERGED.with(Flags::INJECTED)) {
+            for (key, injected) in self.injections(&map, env)? {
+                map.insert(key, injected);
+            }
+        }
+        node.value = Value::Map(Arc::new(map));
+        if let Some(issue) = &insertion.issue {
+            node.flags = node.flags.with(Flags::ERROR);
+            fail(&mut node, issue.clone(), around.outer);
+        }
+        if redirect.is_some() || tag.is_some() {
+            let notes = node.notes_mut();
+            notes.redirect = redirect.or(notes.redirect.take());
+            notes.tag = tag.or(notes.tag.take());
+        }
+        Ok(Flowed::New(node))
+    }
+
+    /// Flows all fields and gives them as they are after it.
+    fn fields(
+        &mut self,
+        map: &Map,
+        env: &Env<'_>,
+        place: Place,
+        is_default: bool,
+        attention: Attention,
+    ) -> Result<Fields, Fault> {
+        let mut fields = Vec::with_capacity(map.len());
+        let mut changed = false;
+        // Attention that was meant for fields is theirs: the marks are asked for again by each field.
+        self.run.document_mut(self.id).shadow.take_marked(place);
+        let is_control = self.run.control() && control::has_controls(map);
+        for (key, child) in map {
+            let step = Step::Field(Arc::clone(key));
+            let at = self.child_place(place, &step);
+            let inner = env.child(&step);
+            let new = if is_control && control::is_template_option(map, key) {
+                self.option_template(child, &inner)
+            } else {
+                self.flow_whole(child, &inner, at, !is_control, attention)?
+            };
+            changed |= new.is_some();
+            let mut new = new.unwrap_or_else(|| child.clone());
+            // A control decides itself what an undefined value or option means.
+            if new.has(Flags::UNDEFINED) && !(is_control && key.starts_with("<<")) {
+                continue;
+            }
+            if is_default && !new.has(Flags::DEFAULT.with(Flags::IMPLIED)) {
+                new.flags = new.flags.with(Flags::IMPLIED);
+                changed = true;
+            }
+            fields.push((Arc::clone(key), new));
+        }
+        Ok(Fields { fields, changed })
+    }
+
+    /// A body of a loop is instantiated for each round.
+    fn option_template(&self, child: &Node, env: &Env<'_>) -> Option<Node> {
+        if matches!(child.value, Value::Template(_)) {
+            return None;
+        }
+        let content = match &child.value {
+            Value::String(text) => {
+                self.parse(text).map_or_else(|| child.clone(), |value| Node { value, ..child.clone() })
+            }
+            _ => child.clone(),
+        };
+        let original = child.value.clone();
+        Some(Node::at(Value::Template(self.template(content, original, env)), child.origin.clone()))
+    }
+
+    /// A map that has to be looked at as a whole whenever something in it changes.
+    fn rebuild(
+        &mut self,
+        node: &Node,
+        map: &Map,
+        around: Around<'_, '_>,
+        place: Place,
+        attention: Attention,
+        controls: bool,
+    ) -> Result<Flowed, Fault> {
+        let env = around.inner;
+        let below = if attention == Attention::Deep { Attention::Deep } else { Attention::None };
+        let Fields { fields, changed } = self.fields(map, env, place, node.has(Flags::DEFAULT), below)?;
+        let mut flowed: Map = fields.into_iter().collect();
+        let mut new = node.clone();
+        new.flags = new.flags.with(stub_flags(env));
+        let mut is_changed = changed || new.flags != node.flags;
+        if !node.has(Flags::MERGED.with(Flags::INJECTED)) {
+            for (key, injected) in self.injections(&flowed, env)? {
+                flowed.insert(key, injected);
+                is_changed = true;
+            }
+        }
+        new.value = Value::Map(Arc::new(flowed));
+        if controls {
+            return control::fire(self, node, new, is_changed, around.inner, place);
+        }
+        Ok(if is_changed { Flowed::New(new) } else { Flowed::Same })
+    }
+
+    /// Fields that the stub at the stub path adds (section 10.2).
+    fn injections(&mut self, map: &Map, env: &Env<'_>) -> Result<Vec<(Name, Node)>, Fault> {
+        if env.nomerge {
+            return Ok(Vec::new());
+        }
+        let Some(Value::Map(stub)) = env.find_in_stubs().map(|stub| &stub.value) else {
+            return Ok(Vec::new());
+        };
+        let mut injected = Vec::new();
+        for (key, field) in &**stub {
+            if field.has(Flags::INJECT.with(Flags::DEFAULT)) && map.get(key).is_none() {
+                let mut new = field.clone();
+                new.flags = new.flags.with(Flags::INJECTED).with(Flags::INJECT);
+                let new = self.instance(new, field, &env.child(&Step::Field(Arc::clone(key))))?;
+                injected.push((Arc::clone(key), new));
+            }
+        }
+        Ok(injected)
+    }
+
+    /// Whether a control map has become what it stands for.
+    pub(super) fn is_finished_control(&self, map: &Map, new: &Node) -> bool {
+        self.run.control() && control::has_controls(map) && !matches!(new.value, Value::Map(_))
+    }
+}
+
+/// The environment that a map stands in, and that of its fields.
+#[derive(Clone, Copy)]
+struct Around<'a, 's> {
+    outer: &'a Env<'s>,
+    inner: &'a Env<'s>,
+}
+
+struct Fields {
+    fields: Vec<(Name, Node)>,
+    changed: bool,
+}
+
+fn changed(node: &Node, new: Node) -> Flowed {
+    if same_node(node, &new) { Flowed::Same } else { Flowed::New(new) }
+}
+
+/// A map takes these over from the stub at its path.
+fn stub_flags(env: &Env<'_>) -> Flags {
+    if env.nomerge {
+        return Flags::NONE;
+    }
+    let taken = Flags::TEMPORARY.with(Flags::STATE);
+    env.find_in_stubs().map_or(Flags::NONE, |stub| stub.flags.only(taken))
+}
+
+/// Whether a stub's value is all that can change the node.
+fn is_plain(node: &Node) -> bool {
+    match &node.value {
+        Value::Expression(_) | Value::Map(_) | Value::List(_) => false,
+        Value::String(text) => !may_be_dynaml(text) && node.tag().is_none(),
+        _ => node.tag().is_none(),
+    }
+}
+
+/// A plain `merge` as insertion: nothing is inserted where no stub has anything (section 4.2).
+pub(super) fn is_optional_merge(expression: &Expr) -> bool {
+    matches!(expression, Expr::Merge(Merge { option: MergeOption::Plain | MergeOption::On(_), path: None }))
+}

@@ -1,0 +1,129 @@
+//! From a document with expressions to one without (sections 1.3 and 3).
+//!
+//! ```text
+//! pass:  walker (reads the tree of the pass before) --patches--> patch::apply --> shadow: who looks again
+//! until a pass changes nothing; then `unresolved` tells what is left
+//! ```
+
+mod cascade;
+mod inert;
+mod list;
+mod map;
+mod node;
+mod patch;
+mod state;
+mod unresolved;
+
+pub(crate) use cascade::{Left, apply, cascade, prepare};
+pub(crate) use node::{fail, same_node};
+pub(crate) use state::state_of;
+pub use unresolved::Unresolved;
+
+use crate::api::LimitError;
+use crate::env::Env;
+use crate::eval::Fault;
+use crate::run::Run;
+use crate::scope::DocumentId;
+use crate::shadow::{Attention, Place, ROOT};
+use crate::value::{Flags, Node, Value};
+use patch::Patch;
+
+/// Passes that any document may take, however small it is.
+const FREE_PASSES: usize = 100;
+
+/// One pass over one document.
+#[derive(Debug)]
+pub(crate) struct Walker<'r, 'e> {
+    pub(crate) run: &'r mut Run<'e>,
+    pub(crate) id: DocumentId,
+    /// What changes when the pass is over.
+    patches: Vec<Patch>,
+    /// Nodes that have to be looked at in each pass.
+    volatile: Vec<Place>,
+}
+
+/// What became of a node.
+#[derive(Debug)]
+pub(crate) enum Flowed {
+    Same,
+    /// Something in it changes: the patches say what.
+    Patched,
+    /// It is replaced, or dropped if it is undefined.
+    New(Node),
+}
+
+/// Flows document `id` to its fixed point. `over`: whether stubs may override the root as a whole.
+pub(crate) fn flow(
+    run: &mut Run<'_>,
+    id: DocumentId,
+    env: &Env<'_>,
+    over: bool,
+) -> Result<Vec<Unresolved>, Fault> {
+    let mut passes = 0;
+    let mut allowed = run.engine.limits.passes.unwrap_or(FREE_PASSES);
+    let mut volatile = Vec::new();
+    while pass(run, id, env, over, &mut volatile)? {
+        passes += 1;
+        if passes > allowed {
+            let nodes = count(&run.document(id).root);
+            if nodes > run.engine.limits.nodes {
+                return Err(run.stop(LimitError::Nodes(run.engine.limits.nodes)));
+            }
+            let more = run.engine.limits.passes.is_none().then_some(nodes + FREE_PASSES);
+            match more.filter(|more| passes <= *more) {
+                Some(more) => allowed = more,
+                None => return Err(run.stop(LimitError::Passes(passes))),
+            }
+        }
+    }
+    let nodes = unresolved::find(&run.document(id).root);
+    Ok(nodes)
+}
+
+/// Whether the pass changed anything.
+fn pass(
+    run: &mut Run<'_>,
+    id: DocumentId,
+    env: &Env<'_>,
+    over: bool,
+    volatile: &mut Vec<Place>,
+) -> Result<bool, Fault> {
+    if run.engine.whole_passes {
+        run.document_mut(id).shadow.mark(ROOT, Attention::Deep);
+    }
+    run.document_mut(id).shadow.begin_pass();
+    let root = run.document(id).root.clone();
+    if root.has(Flags::UNDEFINED) {
+        return Ok(false);
+    }
+    let mut walker = Walker { run, id, patches: Vec::new(), volatile: std::mem::take(volatile) };
+    if let Flowed::New(mut node) = walker.visit(&root, env, ROOT, over, Attention::None)? {
+        if node.has(Flags::UNDEFINED) {
+            node.value = Value::Nil;
+        }
+        walker.put(ROOT, node);
+    }
+    let Walker { patches, volatile: looked, .. } = walker;
+    drop(root);
+    *volatile = looked;
+    if patches.is_empty() {
+        return Ok(false);
+    }
+    let document = run.document_mut(id);
+    patch::apply(&mut document.root, &document.shadow, ROOT, &patches);
+    for patch in &patches {
+        patch.wake(&mut document.shadow);
+    }
+    for place in volatile.drain(..) {
+        document.shadow.mark(place, Attention::Own);
+    }
+    Ok(true)
+}
+
+fn count(node: &Node) -> usize {
+    1 + match &node.value {
+        Value::Map(map) => map.iter().map(|(_, node)| count(node)).sum(),
+        Value::List(list) => list.iter().map(count).sum(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,332 @@
+//! One node in one pass (section 3).
+
+use std::sync::Arc;
+
+use super::inert::is_inert;
+use super::patch::{Change, Patch};
+use super::{Flowed, Walker};
+use crate::env::Env;
+use crate::eval::{Evaluated, Fault, Info, RED_ZONE, STACK, evaluate, instantiate, markers};
+use crate::issue::Issue;
+use crate::operators::compare::same;
+use crate::run::is_resolved;
+use crate::scope::dotted;
+use crate::shadow::{Attention, Place, ROOT};
+use crate::syntax;
+use crate::syntax::ast::{Expr, Marked, Marker, Step};
+use crate::value::{Flags, Node, Pending, Template, Value};
+
+/// What an evaluation leaves to be done.
+enum Next {
+    Return(Flowed),
+    /// A stub may still override this.
+    Override(Node),
+}
+
+impl Walker<'_, '_> {
+    pub(super) fn put(&mut self, place: Place, node: Node) {
+        self.patches.push(Patch { place, change: Change::Put(node) });
+    }
+
+    pub(super) fn patch(&mut self, place: Place, change: Change) {
+        self.patches.push(Patch { place, change });
+    }
+
+    pub(super) fn child_place(&mut self, place: Place, step: &Step) -> Place {
+        self.run.document_mut(self.id).shadow.child(place, step)
+    }
+
+    /// Flows `node` if it needs it: if its parent says so, or it is marked itself.
+    pub(crate) fn visit(
+        &mut self,
+        node: &Node,
+        env: &Env<'_>,
+        place: Place,
+        over: bool,
+        attention: Attention,
+    ) -> Result<Flowed, Fault> {
+        let attention = attention.max(self.run.document_mut(self.id).shadow.take(place));
+        if attention == Attention::None {
+            return Ok(Flowed::Same);
+        }
+        let no_stub = env.nomerge || env.cursor.is_empty();
+        if attention == Attention::Deep && no_stub && !self.run.engine.whole_passes && is_inert(node) {
+            return Ok(Flowed::Same);
+        }
+        let redirected = node.redirect().map(|path| env.redirected(path));
+        let env = redirected.as_ref().unwrap_or(env);
+        let flowed =
+            stacker::maybe_grow(RED_ZONE, STACK, || self.flow_value(node, env, place, over, attention))?;
+        // The tag of an insertion is that of the map or list that it is in.
+        Ok(if self.is_insertion(place) { flowed } else { self.register_tag(node, flowed, env) })
+    }
+
+    fn flow_value(
+        &mut self,
+        node: &Node,
+        env: &Env<'_>,
+        place: Place,
+        over: bool,
+        attention: Attention,
+    ) -> Result<Flowed, Fault> {
+        if node.has(Flags::REPLACE) {
+            return Ok(Flowed::Same);
+        }
+        let merged = node.has(Flags::MERGED);
+        let next = match &node.value {
+            Value::Expression(expression) => self.flow_expression(node, expression, env, place, over)?,
+            _ if merged => Next::Return(Flowed::Same),
+            Value::Map(map) => match self.flow_map(node, map, env, place, attention)? {
+                Flowed::New(new) if self.is_finished_control(map, &new) => Next::Override(new),
+                flowed => Next::Return(flowed),
+            },
+            Value::List(list) => Next::Return(self.flow_list(node, list, env, place, attention)?),
+            Value::String(text) => match self.parse(text) {
+                Some(expression) => Next::Return(Flowed::New(with_value(node, expression))),
+                None => Next::Override(node.clone()),
+            },
+            _ => Next::Override(node.clone()),
+        };
+        match next {
+            Next::Return(flowed) => Ok(flowed),
+            Next::Override(new) => {
+                let result = self.overridden(&new, env, over)?.unwrap_or(new);
+                Ok(if same_node(node, &result) { Flowed::Same } else { Flowed::New(result) })
+            }
+        }
+    }
+
+    /// The expression that a string is; `None` if it is none, or none that can be parsed.
+    pub(super) fn parse(&self, text: &str) -> Option<Value> {
+        let parsed = match syntax::strings::is_dynaml(text) {
+            Some(expression) => syntax::parse(expression),
+            None if self.run.engine.features.interpolation => syntax::strings::interpolate(text)?,
+            None => return None,
+        };
+        parsed.ok().map(|expression| Value::Expression(Pending(Arc::new(expression))))
+    }
+
+    /// A scalar of a map whose field may be overridden by a stub: what most nodes of a document are.
+    pub(super) fn override_field(&self, node: &Node, env: &Env<'_>, step: &Step) -> Option<Node> {
+        if env.nomerge || env.cursor.is_empty() || node.has(FINAL) || node.redirect().is_some() {
+            return None;
+        }
+        let stub = env.cursor.find_child(step).filter(|stub| !stub.has(Flags::DYNAMIC))?;
+        let new = replaced_by(node, stub)?;
+        (!same_node(node, &new)).then_some(new)
+    }
+
+    /// The value of the stubs for a node, if they have one that may replace it.
+    fn overridden(&mut self, node: &Node, env: &Env<'_>, over: bool) -> Result<Option<Node>, Fault> {
+        let redirected = node.redirect().is_some_and(|path| !path.is_empty());
+        if !over || env.nomerge || redirected || node.has(Flags::MERGED.with(Flags::REPLACE)) {
+            return Ok(None);
+        }
+        let Some(stub) = env.find_in_stubs() else { return Ok(None) };
+        let Some(new) = replaced_by(node, stub) else { return Ok(None) };
+        self.instance(new, stub, env).map(Some)
+    }
+
+    /// A dynamic node of a stub is instantiated again where it arrives (section 10.3).
+    pub(super) fn instance(&mut self, mut new: Node, stub: &Node, env: &Env<'_>) -> Result<Node, Fault> {
+        let Some(template) = stub.notes.as_ref().and_then(|notes| notes.dynamic.clone()) else {
+            return Ok(new);
+        };
+        match instantiate(self.run, &template, env) {
+            Ok(Evaluated { value: Some(value), .. }) => new.value = value,
+            Ok(Evaluated { value: None, .. }) => {}
+            Err(Fault::Issue(issue)) => fail(&mut new, *issue, env),
+            Err(Fault::Abort) => return Err(Fault::Abort),
+        }
+        new.notes_mut().dynamic = Some(template);
+        Ok(new)
+    }
+
+    fn flow_expression(
+        &mut self,
+        node: &Node,
+        expression: &Pending,
+        env: &Env<'_>,
+        place: Place,
+        over: bool,
+    ) -> Result<Next, Fault> {
+        let evaluated = match self.evaluate_node(expression, &node.origin.source, env, place) {
+            Ok(evaluated) => evaluated,
+            Err(Fault::Abort) => return Err(Fault::Abort),
+            Err(Fault::Issue(issue)) => {
+                let mut failed = node.clone();
+                failed.flags = failed.flags.without(Flags::FAILED).with(Flags::ERROR);
+                fail(&mut failed, *issue, env);
+                return Ok(Next::Override(failed));
+            }
+        };
+        let Evaluated { value, info } = evaluated;
+        let Some(value) = value else { return Ok(Next::Return(self.still_pending(node, &info, env))) };
+        let new = self.evaluated(node, value, &info);
+        let is_final =
+            matches!(new.value, Value::Expression(_)) || new.has(Flags::MERGED.with(Flags::PREFERRED));
+        Ok(if is_final || !over { Next::Return(Flowed::New(new)) } else { Next::Override(new) })
+    }
+
+    /// Evaluates the expression of the node at `place`, which waits for what it read if it got no value.
+    fn evaluate_node(
+        &mut self,
+        expression: &Pending,
+        source: &Arc<str>,
+        env: &Env<'_>,
+        place: Place,
+    ) -> crate::eval::Eval {
+        let volatile = std::mem::replace(&mut self.run.volatile, false);
+        let elsewhere = env.written_in(source);
+        let env = elsewhere.as_ref().unwrap_or(env);
+        let before = self.run.begin_reads(self.id);
+        let result = match &*expression.0 {
+            Expr::Marked(marked) if marked.markers.contains(&Marker::Template) => {
+                self.template_value(marked, env)
+            }
+            expression => evaluate(self.run, expression, env),
+        };
+        let waits = !matches!(result, Ok(Evaluated { value: Some(_), .. }));
+        self.run.end_reads(self.id, before, waits.then_some(place));
+        if waits && self.run.volatile {
+            self.volatile.push(place);
+        }
+        self.run.volatile |= volatile;
+        result
+    }
+
+    /// `&template ( EXPR )` as a value.
+    fn template_value(&mut self, marked: &Marked, env: &Env<'_>) -> crate::eval::Eval {
+        let Some(expression) = &marked.expression else { return Err(Fault::issue("empty template value")) };
+        let content = Node::new(Value::Expression(Pending(Arc::new(expression.clone()))));
+        let original = Value::Expression(Pending(Arc::new(Expr::Marked(Box::new(marked.clone())))));
+        let template = self.template(content, original, env);
+        let (flags, tag) = markers(marked);
+        let mut info = Info::flagged(flags);
+        info.notes_mut().tag = tag;
+        if !flags.contains(Flags::DYNAMIC) {
+            return Ok(Evaluated { value: Some(Value::Template(template)), info });
+        }
+        let instance = instantiate(self.run, &template, env)?;
+        info.notes_mut().dynamic = Some(template);
+        Ok(Evaluated { value: instance.value, info })
+    }
+
+    pub(super) fn template(&self, content: Node, original: Value, env: &Env<'_>) -> Arc<Template> {
+        let path = Arc::from(dotted(&env.path.steps()));
+        Arc::new(Template { content, original, path, scope: env.scope.clone() })
+    }
+
+    fn still_pending(&self, node: &Node, info: &Info, env: &Env<'_>) -> Flowed {
+        let mut pending = node.clone();
+        let state = info.flags.only(Flags::MARKERS.with(Flags::FAILED));
+        pending.flags = pending.flags.without(Flags::FAILED.with(Flags::ERROR)).with(state);
+        let issue = info.notes().and_then(|notes| notes.issue.as_ref()).map(|issue| (**issue).clone());
+        fail(&mut pending, issue.unwrap_or_default(), env);
+        // An alternative that is out of the question does not come back.
+        if let Some(rest) = &info.rest {
+            pending.value = Value::Expression(Pending(Arc::clone(rest)));
+        }
+        if same_node(node, &pending) { Flowed::Same } else { Flowed::New(pending) }
+    }
+
+    /// The node of a value, with the annotations that came with it.
+    fn evaluated(&self, node: &Node, value: Value, info: &Info) -> Node {
+        let kept = node.flags.only(Flags::MARKERS.with(Flags::INJECTED).with(Flags::IMPLIED));
+        let mut new = Node::at(value, node.origin.clone());
+        new.flags = kept.with(info.flags.without(Flags::FAILED.with(Flags::ERROR)));
+        if let Value::String(text) = &new.value
+            && let Some(expression) = self.parse_result(text)
+        {
+            new.value = expression;
+        }
+        let notes = info.notes();
+        let redirect =
+            notes.and_then(|notes| notes.redirect.clone()).or_else(|| node.redirect().map(<[Step]>::to_vec));
+        let key_name = notes.and_then(|notes| notes.key_name.clone()).or_else(|| node.key_name().cloned());
+        let tag = notes.and_then(|notes| notes.tag.clone()).or_else(|| node.tag().cloned());
+        let dynamic = notes.and_then(|notes| notes.dynamic.clone());
+        if redirect.is_some() || key_name.is_some() || tag.is_some() || dynamic.is_some() {
+            let own = new.notes_mut();
+            (own.redirect, own.key_name, own.tag, own.dynamic) = (redirect, key_name, tag, dynamic);
+        }
+        new
+    }
+
+    /// A result that looks like an expression is one (E49); interpolation is for what people wrote.
+    fn parse_result(&self, text: &str) -> Option<Value> {
+        let expression = syntax::parse(syntax::strings::is_dynaml(text)?).ok()?;
+        Some(Value::Expression(Pending(Arc::new(expression))))
+    }
+
+    /// A tagged node that has become final is known by its tag from now on; a tag that is taken is an error of the node.
+    fn register_tag(&mut self, node: &Node, flowed: Flowed, env: &Env<'_>) -> Flowed {
+        let current = match &flowed {
+            Flowed::New(new) => new,
+            Flowed::Same => node,
+            Flowed::Patched => return flowed,
+        };
+        let Some(tag) = current.tag() else { return flowed };
+        if !is_resolved(current, self.run.control()) || current.has(Flags::UNDEFINED) {
+            return flowed;
+        }
+        let place = dotted(&env.path.steps());
+        let Err(message) = self.run.tags.define(tag, &place, current.value.clone()) else { return flowed };
+        let mut failed = current.clone();
+        failed.flags = failed.flags.with(Flags::ERROR);
+        fail(&mut failed, Issue::new(message), env);
+        if same_node(node, &failed) { Flowed::Same } else { Flowed::New(failed) }
+    }
+
+    fn is_insertion(&self, place: Place) -> bool {
+        let shadow = &self.run.document(self.id).shadow;
+        place != ROOT && matches!(shadow.step(place), Step::Field(name) if matches!(&**name, "<<" | "<<<"))
+    }
+}
+
+/// No stub has a say in such a node.
+const FINAL: Flags = Flags::MERGED.with(Flags::REPLACE).with(Flags::INJECTED);
+
+/// Notes why a node has no value, and the path that it was evaluated at.
+pub(crate) fn fail(node: &mut Node, issue: Issue, env: &Env<'_>) {
+    let path = env.path.steps();
+    let stub_path = env.stub_path.steps();
+    let notes = node.notes_mut();
+    notes.path = Some((path, stub_path));
+    notes.issue = Some(Arc::new(issue));
+}
+
+fn with_value(node: &Node, value: Value) -> Node {
+    Node { value, ..node.clone() }
+}
+
+/// `node` with the value of a stub; what it is itself annotated with stays.
+fn replaced_by(node: &Node, stub: &Node) -> Option<Node> {
+    let is_default = stub.has(Flags::DEFAULT) && !stub.has(Flags::INJECT);
+    if is_default || node.has(Flags::INJECTED) {
+        return None;
+    }
+    let own = node.flags.only(Flags::MARKERS.with(Flags::REPLACE).with(Flags::IMPLIED));
+    let mut new = Node::at(stub.value.clone(), stub.origin.clone());
+    new.flags = stub.flags.only(Flags::MARKERS).with(own);
+    let key_name = node.key_name().or_else(|| stub.key_name()).cloned();
+    let redirect = node.redirect().map(<[Step]>::to_vec);
+    let tag = node.tag().cloned();
+    if key_name.is_some() || redirect.is_some() || tag.is_some() {
+        let notes = new.notes_mut();
+        (notes.key_name, notes.redirect, notes.tag) = (key_name, redirect, tag);
+    }
+    Some(new)
+}
+
+/// The stop test (section 1.3, rule 3): values and annotations.
+pub(crate) fn same_node(left: &Node, right: &Node) -> bool {
+    left.flags == right.flags && same_notes(left, right) && same(&left.value, &right.value)
+}
+
+fn same_notes(left: &Node, right: &Node) -> bool {
+    left.redirect() == right.redirect()
+        && left.key_name() == right.key_name()
+        && left.tag() == right.tag()
+        && left.issue() == right.issue()
+}

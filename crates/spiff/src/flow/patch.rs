@@ -1,0 +1,82 @@
+//! Changes of a tree that are made when a pass is over.
+
+use std::sync::Arc;
+
+use crate::shadow::{Attention, Place, Shadow};
+use crate::syntax::ast::Step;
+use crate::value::{Flags, Node, Value};
+
+#[derive(Debug, Clone)]
+pub(super) struct Patch {
+    pub(super) place: Place,
+    pub(super) change: Change,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Change {
+    /// Replaces a node, or adds a field.
+    Put(Node),
+    /// Drops a field.
+    Remove,
+    Flags(Flags),
+}
+
+impl Patch {
+    /// Marks what has to look again because of this.
+    pub(super) fn wake(&self, shadow: &mut Shadow) {
+        match self.change {
+            Change::Put(_) => shadow.mark(self.place, Attention::Deep),
+            // A map that lost a field may get it from a stub.
+            Change::Remove => shadow.mark(shadow.parent(self.place), Attention::Own),
+            Change::Flags(_) => shadow.mark(self.place, Attention::Own),
+        }
+        shadow.changed(self.place);
+    }
+}
+
+/// Makes the changes in `node`, which stands at `base`.
+pub(super) fn apply(node: &mut Node, shadow: &Shadow, base: Place, patches: &[Patch]) {
+    for patch in patches {
+        change(node, &shadow.steps_below(base, patch.place), &patch.change);
+    }
+}
+
+fn change(node: &mut Node, steps: &[&Step], made: &Change) {
+    let Some((first, rest)) = steps.split_first() else {
+        match made {
+            Change::Put(new) => *node = new.clone(),
+            Change::Flags(flags) => node.flags = *flags,
+            Change::Remove => node.flags = node.flags.with(Flags::UNDEFINED),
+        }
+        return;
+    };
+    match (&mut node.value, first) {
+        (Value::Map(map), Step::Field(name)) => {
+            let map = Arc::make_mut(map);
+            match (made, rest) {
+                (Change::Remove, []) => {
+                    map.remove(name);
+                }
+                (Change::Put(new), []) => map.insert(Arc::clone(name), new.clone()),
+                _ => {
+                    let Some(child) = map.get_mut(name) else { return };
+                    change(child, rest, made);
+                    let nesting = child.value.nesting();
+                    map.deepen(nesting);
+                }
+            }
+        }
+        (Value::List(list), Step::Index(index)) => {
+            let list = Arc::make_mut(list);
+            let Some(child) =
+                usize::try_from(*index).ok().and_then(|index| list.entries_mut().get_mut(index))
+            else {
+                return;
+            };
+            change(child, rest, made);
+            let nesting = child.value.nesting();
+            list.deepen(nesting);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,213 @@
+//! What is left of a document that came to rest (section 15).
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::control;
+use crate::issue::Issue;
+use crate::scope::dotted;
+use crate::syntax;
+use crate::syntax::ast::{Expr, Merge, Step};
+use crate::syntax::strings::is_dynaml;
+use crate::value::{Flags, Node, Value};
+
+/// One node without value.
+#[derive(Debug, Clone)]
+pub struct Unresolved {
+    /// The expression as it is printed, a value, or `<map>`.
+    expression: String,
+    /// Whether it is written in double parentheses.
+    parentheses: bool,
+    source: Arc<str>,
+    line: u32,
+    column: u32,
+    context: String,
+    path: String,
+    class: Class,
+    issue: Issue,
+}
+
+/// Nodes are listed in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// A local error.
+    Failed,
+    /// Nothing is wrong with it; it waits.
+    Waiting,
+    /// Something that it refers to failed.
+    Affected,
+}
+
+impl Class {
+    fn sign(self) -> char {
+        match self {
+            Self::Failed => '*',
+            Self::Waiting => '@',
+            Self::Affected => '-',
+        }
+    }
+}
+
+impl Unresolved {
+    /// Name of the document that the node was written in.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Line and column in the document, from 1; `None` if the node was made by an expression.
+    pub fn position(&self) -> Option<(u32, u32)> {
+        (self.line > 0).then_some((self.line, self.column))
+    }
+
+    /// Path of the node in the result, as `a.[0].b`.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
+    /// The expression as it is printed, without its parentheses.
+    pub fn expression(&self) -> &str {
+        &self.expression
+    }
+
+    /// Why it has no value.
+    pub fn issue(&self) -> &Issue {
+        &self.issue
+    }
+
+    /// Whether the fault is in the node itself, and not in something that it waits for.
+    pub fn is_error(&self) -> bool {
+        self.class == Class::Failed
+    }
+
+    /// The node as a cause of another issue (section 15.3).
+    pub(crate) fn to_issue(&self) -> Issue {
+        let mut message = String::new();
+        let _ = self.write_head(&mut message);
+        if !self.issue.message.is_empty() {
+            message.push(self.class.sign());
+            message.push_str(&self.issue.message);
+        }
+        Issue { message, nested: self.issue.nested.clone(), sequence: self.issue.sequence }
+    }
+
+    fn write_head(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        let expression = self.expression.replace('\n', "\n\t");
+        if self.parentheses {
+            write!(out, "(( {expression} ))")?;
+        } else {
+            out.write_str(&expression)?;
+        }
+        write!(out, "\tin {}\t{}\t({})", self.source, self.context, self.path)
+    }
+}
+
+/// The line of section 15.2, without the tab in front.
+impl fmt::Display for Unresolved {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_head(formatter)?;
+        if !self.issue.message.is_empty() {
+            write!(formatter, "\t{}{}", self.class.sign(), self.issue.message)?;
+        }
+        write_nested(formatter, &self.issue, 0)
+    }
+}
+
+/// Causes in a chain stand below each other; those in a list further right, with all that is below them.
+fn write_nested(out: &mut impl fmt::Write, issue: &Issue, depth: usize) -> fmt::Result {
+    let depth = if issue.sequence { depth } else { depth + 3 };
+    let gap = "\t".repeat(depth);
+    for nested in &issue.nested {
+        write!(out, "\n{gap}{}", if issue.sequence { "\t\t... " } else { "" })?;
+        out.write_str(&nested.message.replace('\n', &format!("\n{gap}")))?;
+        write_nested(out, nested, depth)?;
+    }
+    Ok(())
+}
+
+/// All nodes of a tree that have no value, in the order in which they are reported.
+pub(super) fn find(root: &Node) -> Vec<Unresolved> {
+    let mut found = Vec::new();
+    collect(root, &mut Vec::new(), &mut found);
+    found.sort_by(|left, right| left.class.cmp(&right.class).then_with(|| left.context.cmp(&right.context)));
+    found
+}
+
+fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
+    match &node.value {
+        Value::Map(map) if !map.known_inert() => {
+            for (key, child) in &**map {
+                context.push(Step::Field(Arc::clone(key)));
+                collect(child, context, found);
+                context.pop();
+            }
+        }
+        Value::List(list) if !list.known_inert() => {
+            for (position, child) in list.iter().enumerate() {
+                context.push(Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
+                collect(child, context, found);
+                context.pop();
+            }
+        }
+        Value::Expression(expression) => {
+            found.push(describe(
+                node,
+                expression.0.to_string(),
+                true,
+                context,
+                stub_path(node, &expression.0),
+            ));
+            return;
+        }
+        Value::String(text) => {
+            if let Some(inner) = is_dynaml(text)
+                && let Err(error) = syntax::parse(inner)
+            {
+                let mut unresolved = describe(node, text.to_string(), false, context, None);
+                unresolved.class = Class::Failed;
+                unresolved.issue = Issue::new(error.to_string());
+                found.push(unresolved);
+                return;
+            }
+        }
+        _ => {}
+    }
+    if node.has(Flags::ERROR.with(Flags::FAILED)) {
+        let text = match &node.value {
+            Value::Map(map) => control::describe(map).unwrap_or_else(|| "<map>".to_owned()),
+            Value::List(_) => "<list>".to_owned(),
+            scalar => crate::yaml::write(scalar).trim_end().to_owned(),
+        };
+        found.push(describe(node, text, false, context, None));
+    }
+}
+
+/// A failing `merge` shows where it looked.
+fn stub_path(node: &Node, expression: &Expr) -> Option<String> {
+    let Expr::Merge(Merge { path, .. }) = expression else { return None };
+    match path {
+        Some(path) => Some(dotted(&path.steps)),
+        None => node.notes.as_ref()?.path.as_ref().map(|(_, stub_path)| dotted(stub_path)),
+    }
+}
+
+fn describe(
+    node: &Node,
+    expression: String,
+    parentheses: bool,
+    context: &[Step],
+    path: Option<String>,
+) -> Unresolved {
+    let context = dotted(context);
+    let own = node.notes.as_ref().and_then(|notes| notes.path.as_ref()).map(|(path, _)| dotted(path));
+    let path = path.or_else(|| own.filter(|path| *path != context)).unwrap_or_default();
+    let class = if node.has(Flags::ERROR) {
+        Class::Failed
+    } else if node.has(Flags::FAILED) {
+        Class::Affected
+    } else {
+        Class::Waiting
+    };
+    let issue = node.issue().map(|issue| (**issue).clone()).unwrap_or_default();
+    let (source, line, column) = (Arc::clone(&node.origin.source), node.origin.line, node.origin.column);
+    Unresolved { expression, parentheses, source, line, column, context, path, class, issue }
+}

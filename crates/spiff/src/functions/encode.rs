@@ -1,0 +1,123 @@
+//! Base64, hashes, JSON and YAML (section 11.2).
+
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+
+use super::arguments::{count, fits, int, text, writable};
+use super::{Answer, Caller, Outcome};
+use crate::issue::Issue;
+use crate::value::Value;
+use crate::yaml::{to_canonical_json, to_json, write};
+
+/// Bytes as base64 in lines of `width` characters; 0: in one line.
+pub(crate) fn base64_lines(bytes: &[u8], width: usize) -> String {
+    let text = data_encoding::BASE64.encode(bytes);
+    if width == 0 || text.len() <= width {
+        return text;
+    }
+    let mut lines = String::with_capacity(text.len() + text.len() / width);
+    for (at, c) in text.chars().enumerate() {
+        if at > 0 && at % width == 0 {
+            lines.push('\n');
+        }
+        lines.push(c);
+    }
+    lines
+}
+
+/// `base64(s [, width])`
+pub(super) fn base64(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+    count(arguments, 1..=2, "base64 takes one or two arguments")?;
+    let bytes = match &arguments[0] {
+        Value::Binary(bytes) => bytes,
+        value => text(value, "first argument for base64 must be a string")?.as_bytes(),
+    };
+    let width = match arguments.get(1) {
+        Some(width) => int(width, "second argument for base64 must be an integer")?,
+        None => 0,
+    };
+    let width = usize::try_from(width).unwrap_or(0);
+    // Four characters for three bytes, and one more for a line break behind every one of them.
+    fits(bytes.len().saturating_mul(if width > 0 { 3 } else { 2 }), "base64", caller.limits())?;
+    Ok(Some(Value::string(base64_lines(bytes, width))))
+}
+
+/// `base64_decode(s)`; what is not text becomes binary.
+pub(super) fn base64_decode(arguments: &[Value]) -> Outcome {
+    count(arguments, 1..=1, "base64_decode takes exactly one argument")?;
+    let encoded = text(&arguments[0], "first argument for base64_decode must be a string")?;
+    let encoded: Vec<u8> = encoded.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')).collect();
+    let bytes = data_encoding::BASE64.decode(&encoded).map_err(|_| Issue::new("cannot decode string"))?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => Value::string(text),
+        Err(error) => Value::Binary(error.into_bytes().into()),
+    })
+}
+
+/// What is hashed: the text itself, other values by their canonical JSON.
+fn hashed(caller: &dyn Caller, value: &Value, function: &str, as_json: bool) -> Result<Vec<u8>, Issue> {
+    match value {
+        Value::String(text) if !as_json => Ok(text.as_bytes().to_vec()),
+        value => {
+            writable(value, function, caller.limits())?;
+            to_canonical_json(value).map(String::into_bytes)
+        }
+    }
+}
+
+fn digest<D: Digest>(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(&D::digest(bytes))
+}
+
+/// `md5(s)`
+pub(super) fn md5(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+    count(arguments, 1..=1, "md5 takes exactly one argument")?;
+    let bytes = hashed(caller, &arguments[0], "md5", false)?;
+    Ok(Some(Value::string(digest::<Md5>(&bytes))))
+}
+
+/// `hash(s [, kind])`; before the kind `*` asks for the canonical JSON of a string, too, and `#` for what its base64 stands for.
+pub(super) fn hash(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+    count(arguments, 1..=2, "hash takes one or two arguments")?;
+    let kind = match arguments.get(1) {
+        Some(kind) => text(kind, "second argument for hash must be a string")?,
+        None => "",
+    };
+    let (kind, as_json) = kind.strip_prefix('*').map_or((kind, false), |kind| (kind, true));
+    let (kind, is_binary) = kind.strip_prefix('#').map_or((kind, false), |kind| (kind, true));
+    let bytes = if is_binary {
+        let encoded = text(&arguments[0], "first argument for a binary hash must be a string")?;
+        data_encoding::BASE64
+            .decode(encoded.as_bytes())
+            .map_err(|_| Issue::new("cannot decode base64 string"))?
+    } else {
+        hashed(caller, &arguments[0], "hash", as_json)?
+    };
+    let digest = match kind {
+        "md5" => digest::<Md5>,
+        "sha1" => digest::<Sha1>,
+        "sha224" => digest::<Sha224>,
+        "" | "sha256" => digest::<Sha256>,
+        "sha384" => digest::<Sha384>,
+        "sha512" => digest::<Sha512>,
+        "sha512/224" => digest::<Sha512_224>,
+        "sha512/256" => digest::<Sha512_256>,
+        _ => return Err(Issue::new(format!("invalid hash type '{kind}'"))),
+    };
+    Ok(Some(Value::string(digest(&bytes))))
+}
+
+/// `asjson(x)`
+pub(super) fn asjson(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+    count(arguments, 1..=1, "asjson takes exactly one argument")?;
+    writable(&arguments[0], "asjson", caller.limits())?;
+    Ok(Some(Value::string(to_json(&arguments[0])?)))
+}
+
+/// `asyaml(x)`
+pub(super) fn asyaml(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+    count(arguments, 1..=1, "asyaml takes exactly one argument")?;
+    writable(&arguments[0], "asyaml", caller.limits())?;
+    Ok(Some(Value::string(write(&arguments[0]))))
+}

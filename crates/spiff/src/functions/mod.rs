@@ -1,0 +1,178 @@
+//! Built-in functions (section 11): those that need nothing of the document.
+
+mod arguments;
+mod convert;
+mod encode;
+mod format;
+mod guarded;
+mod lists;
+mod maps;
+mod math;
+mod network;
+mod order;
+mod paths;
+mod patterns;
+mod printf;
+mod semver;
+mod text;
+mod validate;
+
+use std::sync::Arc;
+
+pub(crate) use encode::base64_lines;
+pub(crate) use guarded::{Guarded, Source, find_guarded};
+pub(crate) use maps::list_to_map;
+pub(crate) use network::{indices as address_indices, pool as address_pool};
+pub(crate) use printf::quoted as quote;
+
+use crate::issue::Issue;
+use crate::limits::Limits;
+use crate::value::{Lambda, Value};
+
+/// What a function answers.
+type Outcome = Result<Value, Issue>;
+/// What a function answers that calls lambdas; `None` as with [`Caller::call`].
+type Answer = Result<Option<Value>, Issue>;
+
+/// What functions may ask of the evaluator.
+pub(crate) trait Caller {
+    /// Calls a lambda. `None`: it cannot be decided in this pass, and so cannot the function that asked.
+    fn call(&mut self, lambda: &Arc<Lambda>, arguments: &[Value]) -> Result<Option<Value>, Issue>;
+
+    fn limits(&self) -> &Limits;
+}
+
+/// A function that calls lambdas, or can make large results. `None` as with [`Caller::call`].
+pub(crate) type CallingFunction = fn(&mut dyn Caller, &[Value]) -> Result<Option<Value>, Issue>;
+
+/// How a built-in function is called. Arguments are final values: never expressions.
+#[derive(Clone, Copy)]
+pub(crate) enum Function {
+    /// Needs its arguments alone.
+    Plain(fn(&[Value]) -> Result<Value, Issue>),
+    /// Needs more than its arguments.
+    Calling(CallingFunction),
+}
+
+/// The function `name`, if it is one that needs nothing of the document.
+pub(crate) fn find(name: &str) -> Option<Function> {
+    use Function::{Calling, Plain};
+    Some(match name {
+        "join" => Calling(text::join),
+        "split" => Plain(text::split),
+        "trim" => Plain(text::trim),
+        "lower" => Plain(text::lower),
+        "upper" => Plain(text::upper),
+        "substr" => Plain(text::substr),
+        "length" => Plain(text::length),
+        "replace" => Calling(text::replace),
+        "match" => Plain(patterns::matches),
+        "split_match" => Plain(patterns::split_match),
+        "replace_match" => Calling(patterns::replace_match),
+        "format" => Calling(format::format),
+        "error" => Calling(format::error),
+        "string" => Plain(convert::string),
+        "integer" => Plain(convert::integer),
+        "float" => Plain(convert::float),
+        "bool" => Plain(convert::bool),
+        "basename" => Plain(paths::basename),
+        "dirname" => Plain(paths::dirname),
+        "parseurl" => Plain(paths::parseurl),
+        "base64" => Calling(encode::base64),
+        "base64_decode" => Plain(encode::base64_decode),
+        "md5" => Calling(encode::md5),
+        "hash" => Calling(encode::hash),
+        "asjson" => Calling(encode::asjson),
+        "asyaml" => Calling(encode::asyaml),
+        "element" => Plain(lists::element),
+        "contains" => Plain(lists::contains),
+        "index" => Plain(lists::index),
+        "lastindex" => Plain(lists::lastindex),
+        "sort" => Calling(order::sort),
+        "reverse" => Plain(lists::reverse),
+        "uniq" => Plain(lists::uniq),
+        "compact" => Plain(lists::compact),
+        "intersect" => Plain(lists::intersect),
+        "keys" => Plain(maps::keys),
+        "list_to_map" => Plain(|arguments| maps::list_to_map(arguments, "name")),
+        "makemap" => Plain(maps::makemap),
+        "deepmerge" => Plain(maps::deepmerge),
+        "min_ip" => Plain(network::min_ip),
+        "max_ip" => Plain(network::max_ip),
+        "num_ip" => Plain(network::num_ip),
+        "contains_ip" => Plain(network::contains_ip),
+        "ipset" => Calling(network::ipset),
+        "validate" => Calling(validate::validate),
+        "check" => Calling(validate::check),
+        _ => return math::find(name).or_else(|| semver::find(name)).map(Plain),
+    })
+}
+
+/// Whether the original registers `name` as an extension: a host function may stand for it (section 17).
+pub(crate) fn is_extension(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "encrypt",
+        "decrypt",
+        "string",
+        "integer",
+        "float",
+        "bool",
+        "basename",
+        "dirname",
+        "parseurl",
+        "intersect",
+        "reverse",
+        "compact",
+        "features",
+        "tagdef",
+        "mkdir",
+    ];
+    let families = ["semver", "x509", "wg"];
+    NAMES.contains(&name)
+        || families.iter().any(|family| name.starts_with(family))
+        || math::find(name).is_some()
+}
+
+/// What a function says that is not granted.
+pub(crate) fn denial(name: &str) -> String {
+    format!("{name}: no OS operations supported in this execution environment")
+}
+
+/// The name of a function that reaches files, processes, the environment, keys or randomness: those are not granted
+/// (section 11.5). `None`: there is no such function.
+pub(crate) fn denied(name: &str) -> Option<&'static str> {
+    const NAMES: &[&str] = &[
+        "read",
+        "read_uncached",
+        "write",
+        "tempfile",
+        "lookup_file",
+        "lookup_dir",
+        "list_files",
+        "list_dirs",
+        "mkdir",
+        "exec",
+        "exec_uncached",
+        "pipe",
+        "pipe_uncached",
+        "env",
+        "archive",
+        "rand",
+        "bcrypt",
+        "bcrypt_check",
+        "md5crypt",
+        "md5crypt_check",
+        "encrypt",
+        "decrypt",
+        "x509genkey",
+        "x509publickey",
+        "x509cert",
+        "x509parsecert",
+        "wggenkey",
+        "wgpublickey",
+    ];
+    NAMES.iter().find(|known| **known == name).copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Regular expressions (section 11.2).
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use regex::{Captures, Regex};
+
+use super::arguments::{count, fits, int, simple, text};
+use super::text::{replacement, strings, times};
+use super::{Answer, Caller, Outcome};
+use crate::issue::Issue;
+use crate::value::Value;
+
+/// Patterns that are kept compiled.
+const KEPT: usize = 64;
+
+/// The compiled pattern; those that were used last in this thread are kept, since `map` calls with the same ones again and again.
+pub(super) fn compile(pattern: &str) -> Result<Regex, Issue> {
+    thread_local! {
+        static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
+    }
+    COMPILED.with_borrow_mut(|compiled| {
+        if let Some(regex) = compiled.get(pattern) {
+            return Ok(regex.clone());
+        }
+        // The message of the library shows the pattern on lines of its own.
+        let regex = Regex::new(pattern)
+            .map_err(|_| Issue::new(format!("error parsing regexp: invalid pattern `{pattern}`")))?;
+        if compiled.len() >= KEPT {
+            compiled.clear();
+        }
+        compiled.insert(pattern.to_owned(), regex.clone());
+        Ok(regex)
+    })
+}
+
+fn compile_for(function: &str, pattern: &str) -> Result<Regex, Issue> {
+    compile(pattern).map_err(|issue| Issue::new(format!("{function}: {issue}")))
+}
+
+fn groups<'a>(captures: &Captures<'a>) -> Vec<&'a str> {
+    captures.iter().map(|group| group.map_or("", |group| group.as_str())).collect()
+}
+
+/// `match(re, s [, n|true])`
+pub(super) fn matches(arguments: &[Value]) -> Outcome {
+    count(arguments, 2..=3, "match takes two or three arguments")?;
+    let pattern = text(&arguments[0], "pattern string for argument one of function match required")?;
+    if matches!(arguments[1], Value::Nil) {
+        return Ok(Value::Bool(false));
+    }
+    let subject = simple(&arguments[1]).ok_or("simple value for argument two of function match required")?;
+    let regex = compile_for("match", pattern)?;
+    let limit = match arguments.get(2) {
+        None | Some(Value::Bool(false)) => {
+            let captures = regex.captures(&subject);
+            return Ok(strings(captures.map_or_else(Vec::new, |captures| groups(&captures))));
+        }
+        Some(Value::Bool(true)) => usize::MAX,
+        Some(limit) => {
+            let limit = int(limit, "integer or bool for argument three of function match required")?;
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        }
+    };
+    let found = regex.captures_iter(&subject).take(limit);
+    Ok(Value::list(found.map(|captures| strings(groups(&captures)))))
+}
+
+/// `split_match(re, s [, n])`
+pub(super) fn split_match(arguments: &[Value]) -> Outcome {
+    count(arguments, 2..=3, "split_match takes 2 or 3 arguments")?;
+    let pattern = text(&arguments[0], "first argument for split_match must be a string")?;
+    let subject = text(&arguments[1], "second argument for split_match must be a string")?;
+    let limit = match arguments.get(2) {
+        Some(limit) => int(limit, "third argument for split must be an integer")?,
+        None => -1,
+    };
+    let regex = compile_for("split_match", pattern)?;
+    if limit == 0 {
+        return Ok(Value::list([]));
+    }
+    if subject.is_empty() && !pattern.is_empty() {
+        return Ok(strings([""]));
+    }
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut parts = Vec::new();
+    let (mut begin, mut end) = (0, 0);
+    for found in regex.find_iter(subject) {
+        if parts.len() + 1 == limit {
+            break;
+        }
+        end = found.start();
+        // A match of nothing at the start splits nothing off.
+        if found.end() != 0 {
+            parts.push(&subject[begin..end]);
+        }
+        begin = found.end();
+    }
+    if end != subject.len() {
+        parts.push(&subject[begin..]);
+    }
+    Ok(strings(parts))
+}
+
+/// `replace_match(s, re, new [, n])`, where `new` is a template with `$1` and `${name}`, or a lambda.
+pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+    count(arguments, 3..=usize::MAX, "replace_match requires at least 3 arguments")?;
+    count(arguments, 3..=4, "replace_match does not take more than 4 arguments")?;
+    let subject = text(&arguments[0], "first argument for replace_match must be a string")?;
+    let pattern = text(&arguments[1], "second argument for replace_match must be a string")?;
+    let times = times(arguments.get(3), "replace_match")?;
+    let regex = compile_for("replace_match", pattern)?;
+    let mut result = String::new();
+    let mut end = 0;
+    for captures in regex.captures_iter(subject).take(times) {
+        let Some(whole) = captures.get(0) else { continue };
+        result.push_str(&subject[end..whole.start()]);
+        if let Value::String(template) = &arguments[2] {
+            captures.expand(template, &mut result);
+        } else {
+            let groups = groups(&captures);
+            let Some(new) = replacement(caller, &arguments[2], "replace_match", &groups)? else {
+                return Ok(None);
+            };
+            result.push_str(&new);
+        }
+        // One match adds no more than template and subject are long, so this comes early enough.
+        fits(result.len(), "replace_match", caller.limits())?;
+        end = whole.end();
+    }
+    result.push_str(&subject[end..]);
+    fits(result.len(), "replace_match", caller.limits())?;
+    Ok(Some(Value::string(result)))
+}

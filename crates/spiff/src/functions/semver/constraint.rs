@@ -1,0 +1,160 @@
+use std::cmp::Ordering;
+
+use super::version::Version;
+
+/// Alternatives, each of conditions that must all hold: `>= 1.2, < 2 || ~3.1`.
+#[derive(Debug)]
+pub(in crate::functions) struct Constraint(Vec<Vec<Condition>>);
+
+#[derive(Debug)]
+struct Condition {
+    operator: Operator,
+    version: Version,
+    /// How many of its numbers were given; those behind are wildcards.
+    given: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+    Tilde,
+    Caret,
+}
+
+impl Constraint {
+    pub(in crate::functions) fn parse(text: &str) -> Option<Self> {
+        text.split("||").map(conditions).collect::<Option<_>>().map(Self)
+    }
+
+    pub(in crate::functions) fn accepts(&self, version: &Version) -> bool {
+        self.0.iter().any(|conditions| conditions.iter().all(|condition| condition.accepts(version)))
+    }
+}
+
+/// Conditions with commas or blanks between; `a - b` is from a to b, both included.
+fn conditions(text: &str) -> Option<Vec<Condition>> {
+    let mut conditions = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let (operator, behind) = operator(rest);
+        let behind = behind.trim_start();
+        let end = behind.find(|c: char| c == ',' || c.is_ascii_whitespace()).unwrap_or(behind.len());
+        let (version, behind) = behind.split_at(end);
+        if let Some((last, behind)) = upper_end(behind).filter(|_| operator == Operator::Equal) {
+            conditions.push(Condition::parse(Operator::GreaterEqual, version)?);
+            conditions.push(Condition::parse(Operator::LessEqual, last)?);
+            rest = behind;
+        } else {
+            conditions.push(Condition::parse(operator, version)?);
+            rest = behind;
+        }
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return Some(conditions);
+        }
+        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    }
+}
+
+/// The version behind ` - `, and the rest.
+fn upper_end(text: &str) -> Option<(&str, &str)> {
+    let behind = text.trim_start().strip_prefix('-')?;
+    let version = behind.trim_start();
+    if behind.len() == version.len() {
+        return None;
+    }
+    let end = version.find(|c: char| c == ',' || c.is_ascii_whitespace()).unwrap_or(version.len());
+    Some(version.split_at(end))
+}
+
+fn operator(text: &str) -> (Operator, &str) {
+    const OPERATORS: &[(&str, Operator)] = &[
+        (">=", Operator::GreaterEqual),
+        ("=>", Operator::GreaterEqual),
+        ("<=", Operator::LessEqual),
+        ("=<", Operator::LessEqual),
+        ("!=", Operator::NotEqual),
+        ("~>", Operator::Tilde),
+        ("~", Operator::Tilde),
+        ("^", Operator::Caret),
+        ("=", Operator::Equal),
+        (">", Operator::Greater),
+        ("<", Operator::Less),
+    ];
+    for (symbol, operator) in OPERATORS {
+        if let Some(rest) = text.strip_prefix(symbol) {
+            return (*operator, rest);
+        }
+    }
+    (Operator::Equal, text)
+}
+
+impl Condition {
+    fn parse(operator: Operator, text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let end = text.find(['-', '+']).unwrap_or(text.len());
+        let (numbers, suffix) = text.split_at(end);
+        let is_wildcard = |part: &&str| matches!(*part, "x" | "X" | "*");
+        let parts: Vec<&str> = numbers.split('.').collect();
+        let given = parts.iter().position(is_wildcard).unwrap_or(parts.len());
+        let known = |part: &&str| is_wildcard(part) || part.bytes().all(|byte| byte.is_ascii_digit());
+        if parts.len() > 3 || parts.iter().any(|part| part.is_empty()) || !parts.iter().all(known) {
+            return None;
+        }
+        let filled: Vec<&str> =
+            parts[..given].iter().copied().chain(std::iter::repeat("0")).take(3).collect();
+        let version = Version::parse(&format!("{}{suffix}", filled.join(".")))?;
+        Some(Self { operator, version, given })
+    }
+
+    fn accepts(&self, version: &Version) -> bool {
+        // Pre-releases are accepted only where one is named.
+        if !version.prerelease.is_empty() && self.version.prerelease.is_empty() {
+            return false;
+        }
+        let order = version.cmp(&self.version);
+        let is_partial = self.given < 3;
+        match self.operator {
+            Operator::Equal if is_partial => self.within(version, self.given),
+            Operator::Equal => order == Ordering::Equal,
+            Operator::NotEqual if is_partial => !self.within(version, self.given),
+            Operator::NotEqual => order != Ordering::Equal,
+            Operator::Greater if is_partial => order != Ordering::Less && !self.within(version, self.given),
+            Operator::Greater => order == Ordering::Greater,
+            Operator::GreaterEqual => order != Ordering::Less,
+            Operator::Less => order == Ordering::Less,
+            Operator::LessEqual if is_partial => order == Ordering::Less || self.within(version, self.given),
+            Operator::LessEqual => order != Ordering::Greater,
+            Operator::Tilde => self.within(version, self.given.min(2)),
+            Operator::Caret => self.within(version, self.caret()),
+        }
+    }
+
+    /// Numbers that `^` fixes: up to the first that is not zero.
+    fn caret(&self) -> usize {
+        let (major, minor, _) = self.version.numbers();
+        let leading = if major > 0 {
+            1
+        } else if minor > 0 {
+            2
+        } else {
+            3
+        };
+        leading.min(self.given)
+    }
+
+    /// Whether the version is not below this one and has the same first `fixed` numbers.
+    fn within(&self, version: &Version, fixed: usize) -> bool {
+        let numbers = |version: &Version| {
+            let (major, minor, patch) = version.numbers();
+            [major, minor, patch]
+        };
+        version.cmp(&self.version) != Ordering::Less
+            && numbers(version)[..fixed] == numbers(&self.version)[..fixed]
+    }
+}

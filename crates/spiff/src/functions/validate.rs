@@ -1,0 +1,384 @@
+//! `validate` and `check` with their conditions (section 11.3).
+
+use std::sync::Arc;
+
+use super::arguments::count;
+use super::lists::is_equal;
+use super::patterns::compile;
+use super::semver::{Constraint, Version};
+use super::{Answer, Caller};
+use crate::issue::Issue;
+use crate::operators::address::{Address, Cidr};
+use crate::operators::compare::order;
+use crate::operators::concatenate::lambda_text;
+use crate::syntax::ast::Operator;
+use crate::value::{Lambda, List, Map, Value};
+
+/// What a condition says of a value.
+struct Verdict {
+    holds: bool,
+    message: String,
+}
+
+/// `None` as with [`Caller::call`]; a failure is a problem of the condition, not of the value.
+type Checked = Result<Option<Verdict>, Issue>;
+
+/// `validate(v, cond…)`
+pub(super) fn validate(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+    count(arguments, 2..=usize::MAX, "at least two arguments required for validate")?;
+    let Some(failed) = first_failure(caller, arguments)? else { return Ok(None) };
+    match failed {
+        None => Ok(Some(arguments[0].clone())),
+        Some((position, message)) => Err(Issue::new(format!("condition {position} failed: {message}"))),
+    }
+}
+
+/// `check(v, cond…)`
+pub(super) fn check(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+    count(arguments, 2..=usize::MAX, "at least two arguments required for check")?;
+    let Some(failed) = first_failure(caller, arguments)? else { return Ok(None) };
+    Ok(Some(Value::Bool(failed.is_none())))
+}
+
+/// The first condition that does not hold, from 1, with its message; the outer `None`: pending.
+fn first_failure(
+    caller: &mut dyn Caller,
+    arguments: &[Value],
+) -> Result<Option<Option<(usize, String)>>, Issue> {
+    for (position, condition) in (1..).zip(&arguments[1..]) {
+        let checked = check_one(caller, &arguments[0], condition);
+        let verdict =
+            checked.map_err(|problem| Issue::new(format!("condition {position} has problem: {problem}")))?;
+        match verdict {
+            None => return Ok(None),
+            Some(verdict) if !verdict.holds => return Ok(Some(Some((position, verdict.message)))),
+            Some(_) => {}
+        }
+    }
+    Ok(Some(None))
+}
+
+fn verdict(holds: bool, positive: &str, negative: &str) -> Checked {
+    let message = if holds { positive } else { negative }.to_owned();
+    Ok(Some(Verdict { holds, message }))
+}
+
+fn check_one(caller: &mut dyn Caller, value: &Value, condition: &Value) -> Checked {
+    match condition {
+        Value::Nil => verdict(true, "no condition", ""),
+        Value::List(list) => {
+            let values: Vec<Value> = List::values(list).cloned().collect();
+            let Some((first, arguments)) = values.split_first() else {
+                return Err("validation type missing".into());
+            };
+            stacker::maybe_grow(128 << 10, 1 << 20, || apply(caller, value, first, arguments))
+        }
+        condition => apply(caller, value, condition, &[]),
+    }
+}
+
+fn apply(caller: &mut dyn Caller, value: &Value, condition: &Value, arguments: &[Value]) -> Checked {
+    match condition {
+        Value::Lambda(lambda) => by_lambda(caller, value, lambda, arguments),
+        Value::String(text) => {
+            let (negated, operator) = text.strip_prefix('!').map_or((false, &**text), |rest| (true, rest));
+            let negated = negated != (operator == "not");
+            let verdict = named(caller, value, operator, arguments)?;
+            Ok(verdict.map(|verdict| Verdict { holds: verdict.holds != negated, ..verdict }))
+        }
+        other => Err(Issue::new(format!("invalid validation check type: {}", other.type_name()))),
+    }
+}
+
+fn by_lambda(caller: &mut dyn Caller, value: &Value, lambda: &Arc<Lambda>, arguments: &[Value]) -> Checked {
+    let (expected, found) = (lambda.expression.parameters.len(), arguments.len() + 1);
+    if expected != found {
+        let lambda = lambda_text(lambda);
+        return Err(Issue::new(format!(
+            "argument count mismatch for lambda {lambda}: expected {expected}, found {found}"
+        )));
+    }
+    let all: Vec<Value> = std::iter::once(value).chain(arguments).cloned().collect();
+    let Some(result) = caller.call(lambda, &all)? else { return Ok(None) };
+    let text = lambda_text(lambda);
+    let (positive, negative) = (format!("{text} succeeded"), format!("{text} failed"));
+    let Value::List(list) = &result else { return verdict(result.is_truthy(), &positive, &negative) };
+    let entries: Vec<&Value> = List::values(list).collect();
+    let message = |at: usize| {
+        entries[at].as_str().ok_or_else(|| {
+            let kind = entries[at].type_name();
+            Issue::new(format!(
+                "lambda validator result index {}: lambda validator requires string, but got {kind}",
+                at + 1
+            ))
+        })
+    };
+    match entries.len() {
+        1 => verdict(entries[0].is_truthy(), &positive, &negative),
+        2 => verdict(entries[0].is_truthy(), message(1)?, message(1)?),
+        3 => verdict(entries[0].is_truthy(), message(1)?, message(2)?),
+        length => Err(Issue::new(format!("invalid result length of validator {text}, got {length}"))),
+    }
+}
+
+/// The text that most operators are about.
+fn text<'a>(operator: &str, value: &'a Value) -> Result<&'a str, Issue> {
+    value.as_str().ok_or_else(|| {
+        Issue::new(format!("{operator}: {operator} requires string, but got {}", value.type_name()))
+    })
+}
+
+fn named(caller: &mut dyn Caller, value: &Value, operator: &str, arguments: &[Value]) -> Checked {
+    match operator {
+        "and" | "not" | "" => all(caller, value, arguments),
+        "or" => any(caller, value, arguments),
+        "list" => match value {
+            Value::List(list) => entries(caller, list, arguments),
+            _ => verdict(false, "", "is no list"),
+        },
+        "map" => match value {
+            Value::Map(map) => fields(caller, map, arguments),
+            _ => verdict(false, "", "is no map"),
+        },
+        "mapfield" | "optionalfield" => match value {
+            Value::Map(map) => field(caller, map, operator, arguments),
+            _ => verdict(false, "", "is no map"),
+        },
+        "type" => kind(value, arguments),
+        "valueset" => value_set(value, arguments),
+        "value" | "=" | "gt" | ">" | "ge" | ">=" | "lt" | "<" | "le" | "<=" => {
+            comparison(value, operator, arguments)
+        }
+        "match" | "~=" => pattern(value, arguments),
+        "empty" => {
+            let is_empty = match value {
+                Value::String(text) => text.is_empty(),
+                Value::List(list) => list.is_empty(),
+                Value::Map(map) => map.is_empty(),
+                other => return Err(Issue::new(format!("invalid type for empty: {}", other.type_name()))),
+            };
+            verdict(is_empty, "is empty", "is not empty")
+        }
+        "semver" => semver(value, arguments),
+        _ => name_or_address(value, operator),
+    }
+}
+
+fn required(arguments: &[Value]) -> Result<(), Issue> {
+    if arguments.is_empty() { Err("validator argument required".into()) } else { Ok(()) }
+}
+
+fn all(caller: &mut dyn Caller, value: &Value, conditions: &[Value]) -> Checked {
+    required(conditions)?;
+    let mut messages = Vec::new();
+    for condition in conditions {
+        match check_one(caller, value, condition)? {
+            Some(verdict) if verdict.holds => messages.push(verdict.message),
+            other => return Ok(other),
+        }
+    }
+    verdict(true, &joined(&messages), "")
+}
+
+fn any(caller: &mut dyn Caller, value: &Value, conditions: &[Value]) -> Checked {
+    required(conditions)?;
+    let mut messages = Vec::new();
+    for condition in conditions {
+        match check_one(caller, value, condition)? {
+            Some(verdict) if !verdict.holds => messages.push(verdict.message),
+            other => return Ok(other),
+        }
+    }
+    verdict(false, "", &joined(&messages))
+}
+
+fn joined(messages: &[String]) -> String {
+    match messages {
+        [message] => message.clone(),
+        messages => format!("({})", messages.join(" and ")),
+    }
+}
+
+fn entries(caller: &mut dyn Caller, list: &List, conditions: &[Value]) -> Checked {
+    if conditions.is_empty() {
+        return verdict(true, "is a list", "");
+    }
+    for (at, entry) in list.values().enumerate() {
+        for (number, condition) in conditions.iter().enumerate() {
+            let checked = check_one(caller, entry, condition)
+                .map_err(|problem| Issue::new(format!("list entry {at} condition {number}: {problem}")))?;
+            let Some(found) = checked else { return Ok(None) };
+            if !found.holds {
+                return verdict(false, "", &format!("entry {at} condition {number} {}", found.message));
+            }
+        }
+    }
+    verdict(true, "all entries match all conditions", "")
+}
+
+fn fields(caller: &mut dyn Caller, map: &Map, conditions: &[Value]) -> Checked {
+    let (of_key, of_value) = match conditions {
+        [] => return verdict(true, "is a map", ""),
+        [value] => (None, value),
+        [key, value] => (Some(key), value),
+        more => {
+            let count = more.len();
+            return Err(Issue::new(format!("map validator takes a maximum of two arguments, got {count}")));
+        }
+    };
+    for (key, node) in map {
+        if let Some(condition) = of_key {
+            let name = Value::String(Arc::clone(key));
+            let checked = check_one(caller, &name, condition)
+                .map_err(|problem| Issue::new(format!("map key {key:?} {problem}")))?;
+            let Some(found) = checked else { return Ok(None) };
+            if !found.holds {
+                return verdict(false, "", &format!("map key {key:?} {}", found.message));
+            }
+        }
+        let checked = check_one(caller, &node.value, of_value)
+            .map_err(|problem| Issue::new(format!("map entry {key:?}: {problem}")))?;
+        let Some(found) = checked else { return Ok(None) };
+        if !found.holds {
+            return verdict(false, "", &format!("map entry {key:?} {}", found.message));
+        }
+    }
+    verdict(true, "all map entries and keys match", "")
+}
+
+fn field(caller: &mut dyn Caller, map: &Map, operator: &str, arguments: &[Value]) -> Checked {
+    let (name, condition) = match arguments {
+        [name] => (name, None),
+        [name, condition] => (name, Some(condition)),
+        _ => return Err(Issue::new(format!("{operator} reqires one or two arguments"))),
+    };
+    let name = name.as_str().ok_or("field name must be string")?;
+    let Some(node) = map.get(name) else {
+        let optional = operator == "optionalfield";
+        return verdict(
+            optional,
+            &format!("has no optional field {name:?}"),
+            &format!("has no field {name:?}"),
+        );
+    };
+    let Some(condition) = condition else {
+        return verdict(true, &format!("map entry {name:?} exists"), "");
+    };
+    let checked = check_one(caller, &node.value, condition)
+        .map_err(|problem| Issue::new(format!("map entry {name:?} {problem}")))?;
+    Ok(checked.map(|found| Verdict { message: format!("map entry {name:?} {}", found.message), ..found }))
+}
+
+fn kind(value: &Value, types: &[Value]) -> Checked {
+    let own = value.type_name();
+    let mut messages = Vec::new();
+    for wanted in types {
+        let wanted = wanted.as_str().ok_or_else(|| {
+            Issue::new(format!("type: type arg requires string, but got {}", wanted.type_name()))
+        })?;
+        // A data number is an int wherever one is asked for.
+        if wanted == own || wanted == "int" && value.as_int().is_some() {
+            return verdict(true, &format!("is of type {wanted}"), "");
+        }
+        messages.push(format!("is not of type {wanted}"));
+    }
+    verdict(false, "", &joined(&messages))
+}
+
+fn value_set(value: &Value, arguments: &[Value]) -> Checked {
+    let [Value::List(list)] = arguments else {
+        return Err("valueset requires a list argument with possible values".into());
+    };
+    let negative = match value {
+        Value::String(text) => format!("invalid value {text:?}"),
+        Value::Int(number) | Value::Data(number) => format!("invalid value {number}"),
+        _ => "invalid value".to_owned(),
+    };
+    verdict(list.values().any(|allowed| is_equal(value, allowed)), "matches valuset", &negative)
+}
+
+fn comparison(value: &Value, operator: &str, arguments: &[Value]) -> Checked {
+    let [other] = arguments else {
+        return Err(Issue::new(format!("{operator} requires a value argument")));
+    };
+    let operation = match operator {
+        "gt" | ">" => Operator::Greater,
+        "ge" | ">=" => Operator::GreaterEqual,
+        "lt" | "<" => Operator::Less,
+        "le" | "<=" => Operator::LessEqual,
+        _ => return verdict(is_equal(value, other), "has the wanted value", "has another value"),
+    };
+    let is_number = |value: &Value| matches!(value, Value::Int(_) | Value::Data(_) | Value::Float(_));
+    let comparable =
+        is_number(value) && is_number(other) || value.as_str().is_some() && other.as_str().is_some();
+    if !comparable {
+        let (left, right) = (value.type_name(), other.type_name());
+        return Err(Issue::new(format!("{operator}: types {left} and {right} cannot be compared")));
+    }
+    let holds = order(operation, value, other)?;
+    let relation = operation.text();
+    verdict(holds, &format!("is {relation} the limit"), &format!("is not {relation} the limit"))
+}
+
+fn pattern(value: &Value, arguments: &[Value]) -> Checked {
+    let [Value::String(pattern)] = arguments else { return Err("match requires a regexp argument".into()) };
+    let regex = compile(pattern).map_err(|issue| Issue::new(format!("regexp {pattern}: {issue}")))?;
+    let text = value.as_str().ok_or("no string to match regexp")?;
+    verdict(regex.is_match(text), &format!("valid value {text:?}"), &format!("invalid value {text:?}"))
+}
+
+fn semver(value: &Value, constraints: &[Value]) -> Checked {
+    let text = text("semver", value)?;
+    let Some(version) = Version::parse(text) else {
+        return verdict(false, "", &format!("is no semver: {text:?}"));
+    };
+    for constraint in constraints {
+        let constraint = constraint.as_str().ok_or("semver: constraint must be a string")?;
+        let parsed = Constraint::parse(constraint)
+            .ok_or_else(|| Issue::new(format!("semver: improper constraint: {constraint}")))?;
+        if !parsed.accepts(&version) {
+            return verdict(false, "", &format!("{text} does not match {constraint}"));
+        }
+    }
+    verdict(true, "is semver", "")
+}
+
+fn name_or_address(value: &Value, operator: &str) -> Checked {
+    let is_valid: fn(&str) -> bool = match operator {
+        "ip" => |text| Address::parse(text).is_some(),
+        "cidr" => |text| Cidr::parse(text).is_some(),
+        "dnslabel" => is_label,
+        "dnsdomain" => is_domain,
+        "wildcarddnsdomain" => is_wildcard_domain,
+        "dnsname" => |text| is_domain(text) || is_wildcard_domain(text),
+        _ => return Err(Issue::new(format!("unknown validation operator {operator:?}"))),
+    };
+    let what = match operator {
+        "ip" => "ip address",
+        "cidr" => "CIDR",
+        "dnslabel" => "dns label",
+        "dnsdomain" => "dns domain",
+        "wildcarddnsdomain" => "wildcard dns domain",
+        _ => "dns name",
+    };
+    let text = text(operator, value)?;
+    verdict(is_valid(text), &format!("is {what}"), &format!("is no {what}: {text}"))
+}
+
+/// Lower-case letters, digits and hyphens inside, up to 63 of them.
+fn is_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Labels with dots between, up to 253 characters.
+fn is_domain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+fn is_wildcard_domain(text: &str) -> bool {
+    text.len() <= 253 && text.strip_prefix("*.").is_some_and(is_domain)
+}

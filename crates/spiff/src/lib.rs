@@ -1,0 +1,39 @@
+//! The spiff++ language: YAML documents whose strings may be *dynaml* expressions, merged with stubs.
+//!
+//! The law is the chapter `spiff.md`; section numbers in this crate are its sections.
+//!
+//! ```text
+//! text --yaml::read--> Node --flow (passes: eval, stubs)--> Node --yaml::write--> text
+//!                               ^ syntax: string -> Expr        \--> unresolved report
+//! ```
+
+mod api;
+mod control;
+mod env;
+#[cfg(test)]
+mod equivalence;
+mod eval;
+mod flow;
+mod functions;
+mod issue;
+mod limits;
+mod number;
+mod operators;
+mod run;
+mod scope;
+mod shadow;
+mod syntax;
+mod tags;
+mod value;
+mod yaml;
+
+pub use api::{
+    Document, Engine, Error, Features, Files, HostFunction, LimitError, Output, Randomness, Report,
+};
+pub use flow::Unresolved;
+pub use issue::Issue;
+pub use limits::Limits;
+#[doc(hidden)]
+pub use syntax::reprinted;
+pub use value::{Lambda, List, Map, Node, Pending, Template, Value};
+pub use yaml::ReadError;

@@ -1,0 +1,361 @@
+//! One run: its documents, and what it may still use.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::api::{Engine, LimitError};
+use crate::env::{find_step, keyed_position, list_position};
+use crate::eval::{Eval, Fault, Info};
+use crate::scope::{DocumentId, dotted};
+use crate::shadow::{Place, ROOT, Shadow};
+use crate::syntax::ast::{Name, Step};
+use crate::syntax::strings::is_dynaml;
+use crate::tags::Tags;
+use crate::value::{Flags, List, Map, Node, Value};
+
+/// The state of one run; whatever is evaluated, is evaluated with it.
+#[derive(Debug)]
+pub(crate) struct Run<'e> {
+    pub(crate) engine: &'e Engine,
+    documents: Vec<Document>,
+    pub(crate) tags: Tags,
+    /// Set by whatever may have another outcome in the next pass although nothing that it read has changed (18.1).
+    pub(crate) volatile: bool,
+    /// Why the run has to end: the first limit that was reached.
+    pub(crate) abort: Option<LimitError>,
+    steps: u64,
+    calls: usize,
+    started: Instant,
+}
+
+/// A document in work.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) root: Node,
+    pub(crate) shadow: Shadow,
+    /// What the node in work has read so far.
+    reads: Vec<Place>,
+}
+
+/// What a path leads to.
+pub(crate) enum Reading {
+    Found(Value, Option<Name>),
+    /// The first so many steps lead nowhere.
+    Missing(usize),
+    /// Behind the first so many steps is something that is not final yet.
+    Pending {
+        steps: usize,
+        incomplete: bool,
+        failed: bool,
+    },
+}
+
+impl<'e> Run<'e> {
+    pub(crate) fn new(engine: &'e Engine) -> Self {
+        Self {
+            engine,
+            documents: Vec::new(),
+            tags: Tags::default(),
+            volatile: false,
+            abort: None,
+            steps: 0,
+            calls: 0,
+            started: Instant::now(),
+        }
+    }
+
+    pub(crate) fn control(&self) -> bool {
+        self.engine.features.control
+    }
+
+    pub(crate) fn open(&mut self, root: Node) -> DocumentId {
+        let id = DocumentId(u32::try_from(self.documents.len()).unwrap_or(u32::MAX));
+        self.documents.push(Document { root, shadow: Shadow::new(), reads: Vec::new() });
+        id
+    }
+
+    /// Forgets the document that was opened last, unless something in `kept` may still look into it.
+    pub(crate) fn close(&mut self, id: DocumentId, kept: &Value) {
+        if id.0 as usize + 1 == self.documents.len() && !has_closures(kept) {
+            self.documents.pop();
+        }
+    }
+
+    pub(crate) fn document(&self, id: DocumentId) -> &Document {
+        &self.documents[id.0 as usize]
+    }
+
+    pub(crate) fn document_mut(&mut self, id: DocumentId) -> &mut Document {
+        &mut self.documents[id.0 as usize]
+    }
+
+    /// One step of work; from time to time the clock is asked.
+    pub(crate) fn step(&mut self) -> Result<(), Fault> {
+        self.steps += 1;
+        let limits = &self.engine.limits;
+        if self.steps > limits.steps {
+            return Err(self.stop(LimitError::Steps(limits.steps)));
+        }
+        if self.steps.is_multiple_of(256) && self.started.elapsed() > limits.time {
+            return Err(self.stop(LimitError::Time(limits.time)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stop(&mut self, limit: LimitError) -> Fault {
+        self.abort.get_or_insert(limit);
+        Fault::Abort
+    }
+
+    /// Does something that calls and may be called by itself again.
+    pub(crate) fn called<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        if self.calls >= self.engine.limits.calls {
+            return Err(self.stop(LimitError::Calls(self.engine.limits.calls)));
+        }
+        self.calls += 1;
+        let result = call(self);
+        self.calls -= 1;
+        result
+    }
+
+    /// Refuses values beyond the limits; every value that an expression gives passes here.
+    pub(crate) fn check(&mut self, value: &Value) -> Result<(), Fault> {
+        let limits = &self.engine.limits;
+        let limit = match value {
+            Value::String(text) if text.len() > limits.string_bytes => {
+                LimitError::StringBytes(limits.string_bytes)
+            }
+            Value::List(list) if list.len() > limits.nodes => LimitError::Nodes(limits.nodes),
+            Value::List(_) | Value::Map(_) if value.nesting() as usize > limits.nesting => {
+                LimitError::Nesting(limits.nesting)
+            }
+            _ => return Ok(()),
+        };
+        Err(self.stop(limit))
+    }
+
+    /// Begins to note what is read in a document; gives what was noted before.
+    pub(crate) fn begin_reads(&mut self, id: DocumentId) -> Vec<Place> {
+        std::mem::take(&mut self.document_mut(id).reads)
+    }
+
+    /// Ends what [`Run::begin_reads`] began. With `waiting`, that node waits at each place that was read.
+    pub(crate) fn end_reads(&mut self, id: DocumentId, before: Vec<Place>, waiting: Option<Place>) {
+        let document = self.document_mut(id);
+        let reads = std::mem::replace(&mut document.reads, before);
+        let Some(waiting) = waiting else { return };
+        for place in reads {
+            document.shadow.wait(place, waiting);
+        }
+    }
+
+    /// The value at `steps` below `place`.
+    pub(crate) fn read(&mut self, id: DocumentId, place: Place, steps: &[Step], full: bool) -> Reading {
+        let control = self.control();
+        self.document_mut(id).read(place, steps, full, control)
+    }
+
+    /// Whether the map at `place` has a field.
+    pub(crate) fn has_field(&mut self, id: DocumentId, place: Place, name: &Name) -> bool {
+        let document = self.document_mut(id);
+        let found = match document.node_at(place).map(|node| &node.value) {
+            Some(Value::Map(map)) => map.get(name).is_some(),
+            _ => return false,
+        };
+        if !found {
+            let absent = document.shadow.child(place, &Step::Field(Arc::clone(name)));
+            document.reads.push(absent);
+        }
+        found
+    }
+
+    /// The node at `place` of a document, as the last pass left it.
+    pub(crate) fn node_at(&self, id: DocumentId, place: Place) -> Option<&Node> {
+        self.document(id).node_at(place)
+    }
+}
+
+impl Document {
+    pub(crate) fn node_at(&self, place: Place) -> Option<&Node> {
+        if place == ROOT {
+            return Some(&self.root);
+        }
+        self.shadow.steps(place).into_iter().try_fold(&self.root, find_step)
+    }
+
+    fn read(&mut self, place: Place, steps: &[Step], full: bool, control: bool) -> Reading {
+        let Some(mut node) = self.shadow.steps(place).into_iter().try_fold(&self.root, find_step) else {
+            return Reading::Missing(1);
+        };
+        let mut at = place;
+        for (position, step) in steps.iter().enumerate() {
+            let Some((taken, next)) = take_step(node, step) else {
+                if matches!(node.value, Value::Map(_)) {
+                    at = self.shadow.child(at, step);
+                }
+                self.reads.push(at);
+                return Reading::Missing(position + 1);
+            };
+            at = self.shadow.child(at, &taken);
+            node = next;
+            if !is_locally_resolved(node, control) {
+                self.reads.push(at);
+                return pending(node, position + 1);
+            }
+        }
+        if full && !is_resolved(node, control) {
+            let mut below = Vec::new();
+            find_unresolved(node, control, &mut below);
+            let failed = node.has(Flags::FAILED) || node.has(Flags::ERROR);
+            at = below.iter().fold(at, |at, step| self.shadow.child(at, step));
+            self.reads.push(at);
+            return Reading::Pending { steps: steps.len(), incomplete: false, failed };
+        }
+        self.reads.push(at);
+        Reading::Found(node.value.clone(), node.key_name().cloned())
+    }
+}
+
+fn pending(node: &Node, steps: usize) -> Reading {
+    let failed = node.has(Flags::FAILED) || node.has(Flags::ERROR);
+    Reading::Pending { steps, incomplete: !matches!(node.value, Value::Expression(_)), failed }
+}
+
+/// [`find_step`] with the step by position that it stands for.
+fn take_step<'n>(node: &'n Node, step: &Step) -> Option<(Step, &'n Node)> {
+    match (&node.value, step) {
+        (Value::List(list), step) => {
+            let position = match step {
+                Step::Index(index) => list_position(list, *index)?,
+                Step::Field(name) => keyed_position(node, list, name)?,
+            };
+            Some((Step::Index(i64::try_from(position).ok()?), list.get(position)?))
+        }
+        _ => Some((step.clone(), find_step(node, step)?)),
+    }
+}
+
+/// A path into a value that stands in no document.
+pub(crate) fn read_value(node: &Node, steps: &[Step], full: bool, control: bool) -> Reading {
+    let mut node = node;
+    for (position, step) in steps.iter().enumerate() {
+        let Some(next) = find_step(node, step) else { return Reading::Missing(position + 1) };
+        node = next;
+        if !is_locally_resolved(node, control) {
+            return pending(node, position + 1);
+        }
+    }
+    if full && !is_resolved(node, control) {
+        return Reading::Pending { steps: steps.len(), incomplete: false, failed: false };
+    }
+    Reading::Found(node.value.clone(), node.key_name().cloned())
+}
+
+/// Section 2.3, "locally resolved".
+pub(crate) fn is_locally_resolved(node: &Node, control: bool) -> bool {
+    match &node.value {
+        Value::Expression(_) => false,
+        Value::Map(map) => is_complete_map(map, control),
+        Value::List(list) => list.is_complete(),
+        _ => true,
+    }
+}
+
+/// A map without a field that inserts or controls.
+pub(crate) fn is_complete_map(map: &Map, control: bool) -> bool {
+    map.known_resolved()
+        || if control {
+            !map.keys().any(|key| key.starts_with("<<") && !is_escaped(key))
+        } else {
+            map.get("<<").is_none() && map.get("<<<").is_none()
+        }
+}
+
+/// Whether a key loses a `!` at the end of the run, and means nothing before (13.2).
+pub(crate) fn is_escaped(key: &str) -> bool {
+    key.trim_start_matches('<').starts_with('!')
+}
+
+/// Section 2.3, "resolved".
+pub(crate) fn is_resolved(node: &Node, control: bool) -> bool {
+    match &node.value {
+        Value::Expression(_) => false,
+        Value::String(text) => is_dynaml(text).is_none(),
+        Value::Map(map) => map.known_resolved() || is_resolved_map(map, control),
+        Value::List(list) => list.known_resolved() || is_resolved_list(list, control),
+        _ => true,
+    }
+}
+
+fn is_resolved_map(map: &Map, control: bool) -> bool {
+    let resolved = is_complete_map(map, control) && map.iter().all(|(_, node)| is_resolved(node, control));
+    if resolved {
+        map.remember_resolved();
+    }
+    resolved
+}
+
+fn is_resolved_list(list: &List, control: bool) -> bool {
+    let resolved = list.is_complete() && list.iter().all(|entry| is_resolved(entry, control));
+    if resolved {
+        list.remember_resolved();
+    }
+    resolved
+}
+
+/// Steps to the first descendant that keeps `node` from being resolved.
+fn find_unresolved(node: &Node, control: bool, steps: &mut Vec<Step>) {
+    match &node.value {
+        Value::Map(map) if is_complete_map(map, control) => {
+            let Some((key, next)) = map.iter().find(|(_, node)| !is_resolved(node, control)) else { return };
+            steps.push(Step::Field(Arc::clone(key)));
+            find_unresolved(next, control, steps);
+        }
+        Value::List(list) if list.is_complete() => {
+            let Some(position) = list.iter().position(|entry| !is_resolved(entry, control)) else { return };
+            steps.push(Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
+            if let Some(entry) = list.get(position) {
+                find_unresolved(entry, control, steps);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a lambda or template is in a value.
+fn has_closures(value: &Value) -> bool {
+    match value {
+        Value::Lambda(_) | Value::Template(_) => true,
+        Value::Map(map) => map.iter().any(|(_, node)| has_closures(&node.value)),
+        Value::List(list) => list.values().any(has_closures),
+        _ => false,
+    }
+}
+
+/// What a reading means for the reference that asked; `prefix` writes its first so many steps.
+pub(crate) fn reading_to_eval(reading: Reading, prefix: impl Fn(usize) -> String) -> Eval {
+    match reading {
+        Reading::Found(value, key_name) => {
+            let mut info = Info::default();
+            if let Some(name) = key_name {
+                info.notes_mut().key_name = Some(name);
+            }
+            Ok(crate::eval::Evaluated { value: Some(value), info })
+        }
+        Reading::Missing(steps) => Err(Fault::issue(format!("'{}' not found", prefix(steps)))),
+        Reading::Pending { steps, incomplete, failed } => {
+            let what = if incomplete { "not complete" } else { "unresolved" };
+            let mut info = Info::pending(format!("'{}' {what}", prefix(steps)));
+            if failed {
+                info.flags = info.flags.with(Flags::FAILED);
+            }
+            Ok(crate::eval::Evaluated { value: None, info })
+        }
+    }
+}
+
+/// `steps` as a message shows them, with a dot in front if they are absolute.
+pub(crate) fn shown(steps: &[Step], absolute: bool) -> String {
+    let text = dotted(steps);
+    if absolute && !steps.is_empty() { format!(".{text}") } else { text }
+}

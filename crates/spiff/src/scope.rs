@@ -1,0 +1,105 @@
+//! Where names are looked up (section 5.2), and the paths to nodes.
+
+use std::sync::Arc;
+
+use crate::shadow::Place;
+use crate::syntax::ast::{Name, Step};
+use crate::value::Value;
+
+/// One scope of a chain, innermost first.
+pub(crate) type ScopeRef = Arc<Scope>;
+
+/// Number of a document within one run. Scopes name documents instead of holding them, so that nothing refers to itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct DocumentId(pub(crate) u32);
+
+#[derive(Debug)]
+pub(crate) struct Scope {
+    pub(crate) kind: ScopeKind,
+    pub(crate) parent: Option<ScopeRef>,
+    /// Whether the parent belongs to an outer environment: bindings, or the caller of a nested flow.
+    pub(crate) boundary: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum ScopeKind {
+    /// A map or list of a document, looked up where it is now: a lambda sees what became of the map that it was made in (8.6).
+    Document { document: DocumentId, place: Place },
+    /// Parameters of a lambda, assignments of a scope expression, variables of a loop.
+    Local(Vec<(Name, Value)>),
+    /// Named values that the caller brought along.
+    Bindings(Value),
+}
+
+impl Scope {
+    pub(crate) fn local(names: Vec<(Name, Value)>, parent: Option<ScopeRef>) -> ScopeRef {
+        Arc::new(Self { kind: ScopeKind::Local(names), parent, boundary: false })
+    }
+
+    pub(crate) fn document(
+        document: DocumentId,
+        place: Place,
+        parent: Option<ScopeRef>,
+        boundary: bool,
+    ) -> ScopeRef {
+        Arc::new(Self { kind: ScopeKind::Document { document, place }, parent, boundary })
+    }
+
+    pub(crate) fn bindings(value: Value) -> ScopeRef {
+        Arc::new(Self { kind: ScopeKind::Bindings(value), parent: None, boundary: false })
+    }
+}
+
+/// A path from the root of a document; extending it shares what is there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Path(Option<Arc<Link>>);
+
+#[derive(Debug)]
+struct Link {
+    parent: Path,
+    step: Step,
+}
+
+impl Path {
+    pub(crate) fn child(&self, step: Step) -> Self {
+        Self(Some(Arc::new(Link { parent: self.clone(), step })))
+    }
+
+    /// Steps from the root.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut path = self;
+        while let Some(last) = &path.0 {
+            steps.push(last.step.clone());
+            path = &last.parent;
+        }
+        steps.reverse();
+        steps
+    }
+}
+
+impl From<&[Step]> for Path {
+    fn from(steps: &[Step]) -> Self {
+        steps.iter().fold(Self::default(), |path, step| path.child(step.clone()))
+    }
+}
+
+/// Steps as messages show them: `a.[0].b`.
+pub(crate) fn dotted(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for (position, step) in steps.iter().enumerate() {
+        if position > 0 {
+            text.push('.');
+        }
+        text.push_str(&step_text(step));
+    }
+    text
+}
+
+/// One step as messages show it.
+pub(crate) fn step_text(step: &Step) -> std::borrow::Cow<'_, str> {
+    match step {
+        Step::Field(name) => name.as_ref().into(),
+        Step::Index(index) => format!("[{index}]").into(),
+    }
+}

@@ -1,0 +1,238 @@
+//! Which nodes of a document have to be looked at in the next pass.
+//!
+//! The original flows the whole document in each pass. A node's outcome depends on itself and on what it read in the tree
+//! of the pass before; as long as neither changed, looking at it again cannot change anything. So a node that is not
+//! final yet *waits* at each place that it read, and a change at a place wakes those that wait there, above and below it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::syntax::ast::Step;
+
+/// A path in the tree of one document, as a number. Fields are steps by name, list entries by position.
+pub(crate) type Place = u32;
+
+pub(crate) const ROOT: Place = 0;
+const NOWHERE: Place = u32::MAX;
+
+/// How much of a node is to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Attention {
+    None,
+    /// Only what is below it.
+    Below,
+    /// The node itself, and what is marked below it.
+    Own,
+    /// The node with everything below it: it is new.
+    Deep,
+}
+
+#[derive(Debug)]
+struct Shade {
+    parent: Place,
+    step: Step,
+    first_child: Place,
+    next_sibling: Place,
+    /// The pass that `attention` and `marked` are for.
+    pass: u32,
+    attention: Attention,
+    /// Children with any attention.
+    marked: Vec<Place>,
+    /// Who has to look again when something changes here.
+    waiting: Vec<Place>,
+}
+
+impl Shade {
+    fn new(parent: Place, step: Step, next_sibling: Place) -> Self {
+        let attention = Attention::None;
+        let (marked, waiting) = (Vec::new(), Vec::new());
+        Self { parent, step, first_child: NOWHERE, next_sibling, pass: 0, attention, marked, waiting }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Shadow {
+    shades: Vec<Shade>,
+    children: HashMap<(Place, Step), Place>,
+    /// The running pass; marks are made for the next one.
+    pass: u32,
+}
+
+impl Shadow {
+    /// Of a document that is new as a whole.
+    pub(crate) fn new() -> Self {
+        let mut root = Shade::new(NOWHERE, Step::Index(0), NOWHERE);
+        root.attention = Attention::Deep;
+        root.pass = 1;
+        Self { shades: vec![root], children: HashMap::new(), pass: 0 }
+    }
+
+    /// From now on what was marked is taken. Marks that the pass before did not come to are void: it had no way there.
+    pub(crate) fn begin_pass(&mut self) {
+        self.pass += 1;
+    }
+
+    fn shade(&self, place: Place) -> &Shade {
+        &self.shades[place as usize]
+    }
+
+    fn shade_mut(&mut self, place: Place) -> &mut Shade {
+        &mut self.shades[place as usize]
+    }
+
+    /// The place `step` below `place`.
+    pub(crate) fn child(&mut self, place: Place, step: &Step) -> Place {
+        let next = Place::try_from(self.shades.len()).unwrap_or(NOWHERE);
+        match self.children.entry((place, step.clone())) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(free) => {
+                free.insert(next);
+                let sibling = self.shades[place as usize].first_child;
+                self.shades[place as usize].first_child = next;
+                self.shades.push(Shade::new(place, step.clone(), sibling));
+                next
+            }
+        }
+    }
+
+    /// Steps from the root to `place`.
+    pub(crate) fn steps(&self, place: Place) -> Vec<&Step> {
+        self.steps_below(ROOT, place)
+    }
+
+    /// Steps from `base` to `place`, which is at or below it.
+    pub(crate) fn steps_below(&self, base: Place, place: Place) -> Vec<&Step> {
+        let mut steps = Vec::new();
+        let mut at = place;
+        while at != base && at != ROOT {
+            let shade = self.shade(at);
+            steps.push(&shade.step);
+            at = shade.parent;
+        }
+        steps.reverse();
+        steps
+    }
+
+    pub(crate) fn step(&self, place: Place) -> &Step {
+        &self.shade(place).step
+    }
+
+    /// Where `place` is a child; the root is its own parent.
+    pub(crate) fn parent(&self, place: Place) -> Place {
+        if place == ROOT { ROOT } else { self.shade(place).parent }
+    }
+
+    /// What `place` needs; it needs nothing any more after this.
+    pub(crate) fn take(&mut self, place: Place) -> Attention {
+        let pass = self.pass;
+        let shade = self.shade_mut(place);
+        let attention = std::mem::replace(&mut shade.attention, Attention::None);
+        if shade.pass == pass { attention } else { Attention::None }
+    }
+
+    /// The children of `place` that need something, in the order of their steps; they are forgotten by this.
+    pub(crate) fn take_marked(&mut self, place: Place) -> Vec<Place> {
+        if self.shade(place).pass != self.pass {
+            return Vec::new();
+        }
+        let mut marked = std::mem::take(&mut self.shade_mut(place).marked);
+        marked.sort_by(|left, right| self.shade(*left).step.cmp(&self.shade(*right).step));
+        marked
+    }
+
+    /// Sees to it that the next pass gives `place` at least this attention.
+    pub(crate) fn mark(&mut self, place: Place, attention: Attention) {
+        let mut at = place;
+        let mut wanted = attention;
+        let next = self.pass + 1;
+        loop {
+            let shade = self.shade_of_pass(at, next);
+            let known = shade.attention;
+            shade.attention = known.max(wanted);
+            let parent = shade.parent;
+            if known != Attention::None || parent == NOWHERE {
+                return;
+            }
+            self.shade_of_pass(parent, next).marked.push(at);
+            at = parent;
+            wanted = Attention::Below;
+        }
+    }
+
+    fn shade_of_pass(&mut self, place: Place, pass: u32) -> &mut Shade {
+        let shade = self.shade_mut(place);
+        if shade.pass != pass {
+            shade.pass = pass;
+            shade.attention = Attention::None;
+            shade.marked.clear();
+        }
+        shade
+    }
+
+    /// Lets `waiting` wait for a change at `place`.
+    pub(crate) fn wait(&mut self, place: Place, waiting: Place) {
+        let list = &mut self.shade_mut(place).waiting;
+        if list.last() != Some(&waiting) {
+            list.push(waiting);
+        }
+    }
+
+    /// Wakes all who wait for a change at `place`, above it or below it.
+    pub(crate) fn changed(&mut self, place: Place) {
+        let mut at = self.shade(place).parent;
+        while at != NOWHERE {
+            self.wake(at);
+            at = self.shade(at).parent;
+        }
+        let mut below = vec![place];
+        while let Some(at) = below.pop() {
+            self.wake(at);
+            let mut child = self.shade(at).first_child;
+            while child != NOWHERE {
+                below.push(child);
+                child = self.shade(child).next_sibling;
+            }
+        }
+    }
+
+    fn wake(&mut self, place: Place) {
+        for waiting in std::mem::take(&mut self.shade_mut(place).waiting) {
+            self.mark(waiting, Attention::Own);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn field(name: &str) -> Step {
+        Step::Field(Arc::from(name))
+    }
+
+    #[test]
+    fn a_change_wakes_who_waits_above_and_below() {
+        let mut shadow = Shadow::new();
+        shadow.begin_pass();
+        assert_eq!(shadow.take(ROOT), Attention::Deep);
+        let a = shadow.child(ROOT, &field("a"));
+        let b = shadow.child(a, &field("b"));
+        let c = shadow.child(b, &field("c"));
+        let [x, y, z] = ["x", "y", "z"].map(|name| shadow.child(ROOT, &field(name)));
+        shadow.wait(a, x);
+        shadow.wait(c, y);
+        let elsewhere = shadow.child(a, &field("d"));
+        shadow.wait(elsewhere, z);
+        shadow.changed(b);
+        shadow.begin_pass();
+        assert_eq!(shadow.take(ROOT), Attention::Below);
+        assert_eq!(shadow.take_marked(ROOT), [x, y]);
+        assert_eq!(shadow.take(x), Attention::Own);
+        assert_eq!(shadow.take(z), Attention::None);
+        shadow.changed(b);
+        shadow.begin_pass();
+        assert_eq!(shadow.take(ROOT), Attention::None, "who was woken waits no longer");
+    }
+}

@@ -1,0 +1,198 @@
+//! Tags (section 10.4).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::env::Env;
+use crate::eval::{Eval, Evaluated, Fault, absolute};
+use crate::run::{Reading, Run, read_value, reading_to_eval};
+use crate::scope::dotted;
+use crate::syntax::ast::Step;
+use crate::value::{Node, TagMark, Value};
+
+/// All tags that are known.
+#[derive(Debug, Default)]
+pub(crate) struct Tags {
+    known: BTreeMap<String, Tag>,
+    /// Counts the documents of the run, stubs included.
+    document: usize,
+    /// Finished documents of the stream.
+    stream: Vec<Value>,
+}
+
+#[derive(Debug)]
+struct Tag {
+    value: Value,
+    path: String,
+    document: usize,
+    global: bool,
+}
+
+impl Tags {
+    /// Tags that are not global end with their document.
+    pub(crate) fn next_document(&mut self) {
+        self.known.retain(|_, tag| tag.global);
+        self.document += 1;
+    }
+
+    /// A document of the stream is known by its number from now on.
+    pub(crate) fn finished(&mut self, value: Value) {
+        self.stream.push(value);
+    }
+
+    /// Document `number` of the stream: from 1, or counted back from the current one.
+    fn finished_document(&self, number: i64) -> Option<&Value> {
+        let length = i64::try_from(self.stream.len()).ok()?;
+        let position = if number < 0 { length.checked_add(number)? } else { number - 1 };
+        self.stream.get(usize::try_from(position).ok()?)
+    }
+
+    /// Makes a value known by a tag.
+    pub(crate) fn define(&mut self, mark: &TagMark, path: &str, value: Value) -> Result<(), String> {
+        let name = normalized(&mark.name);
+        if let Some(known) = self.known.get(&name) {
+            if known.document != self.document {
+                return Err(format!("duplicate tag \"{name}\": {path} in foreign document"));
+            }
+            if known.path != path {
+                return Err(format!("duplicate tag \"{name}\": {} <-> {path}", known.path));
+            }
+        }
+        let tag = Tag { value, path: path.to_owned(), document: self.document, global: mark.global };
+        self.known.insert(name, tag);
+        Ok(())
+    }
+
+    /// The tags `name` and `name.*`, by number of components and then by name.
+    fn below(&self, name: &str) -> Vec<(&String, &Tag)> {
+        let prefix = format!("{name}.");
+        let matching = |(own, _): &(&String, &Tag)| *own == name || own.starts_with(&prefix);
+        let mut found: Vec<_> = self.known.iter().filter(matching).collect();
+        found.sort_by_key(|(own, _)| (own.matches('.').count(), (*own).clone()));
+        found
+    }
+}
+
+fn normalized(name: &str) -> String {
+    name.replace(':', ".")
+}
+
+/// `NAME::PATH`; without steps the whole value.
+pub(crate) fn evaluate(run: &mut Run<'_>, tag: &str, steps: &[Step], env: &Env<'_>, full: bool) -> Eval {
+    run.volatile = true;
+    let name = normalized(tag);
+    if let Some(number) = name.strip_prefix("doc.") {
+        return of_document(run, tag, number, steps, env, full);
+    }
+    let found = run.tags.below(&name);
+    if found.is_empty() {
+        return Err(Fault::issue(format!("tag '{tag}' not found")));
+    }
+    if steps.is_empty() {
+        let exact = found.iter().find(|(own, _)| **own == name);
+        return match (exact, found.as_slice()) {
+            (Some((_, tag)), _) | (None, [(_, tag)]) => Evaluated::ok(tag.value.clone()),
+            (None, several) => {
+                let names: Vec<_> = several.iter().map(|(own, _)| own.as_str()).collect();
+                Err(Fault::issue(format!("found multiple tags for '{tag}': {}", names.join(", "))))
+            }
+        };
+    }
+    search(run, &found, &name, tag, steps, full)
+}
+
+/// The first level of components on which a tag has the path decides.
+fn search(
+    run: &Run<'_>,
+    found: &[(&String, &Tag)],
+    name: &str,
+    tag: &str,
+    steps: &[Step],
+    full: bool,
+) -> Eval {
+    let mut hit: Option<(&String, Reading)> = None;
+    for (own, candidate) in found {
+        if let Some((earlier, _)) = &hit
+            && (earlier.matches('.').count() != own.matches('.').count() || earlier.as_str() == name)
+        {
+            break;
+        }
+        match read_value(&Node::new(candidate.value.clone()), steps, full, run.control()) {
+            Reading::Missing(_) => {}
+            reading => match &hit {
+                Some((earlier, _)) => {
+                    let reference = format!("{tag}::{}", dotted(steps));
+                    let message = format!("ambigious tag resolution for {reference}: {earlier} <-> {own}");
+                    return Err(Fault::issue(message));
+                }
+                None => hit = Some((own, reading)),
+            },
+        }
+    }
+    match hit {
+        Some((_, reading)) => reading_to_eval(reading, |count| dotted(&steps[..count])),
+        // None of them has the path: the original says no more.
+        None => Err(Fault::issue("")),
+    }
+}
+
+/// `doc.N`: a document of the stream; 0 is the one in work.
+fn of_document(
+    run: &mut Run<'_>,
+    tag: &str,
+    number: &str,
+    steps: &[Step],
+    env: &Env<'_>,
+    full: bool,
+) -> Eval {
+    match number.parse::<i64>() {
+        Ok(0) if steps.is_empty() => Err(Fault::issue("no reference to actual document possible")),
+        Ok(0) => absolute(run, steps, env, full, false),
+        Ok(number) => match run.tags.finished_document(number) {
+            Some(value) => {
+                let reading = read_value(&Node::new(value.clone()), steps, full, run.control());
+                reading_to_eval(reading, |count| dotted(&steps[..count]))
+            }
+            None => Err(Fault::issue(format!("tag '{tag}' not found"))),
+        },
+        Err(_) => Err(Fault::issue(format!("tag '{tag}' not found"))),
+    }
+}
+
+/// `tagdef(name, value [, "local" | "global"])`.
+pub(crate) fn define(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
+    let (name, value, global) = match arguments {
+        [Value::String(name), value] => (name, value, false),
+        [Value::String(name), value, Value::String(scope)] if matches!(&**scope, "local" | "global") => {
+            (name, value, &**scope == "global")
+        }
+        [_, _, Value::String(scope)] => {
+            return Err(Fault::issue(format!("invalid tag scope '{scope}': use local or global")));
+        }
+        _ => {
+            return Err(Fault::issue(
+                "tagdef requires a tag name, a value, and maybe the scope local or global",
+            ));
+        }
+    };
+    let (name, global) = name.strip_prefix('*').map_or((&**name, global), |name| (name, true));
+    let mark = TagMark { name: Arc::from(name), global };
+    run.tags.define(&mark, &dotted(&env.path.steps()), value.clone()).map_err(Fault::issue)?;
+    Evaluated::ok(value.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Document, Engine};
+
+    #[test]
+    fn documents_of_a_stream_have_numbers() {
+        let engine = Engine::new();
+        let text = "a: (( &tag:t ( 1 ) ))\n---\nb: (( [ doc.1::a, doc:-1::a, doc.0::c, t::. ] ))\nc: 2\n---\nd: (( doc.2::b || 0 ))\ne: (( doc.9::. || \"none\" ))\n";
+        let documents = Document::read_all(text, "test", engine.limits()).unwrap();
+        let outputs = engine.cascade_stream(&documents, &[], None).unwrap();
+        let texts: Vec<_> = outputs.iter().map(crate::Output::to_yaml).collect();
+        assert_eq!(texts[1], "b:\n- 1\n- 1\n- 2\n- 1\nc: 2\n");
+        assert_eq!(texts[2], "d:\n- 1\n- 1\n- 2\n- 1\ne: none\n");
+    }
+}

@@ -1,0 +1,283 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::{Node, Value};
+
+const RESOLVED: u8 = 1;
+const INERT: u8 = 2;
+const COMPLETE: u8 = 4;
+
+/// What was found out about a collection and holds until it is changed.
+#[derive(Debug, Default)]
+struct Memo(AtomicU8);
+
+impl Memo {
+    fn has(&self, bit: u8) -> bool {
+        self.0.load(Ordering::Relaxed) & bit != 0
+    }
+
+    fn remember(&self, bit: u8) {
+        self.0.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+impl Clone for Memo {
+    fn clone(&self) -> Self {
+        Self(AtomicU8::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+macro_rules! memos {
+    () => {
+        /// Whether this was found to be resolved with all that is in it (section 2.3).
+        pub(crate) fn known_resolved(&self) -> bool {
+            self.memo.has(RESOLVED)
+        }
+
+        pub(crate) fn remember_resolved(&self) {
+            self.memo.remember(RESOLVED);
+        }
+
+        /// Whether a flow without stubs was found to leave this as it is.
+        pub(crate) fn known_inert(&self) -> bool {
+            self.memo.has(INERT)
+        }
+
+        pub(crate) fn remember_inert(&self) {
+            self.memo.remember(INERT);
+        }
+    };
+}
+
+/// A list of nodes.
+#[derive(Debug, Clone, Default)]
+pub struct List {
+    entries: Vec<Node>,
+    nesting: u32,
+    memo: Memo,
+    keys: OnceLock<KeyIndex>,
+}
+
+/// Positions of the entries by the text of one key field.
+#[derive(Debug, Clone)]
+struct KeyIndex {
+    key: Arc<str>,
+    positions: HashMap<Arc<str>, usize>,
+}
+
+impl List {
+    pub(crate) fn new(entries: Vec<Node>) -> Self {
+        let nesting = 1 + entries.iter().map(|entry| entry.value.nesting()).max().unwrap_or(0);
+        Self { entries, nesting, ..Self::default() }
+    }
+
+    /// The entries in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Node> {
+        self.entries.iter()
+    }
+
+    /// The values of the entries in order.
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
+        self.entries.iter().map(|entry| &entry.value)
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entry at `position`, from 0.
+    pub fn get(&self, position: usize) -> Option<&Node> {
+        self.entries.get(position)
+    }
+
+    pub(crate) fn nesting(&self) -> u32 {
+        self.nesting.max(1)
+    }
+
+    /// Whether no entry is an insertion point (section 2.3).
+    pub(crate) fn is_complete(&self) -> bool {
+        self.memo.has(COMPLETE) || {
+            let complete = !self.entries.iter().any(Node::is_insertion);
+            if complete {
+                self.memo.remember(COMPLETE);
+            }
+            complete
+        }
+    }
+
+    /// Position of the first map whose field `key` is the string `value`. Asked twice for one key, the second is quick.
+    pub(crate) fn position(&self, key: &str, value: &str) -> Option<usize> {
+        let index = self.keys.get_or_init(|| self.index(key));
+        if &*index.key == key {
+            return index.positions.get(value).copied();
+        }
+        self.entries.iter().position(|entry| key_of(entry, key).is_some_and(|text| &**text == value))
+    }
+
+    fn index(&self, key: &str) -> KeyIndex {
+        let mut positions = HashMap::with_capacity(self.entries.len());
+        for (position, entry) in self.entries.iter().enumerate() {
+            if let Some(text) = key_of(entry, key) {
+                positions.entry(Arc::clone(text)).or_insert(position);
+            }
+        }
+        KeyIndex { key: Arc::from(key), positions }
+    }
+
+    /// The entries to be changed; what was known of the list is forgotten. `refresh` after it.
+    pub(crate) fn entries_mut(&mut self) -> &mut Vec<Node> {
+        self.memo = Memo::default();
+        self.keys = OnceLock::new();
+        &mut self.entries
+    }
+
+    /// To be called when an entry has become `nesting` levels deep.
+    pub(crate) fn deepen(&mut self, nesting: u32) {
+        self.nesting = self.nesting().max(nesting + 1);
+    }
+
+    memos!();
+}
+
+fn key_of<'a>(entry: &'a Node, key: &str) -> Option<&'a Arc<str>> {
+    let Value::Map(map) = &entry.value else { return None };
+    match &map.get(key)?.value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+impl FromIterator<Node> for List {
+    fn from_iter<I: IntoIterator<Item = Node>>(entries: I) -> Self {
+        Self::new(entries.into_iter().collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a List {
+    type Item = &'a Node;
+    type IntoIter = std::slice::Iter<'a, Node>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// A map from text to nodes, in ascending order of its keys.
+#[derive(Debug, Clone, Default)]
+pub struct Map {
+    entries: Vec<(Arc<str>, Node)>,
+    nesting: u32,
+    memo: Memo,
+}
+
+impl Map {
+    /// Takes entries in any order; of two equal keys the last one wins.
+    pub(crate) fn new(mut entries: Vec<(Arc<str>, Node)>) -> Self {
+        if !entries.is_sorted_by(|left, right| left.0 < right.0) {
+            entries.sort_by(|left, right| left.0.cmp(&right.0));
+            entries.reverse();
+            entries.dedup_by(|earlier, later| earlier.0 == later.0);
+            entries.reverse();
+        }
+        let nesting = 1 + entries.iter().map(|(_, node)| node.value.nesting()).max().unwrap_or(0);
+        Self { entries, nesting, memo: Memo::default() }
+    }
+
+    /// The entries in ascending order of their keys.
+    pub fn iter(&self) -> std::slice::Iter<'_, (Arc<str>, Node)> {
+        self.entries.iter()
+    }
+
+    /// The keys in ascending order.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Arc<str>> + ExactSizeIterator {
+        self.entries.iter().map(|(key, _)| key)
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        self.entries.binary_search_by(|(own, _)| (**own).cmp(key))
+    }
+
+    /// The node of `key`.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.position(key).ok().map(|position| &self.entries[position].1)
+    }
+
+    pub(crate) fn nesting(&self) -> u32 {
+        self.nesting.max(1)
+    }
+
+    /// The node of `key` to be changed; what was known of the map is forgotten.
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+        self.memo = Memo::default();
+        let position = self.position(key).ok()?;
+        Some(&mut self.entries[position].1)
+    }
+
+    /// Adds or replaces the node of `key`.
+    pub(crate) fn insert(&mut self, key: Arc<str>, node: Node) {
+        self.memo = Memo::default();
+        self.deepen(node.value.nesting());
+        match self.position(&key) {
+            Ok(position) => self.entries[position].1 = node,
+            Err(position) => self.entries.insert(position, (key, node)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Node> {
+        self.memo = Memo::default();
+        self.position(key).ok().map(|position| self.entries.remove(position).1)
+    }
+
+    pub(crate) fn deepen(&mut self, nesting: u32) {
+        self.nesting = self.nesting().max(nesting + 1);
+    }
+
+    memos!();
+}
+
+impl FromIterator<(Arc<str>, Node)> for Map {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Node)>>(entries: I) -> Self {
+        Self::new(entries.into_iter().collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a Map {
+    type Item = &'a (Arc<str>, Node);
+    type IntoIter = std::slice::Iter<'a, (Arc<str>, Node)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_equal_keys_the_last_one_wins() {
+        let entries = [("b", 1), ("a", 2), ("b", 3)];
+        let map: Map =
+            entries.map(|(key, value)| (Arc::from(key), Node::new(Value::Int(value)))).into_iter().collect();
+        assert_eq!(map.keys().map(|key| &**key).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(map.get("b").and_then(|node| node.value.as_int()), Some(3));
+    }
+}

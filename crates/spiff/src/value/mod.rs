@@ -1,0 +1,160 @@
+//! The data model (section 2): values, and the annotations that nodes carry besides them.
+
+mod collections;
+mod node;
+
+use std::sync::Arc;
+
+pub use collections::{List, Map};
+pub use node::Node;
+pub(crate) use node::{Flags, Notes, Origin, TagMark};
+
+use crate::scope::ScopeRef;
+use crate::syntax::ast::{Expr, LambdaExpr};
+
+/// A value; cloning it copies no content.
+#[derive(Debug, Clone, Default)]
+pub enum Value {
+    /// YAML `null`.
+    #[default]
+    Nil,
+    /// A boolean.
+    Bool(bool),
+    /// An integer that was written in a document or made by an expression.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// An integral number that came through bindings: a float to the original, an integer wherever one is asked for (14.2).
+    Data(i64),
+    /// Text.
+    String(Arc<str>),
+    /// `!!binary`.
+    Binary(Arc<[u8]>),
+    /// A list.
+    List(Arc<List>),
+    /// A map.
+    Map(Arc<Map>),
+    /// An expression that has no value yet.
+    Expression(Pending),
+    /// A function value.
+    Lambda(Arc<Lambda>),
+    /// Content that is evaluated where it is used.
+    Template(Arc<Template>),
+}
+
+/// An expression in the tree; opaque outside of the crate.
+#[derive(Debug, Clone)]
+pub struct Pending(pub(crate) Arc<Expr>);
+
+/// A lambda with what it captured where it was defined.
+#[derive(Debug)]
+pub struct Lambda {
+    pub(crate) expression: Arc<LambdaExpr>,
+    /// Default values, evaluated at definition, one for each parameter.
+    pub(crate) defaults: Vec<Option<Value>>,
+    /// Local scopes around the definition, innermost last: parameters of enclosing lambdas, scope assignments.
+    pub(crate) statics: Vec<(Arc<str>, Value)>,
+    /// Where it was defined: what `_.name` starts from.
+    pub(crate) scope: Option<ScopeRef>,
+}
+
+/// A template with the place of its definition.
+#[derive(Debug)]
+pub struct Template {
+    /// The content as it was written, without the marker.
+    pub(crate) content: Node,
+    /// The node as it was written, with the marker: what an output shows, so that it can be a stub.
+    pub(crate) original: Value,
+    /// Path of the node that it was written at, for messages.
+    pub(crate) path: Arc<str>,
+    /// Where it was defined: what `_.name` starts from.
+    pub(crate) scope: Option<ScopeRef>,
+}
+
+impl Value {
+    /// A string value.
+    pub fn string(text: impl Into<Arc<str>>) -> Self {
+        Self::String(text.into())
+    }
+
+    /// A list of values without annotations.
+    pub fn list(values: impl IntoIterator<Item = Value>) -> Self {
+        Self::List(Arc::new(values.into_iter().map(Node::new).collect()))
+    }
+
+    /// A map of values without annotations; of two equal keys the last one wins.
+    pub fn map<K: Into<Arc<str>>>(entries: impl IntoIterator<Item = (K, Value)>) -> Self {
+        Self::Map(Arc::new(entries.into_iter().map(|(key, value)| (key.into(), Node::new(value))).collect()))
+    }
+
+    /// Named values for a run: their integral numbers are data numbers (section 14.2).
+    pub fn from_bindings(json: serde_json::Value) -> Self {
+        crate::yaml::from_json(json, true)
+    }
+
+    /// A value as it would be read from a document.
+    pub fn from_json(json: serde_json::Value) -> Self {
+        crate::yaml::from_json(json, false)
+    }
+
+    /// JSON of this; lambdas and templates become the texts that they are written as.
+    pub fn to_json(&self) -> serde_json::Value {
+        crate::yaml::to_json_value(self)
+    }
+
+    /// What the function `type` says (section 11.1); `undef` is no value.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Nil => "nil",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Float(_) | Self::Data(_) => "float",
+            Self::String(_) => "string",
+            Self::Binary(_) => "binary",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Expression(_) => "expression",
+            Self::Lambda(_) => "lambda",
+            Self::Template(_) => "template",
+        }
+    }
+
+    /// Section 7.2: `false`, nil, `""`, the int 0 and empty collections are false.
+    pub(crate) fn is_truthy(&self) -> bool {
+        match self {
+            Self::Nil => false,
+            Self::Bool(flag) => *flag,
+            Self::Int(number) | Self::Data(number) => *number != 0,
+            Self::String(text) => !text.is_empty(),
+            Self::List(list) => !list.is_empty(),
+            Self::Map(map) => !map.is_empty(),
+            Self::Float(_) | Self::Binary(_) | Self::Expression(_) | Self::Lambda(_) | Self::Template(_) => {
+                true
+            }
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The integer that an int or a data number is.
+    pub(crate) fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) | Self::Data(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Levels of collections in each other: 0 for scalars.
+    pub(crate) fn nesting(&self) -> u32 {
+        match self {
+            Self::List(list) => list.nesting(),
+            Self::Map(map) => map.nesting(),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Documents in and out (section 14).
+
+mod json;
+mod read;
+mod scalar;
+mod write;
+
+pub(crate) use json::{from_json, to_canonical_json, to_json, to_json_value};
+pub use read::ReadError;
+pub(crate) use read::read;
+pub(crate) use write::write;

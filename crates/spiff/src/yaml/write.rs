@@ -1,0 +1,246 @@
+//! Values to YAML text (section 14.3), in the layout of the original's writer.
+
+use std::fmt::Write as _;
+
+use super::scalar::{is_timestamp, resolve};
+use crate::number::format_g;
+use crate::value::{List, Map, Value};
+
+/// Longer keys are written in the explicit form `? key`: readers look no further ahead for the colon.
+const LONGEST_SIMPLE_KEY: usize = 128;
+
+/// Writes `value` as one document that ends with a line break. Pending expressions and lambdas become `(( … ))`, templates
+/// their content.
+pub(crate) fn write(value: &Value) -> String {
+    let mut writer = Writer { out: String::new() };
+    match content(value) {
+        Value::Map(map) if !map.is_empty() => writer.map(map, 0, true),
+        Value::List(list) if !list.is_empty() => writer.list(list, 0, true),
+        value => writer.scalar(value, 0),
+    }
+    if !writer.out.ends_with('\n') {
+        writer.out.push('\n');
+    }
+    writer.out
+}
+
+/// The value that is written for a template: its content.
+fn content(value: &Value) -> &Value {
+    let mut value = value;
+    while let Value::Template(template) = value {
+        value = &template.original;
+    }
+    value
+}
+
+struct Writer {
+    out: String,
+}
+
+impl Writer {
+    /// `column` is where the keys stand; the first one stands there already when `inline`.
+    fn map(&mut self, map: &Map, column: usize, inline: bool) {
+        for (at, (key, node)) in map.iter().enumerate() {
+            if at > 0 || !inline {
+                self.line(column);
+            }
+            let value = content(&node.value);
+            if key.len() > LONGEST_SIMPLE_KEY {
+                self.out.push_str("? ");
+                self.key(key);
+                self.line(column);
+                self.out.push(':');
+                self.behind_indicator(value, column);
+                continue;
+            }
+            self.key(key);
+            self.out.push(':');
+            match value {
+                Value::Map(map) if !map.is_empty() => {
+                    self.nested(|writer| writer.map(map, column + 2, false));
+                }
+                Value::List(list) if !list.is_empty() => {
+                    self.nested(|writer| writer.list(list, column, false));
+                }
+                value => {
+                    self.out.push(' ');
+                    self.scalar(value, column);
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, list: &List, column: usize, inline: bool) {
+        for (at, node) in list.iter().enumerate() {
+            if at > 0 || !inline {
+                self.line(column);
+            }
+            self.out.push('-');
+            self.behind_indicator(content(&node.value), column);
+        }
+    }
+
+    /// A value on the line of its `-` or `:`; collections begin two columns further right.
+    fn behind_indicator(&mut self, value: &Value, column: usize) {
+        self.out.push(' ');
+        match value {
+            Value::Map(map) if !map.is_empty() => {
+                self.nested(|writer| writer.map(map, column + 2, true));
+            }
+            Value::List(list) if !list.is_empty() => {
+                self.nested(|writer| writer.list(list, column + 2, true));
+            }
+            value => self.scalar(value, column),
+        }
+    }
+
+    fn nested(&mut self, content: impl FnOnce(&mut Self)) {
+        stacker::maybe_grow(128 << 10, 1 << 20, || content(self));
+    }
+
+    fn line(&mut self, column: usize) {
+        if !self.out.ends_with('\n') {
+            self.out.push('\n');
+        }
+        self.out.extend(std::iter::repeat_n(' ', column));
+    }
+
+    fn key(&mut self, key: &str) {
+        if key.contains('\n') { self.double_quoted(key) } else { self.text(key, 0) }
+    }
+
+    fn scalar(&mut self, value: &Value, column: usize) {
+        match value {
+            Value::Nil => self.out.push_str("null"),
+            Value::Bool(flag) => self.out.push_str(if *flag { "true" } else { "false" }),
+            Value::Int(number) | Value::Data(number) => {
+                let _ = write!(self.out, "{number}");
+            }
+            Value::Float(number) => self.out.push_str(&float_text(*number)),
+            Value::String(text) => self.text(text, column),
+            Value::Binary(bytes) => {
+                self.out.push_str("!!binary ");
+                // Without bytes there would be no scalar at all.
+                let text = data_encoding::BASE64.encode(bytes);
+                self.out.push_str(if text.is_empty() { "\"\"" } else { &text });
+            }
+            Value::Expression(pending) => self.text(&format!("(( {} ))", pending.0), column),
+            Value::Lambda(lambda) => self.text(&format!("(( {} ))", lambda.expression), column),
+            Value::List(_) => self.out.push_str("[]"),
+            // `content` has replaced templates.
+            Value::Map(_) | Value::Template(_) => self.out.push_str("{}"),
+        }
+    }
+
+    fn text(&mut self, text: &str, column: usize) {
+        if text.contains('\n') {
+            return if fits_literal(text) { self.literal(text, column) } else { self.double_quoted(text) };
+        }
+        if reads_as_other_type(text) || text.contains(is_special) {
+            self.double_quoted(text);
+        } else if needs_quotes(text) {
+            self.out.push('\'');
+            self.out.push_str(&text.replace('\'', "''"));
+            self.out.push('\'');
+        } else {
+            self.out.push_str(text);
+        }
+    }
+
+    fn literal(&mut self, text: &str, column: usize) {
+        self.out.push('|');
+        if text.starts_with([' ', '\n']) {
+            self.out.push('2');
+        }
+        self.out.push_str(match text.strip_suffix('\n') {
+            None => "-",
+            Some(rest) if rest.is_empty() || rest.ends_with('\n') => "+",
+            Some(_) => "",
+        });
+        for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+            self.out.push('\n');
+            if !line.is_empty() {
+                self.out.extend(std::iter::repeat_n(' ', column + 2));
+                self.out.push_str(line);
+            }
+        }
+        // With `+` every line break counts; the last one ends the line.
+        if text.ends_with('\n') {
+            self.out.push('\n');
+        }
+    }
+
+    fn double_quoted(&mut self, text: &str) {
+        self.out.push('"');
+        for c in text.chars() {
+            match c {
+                '"' => self.out.push_str("\\\""),
+                '\\' => self.out.push_str("\\\\"),
+                '\n' => self.out.push_str("\\n"),
+                '\r' => self.out.push_str("\\r"),
+                '\t' => self.out.push_str("\\t"),
+                c if !is_special(c) => self.out.push(c),
+                c => {
+                    let code = u32::from(c);
+                    let _ = match code {
+                        0..=0xff => write!(self.out, "\\x{code:02X}"),
+                        0x100..=0xffff => write!(self.out, "\\u{code:04X}"),
+                        _ => write!(self.out, "\\U{code:08X}"),
+                    };
+                }
+            }
+        }
+        self.out.push('"');
+    }
+}
+
+/// As the original writes floats: `3`, `0.1`, `1e+08`, `+.inf`.
+fn float_text(value: f64) -> String {
+    if value.is_nan() {
+        ".nan".to_owned()
+    } else if value.is_infinite() {
+        if value > 0.0 { "+.inf" } else { "-.inf" }.to_owned()
+    } else {
+        format_g(value)
+    }
+}
+
+/// Characters that only double quotes can carry.
+fn is_special(c: char) -> bool {
+    let printable =
+        matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{1_0000}'..);
+    !printable || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}')
+}
+
+fn reads_as_other_type(text: &str) -> bool {
+    resolve(text).is_some() || is_timestamp(text)
+}
+
+fn fits_literal(text: &str) -> bool {
+    // A line of blanks at the start would be taken for indentation.
+    let blank_start = text.trim_start_matches(' ').starts_with('\n') && text.starts_with(' ');
+    !text.contains(is_special) && !text.contains(" \n") && !text.ends_with(' ') && !blank_start
+}
+
+fn needs_quotes(text: &str) -> bool {
+    let second_is_blank = || text[1..].is_empty() || text[1..].starts_with(' ');
+    let first = match text.as_bytes().first() {
+        Some(
+            b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%'
+            | b'@' | b'`',
+        ) => true,
+        Some(b'-' | b'?' | b':') => second_is_blank(),
+        _ => false,
+    };
+    first
+        || text.starts_with("---")
+        || text.starts_with("...")
+        || text.contains(": ")
+        || text.contains(" #")
+        || text.ends_with(':')
+        || text.starts_with(' ')
+        || text.ends_with(' ')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! The inputs that the fuzz targets start from, and what they once found, without cargo-fuzz.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use groundwork_spiff::{Document, Engine, Features, Limits, reprinted};
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let inputs: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect();
+    assert!(inputs.len() > 100);
+    inputs
+}
+
+fn compact(text: &str) -> String {
+    text.chars().filter(|c| !matches!(c, '(' | ')' | ' ')).collect()
+}
+
+#[test]
+fn what_is_printed_is_read_as_it_was() {
+    let inputs = corpus("expression").into_iter().filter_map(|input| String::from_utf8(input).ok());
+    let found = ["!~~", "**********l !! p", "f(x).y.[z].a"].map(str::to_owned);
+    for text in inputs.chain(found).filter(|text| !text.contains("required")) {
+        if let Some((printed, again)) = reprinted(&text) {
+            assert_eq!(again.as_deref().map(compact), Some(compact(&printed)), "{text}");
+        }
+    }
+}
+
+#[test]
+fn prefixes_whose_brackets_nest_too_deep_are_printed() {
+    assert!(reprinted(&format!("{}a", "*".repeat(150))).is_none_or(|(_, again)| again.is_some()));
+}
+
+#[test]
+fn documents_end_within_their_limits() {
+    let mut limits = Limits::default();
+    limits.time = Duration::from_secs(1);
+    (limits.steps, limits.calls, limits.nodes, limits.string_bytes) = (20_000, 100, 10_000, 100_000);
+    let mut finished = 0;
+    for input in corpus("flow") {
+        let Some((features, texts)) = input.split_first() else { continue };
+        let Ok(texts) = std::str::from_utf8(texts) else { continue };
+        let engine = Engine::new()
+            .with_features(Features { control: features & 1 != 0, interpolation: features & 2 != 0 })
+            .with_limits(limits.clone());
+        let documents: Result<Vec<_>, _> =
+            texts.split('\0').take(4).map(|text| Document::read(text, "test", engine.limits())).collect();
+        let Ok(documents) = documents else { continue };
+        if let Ok(output) = engine.cascade(&documents[0], &documents[1..], None) {
+            let text = output.to_yaml();
+            assert!(Document::read(&text, "output", engine.limits()).is_ok(), "{text}");
+            finished += 1;
+        }
+    }
+    assert!(finished > 0);
+}

@@ -1,0 +1,133 @@
+//! Bad input ends in a typed error within the limits: no panic, no stack overflow, no endless run.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use groundwork_spiff::{Document, Engine, Error, LimitError, Limits};
+
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.time = Duration::from_secs(3);
+    limits.string_bytes = 1 << 20;
+    limits.nodes = 100_000;
+    limits
+}
+
+fn run(template: &str, stubs: &[&str]) -> Result<String, Error> {
+    let engine = Engine::new().with_limits(limits());
+    let read = |text: &str| Document::read(text, "test", engine.limits());
+    let stubs = stubs.iter().map(|stub| read(stub)).collect::<Result<Vec<_>, _>>()?;
+    Ok(engine.cascade(&read(template)?, &stubs, None)?.to_yaml())
+}
+
+fn limit(template: &str) -> LimitError {
+    match run(template, &[]) {
+        Err(Error::Limit(limit)) => limit,
+        other => unreachable!("{other:?}"),
+    }
+}
+
+#[test]
+fn recursion_without_end() {
+    let limit = limit("f: (( |x|->_(x) ))\nx: (( .f(1) ))\n");
+    assert_eq!(limit, LimitError::Calls(limits().calls));
+    let two = "f: (( |x|->.g(x) ))\ng: (( |x|->.f(x) ))\nx: (( .f(1) || \"saved\" ))\n";
+    assert!(matches!(self::limit(two), LimitError::Calls(_)), "a limit cannot be caught");
+    let template = "t:\n  <<: (( &template ))\n  x: (( *t ))\ny: (( *t ))\n";
+    assert!(matches!(self::limit(template), LimitError::Calls(_)));
+}
+
+#[test]
+fn growth_without_end() {
+    let mut strings = String::from("k00: \"0123456789\"\n");
+    let mut lists = String::from("k00: [ 1, 2 ]\n");
+    for level in 1..60 {
+        let before = level - 1;
+        writeln!(strings, "k{level:02}: (( k{before:02} k{before:02} ))").unwrap();
+        writeln!(lists, "k{level:02}: (( k{before:02} k{before:02} ))").unwrap();
+    }
+    assert_eq!(limit(&strings), LimitError::StringBytes(1 << 20));
+    assert_eq!(limit(&lists), LimitError::Nodes(100_000));
+    assert_eq!(limit("x: (( [1..1000000000] ))\n"), LimitError::Nodes(100_000));
+    let nested = "x: (( sum[[1..100000]|[]|s,e|->[ s ]] ))\n";
+    assert_eq!(limit(nested), LimitError::Nesting(limits().nesting));
+    let slow = "l: (( [1..90000] ))\nx: (( map[l|a|->map[l|b|->map[l|c|->a]]] ))\n";
+    assert!(matches!(limit(slow), LimitError::Steps(_) | LimitError::Time(_)));
+}
+
+#[test]
+fn a_document_that_never_rests() {
+    // Each result is an expression again, with one argument more.
+    let template = "f: (( |x|->\"(( .f(\\\"\" x \"y\\\") ))\" ))\na: (( .f(\"\") ))\n";
+    let error = limit(template);
+    assert!(matches!(error, LimitError::Passes(_) | LimitError::Nesting(_)), "{error}");
+}
+
+#[test]
+fn cycles_come_to_rest() {
+    for template in [
+        "a: (( b ))\nb: (( a ))\n",
+        "a: (( a ))\n",
+        "a: { b: (( a )) }\n",
+        "a:\n  <<: (( a ))\n",
+        "l:\n- <<: (( l ))\n",
+        "a: (( [ a ] ))\n",
+    ] {
+        let error = run(template, &[]).unwrap_err();
+        assert!(matches!(error, Error::Unresolved(_)), "{template}: {error}");
+    }
+    let merged = run("a:\n  <<: (( merge ))\n", &["a:\n  <<: (( merge ))\n  b: (( merge || 1 ))\n"]).unwrap();
+    assert_eq!(merged, "a:\n  b: 1\n");
+}
+
+#[test]
+fn texts_that_are_no_documents() {
+    let deep = "[".repeat(1_000_000);
+    assert!(matches!(run(&deep, &[]), Err(Error::Read { .. })));
+    let expression = format!("x: (( {} ))\n", "(".repeat(100_000));
+    assert!(matches!(run(&expression, &[]), Err(Error::Unresolved(_))));
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..20 {
+        let before = format!("*a{}", level - 1);
+        writeln!(bomb, "a{level}: &a{level} [{}]", vec![before; 10].join(", ")).unwrap();
+    }
+    assert!(matches!(run(&bomb, &[]), Err(Error::Read { .. })));
+    for text in ["a: \0\n", "{ [a]: b }\n", "a: *nobody\n", "a: b: c\n"] {
+        assert!(matches!(run(text, &[]), Err(Error::Read { .. })), "{text:?}");
+    }
+    assert!(matches!(run("a: 1\n", &["a: 1\n---\nb: 2\n"]), Err(Error::SeveralDocuments(_))));
+    assert_eq!(run("", &[]).unwrap(), "null\n");
+    assert_eq!(run("1: a\ntrue: b\n", &[]).unwrap(), "\"1\": a\n\"true\": b\n");
+}
+
+#[test]
+fn deep_documents_need_no_stack() {
+    let deep = |levels: usize, leaf: &str| {
+        format!("a: 1\n{}x: {leaf}{}\n", "x: { ".repeat(levels), " }".repeat(levels))
+    };
+    let begun = deep(200, "(( a + 1 ))");
+    assert!(run(&begun, &[]).unwrap().contains("x: 2\n"));
+    let both = deep(150, "(( a || 3 ))");
+    let grown = format!(
+        "{both}{}",
+        both.replace("a: 1\n", "").replacen("x:", "y:", 1).replace("(( a || 3 ))", "(( .x ))")
+    );
+    assert_eq!(run(&grown, &[]).unwrap().matches("x: 1\n").count(), 2);
+    assert!(matches!(run(&deep(600, "1"), &[]), Err(Error::Read { .. })));
+}
+
+#[test]
+fn long_chains_need_no_stack() {
+    let mut chain = String::new();
+    for key in 0..5_000 {
+        writeln!(chain, "k{key:05}: (( k{:05} + 1 ))", key + 1).unwrap();
+    }
+    chain.push_str("k05000: 0\n");
+    let begin = Instant::now();
+    assert!(run(&chain, &[]).unwrap().starts_with("k00000: 5000\n"));
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    let long = format!("x: (( {} ))\n", vec!["1"; 20_000].join(" + "));
+    assert!(run(&long, &[]).is_ok() || matches!(run(&long, &[]), Err(Error::Unresolved(_))));
+}

@@ -1,0 +1,85 @@
+//! What is said of documents that have no result (section 15), beyond the worked examples of the chapter.
+
+#![allow(clippy::unwrap_used)]
+
+use groundwork_spiff::{Document, Engine, Features};
+
+fn report(template: &str, stubs: &[&str]) -> String {
+    let engine = Engine::new().with_features(Features { control: true, interpolation: false });
+    let read = |text: &str| Document::read(text, "test", engine.limits()).unwrap();
+    let stubs: Vec<_> = stubs.iter().map(|stub| read(stub)).collect();
+    let error = engine.cascade(&read(template), &stubs, None).unwrap_err().to_string();
+    error.strip_prefix("unresolved nodes:\n").unwrap_or(&error).to_owned()
+}
+
+#[test]
+fn values_can_be_kept_out_of_reports() {
+    let engine =
+        Engine::new().with_features(Features { control: true, interpolation: false }).with_redaction();
+    let template = "f: (( |s|->( $t = s \"!\" ) |x|->x + s ))\nk: secret\nh: hidden\na: (( .f(k)(h) ))\nb: { <<for: { s: [ secret ] }, <<do: (( s + 1 )) }\n";
+    let template = Document::read(template, "test", engine.limits()).unwrap();
+    let report = engine.cascade(&template, &[], None).unwrap_err().to_string();
+    assert!(
+        report.contains(": {") && report.contains("s: string") && report.contains(" s=string"),
+        "{report}"
+    );
+    assert!(!report.contains("secret") && !report.contains("hidden"), "{report}");
+}
+
+#[test]
+fn reports_name_what_is_left() {
+    let cases: [(&str, &[&str], &str); 10] = [
+        // An alternative that failed is gone: what waits is the other one.
+        (
+            "a: (( nope || c ))\nc: (( d ))\nd: (( c ))\n",
+            &[],
+            "\t(( c ))\tin test\ta\t()\t@'c' unresolved\n\t(( d ))\tin test\tc\t()\t@'d' unresolved\n\t(( c ))\tin test\td\t()\t@'c' unresolved",
+        ),
+        (
+            "a: (( &tag:t ( 1 ) ))\nb: (( &tag:t ( 2 ) ))\n",
+            &[],
+            "\t2\tin test\tb\t()\t*duplicate tag \"t\": a <-> b",
+        ),
+        // The fields of a map that could not take an insertion are looked at all the same.
+        (
+            "m:\n  <<: (( 5 ))\n  x: (( nope ))\n  y: (( 1 + 1 ))\n",
+            &[],
+            "\t<map>\tin test\tm\t()\t*require map value for '<<' insert, found 'int'\n\t(( nope ))\tin test\tm.x\t()\t*'nope' not found",
+        ),
+        (
+            "m: { <<: (( ~ )), <<<: (( ~ )) }\n",
+            &[],
+            "\t<map>\tin test\tm\t()\t*multiple merge keys not allowed",
+        ),
+        (
+            "x: { <<if: 5, <<then: 1 }\n",
+            &[],
+            "\t<if control>\tin test\tx\t()\t*invalid condition value type: int",
+        ),
+        (
+            "x: { <<if: true, <<switch: a }\n",
+            &[],
+            "\t<if control>\tin test\tx\t()\t*multiple controls \"<<if\" and \"<<switch\"",
+        ),
+        (
+            "x: { <<wrong: true }\n",
+            &[],
+            "\t<wrong control>\tin test\tx\t()\t*unknown control or control option \"<<wrong\"",
+        ),
+        (
+            "x: { <<for: { i: [ 1, 2 ] }, <<do: (( i + nope )) }\n",
+            &[],
+            "\t<for control>\tin test\tx\t()\t*error evaluationg for body\n\t\t\tcontrol variables:  i=1: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found\n\t\t\tcontrol variables:  i=2: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found",
+        ),
+        // Where the original says nothing, the line ends.
+        ("a: (( nope -and true ))\n", &[], "\t(( nope -and true ))\tin test\ta\t()"),
+        (
+            "l:\n- name: a\n  v: (( merge ))\n",
+            &["l:\n- name: b\n"],
+            "\t(( merge ))\tin test\tl.[0].v\t(l.name:a.v)\t*'l.name:a.v' not found in any stub",
+        ),
+    ];
+    for (template, stubs, wanted) in cases {
+        assert_eq!(report(template, stubs), wanted, "{template}");
+    }
+}
