@@ -49,6 +49,14 @@ impl WorkQueue {
         }
     }
 
+    /// Ends it. What came and was not asked for again, see [`WorkQueue::pull`], is free for others at once.
+    pub async fn close(self) {
+        match self.source {
+            Source::Nats(work) => work.close().await,
+            Source::Local(_) => {}
+        }
+    }
+
     /// How much waits, and how much is delivered and not acknowledged, over all replicas.
     ///
     /// # Errors

@@ -12,6 +12,9 @@ use crate::seen::Seen;
 /// A failing key is tried again from memory; its event comes back this much later, for the case that the process
 /// has died meanwhile.
 const DURABLE_MARGIN: Duration = Duration::from_secs(20);
+/// The events of failing keys come back no faster than one in this time, all together. A bus hands out what comes back before what is
+/// new, so that more of them than can be looked at would keep everybody else's away.
+const RETURN_EVERY: Duration = Duration::from_millis(50);
 /// One turn of so many is for keys that have failed, however many others there are.
 const TURNS: u32 = 4;
 /// Knowledge about idle keys is dropped beyond this many; it only saves handling.
@@ -22,6 +25,9 @@ const REMEMBERED_KEYS: usize = 50_000;
 pub(crate) struct Queue<T> {
     backoff: Backoff,
     entries: HashMap<Key, Entry<T>>,
+    /// How many of the entries have failed.
+    failing: u32,
+    returns: Returns,
     ready: VecDeque<Key>,
     /// Keys that have failed and are due again. One that was made ready for another reason meanwhile is skipped here.
     again: VecDeque<Key>,
@@ -62,6 +68,14 @@ impl<T> Default for Entry<T> {
             failures: 0,
             timer: None,
         }
+    }
+}
+
+impl<T> Entry<T> {
+    fn set_failures(&mut self, failures: u32, failing: &mut u32) {
+        *failing -= u32::from(self.failures > 0);
+        *failing += u32::from(failures > 0);
+        self.failures = failures;
     }
 }
 
@@ -106,11 +120,32 @@ pub(crate) struct Answers<T> {
     pub(crate) later: Vec<(T, Duration)>,
 }
 
+/// When the events of failing keys come back.
+#[derive(Debug, Default)]
+struct Returns {
+    last: Option<Instant>,
+}
+
+impl Returns {
+    /// For a key that is tried next at a time, while so many keys fail: one after the other, and from the start again when there was a
+    /// turn for each.
+    fn after(&mut self, next: Instant, failing: u32) -> Instant {
+        let earliest = next + DURABLE_MARGIN;
+        let latest = next + DURABLE_MARGIN.max(RETURN_EVERY.saturating_mul(failing));
+        let in_turn = self.last.map_or(earliest, |last| earliest.max(last + RETURN_EVERY));
+        let at = if in_turn > latest { earliest } else { in_turn };
+        self.last = Some(at);
+        at
+    }
+}
+
 impl<T: Clone> Queue<T> {
     pub(crate) fn new(backoff: Backoff) -> Self {
         Self {
             backoff,
             entries: HashMap::new(),
+            failing: 0,
+            returns: Returns::default(),
             ready: VecDeque::new(),
             again: VecDeque::new(),
             turn: 0,
@@ -135,18 +170,18 @@ impl<T: Clone> Queue<T> {
         let is_news = !entry.considered.covers(&object, &version);
         // What is due again after a failure may wait for long; its events are not to keep those of others away.
         if !is_news && (entry.state == State::Pausing || entry.state == State::Ready && entry.failures > 0) {
-            let rest = entry.timer.map_or(Duration::ZERO, |timer| timer.saturating_duration_since(now));
-            return Offered::Later(ticket, rest + DURABLE_MARGIN);
+            let next = entry.timer.unwrap_or(now).max(now);
+            return Offered::Later(ticket, self.returns.after(next, self.failing) - now);
         }
         entry.waiting.push(Waiting { object, version, ticket });
         match entry.state {
             // Something is new: the reason to pause may be gone.
             State::Pausing | State::Idle => {
-                entry.failures = 0;
+                entry.set_failures(0, &mut self.failing);
                 self.make_ready(key);
             }
             State::Ready if is_news && entry.failures > 0 => {
-                entry.failures = 0;
+                entry.set_failures(0, &mut self.failing);
                 self.ready.push_back(key.clone());
             }
             State::Ready | State::Running { .. } => {}
@@ -233,21 +268,25 @@ impl<T: Clone> Queue<T> {
         match ended {
             Ended::Settled { look_again } => {
                 answers.acknowledge.extend(answered.into_iter().map(|waiting| waiting.ticket));
-                entry.failures = 0;
+                entry.set_failures(0, &mut self.failing);
                 entry.considered = Seen::default();
                 if let Some(after) = look_again {
                     self.schedule(key, now + *after);
                 }
             }
             Ended::Failed { is_conflict, made_progress } => {
-                entry.failures = if *made_progress { 1 } else { entry.failures.saturating_add(1) };
+                let failures = if *made_progress { 1 } else { entry.failures.saturating_add(1) };
+                entry.set_failures(failures, &mut self.failing);
                 let pause = if *is_conflict {
                     self.backoff.conflict.max(self.backoff.pause(entry.failures) / 2)
                 } else {
                     self.backoff.pause(entry.failures)
                 };
-                let delay = pause + DURABLE_MARGIN;
-                answers.later.extend(answered.into_iter().map(|waiting| (waiting.ticket, delay)));
+                answers.later.extend(
+                    answered
+                        .into_iter()
+                        .map(|waiting| (waiting.ticket, self.returns.after(now + pause, self.failing) - now)),
+                );
                 entry.considered.merge(seen.clone());
                 entry.state = State::Pausing;
                 if let Some(old) = entry.timer.replace(now + pause) {
@@ -324,6 +363,7 @@ impl<T: Clone> Queue<T> {
     /// Gives up: all events that have not been answered.
     pub(crate) fn abandon(&mut self) -> Vec<T> {
         let entries = std::mem::take(&mut self.entries).into_values();
+        self.failing = 0;
         entries.flat_map(|entry| entry.waiting).map(|waiting| waiting.ticket).collect()
     }
 

@@ -1,14 +1,14 @@
 //! The loop of a controller: one task owns the queue, everything else talks to it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use groundwork_bus::{Bus, Change, Delivery, Feed, Index, IndexFeed, Kind, ObjectId, Record};
+use groundwork_bus::{Bus, Change, Delivery, Feed, Index, IndexFeed, Kind, ObjectId, Record, WorkQueue};
 use groundwork_telemetry::{Condition, trace};
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -89,17 +89,19 @@ impl<H: Handler> Controller<H> {
         let index = Index::in_namespaces(self.options.namespaces.clone());
         let (sender, mut receiver) = mpsc::channel(1024);
         let mut feeders = JoinSet::new();
-        feeders.spawn(
-            follow(
-                self.bus.clone(),
-                index.clone(),
-                Arc::clone(&self.handler),
-                self.options.kinds(),
-                self.ready.clone(),
-                sender.clone(),
-            )
-            .in_current_span(),
+        let follower = follow(
+            self.bus.clone(),
+            index.clone(),
+            Arc::clone(&self.handler),
+            self.options.kinds(),
+            self.ready.clone(),
+            sender.clone(),
         );
+        let until_end = end.clone();
+        let follower = async move {
+            until_end.run_until_cancelled(follower).await;
+        };
+        feeders.spawn(follower.in_current_span());
         for kind in self.options.work.clone() {
             let puller = Puller {
                 bus: self.bus.clone(),
@@ -109,9 +111,10 @@ impl<H: Handler> Controller<H> {
                 kinds: self.options.kinds(),
                 kind,
                 slots: Arc::new(Semaphore::new(self.options.concurrency.saturating_mul(4).max(16))),
+                batch: self.options.concurrency.max(1),
                 sender: sender.clone(),
             };
-            feeders.spawn(puller.run().in_current_span());
+            feeders.spawn(puller.run(end.clone()).in_current_span());
         }
         let mut worker = Worker {
             queue: Queue::new(self.options.backoff),
@@ -122,7 +125,8 @@ impl<H: Handler> Controller<H> {
             index,
         };
         worker.run(&mut receiver, &end).await;
-        feeders.shutdown().await;
+        // They have ended, or are about to: what they hold goes back to the bus.
+        while feeders.join_next().await.is_some() {}
         worker.drain(receiver).await;
     }
 }
@@ -193,33 +197,59 @@ struct Puller<H> {
     kind: Kind,
     /// Bounds what is taken and not answered, so that replicas share the work.
     slots: Arc<Semaphore>,
+    /// The most that is taken at once.
+    batch: usize,
     sender: mpsc::Sender<Message>,
 }
 
 impl<H: Handler> Puller<H> {
-    async fn run(self) {
+    /// Until `end`; what was taken and not passed on is given back then.
+    async fn run(self, end: CancellationToken) {
+        let Some(mut queue) = end.run_until_cancelled(self.open()).await else { return };
+        let mut taken = VecDeque::new();
+        end.run_until_cancelled(self.pull(&mut queue, &mut taken)).await;
+        queue.close().await;
+        for (delivery, _slot) in taken {
+            delivery.retry_after(Duration::ZERO).await;
+        }
+    }
+
+    async fn open(&self) -> WorkQueue {
         self.index.until_synced(&self.kinds).await;
-        let mut queue = loop {
+        loop {
             match self.bus.work(self.service, &self.kind).await {
-                Ok(queue) => break queue,
+                Ok(queue) => return queue,
                 Err(error) => {
                     tracing::warn!(kind = %self.kind, %error, "cannot take work from the bus");
                     tokio::time::sleep(BUS_PAUSE).await;
                 }
             }
-        };
+        }
+    }
+
+    async fn pull(&self, queue: &mut WorkQueue, taken: &mut VecDeque<(Delivery, OwnedSemaphorePermit)>) {
         loop {
-            // The semaphore is never closed.
-            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return };
-            let delivery = queue.next().await;
-            self.index.passed(delivery.sequence).await;
-            if !self.pass_on(delivery, slot).await {
-                return;
+            let slots = self.free_slots().await;
+            taken.extend(queue.pull(slots.len()).await.into_iter().zip(slots));
+            while let Some((delivery, _)) = taken.front() {
+                self.index.passed(delivery.sequence).await;
+                let Some((delivery, slot)) = taken.pop_front() else { break };
+                if !self.pass_on(delivery, slot).await {
+                    return;
+                }
             }
         }
     }
 
-    async fn pass_on(&self, delivery: Delivery, slot: tokio::sync::OwnedSemaphorePermit) -> bool {
+    /// At least one.
+    async fn free_slots(&self) -> Vec<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        let mut slots: Vec<_> = Arc::clone(&self.slots).acquire_owned().await.into_iter().collect();
+        slots.extend((1..self.batch).map_while(|_| Arc::clone(&self.slots).try_acquire_owned().ok()));
+        slots
+    }
+
+    async fn pass_on(&self, delivery: Delivery, slot: OwnedSemaphorePermit) -> bool {
         let event = delivery.event.clone();
         let mut keys = self.handler.keys(&event.object, &event.change, &self.index);
         keys.sort();

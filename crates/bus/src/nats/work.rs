@@ -72,9 +72,13 @@ impl NatsWork {
             }
             match open.puller.next().await {
                 Pulled::Message(message) => {
-                    // A request for one that came true: more may follow.
+                    let was_waited_for = !self.may_have_more;
+                    // More may have come with it, but it need not wait for them.
                     self.may_have_more |= !open.puller.is_open() && self.pulled.is_empty();
                     self.take(*message).await;
+                    if was_waited_for && !self.pulled.is_empty() {
+                        return self.pulled.drain(..limit.min(self.pulled.len())).collect();
+                    }
                 }
                 Pulled::Empty => self.may_have_more = false,
                 Pulled::Lost(reason) => {
@@ -83,6 +87,13 @@ impl NatsWork {
                     self.may_have_more = self.pulled.is_empty();
                 }
             }
+        }
+    }
+
+    /// Gives back what was pulled and not handed out.
+    pub(crate) async fn close(self) {
+        for delivery in self.pulled {
+            delivery.retry_after(Duration::ZERO).await;
         }
     }
 

@@ -115,6 +115,35 @@ fn a_failing_key_delays_no_other() {
     assert_eq!(bench.start().as_deref(), Some("good"));
 }
 
+/// Their events come back slowly, or the bus would hand out nothing else.
+#[test]
+fn events_of_many_failing_keys_come_back_one_after_the_other() {
+    let mut bench = Bench::new();
+    let name = |index: u32| format!("bad-{index}");
+    for index in 0..2000 {
+        bench.offer(&name(index), "1", index);
+    }
+    while let Some(name) = bench.start() {
+        bench.fail(&name, &[]);
+    }
+    let mut delay = |index: u32| match bench.offer(&name(index), "1", index) {
+        Offered::Later(_, delay) => delay,
+        other => panic!("{other:?}"),
+    };
+    let mut delays: Vec<Duration> = (0..2000).map(&mut delay).collect();
+    delays.sort();
+    let most = delays.partition_point(|delay| *delay <= delays[0] + Duration::from_secs(1));
+    assert!(most <= 42, "{most} come back in one second: more than two rounds");
+    assert!(delays[1999] <= DURABLE_MARGIN + 2001 * RETURN_EVERY, "and all of them do: {:?}", delays[1999]);
+    for index in 1..2000 {
+        bench.offer(&name(index), "2", index);
+        bench.start();
+        bench.settle(&name(index), &[(&name(index), "2")]);
+    }
+    let Offered::Later(_, one) = bench.offer("bad-0", "1", 0) else { panic!("it pauses") };
+    assert!(one <= DURABLE_MARGIN + Duration::from_secs(1), "few do not wait for those of before: {one:?}");
+}
+
 /// Also when all of them are due and there is no time for all; and they get their turns too.
 #[test]
 fn failing_keys_that_are_due_delay_no_other() {
