@@ -1,6 +1,7 @@
 //! Evaluation of expressions (sections 7 to 9).
 
 mod arguments;
+mod auto;
 mod call;
 mod chain;
 mod files;
@@ -63,7 +64,7 @@ fn dispatch(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>, depth: Depth) -
         Expr::Int(number) => Evaluated::ok(Value::Int(*number)),
         Expr::Float(number) => Evaluated::ok(Value::Float(*number)),
         Expr::String(text) => Evaluated::ok(Value::String(Arc::clone(text))),
-        Expr::Auto => Err(Fault::issue("auto only allowed for size entry in resource pools")),
+        Expr::Auto => auto::evaluate(run, env),
         Expr::Reference(reference) => reference::evaluate(run, reference, env, depth),
         Expr::Merge(expression) => merge::evaluate(expression, env),
         Expr::Not(operand) => {

@@ -17,7 +17,7 @@ pub(crate) enum Expr {
     Float(f64),
     /// `"text"`, `$name`, and addresses such as `10.0.0.1`.
     String(Arc<str>),
-    /// `auto`: parses, and fails when it is evaluated.
+    /// `auto`: the size of a resource pool.
     Auto,
     Reference(Reference),
     /// The expression `merge`, not the function `merge(…)`.
