@@ -33,12 +33,17 @@ fn gives(expression: &str, fields: &str, wanted: &str) {
 #[track_caller]
 fn fails(expression: &str, fields: &str, wanted: &str) {
     let report = run(&format!("{fields}\nx: (( {expression} ))\n"), &[]);
-    let found = report.lines().find_map(|line| line.split_once("\tin test\tx\t()"));
-    let (_, rest) = found.unwrap_or_else(|| unreachable!("{expression}: {report}"));
+    assert_eq!(behind("\tin test\tx\t()", &report), wanted, "{expression}");
+}
+
+/// How the line of a report goes on behind `place`.
+#[track_caller]
+fn behind<'r>(place: &str, report: &'r str) -> &'r str {
+    let found = report.lines().find_map(|line| line.split_once(place));
+    let (_, rest) = found.unwrap_or_else(|| unreachable!("{place}: {report}"));
     let rest = rest.trim_start_matches('\t');
     // A failure without text may be shown with its class alone.
-    let rest = if rest == "*" { "" } else { rest };
-    assert_eq!(rest, wanted, "{expression}");
+    if rest == "*" { "" } else { rest }
 }
 
 const CYCLE: &str = "p: (( p ))\nq: (( q ))\nl: [ 1, 2, 3 ]\nm: { a: { b: 1 } }";
@@ -305,4 +310,46 @@ fn functions_of_numbers_features_and_tags() {
     gives("[ tagdef(\"*t\", 5, \"local\"), t::. ]", "", "[5, 5]");
     fails("tagdef(\"t\", 1, \"x\")", "", "*invalid tag scope 'x': use local or global");
     gives("eval(\"a \" \"+ 1\")", "a: 2", "3");
+}
+
+#[test]
+fn sizes_of_resource_pools() {
+    let template = |jobs: &str| format!("resource_pools:\n- name: small\n  size: (( auto ))\njobs:{jobs}\n");
+    let jobs = " [ { resource_pool: small, instances: 2 }, { resource_pool: small, instances: (( 1 + 2 )) }, \
+                { resource_pool: big, instances: 5 }, { instances: 7 }, 8 ]";
+    let output = value(&run(&template(jobs), &[]));
+    assert_eq!(output["resource_pools"][0]["size"], 5);
+    for (jobs, wanted) in [
+        (" 5", "*jobs must be a list"),
+        (" [ { resource_pool: small } ]", ""),
+        (" [ { resource_pool: small, instances: many } ]", ""),
+        (" (( jobs ))", "@'.jobs' unresolved"),
+    ] {
+        let report = run(&template(jobs), &[]);
+        let place = "(( auto ))\tin test\tresource_pools.[0].size\t(resource_pools.name:small.size)";
+        assert_eq!(behind(place, &report), wanted, "{jobs}");
+    }
+    assert!(run("resource_pools: { small: { size: (( auto )) } }\n", &[]).contains("*no jobs found"));
+    for template in ["size: (( auto ))\n", "resource_pools: { small: { count: (( auto )) } }\njobs: []\n"] {
+        assert!(
+            run(template, &[]).contains("*auto only allowed for size entry in resource pools"),
+            "{template}"
+        );
+    }
+    assert_eq!(
+        run("resource_pools: { small: { size: (( auto )) } }\njobs: []\n", &[]),
+        "jobs: []\nresource_pools:\n  small:\n    size: 0\n"
+    );
+}
+
+#[test]
+fn a_step_into_something_imported_leaves_the_rest_unevaluated() {
+    let text = "text: |\n  first: { age: ((! ages.alice )) }\n  second: { age: ((! ages.bob )) }\n";
+    let text = text.replace("((!", "((");
+    let fields = format!("ages: {{ alice: 25 }}\n{text}");
+    gives("parse(text, \"import\").first", &fields, "{ age: 25 }");
+    gives("parse(text).first.age", &fields, "25");
+    gives("(parse(text)).first", &fields, "{ age: 25 }");
+    gives("parse(text, \"importmulti\").[0].first", &fields, "{ age: 25 }");
+    fails("parse(text).[\"first\"]", &fields, "");
 }

@@ -71,7 +71,8 @@ impl Chain<'_, '_> {
                     let end = end.map_or(self.links.len(), |count| at + count);
                     let steps: Vec<Step> = self.links[at..end].iter().filter_map(as_step).collect();
                     at = end;
-                    into(run, &value, &steps, self.depth)?
+                    let depth = if info.raw { Depth::Local } else { self.depth };
+                    into(run, &value, &steps, depth)?
                 }
                 Link::Dynamic(items) => {
                     at += 1;

@@ -21,6 +21,8 @@ pub(crate) struct Info {
     notes: Option<Box<Notes>>,
     /// Of something pending: the expression that is left to be evaluated, if it is not the whole of it any more.
     pub(crate) rest: Option<Arc<Expr>>,
+    /// Of something that was read and not evaluated: a step into it may leave the rest as it was read.
+    pub(crate) raw: bool,
 }
 
 /// Why there is no result.

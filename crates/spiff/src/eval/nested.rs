@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::{Eval, Evaluated, Fault, evaluate};
+use super::{Eval, Evaluated, Fault, Info, evaluate};
 use crate::env::Env;
 use crate::flow::{Unresolved, cascade, flow};
 use crate::issue::Issue;
@@ -106,8 +106,8 @@ impl Content<'_> {
             "binary" => {
                 Evaluated::ok(Value::string(crate::functions::base64_lines(self.text.as_bytes(), 60)))
             }
-            "import" => Evaluated::ok(self.single(run)?.value),
-            "importmulti" => Evaluated::ok(self.list(run)?.value),
+            "import" => Ok(raw(self.single(run)?.value)),
+            "importmulti" => Ok(raw(self.list(run)?.value)),
             "template" => Evaluated::ok(template(self.single(run)?, env)),
             "templates" => {
                 let nodes = self.all(run)?;
@@ -172,6 +172,13 @@ impl Content<'_> {
         let nested = unresolved.iter().map(Unresolved::to_issue).collect();
         Err(Issue { message, nested, sequence: false }.into())
     }
+}
+
+/// What was read, to be evaluated where it ends up.
+fn raw(value: Value) -> Evaluated {
+    let mut info = Info::default();
+    info.raw = true;
+    Evaluated { value: Some(value), info }
 }
 
 /// A template of what was read. An output shows it with a marker, so that it can be a stub.
