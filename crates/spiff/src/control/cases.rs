@@ -1,9 +1,10 @@
 //! Choices: `<<if`, `<<switch`, `<<type`.
 
-use super::{Control, Outcome};
+use super::{Control, Outcome, text};
 use crate::env::Env;
-use crate::eval::{Fault, Given, call};
+use crate::eval::{Evaluated, Fault, call_whole};
 use crate::flow::Walker;
+use crate::functions::quote;
 use crate::issue::Issue;
 use crate::operators::compare::same;
 use crate::value::{Flags, Map, Node, Value};
@@ -25,32 +26,33 @@ pub(super) fn condition(control: &Control<'_>) -> Outcome {
     chosen(control.option(if holds { "<<then" } else { "<<else" }))
 }
 
+/// `<<switch` with regular fields: the one that is named by the value.
 pub(super) fn switch(control: &Control<'_>) -> Outcome {
-    if control.value.has(Flags::UNDEFINED) {
-        return Outcome::Undefined;
-    }
     match &control.value.value {
-        Value::Nil => match control.option("<<default") {
-            Some(node) => chosen(Some(node)),
-            None => failed("invalid switch value type: nil"),
-        },
-        Value::String(name) => by_name(control, name, "invalid switch value"),
+        Value::Nil => default(control, || "invalid switch value: %!q(<nil>)".to_owned()),
+        Value::String(name) => by_name(control, name),
         other => failed(format!("invalid switch value type: {}", other.type_name())),
     }
 }
 
 pub(super) fn by_type(control: &Control<'_>) -> Outcome {
-    let name = if control.value.has(Flags::UNDEFINED) { "undef" } else { control.value.value.type_name() };
-    by_name(control, name, "invalid type switch type")
+    by_name(
+        control,
+        if control.value.has(Flags::UNDEFINED) { "undef" } else { control.value.value.type_name() },
+    )
 }
 
-fn by_name(control: &Control<'_>, name: &str, problem: &str) -> Outcome {
+fn by_name(control: &Control<'_>, name: &str) -> Outcome {
     match control.regular().find(|(key, _)| &**key == name).map(|(_, node)| node) {
         Some(node) => chosen(Some(node)),
-        None => match control.option("<<default") {
-            Some(node) => chosen(Some(node)),
-            None => failed(format!("{problem}: \"{name}\"")),
-        },
+        None => default(control, || format!("invalid switch value: {}", quote(name))),
+    }
+}
+
+fn default(control: &Control<'_>, problem: impl FnOnce() -> String) -> Outcome {
+    match control.option("<<default") {
+        Some(node) => chosen(Some(node)),
+        None => failed(problem()),
     }
 }
 
@@ -61,28 +63,32 @@ pub(super) fn matching(
     env: &Env<'_>,
 ) -> Result<Outcome, Fault> {
     let Some(Value::List(cases)) = control.option("<<cases").map(|node| &node.value) else {
-        return Ok(failed("cases must be a list of maps"));
+        return Ok(failed("cases must be a list"));
     };
     for (position, case) in cases.values().enumerate() {
-        let Value::Map(case) = case else { return Ok(failed(format!("case {position} must be a map"))) };
-        if case.get("case").is_none() && case.get("match").is_none() {
-            return Ok(failed(format!("case {position} requires case or match")));
+        let Value::Map(case) = case else {
+            return Ok(failed(format!("case {position} requires field 'case'")));
+        };
+        if let Some(unknown) = case.keys().find(|key| !matches!(&***key, "case" | "match" | "value")) {
+            return Ok(failed(format!("case {position} invalid field {}", quote(unknown))));
         }
-        match holds(walker, case, control, env)? {
+        if case.get("case").is_none() && case.get("match").is_none() {
+            return Ok(failed(format!("case {position} requires 'case' or `'match' field")));
+        }
+        match holds(walker, (position, case), control, env)? {
             Ok(true) => return Ok(chosen(case.get("value"))),
             Ok(false) => {}
             Err(outcome) => return Ok(outcome),
         }
     }
-    Ok(match control.option("<<default") {
-        Some(node) => chosen(Some(node)),
-        None => failed("no matching case found"),
-    })
+    let redacted = walker.run.engine.redacted;
+    Ok(default(control, || format!("invalid switch value: {}", text(&control.value.value, redacted))))
 }
 
+/// A condition that fails does not hold; one that is no lambda does.
 fn holds(
     walker: &mut Walker<'_, '_>,
-    case: &Map,
+    (position, case): (usize, &Map),
     control: &Control<'_>,
     env: &Env<'_>,
 ) -> Result<Result<bool, Outcome>, Fault> {
@@ -90,14 +96,15 @@ fn holds(
     if case.get("case").is_some_and(|node| !same(&node.value, value)) {
         return Ok(Ok(false));
     }
-    let Some(condition) = case.get("match") else { return Ok(Ok(true)) };
-    let Value::Lambda(lambda) = &condition.value else {
-        return Ok(Err(failed("match must be a lambda value")));
-    };
-    let given = Given::positional(vec![value.clone()]);
-    match call(walker.run, lambda, given, false, env) {
-        Ok(evaluated) => Ok(evaluated.value.map(|value| value.is_truthy()).ok_or(Outcome::Pending)),
-        Err(Fault::Issue(issue)) => Ok(Err(Outcome::Retry(*issue))),
-        Err(Fault::Abort) => Err(Fault::Abort),
-    }
+    let Some(Value::Lambda(lambda)) = case.get("match").map(|node| &node.value) else { return Ok(Ok(true)) };
+    Ok(match call_whole(walker.run, lambda, vec![value.clone()], env) {
+        Ok(Evaluated { value: None, .. }) => Err(Outcome::Pending),
+        Ok(Evaluated { value: Some(Value::Bool(holds)), .. }) => Ok(holds),
+        Ok(Evaluated { value: Some(other), .. }) => {
+            let found = other.type_name();
+            Err(failed(format!("case {position} boolean match result required, but got {found}")))
+        }
+        Err(Fault::Issue(_)) => Ok(false),
+        Err(Fault::Abort) => return Err(Fault::Abort),
+    })
 }

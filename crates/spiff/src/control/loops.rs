@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{Control, Outcome};
+use super::{Control, Outcome, text};
 use crate::api::LimitError;
 use crate::env::Env;
 use crate::eval::{Evaluated, Fault, instantiate};
 use crate::flow::Walker;
+use crate::functions::quote;
 use crate::issue::Issue;
-use crate::operators::concatenate::{short, shorten};
+use crate::operators::concatenate::short;
 use crate::syntax::ast::Name;
-use crate::value::{Map, Node, Template, Value};
+use crate::value::{Flags, Map, Node, Template, Value};
 
 /// One loop variable.
 struct Variable {
@@ -45,12 +46,15 @@ pub(super) fn run(
     control: &Control<'_>,
     env: &Env<'_>,
 ) -> Result<Outcome, Fault> {
+    let Some(body) = template(control, "<<do") else {
+        return Ok(Outcome::Failed(Issue::new("do field required")));
+    };
+    if control.value.has(Flags::UNDEFINED) {
+        return Ok(Outcome::Undefined);
+    }
     let variables = match variables(&control.value.value) {
         Ok(variables) => variables,
         Err(message) => return Ok(Outcome::Failed(Issue::new(message))),
-    };
-    let Some(body) = template(control, "<<do") else {
-        return Ok(Outcome::Failed(Issue::new("do fields required in for control")));
     };
     let key = template(control, "<<mapkey");
     let keyed = key.is_some();
@@ -59,7 +63,7 @@ pub(super) fn run(
     rounds.level(walker, 0, &mut Vec::new(), &mut results)?;
     let Results { list, fields, problems, pending } = results;
     Ok(if !problems.is_empty() {
-        let message = "error evaluationg for body".to_owned();
+        let message = "error evaluating body".to_owned();
         Outcome::Retry(Issue { message, nested: problems, sequence: false })
     } else if pending {
         Outcome::Pending
@@ -92,22 +96,38 @@ fn from_key(key: &str, values: &Value) -> Result<Variable, String> {
     match parts.as_slice() {
         [name] => variable(name, None, values),
         [index, name] => variable(name, Some(index), values),
-        _ => Err(format!("invalid control variable spec \"{key}\"")),
+        _ => Err(format!("invalid control variable spec {}", quote(key))),
     }
 }
 
 /// `{ name, values, index? }`.
 fn from_entry(entry: &Value) -> Result<Variable, String> {
-    let Value::Map(map) = entry else { return Err("control variable spec must be a map".to_owned()) };
-    let text = |field: &str| map.get(field).and_then(|node| node.value.as_str());
-    let Some(name) = text("name") else { return Err("control variable spec requires a name".to_owned()) };
-    if let Some((unknown, _)) = map.iter().find(|(key, _)| !matches!(&**key, "name" | "values" | "index")) {
-        return Err(format!("invalid control variable field \"{unknown}\""));
-    }
-    let Some(values) = map.get("values") else {
-        return Err(format!("control variable {name} requires values"));
+    let Value::Map(map) = entry else {
+        return Err(format!("control variable list entry requires may but got {}", entry.type_name()));
     };
-    variable(name, text("index"), &values.value)
+    let Some(name) = map.get("name") else {
+        return Err("control variable list entry requires name field".to_owned());
+    };
+    let index = match map.get("index").map(|node| &node.value) {
+        None => None,
+        Some(Value::String(index)) => Some(&**index),
+        Some(other) => {
+            let found = other.type_name();
+            return Err(format!("control index variable name must be of type string but got {found}"));
+        }
+    };
+    let Some(values) = map.get("values") else {
+        return Err("control variable list entry requires values field".to_owned());
+    };
+    let variable = variable(name.value.as_str().unwrap_or_default(), index, &values.value)?;
+    if map.len() > 3 {
+        let fields = "two or three fields: name, values and optionally index";
+        return Err(format!("control variable list entry requires {fields}"));
+    }
+    match map.keys().find(|key| !matches!(&***key, "name" | "values" | "index")) {
+        Some(unknown) => Err(format!("invalid control variable list entry field {}", quote(unknown))),
+        None => Ok(variable),
+    }
 }
 
 fn variable(name: &str, index: Option<&str>, values: &Value) -> Result<Variable, String> {
@@ -119,16 +139,28 @@ fn variable(name: &str, index: Option<&str>, values: &Value) -> Result<Variable,
         Value::Map(map) => {
             map.iter().map(|(key, node)| (Value::String(Arc::clone(key)), node.value.clone())).collect()
         }
-        Value::Nil => Vec::new(),
         other => {
-            return Err(format!(
-                "control variable \"{name}\" required list value but got {}",
-                other.type_name()
-            ));
+            let (name, found) = (quote(name), other.type_name());
+            return Err(format!("control variable {name} requires list or map value, but got {found}"));
         }
     };
-    let index = index.map_or_else(|| Arc::from(format!("index-{name}")), Arc::from);
+    check_name("range", name)?;
+    let index = match index.filter(|index| !index.is_empty()) {
+        Some(index) => {
+            check_name("index", index)?;
+            Arc::from(index)
+        }
+        None => Arc::from(format!("index-{name}")),
+    };
     Ok(Variable { name: Arc::from(name), index, values })
+}
+
+/// One letter, digit or underscore is enough of a name.
+fn check_name(kind: &str, name: &str) -> Result<(), String> {
+    if name.chars().any(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return Ok(());
+    }
+    Err(format!("invalid {kind} variable name {} (must be [a-zA-Z0-9_]+)", quote(name)))
 }
 
 impl Loop<'_, '_> {
@@ -163,7 +195,8 @@ impl Loop<'_, '_> {
         let env = self.env.with_local(names.to_vec());
         let key = match &self.key {
             Some(key) => match instance(walker, key, &env, names, results)? {
-                None => return Ok(()),
+                // Nil is no key either; the round is left out.
+                None | Some(Value::Nil) => return Ok(()),
                 Some(Value::String(key)) => Some(key),
                 Some(other) => {
                     let problem = format!("map key must be string, but found {}", other.type_name());
@@ -206,8 +239,15 @@ fn instance(
 
 /// The issue of one round says which it was; the innermost variable comes first.
 fn with_variables(issue: Issue, names: &[(Name, Value)], redacted: bool) -> Issue {
-    let text = |value: &Value| if redacted { value.type_name().to_owned() } else { shorten(&short(value)) };
-    let own = names.iter().skip(1).step_by(2).rev();
-    let shown: Vec<_> = own.map(|(name, value)| format!(" {name}={}", text(value))).collect();
+    let shown: Vec<_> = names
+        .chunks(2)
+        .rev()
+        .filter_map(|pair| match pair {
+            [(_, index), (name, value)] => {
+                Some(format!(" {name}[{}]={}", short(index), text(value, redacted)))
+            }
+            _ => None,
+        })
+        .collect();
     Issue { message: format!("control variables: {}: {}", shown.join(";"), issue.message), ..issue }
 }

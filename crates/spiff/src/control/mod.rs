@@ -9,6 +9,7 @@ use crate::env::Env;
 use crate::eval::Fault;
 use crate::flow::{Flowed, Walker, fail, same_node};
 use crate::issue::Issue;
+use crate::operators::concatenate::{go_syntax, shorten};
 use crate::run::{is_escaped, is_resolved};
 use crate::shadow::Place;
 use crate::value::{Flags, Map, Node, Value};
@@ -120,6 +121,9 @@ fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome,
         Err(message) => return Ok(Outcome::Failed(Issue::new(message))),
     };
     let with_control = walker.run.control();
+    if control.name == "<<switch" && control.value.has(Flags::UNDEFINED) {
+        return Ok(Outcome::Undefined);
+    }
     if !is_resolved(control.value, with_control) {
         return Ok(Outcome::Pending);
     }
@@ -141,6 +145,11 @@ fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome,
         Outcome::Value(node) if !is_resolved(&node, with_control) => Outcome::Pending,
         outcome => outcome,
     })
+}
+
+/// A value in a message.
+fn text(value: &Value, redacted: bool) -> String {
+    if redacted { value.type_name().to_owned() } else { shorten(&go_syntax(value)) }
 }
 
 /// Whether nothing more is to be expected of a node: it is resolved, or what is not has failed.
@@ -190,7 +199,8 @@ fn find(map: &Map) -> Result<Control<'_>, String> {
 
 /// `<<merge`: the fields, and over them those of the value.
 fn merge(control: &Control<'_>) -> Outcome {
-    let mut merged: Map = control.regular().cloned().collect();
+    let defined = control.regular().filter(|(_, node)| !node.has(Flags::UNDEFINED));
+    let mut merged: Map = defined.cloned().collect();
     let mut add = |map: &Map| {
         for (key, node) in map {
             merged.insert(Arc::clone(key), node.clone());
@@ -204,8 +214,9 @@ fn merge(control: &Control<'_>) -> Outcome {
                 match value {
                     Value::Map(map) => add(map),
                     Value::Nil => {}
-                    other => {
-                        let message = format!("entry {position}: invalid entry type: {}", other.type_name());
+                    // The type is that of the whole value, as the original has it.
+                    _ => {
+                        let message = format!("entry {position}: invalid entry type: list");
                         return Outcome::Failed(Issue::new(message));
                     }
                 }

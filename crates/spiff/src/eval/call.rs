@@ -126,8 +126,7 @@ struct FromFunction<'a, 'e, 's> {
 
 impl Caller for FromFunction<'_, '_, '_> {
     fn call(&mut self, lambda: &Arc<Lambda>, arguments: &[Value]) -> Result<Option<Value>, Issue> {
-        let given = lambda::Given::positional(arguments.to_vec());
-        match lambda::call(self.run, lambda, given, false, self.env) {
+        match lambda::call_whole(self.run, lambda, arguments.to_vec(), self.env) {
             Ok(evaluated) => Ok(evaluated.value),
             Err(Fault::Issue(issue)) => Err(*issue),
             // The call that asked looks at the run when it is back.

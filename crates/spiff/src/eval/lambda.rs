@@ -88,6 +88,20 @@ pub(crate) fn call(
     if curry || (fewer && given.named.is_empty() && !expression.variadic && !last_has_default) {
         return Evaluated::ok(Value::Lambda(Arc::new(curried(lambda, given)?)));
     }
+    call_bound(run, lambda, given, env)
+}
+
+/// Calls a lambda on behalf of a function or control: with fewer arguments than parameters it fails instead of being curried.
+pub(crate) fn call_whole(
+    run: &mut Run<'_>,
+    lambda: &Arc<Lambda>,
+    arguments: Vec<Value>,
+    env: &Env<'_>,
+) -> Eval {
+    call_bound(run, lambda, Given::positional(arguments), env)
+}
+
+fn call_bound(run: &mut Run<'_>, lambda: &Arc<Lambda>, given: Given, env: &Env<'_>) -> Eval {
     let mut names = bind(lambda, given)?;
     let shown = names.clone();
     names.push((Arc::from("_"), Value::Lambda(Arc::clone(lambda))));

@@ -20,7 +20,7 @@ mod template;
 use std::sync::Arc;
 
 pub(crate) use info::{Eval, Evaluated, Fault, Info};
-pub(crate) use lambda::{Given, call};
+pub(crate) use lambda::call_whole;
 pub(crate) use reference::absolute;
 pub(crate) use template::instantiate;
 

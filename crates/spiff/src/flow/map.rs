@@ -351,8 +351,8 @@ impl Walker<'_, '_> {
             };
             changed |= new.is_some();
             let mut new = new.unwrap_or_else(|| child.clone());
-            // A control decides itself what an undefined value or option means.
-            if new.has(Flags::UNDEFINED) && !(is_control && key.starts_with("<<")) {
+            // A control decides itself what an undefined value, option or field means.
+            if new.has(Flags::UNDEFINED) && !is_control {
                 continue;
             }
             if is_default && !new.has(Flags::DEFAULT.with(Flags::IMPLIED)) {

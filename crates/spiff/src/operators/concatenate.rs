@@ -81,7 +81,7 @@ pub(crate) fn names_text<'a>(names: impl IntoIterator<Item = &'a (Arc<str>, Valu
 const VISIBLE: usize = 200;
 
 /// A value on one line, as the original's `%#v` shows it.
-fn go_syntax(value: &Value) -> String {
+pub(crate) fn go_syntax(value: &Value) -> String {
     match value {
         Value::String(text) => quote(&text.chars().take(VISIBLE).collect::<String>()),
         Value::List(list) => {
