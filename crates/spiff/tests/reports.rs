@@ -20,7 +20,7 @@ fn values_can_be_kept_out_of_reports() {
     let template = Document::read(template, "test", engine.limits()).unwrap();
     let report = engine.cascade(&template, &[], None).unwrap_err().to_string();
     assert!(
-        report.contains(": {") && report.contains("s: string") && report.contains(" s=string"),
+        report.contains(": {") && report.contains("s: string") && report.contains(" s[int]=string"),
         "{report}"
     );
     assert!(!report.contains("secret") && !report.contains("hidden"), "{report}");
@@ -69,7 +69,7 @@ fn reports_name_what_is_left() {
         (
             "x: { <<for: { i: [ 1, 2 ] }, <<do: (( i + nope )) }\n",
             &[],
-            "\t<for control>\tin test\tx\t()\t*error evaluationg for body\n\t\t\tcontrol variables:  i=1: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found\n\t\t\tcontrol variables:  i=2: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found",
+            "\t<for control>\tin test\tx\t()\t*error evaluating body\n\t\t\tcontrol variables:  i[0]=1: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found\n\t\t\tcontrol variables:  i[1]=2: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found",
         ),
         // Where the original says nothing, the line ends.
         ("a: (( nope -and true ))\n", &[], "\t(( nope -and true ))\tin test\ta\t()"),

@@ -244,7 +244,8 @@ fn with_variables(issue: Issue, names: &[(Name, Value)], redacted: bool) -> Issu
         .rev()
         .filter_map(|pair| match pair {
             [(_, index), (name, value)] => {
-                Some(format!(" {name}[{}]={}", short(index), text(value, redacted)))
+                let index = if redacted { index.type_name().to_owned() } else { short(index) };
+                Some(format!(" {name}[{index}]={}", text(value, redacted)))
             }
             _ => None,
         })

@@ -49,18 +49,20 @@ pub(super) fn matches(arguments: &[Value]) -> Outcome {
     if matches!(arguments[1], Value::Nil) {
         return Ok(Value::Bool(false));
     }
-    let subject = simple(&arguments[1]).ok_or("simple value for argument two of function match required")?;
-    let regex = compile_for("match", pattern)?;
+    const NOT_SIMPLE: &str = "simple value for argument two of function match required";
     let limit = match arguments.get(2) {
-        None | Some(Value::Bool(false)) => {
-            let captures = regex.captures(&subject);
-            return Ok(strings(captures.map_or_else(Vec::new, |captures| groups(&captures))));
-        }
-        Some(Value::Bool(true)) => usize::MAX,
-        Some(limit) => {
-            let limit = int(limit, "integer or bool for argument three of function match required")?;
-            usize::try_from(limit).unwrap_or(usize::MAX)
-        }
+        None => None,
+        Some(Value::Bool(all)) => Some(if *all { usize::MAX } else { 1 }),
+        Some(limit) => match int(limit, NOT_SIMPLE)? {
+            0 => return Err("repetition count may not be zero".into()),
+            limit => Some(usize::try_from(limit).unwrap_or(usize::MAX)),
+        },
+    };
+    let subject = simple(&arguments[1]).ok_or(NOT_SIMPLE)?;
+    let regex = compile_for("match", pattern)?;
+    let Some(limit) = limit else {
+        let captures = regex.captures(&subject);
+        return Ok(strings(captures.map_or_else(Vec::new, |captures| groups(&captures))));
     };
     let found = regex.captures_iter(&subject).take(limit);
     Ok(Value::list(found.map(|captures| strings(groups(&captures)))))
@@ -111,24 +113,36 @@ pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Ans
     let times = times(arguments.get(3), "replace_match")?;
     let regex = compile_for("replace_match", pattern)?;
     let mut result = String::new();
-    let mut end = 0;
-    for captures in regex.captures_iter(subject).take(times) {
-        let Some(whole) = captures.get(0) else { continue };
-        result.push_str(&subject[end..whole.start()]);
-        if let Value::String(template) = &arguments[2] {
-            captures.expand(template, &mut result);
-        } else {
-            let groups = groups(&captures);
-            let Some(new) = replacement(caller, &arguments[2], "replace_match", &groups)? else {
-                return Ok(None);
-            };
-            result.push_str(&new);
+    let mut rest = subject;
+    let mut after_empty = true;
+    // Each search begins anew with what is left: there `^` matches again.
+    for _ in 0..times {
+        let Some(captures) = regex.captures(rest) else { break };
+        let Some(whole) = captures.get(0) else { break };
+        result.push_str(&rest[..whole.start()]);
+        // Nothing is inserted where the last match ended.
+        if after_empty || whole.end() > 0 {
+            if let Value::String(template) = &arguments[2] {
+                captures.expand(template, &mut result);
+            } else {
+                let groups = groups(&captures);
+                let Some(new) = replacement(caller, &arguments[2], "replace_match", &groups)? else {
+                    return Ok(None);
+                };
+                result.push_str(&new);
+            }
         }
         // One match adds no more than template and subject are long, so this comes early enough.
         fits(result.len(), "replace_match", caller.limits())?;
-        end = whole.end();
+        rest = &rest[whole.end()..];
+        after_empty = whole.is_empty();
+        if after_empty {
+            let Some(skipped) = rest.chars().next() else { break };
+            result.push(skipped);
+            rest = &rest[skipped.len_utf8()..];
+        }
     }
-    result.push_str(&subject[end..]);
+    result.push_str(rest);
     fits(result.len(), "replace_match", caller.limits())?;
     Ok(Some(Value::string(result)))
 }

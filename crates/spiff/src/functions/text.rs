@@ -208,12 +208,13 @@ pub(super) fn replacement(
         Value::String(text) => return Ok(Some(text.to_string())),
         Value::Lambda(lambda) => lambda,
         _ => {
-            return Err(Issue::new(format!("third argument for {function} must be a string or lambda")));
+            return Err(Issue::new(format!("{function}: replace substitution must be string or lambda")));
         }
     };
-    match caller.call(lambda, &[strings(groups.iter().copied())])? {
+    let called = caller.call(lambda, &[strings(groups.iter().copied())]);
+    match called.map_err(|issue| Issue::new(format!("{function}: replace: {}", issue.message)))? {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.to_string())),
-        Some(_) => Err(Issue::new(format!("{function}: lambda must return a string"))),
+        Some(_) => Err(Issue::new(format!("{function}: replace: lambda must return a string"))),
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::arguments::count;
+use super::arguments::{count, go_type};
 use super::lists::is_equal;
 use super::patterns::compile;
 use super::semver::{Constraint, Version};
-use super::{Answer, Caller};
+use super::{Answer, Caller, quote};
 use crate::issue::Issue;
 use crate::operators::address::{Address, Cidr};
 use crate::operators::compare::order;
-use crate::operators::concatenate::lambda_text;
+use crate::operators::concatenate::{lambda_text, short};
 use crate::syntax::ast::Operator;
 use crate::value::{Lambda, List, Map, Value};
 
@@ -82,6 +82,9 @@ fn apply(caller: &mut dyn Caller, value: &Value, condition: &Value, arguments: &
         Value::Lambda(lambda) => by_lambda(caller, value, lambda, arguments),
         Value::String(text) => {
             let (negated, operator) = text.strip_prefix('!').map_or((false, &**text), |rest| (true, rest));
+            if operator.is_empty() && !negated {
+                return Err("empty validator type".into());
+            }
             let negated = negated != (operator == "not");
             let verdict = named(caller, value, operator, arguments)?;
             Ok(verdict.map(|verdict| Verdict { holds: verdict.holds != negated, ..verdict }))
@@ -189,7 +192,8 @@ fn any(caller: &mut dyn Caller, value: &Value, conditions: &[Value]) -> Checked 
             other => return Ok(other),
         }
     }
-    verdict(false, "", &joined(&messages))
+    // A single condition is never told to have failed, as in the original.
+    verdict(conditions.len() == 1, &joined(&messages), &joined(&messages))
 }
 
 fn joined(messages: &[String]) -> String {
@@ -294,30 +298,41 @@ fn value_set(value: &Value, arguments: &[Value]) -> Checked {
         Value::Int(number) | Value::Data(number) => format!("invalid value {number}"),
         _ => "invalid value".to_owned(),
     };
-    verdict(list.values().any(|allowed| is_equal(value, allowed)), "matches valuset", &negative)
+    verdict(list.values().any(|allowed| is_equal(value, allowed)), "matches valueset", &negative)
 }
 
 fn comparison(value: &Value, operator: &str, arguments: &[Value]) -> Checked {
-    let [other] = arguments else {
-        return Err(Issue::new(format!("{operator} requires a value argument")));
+    // What is said of `lt` and `le` is mixed up in the original, too.
+    let (name, operation, positive, negative) = match operator {
+        "gt" | ">" => ("gt", Operator::Greater, "greater than", "less or equal to"),
+        "ge" | ">=" => ("ge", Operator::GreaterEqual, "greater or equal to", "less than"),
+        "lt" | "<" => ("lt", Operator::Less, "less or equal to", "greater than"),
+        "le" | "<=" => ("lt", Operator::LessEqual, "less than", "greater or equal to"),
+        _ => return same(value, arguments),
     };
-    let operation = match operator {
-        "gt" | ">" => Operator::Greater,
-        "ge" | ">=" => Operator::GreaterEqual,
-        "lt" | "<" => Operator::Less,
-        "le" | "<=" => Operator::LessEqual,
-        _ => return verdict(is_equal(value, other), "has the wanted value", "has another value"),
-    };
+    let [limit] = arguments else { return Err(Issue::new(format!("{name} requires a value argument"))) };
     let is_number = |value: &Value| matches!(value, Value::Int(_) | Value::Data(_) | Value::Float(_));
-    let comparable =
-        is_number(value) && is_number(other) || value.as_str().is_some() && other.as_str().is_some();
-    if !comparable {
-        let (left, right) = (value.type_name(), other.type_name());
-        return Err(Issue::new(format!("{operator}: types {left} and {right} cannot be compared")));
+    match limit {
+        Value::String(_) if value.as_str().is_none() => {
+            return Err("must be string to compare to string".into());
+        }
+        limit if is_number(limit) && !is_number(value) => {
+            return Err("must be number to compare to number".into());
+        }
+        Value::String(_) => {}
+        limit if is_number(limit) => {}
+        other => return Err(Issue::new(format!("invalid type {}", go_type(other)))),
     }
-    let holds = order(operation, value, other)?;
-    let relation = operation.text();
-    verdict(holds, &format!("is {relation} the limit"), &format!("is not {relation} the limit"))
+    let limit_text = short(limit);
+    let say = |relation: &str| format!("{relation} {limit_text}");
+    verdict(order(operation, value, limit)?, &say(positive), &say(negative))
+}
+
+/// `value` and `=`.
+fn same(value: &Value, arguments: &[Value]) -> Checked {
+    let [wanted] = arguments else { return Err("value requires a value argument".into()) };
+    let text = value.as_str().map(|text| format!(" {}", quote(text))).unwrap_or_default();
+    verdict(is_equal(wanted, value), &format!("valid value{text}"), &format!("invalid value{text}"))
 }
 
 fn pattern(value: &Value, arguments: &[Value]) -> Checked {
@@ -367,16 +382,17 @@ fn name_or_address(value: &Value, operator: &str) -> Checked {
 
 /// Lower-case letters, digits and hyphens inside, up to 63 of them.
 fn is_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
+    text.len() <= 63 && is_named_like_a_label(text)
 }
 
-/// Labels with dots between, up to 253 characters.
+fn is_named_like_a_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// Labels with dots between, up to 253 characters; each of them may be longer than a label by itself.
 fn is_domain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_label)
+    text.len() <= 253 && text.split('.').all(is_named_like_a_label)
 }
 
 fn is_wildcard_domain(text: &str) -> bool {

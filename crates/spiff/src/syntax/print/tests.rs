@@ -151,7 +151,7 @@ fn expression() -> impl Strategy<Value = Expr> {
         prop_oneof![
             3 => operand.clone(),
             2 => (operator, pair).prop_map(|(operator, (left, right))| {
-                Expr::Binary(operator, Box::new(left), Box::new(right))
+                Expr::Binary(operator, Box::new(separated(left)), Box::new(right))
             }),
             1 => (operand.clone(), inner.clone(), inner.clone())
                 .prop_map(|(c, a, b)| Expr::Conditional(Box::new(c), Box::new(a), Box::new(b))),
@@ -160,6 +160,16 @@ fn expression() -> impl Strategy<Value = Expr> {
                 .prop_map(|(pairs, body)| Expr::Scope(pairs, Box::new(body))),
         ]
     })
+}
+
+/// What stands behind a `merge` without a path is read as its path, even if it begins something longer.
+fn separated(left: Expr) -> Expr {
+    match left {
+        Expr::Merge(Merge { path: None, ref option }) if *option != MergeOption::None => {
+            Expr::Group(Box::new(left))
+        }
+        left => left,
+    }
 }
 
 /// Prefix operators print their operand in brackets of their own; the brackets are taken off again.
