@@ -28,13 +28,15 @@ pub(crate) fn base64_lines(bytes: &[u8], width: usize) -> String {
 
 /// `base64(s [, width])`
 pub(super) fn base64(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
-    count(arguments, 1..=2, "base64 takes one or two arguments")?;
+    count(arguments, 1..=2, "base64 takes one or two argumenta")?;
     let bytes = match &arguments[0] {
         Value::Binary(bytes) => bytes,
         value => text(value, "first argument for base64 must be a string")?.as_bytes(),
     };
+    const NO_WIDTH: &str = "second argument for base64 must be an integer or interger string";
     let width = match arguments.get(1) {
-        Some(width) => int(width, "second argument for base64 must be an integer")?,
+        Some(Value::String(width)) => width.parse::<i64>().map_err(|_| NO_WIDTH)?,
+        Some(width) => int(width, NO_WIDTH)?,
         None => 0,
     };
     let width = usize::try_from(width).unwrap_or(0);
@@ -108,11 +110,13 @@ pub(super) fn hash(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     Ok(Some(Value::string(digest(&bytes))))
 }
 
-/// `asjson(x)`
+/// `asjson(x [, canonical])`
 pub(super) fn asjson(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
-    count(arguments, 1..=1, "asjson takes exactly one argument")?;
+    count(arguments, 1..=2, "asjson takes at least one argument, and optionally a second one")?;
     writable(&arguments[0], "asjson", caller.limits())?;
-    Ok(Some(Value::string(to_json(&arguments[0])?)))
+    let is_canonical = arguments.get(1).is_some_and(Value::is_truthy);
+    let json = if is_canonical { to_canonical_json } else { to_json };
+    Ok(Some(Value::string(json(&arguments[0])?)))
 }
 
 /// `asyaml(x)`

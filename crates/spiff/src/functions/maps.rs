@@ -68,7 +68,7 @@ fn entry_of(entry: &Value, at: usize) -> Result<(Name, Node), Issue> {
 /// `deepmerge(map…)`, `deepmerge(list of maps)`
 pub(super) fn deepmerge(arguments: &[Value]) -> Outcome {
     if arguments.is_empty() {
-        return Err("deepmerge requires at least one argument".into());
+        return Err(Issue::default());
     }
     let (values, place): (Vec<&Value>, _) = match arguments {
         [Value::List(list)] => (list.values().collect(), "entry of list argument:"),

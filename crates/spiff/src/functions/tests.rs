@@ -211,6 +211,8 @@ fn encodings() {
             r#"["aGk=","hi","0cc175b9c0f1b6a831c399e269772661"]"#,
         ),
         (r#"base64("hello world", 8)"#, r#""aGVsbG8g\nd29ybGQ=""#),
+        (r#"base64("hello world", "8")"#, r#""aGVsbG8g\nd29ybGQ=""#),
+        (r#"base64("a", "b")"#, "!second argument for base64 must be an integer or interger string"),
         (r#"base64_decode("aG\nk=")"#, r#""hi""#),
         (r#"base64_decode("%")"#, "!cannot decode string"),
         (
@@ -223,6 +225,8 @@ fn encodings() {
         ),
         (r##"hash("YQ==", "#md5")"##, r#""0cc175b9c0f1b6a831c399e269772661""#),
         (r#"hash("a", "md4")"#, "!invalid hash type 'md4'"),
+        (r#"asjson({ "a" = "<x>" }, true)"#, r#""{\"a\":\"<x>\"}""#),
+        (r#"asjson("<", false)"#, r#""\"\<\"""#),
         (r#"asjson({ "b" = [ 1, 2.5, ~ ], "a" = "<x>" })"#, r#""{\"a\":\"\<x\>\",\"b\":[1,2.5,null]}""#),
         (r#"asyaml("a")"#, r#""a\n""#),
         (r#"asyaml({ $l = [ 1 ] })"#, r#""l:\n- 1\n""#),
