@@ -327,7 +327,8 @@ impl Engine {
         &self.limits
     }
 
-    /// The whole pipeline: stubs, nearest first, from the far end, and then the template (section 1.2).
+    /// The whole pipeline: stubs, nearest first, from the far end, and then the template (section 1.2). Bindings without a
+    /// name are none.
     ///
     /// # Errors
     ///
@@ -378,7 +379,8 @@ impl Engine {
         whole: bool,
     ) -> Result<Vec<Output>, Error> {
         let mut run = Run::new(self);
-        let outer = bindings.map(|bindings| Scope::bindings(bindings.clone()));
+        let named = |bindings: &&Value| !matches!(bindings, Value::Map(map) if map.is_empty());
+        let outer = bindings.filter(named).map(|bindings| Scope::bindings(bindings.clone()));
         let process = |run: &mut Run<'_>| self.process(run, templates, stubs, outer.as_ref(), whole);
         match process(&mut run) {
             Ok(Ok(outputs)) => Ok(outputs),

@@ -353,3 +353,12 @@ fn a_step_into_something_imported_leaves_the_rest_unevaluated() {
     gives("parse(text, \"importmulti\").[0].first", &fields, "{ age: 25 }");
     fails("parse(text).[\"first\"]", &fields, "");
 }
+
+#[test]
+fn bindings_without_a_name_are_none() {
+    let engine = Engine::new();
+    let template =
+        Document::read("a: 5\nb: (( ___.a ))\nc: (( __ctx.OUTER || \"no\" ))\n", "test", engine.limits());
+    let output = engine.cascade(&template.unwrap(), &[], Some(&Value::map::<&str>([]))).unwrap();
+    assert_eq!(output.to_yaml(), "a: 5\nb: 5\nc: \"no\"\n");
+}

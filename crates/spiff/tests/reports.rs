@@ -28,7 +28,7 @@ fn values_can_be_kept_out_of_reports() {
 
 #[test]
 fn reports_name_what_is_left() {
-    let cases: [(&str, &[&str], &str); 10] = [
+    let cases: [(&str, &[&str], &str); 12] = [
         // An alternative that failed is gone: what waits is the other one.
         (
             "a: (( nope || c ))\nc: (( d ))\nd: (( c ))\n",
@@ -77,6 +77,17 @@ fn reports_name_what_is_left() {
             "l:\n- name: a\n  v: (( merge ))\n",
             &["l:\n- name: b\n"],
             "\t(( merge ))\tin test\tl.[0].v\t(l.name:a.v)\t*'l.name:a.v' not found in any stub",
+        ),
+        // An insertion into a list says why it is pending.
+        (
+            "l:\n- <<: (( merge required ))\n",
+            &[],
+            "\t(( merge ))\tin test\tl.[0].<<\t(l)\t*'l' not found in any stub",
+        ),
+        (
+            "l:\n- <<: (( nope ))\n- <<: (( p ))\np: (( p ))\n",
+            &[],
+            "\t(( nope ))\tin test\tl.[0].<<\t(l)\t*'nope' not found\n\t(( p ))\tin test\tl.[1].<<\t(l)\t@'p' unresolved\n\t(( p ))\tin test\tp\t()\t@'p' unresolved",
         ),
     ];
     for (template, stubs, wanted) in cases {

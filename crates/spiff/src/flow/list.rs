@@ -26,13 +26,14 @@ impl Walker<'_, '_> {
         attention: Attention,
     ) -> Result<Flowed, Fault> {
         if !list.is_complete() {
-            let Spliced { node: new, entries, complete } = match self.splice(node, list, env, place)? {
-                Ok(spliced) => spliced,
-                Err(instead) => return Ok(Flowed::New(instead)),
-            };
+            let Spliced { node: new, entries, complete, changed } =
+                match self.splice(node, list, env, place)? {
+                    Ok(spliced) => spliced,
+                    Err(instead) => return Ok(Flowed::New(instead)),
+                };
             let new = Node { value: Value::List(Arc::new(entries.into_iter().collect())), ..new };
             if !complete {
-                return Ok(if same_node(node, &new) { Flowed::Same } else { Flowed::New(new) });
+                return Ok(if !changed && same_node(node, &new) { Flowed::Same } else { Flowed::New(new) });
             }
             return self.flow_entries_of(new, env, place);
         }
@@ -233,7 +234,7 @@ impl Walker<'_, '_> {
         env: &Env<'_>,
         place: Place,
     ) -> Result<Result<Spliced, Node>, Fault> {
-        let mut spliced = Spliced { node: node.clone(), entries: Vec::new(), complete: true };
+        let mut spliced = Spliced { node: node.clone(), entries: Vec::new(), complete: true, changed: false };
         for (position, entry) in list.iter().enumerate() {
             let Some((key, field)) = insertion_of(entry) else {
                 spliced.entries.push(entry.clone());
@@ -242,8 +243,9 @@ impl Walker<'_, '_> {
             let at = self.child_place(place, &Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
             let at = self.child_place(at, &Step::Field(Arc::clone(key)));
             let was_expression = matches!(field.value, Value::Expression(_));
-            let base =
-                self.flow_whole(field, env, at, false, Attention::Deep)?.unwrap_or_else(|| field.clone());
+            let base = self.flow_whole(field, env, at, false, Attention::Deep)?;
+            spliced.changed |= base.is_some();
+            let base = base.unwrap_or_else(|| field.clone());
             match &base.value {
                 Value::Expression(expression) => {
                     if let Expr::Marked(marked) = &*expression.0 {
@@ -322,6 +324,8 @@ struct Spliced {
     node: Node,
     entries: Vec<Node>,
     complete: bool,
+    /// Whether an insertion point has changed, if only in why it is pending.
+    changed: bool,
 }
 
 impl Spliced {
