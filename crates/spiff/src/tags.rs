@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::eval::{Eval, Evaluated, Fault, absolute};
+use crate::functions::quote;
 use crate::run::{Reading, Run, read_value, reading_to_eval};
 use crate::scope::dotted;
 use crate::syntax::ast::Step;
@@ -35,9 +36,10 @@ impl Tags {
         self.document += 1;
     }
 
-    /// A document of the stream is known by its number from now on.
+    /// A document of the stream is known by its number from now on, and its tags are those of another document.
     pub(crate) fn finished(&mut self, value: Value) {
         self.stream.push(value);
+        self.document += 1;
     }
 
     /// Document `number` of the stream: from 1, or counted back from the current one.
@@ -55,7 +57,7 @@ impl Tags {
                 return Err(format!("duplicate tag \"{name}\": {path} in foreign document"));
             }
             if known.path != path {
-                return Err(format!("duplicate tag \"{name}\": {} <-> {path}", known.path));
+                return Err(format!("duplicate tag \"{name}\": {path} <-> {}", known.path));
             }
         }
         let tag = Tag { value, path: path.to_owned(), document: self.document, global: mark.global };
@@ -161,24 +163,52 @@ fn of_document(
 
 /// `tagdef(name, value [, "local" | "global"])`.
 pub(crate) fn define(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
-    let (name, value, global) = match arguments {
-        [Value::String(name), value] => (name, value, false),
-        [Value::String(name), value, Value::String(scope)] if matches!(&**scope, "local" | "global") => {
-            (name, value, &**scope == "global")
-        }
-        [_, _, Value::String(scope)] => {
-            return Err(Fault::issue(format!("invalid tag scope '{scope}': use local or global")));
-        }
-        _ => {
-            return Err(Fault::issue(
-                "tagdef requires a tag name, a value, and maybe the scope local or global",
-            ));
+    let (name, value, scope) = match arguments {
+        [name, value] => (name, value, None),
+        [name, value, scope] => (name, value, Some(scope)),
+        _ => return Err(Fault::issue("two or three arguments expected for tagdef")),
+    };
+    let name = name.as_str().ok_or_else(|| Fault::issue("name argument for tagdef must be a string"))?;
+    // The star counts only where no scope is given.
+    let starred = name.strip_prefix('*').filter(|_| scope.is_none());
+    let name = starred.unwrap_or(name);
+    check_name(name)
+        .map_err(|problem| Fault::issue(format!("invalid tag name {} for tagdef: {problem}", quote(name))))?;
+    let global = match scope {
+        None => starred.is_some(),
+        Some(Value::String(scope)) => match &**scope {
+            "local" => false,
+            "global" => true,
+            other => {
+                let scope = quote(other);
+                let message = format!("invalid scope argument {scope} for tagdef (must be local or global)");
+                return Err(Fault::issue(message));
+            }
+        },
+        Some(_) => {
+            return Err(Fault::issue("type argument for tagdef must be a string (local or global)"));
         }
     };
-    let (name, global) = name.strip_prefix('*').map_or((&**name, global), |name| (name, true));
     let mark = TagMark { name: Arc::from(name), global };
     run.tags.define(&mark, &dotted(&env.path.steps()), value.clone()).map_err(Fault::issue)?;
     Evaluated::ok(value.clone())
+}
+
+/// Components of letters and digits that begin with a letter.
+fn check_name(name: &str) -> Result<(), String> {
+    let mut in_component = false;
+    for c in name.chars() {
+        match c {
+            ':' | '.' if !in_component => return Err("empty tag component not allowed".to_owned()),
+            ':' | '.' => in_component = false,
+            '0'..='9' if !in_component => {
+                return Err("tag component must start with alnum rune".to_owned());
+            }
+            c if c.is_ascii_alphanumeric() => in_component = true,
+            c => return Err(format!("invalid character {} in tag component", quote(&c.to_string()))),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -194,5 +224,14 @@ mod tests {
         let texts: Vec<_> = outputs.iter().map(crate::Output::to_yaml).collect();
         assert_eq!(texts[1], "b:\n- 1\n- 1\n- 2\n- 1\nc: 2\n");
         assert_eq!(texts[2], "d:\n- 1\n- 1\n- 2\n- 1\ne: none\n");
+    }
+
+    #[test]
+    fn a_tag_of_an_earlier_document_is_not_defined_again() {
+        let engine = Engine::new();
+        let text = "a: (( &tag:t ( 1 ) ))\n---\na: (( &tag:t ( 2 ) ))\n";
+        let documents = Document::read_all(text, "test", engine.limits()).unwrap();
+        let error = engine.cascade_stream(&documents, &[], None).unwrap_err().to_string();
+        assert!(error.contains("*duplicate tag \"t\": a in foreign document"), "{error}");
     }
 }

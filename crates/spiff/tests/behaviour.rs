@@ -307,8 +307,21 @@ fn functions_of_numbers_features_and_tags() {
     }
     gives("[ features(), features(\"control\") ]", "", "[[], false]");
     gives("tagdef(\"t\", 5)", "y: (( t::. + 1 ))", "5");
-    gives("[ tagdef(\"*t\", 5, \"local\"), t::. ]", "", "[5, 5]");
-    fails("tagdef(\"t\", 1, \"x\")", "", "*invalid tag scope 'x': use local or global");
+    gives("[ tagdef(\"*t\", 5), t::. ]", "", "[5, 5]");
+    for (arguments, wanted) in [
+        ("\"t\"", "*two or three arguments expected for tagdef"),
+        ("5, 1", "*name argument for tagdef must be a string"),
+        ("\"t\", 1, 2", "*type argument for tagdef must be a string (local or global)"),
+        ("\"t\", 1, \"x\"", "*invalid scope argument \"x\" for tagdef (must be local or global)"),
+        (
+            "\"*t\", 1, \"local\"",
+            "*invalid tag name \"*t\" for tagdef: invalid character \"*\" in tag component",
+        ),
+        ("\"a..b\", 1", "*invalid tag name \"a..b\" for tagdef: empty tag component not allowed"),
+        ("\"a.1\", 1", "*invalid tag name \"a.1\" for tagdef: tag component must start with alnum rune"),
+    ] {
+        fails(&format!("tagdef({arguments})"), "", wanted);
+    }
     gives("eval(\"a \" \"+ 1\")", "a: 2", "3");
 }
 

@@ -38,7 +38,7 @@ fn reports_name_what_is_left() {
         (
             "a: (( &tag:t ( 1 ) ))\nb: (( &tag:t ( 2 ) ))\n",
             &[],
-            "\t2\tin test\tb\t()\t*duplicate tag \"t\": a <-> b",
+            "\t2\tin test\tb\t()\t*duplicate tag \"t\": b <-> a",
         ),
         // The fields of a map that could not take an insertion are looked at all the same.
         (
