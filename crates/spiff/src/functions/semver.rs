@@ -6,30 +6,30 @@ mod version;
 use std::cmp::Ordering;
 
 use super::Outcome;
-use super::arguments::{count, int, text};
+use super::arguments::{count, text};
+use super::printf::quoted;
 use super::text::strings;
 use crate::issue::Issue;
+use crate::operators::concatenate::short;
 use crate::value::{List, Value};
 
-pub(super) use constraint::Constraint;
-pub(super) use version::Version;
+use constraint::Constraint;
+use version::{Refusal, Version};
 
 /// The function `name` on versions.
 pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
     Some(match name {
-        "semver" => |arguments| {
-            let version = one("semver", arguments, 1)?;
-            Ok(Value::string(version.to_string()))
-        },
-        "semvermajor" => |arguments| number("semvermajor", arguments, |version| &mut version.major),
-        "semverminor" => |arguments| number("semverminor", arguments, |version| &mut version.minor),
-        "semverpatch" => |arguments| number("semverpatch", arguments, |version| &mut version.patch),
+        // What is wrong with the text is told in the name of another function in the original, too.
+        "semver" => |arguments| Ok(Value::string(one("semverprerelease", arguments)?.to_string())),
+        "semvermajor" => |arguments| number(one("semvermajor", arguments)?.major),
+        "semverminor" => |arguments| number(one("semverminor", arguments)?.minor),
+        "semverpatch" => |arguments| number(one("semverpatch", arguments)?.patch),
         "semverprerelease" => prerelease,
         "semvermetadata" => metadata,
         "semverrelease" => release,
-        "semverincmajor" => |arguments| increased("semverincmajor", arguments, Version::next_major),
-        "semverincminor" => |arguments| increased("semverincminor", arguments, Version::next_minor),
-        "semverincpatch" => |arguments| increased("semverincpatch", arguments, Version::next_patch),
+        "semverincmajor" => |arguments| written(&one("semverincmajor", arguments)?.next_major()),
+        "semverincminor" => |arguments| written(&one("semverincminor", arguments)?.next_minor()),
+        "semverincpatch" => |arguments| written(&one("semverincpatch", arguments)?.next_patch()),
         "semvercmp" => compare,
         "semvermatch" => matches,
         "semversort" => sort,
@@ -38,61 +38,74 @@ pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
     })
 }
 
-fn parse(function: &str, value: &Value) -> Result<Version, Issue> {
-    let text = text(value, &format!("{function}: version must be a string"))?;
-    Version::parse(text).ok_or_else(|| Issue::new(format!("{function}: Invalid Semantic Version: {text}")))
+/// Names the text that is no version.
+pub(super) fn parse(function: &str, value: &Value) -> Result<Version, Issue> {
+    let text = version_text(function, value)?;
+    Version::parse(text)
+        .map_err(|reason| Issue::new(format!("{function}: {}: {}", quoted(text), reason.message())))
 }
 
-fn one(function: &str, arguments: &[Value], most: usize) -> Result<Version, Issue> {
-    let wanted = if most == 1 { "exactly one argument" } else { "one or two arguments" };
-    count(arguments, 1..=most, &format!("{function} takes {wanted}"))?;
+fn version_text<'a>(function: &str, value: &'a Value) -> Result<&'a str, Issue> {
+    value.as_str().ok_or_else(|| {
+        Issue::new(format!("{function} requires one string argument, but got {}", value.type_name()))
+    })
+}
+
+fn one(function: &str, arguments: &[Value]) -> Result<Version, Issue> {
+    count(arguments, 1..=1, &format!("{function} requires one semver argument"))?;
     parse(function, &arguments[0])
 }
 
-fn number(function: &str, arguments: &[Value], part: fn(&mut Version) -> &mut u64) -> Outcome {
-    let mut version = one(function, arguments, 2)?;
-    let slot = part(&mut version);
-    let Some(new) = arguments.get(1) else {
-        return Ok(Value::Int(i64::try_from(*slot).unwrap_or(i64::MAX)));
+fn number(number: u64) -> Outcome {
+    Ok(Value::Int(i64::try_from(number).unwrap_or(i64::MAX)))
+}
+
+/// A changed version keeps the `v` that it came with.
+fn written(version: &Version) -> Outcome {
+    Ok(Value::string(version.original()))
+}
+
+/// The version, and what a part of it is to be.
+fn part<'a>(function: &str, part: &str, arguments: &'a [Value]) -> Result<(Version, Option<&'a str>), Issue> {
+    let [version, new] = arguments else {
+        let most = if arguments.len() > 1 { " and an optional value" } else { "" };
+        count(arguments, 1..=1, &format!("{function} requires one semver argument{most}"))?;
+        return Ok((parse(function, &arguments[0])?, None));
     };
-    let new = int(new, &format!("{function}: new value must be an integer"))?;
-    *slot =
-        u64::try_from(new).map_err(|_| Issue::new(format!("{function}: new value must not be negative")))?;
-    Ok(Value::string(version.to_string()))
+    let version = parse(function, version)?;
+    let refusal = format!("{function}: {part} requires string, but got {}", new.type_name());
+    Ok((version, Some(text(new, &refusal)?)))
+}
+
+fn replaced(function: &str, part: &str, new: &str, changed: Result<Version, Refusal>) -> Outcome {
+    let refused = |reason: Refusal| {
+        Issue::new(format!("{function}: invalid {part} {}: {}", quoted(new), reason.message()))
+    };
+    written(&changed.map_err(refused)?)
 }
 
 fn prerelease(arguments: &[Value]) -> Outcome {
-    let version = one("semverprerelease", arguments, 2)?;
-    let Some(new) = arguments.get(1) else { return Ok(Value::string(version.prerelease)) };
-    let new = text(new, "semverprerelease: new value must be a string")?;
-    let changed = version.with_prerelease(new).ok_or("semverprerelease: Invalid Prerelease string")?;
-    Ok(Value::string(changed.to_string()))
+    let (version, new) = part("semverprerelease", "prerelease", arguments)?;
+    let Some(new) = new else { return Ok(Value::string(version.prerelease)) };
+    replaced("semverprerelease", "prerelease", new, version.with_prerelease(new))
 }
 
 fn metadata(arguments: &[Value]) -> Outcome {
-    let version = one("semvermetadata", arguments, 2)?;
-    let Some(new) = arguments.get(1) else { return Ok(Value::string(version.metadata)) };
-    let new = text(new, "semvermetadata: new value must be a string")?;
-    let changed = version.with_metadata(new).ok_or("semvermetadata: Invalid Metadata string")?;
-    Ok(Value::string(changed.to_string()))
+    let (version, new) = part("semvermetadata", "metadata", arguments)?;
+    let Some(new) = new else { return Ok(Value::string(version.metadata)) };
+    replaced("semvermetadata", "metadata", new, version.with_metadata(new))
 }
 
 fn release(arguments: &[Value]) -> Outcome {
-    let version = one("semverrelease", arguments, 2)?;
-    let Some(new) = arguments.get(1) else { return Ok(Value::string(version.release().to_string())) };
-    let new = parse("semverrelease", new)?;
+    let (version, new) = part("semverrelease", "release", arguments)?;
+    let Some(new) = new else { return written(&version.release()) };
     let Version { prerelease, metadata, .. } = version;
-    Ok(Value::string(Version { prerelease, metadata, ..new }.to_string()))
-}
-
-fn increased(function: &str, arguments: &[Value], next: fn(&Version) -> Version) -> Outcome {
-    let version = one(function, arguments, 1)?;
-    let prefix = if arguments[0].as_str().is_some_and(|text| text.starts_with('v')) { "v" } else { "" };
-    Ok(Value::string(format!("{prefix}{}", next(&version))))
+    let changed = Version::parse(new).map(|release| Version { prerelease, metadata, ..release });
+    replaced("semverrelease", "release", new, changed)
 }
 
 fn compare(arguments: &[Value]) -> Outcome {
-    count(arguments, 2..=2, "semvercmp takes exactly two arguments")?;
+    count(arguments, 2..=2, "semvercmp requires two arguments")?;
     let order = parse("semvercmp", &arguments[0])?.cmp(&parse("semvercmp", &arguments[1])?);
     Ok(Value::Int(match order {
         Ordering::Less => -1,
@@ -102,15 +115,17 @@ fn compare(arguments: &[Value]) -> Outcome {
 }
 
 /// The first constraint that does not hold.
-fn violated<'a>(
+pub(super) fn violated<'a>(
     function: &str,
     version: &Version,
     constraints: &'a [Value],
 ) -> Result<Option<&'a str>, Issue> {
-    for constraint in constraints {
-        let text = text(constraint, &format!("{function}: constraint must be a string"))?;
-        let constraint = Constraint::parse(text)
-            .ok_or_else(|| Issue::new(format!("{function}: improper constraint: {text}")))?;
+    for (position, constraint) in constraints.iter().enumerate() {
+        let text = text(constraint, &format!("{function}: constraint argument {position} must be string"))?;
+        let constraint = Constraint::parse(text).ok_or_else(|| {
+            let place = format!("{}[{position}]", quoted(text));
+            Issue::new(format!("{function}: invalid constraint {place}: improper constraint: {text}"))
+        })?;
         if !constraint.accepts(version) {
             return Ok(Some(text));
         }
@@ -119,17 +134,24 @@ fn violated<'a>(
 }
 
 fn matches(arguments: &[Value]) -> Outcome {
-    count(arguments, 2..=usize::MAX, "semvermatch takes at least two arguments")?;
+    count(arguments, 1..=usize::MAX, "semvermatch requires at least one arguments")?;
     let version = parse("semvermatch", &arguments[0])?;
     Ok(Value::Bool(violated("semvermatch", &version, &arguments[1..])?.is_none()))
 }
 
 fn validate(arguments: &[Value]) -> Outcome {
-    count(arguments, 2..=usize::MAX, "semvervalidate takes at least two arguments")?;
-    let version = parse("semvervalidate", &arguments[0])?;
-    match violated("semvervalidate", &version, &arguments[1..])? {
-        None => Ok(arguments[0].clone()),
-        Some(constraint) => Err(Issue::new(format!("semvervalidate: {version} does not match {constraint}"))),
+    const NAME: &str = "semvervalidate";
+    count(arguments, 1..=usize::MAX, &format!("{NAME} requires at least one arguments"))?;
+    let given = &arguments[0];
+    let about = |reason: &str| {
+        let value = given.as_str().map_or_else(|| short(given), quoted);
+        Issue::new(format!("{NAME}: {value}: {reason}"))
+    };
+    let version = parse(NAME, given).map_err(|issue| about(&issue.to_string()))?;
+    let violated = violated(NAME, &version, &arguments[1..]).map_err(|issue| about(&issue.to_string()))?;
+    match violated {
+        None => Ok(given.clone()),
+        Some(constraint) => Err(about(&format!("[{version} does not match {constraint}]"))),
     }
 }
 
@@ -140,7 +162,7 @@ fn sort(arguments: &[Value]) -> Outcome {
     };
     let mut versions = Vec::with_capacity(values.len());
     for value in values {
-        versions.push((parse("semversort", value)?, value.as_str().unwrap_or_default()));
+        versions.push((parse("semvercmp", value)?, value.as_str().unwrap_or_default()));
     }
     versions.sort_by(|left, right| left.0.cmp(&right.0));
     Ok(strings(versions.into_iter().map(|(_, text)| text)))

@@ -262,10 +262,7 @@ fn versions() {
             r#"[ semver("v1.2"), semvercmp("1.2.3", "1.3"), semvermatch("1.2.3", "~1.2") ]"#,
             r#"["1.2.0",-1,true]"#,
         ),
-        (
-            r#"[ semvermajor("1.2.3"), semverminor("1.2.3"), semverpatch("1.2.3"), semverpatch("1.2.3", 7) ]"#,
-            r#"[1,2,3,"1.2.7"]"#,
-        ),
+        (r#"[ semvermajor("1.2.3"), semverminor("1.2.3"), semverpatch("1.2.3") ]"#, "[1,2,3]"),
         (
             r#"[ semverprerelease("1.2.3-a.1+m"), semvermetadata("1.2.3-a+m"), semverrelease("1.2.3-a+m") ]"#,
             r#"["a.1","m","1.2.3"]"#,
@@ -275,15 +272,47 @@ fn versions() {
             r#"["1.2.3-rc.1","1.2.3-a+b","2.0.0-a"]"#,
         ),
         (
+            r#"[ semverprerelease("v1.2", "a"), semvermetadata("v1.2", "b"), semverrelease("v1.2-a+b") ]"#,
+            r#"["v1.2.0-a","v1.2.0+b","v1.2.0"]"#,
+        ),
+        (r#"[ semverrelease("v1-a", "2"), semverrelease("1-a", "v2") ]"#, r#"["2.0.0-a","v2.0.0-a"]"#),
+        (
             r#"[ semverincmajor("v1.2.3"), semverincminor("1.2.3"), semverincpatch("1.2.3-a") ]"#,
             r#"["v2.0.0","1.3.0","1.2.3"]"#,
         ),
         (r#"semversort("1.10", "v1.9", "1.9-a")"#, r#"["1.9-a","v1.9","1.10"]"#),
         (r#"semversort([ "2", "1" ])"#, r#"["1","2"]"#),
-        (r#"semver("x")"#, "!semver: Invalid Semantic Version: x"),
-        (r#"semver("1.2.3.4")"#, "!semver: Invalid Semantic Version: 1.2.3.4"),
+        (r#"[ semvermatch("1.2"), semvervalidate("v1.2") ]"#, r#"[true,"v1.2"]"#),
         (r#"semvervalidate("1.2", "^1")"#, r#""1.2""#),
-        (r#"semvervalidate("1.2", "^2")"#, "!semvervalidate: 1.2.0 does not match ^2"),
+    ]);
+}
+
+#[test]
+fn refused_versions() {
+    table(&[
+        (r#"semver("x")"#, r#"!semverprerelease: "x": Invalid Semantic Version"#),
+        (r#"semvermajor("1.2.3.4")"#, r#"!semvermajor: "1.2.3.4": Invalid Semantic Version"#),
+        ("semverminor(1)", "!semverminor requires one string argument, but got int"),
+        (r#"semverpatch("1.2.3", 7)"#, "!semverpatch requires one semver argument"),
+        (
+            r#"semvermetadata("1", "a", "b")"#,
+            "!semvermetadata requires one semver argument and an optional value",
+        ),
+        (
+            r#"semverprerelease("1", "a_b")"#,
+            r#"!semverprerelease: invalid prerelease "a_b": Invalid Prerelease string"#,
+        ),
+        (
+            r#"semvermetadata("1", "a_b")"#,
+            r#"!semvermetadata: invalid metadata "a_b": Invalid Metadata string"#,
+        ),
+        (r#"semverrelease("1", "x")"#, r#"!semverrelease: invalid release "x": Invalid Semantic Version"#),
+        (r#"semverprerelease("1", 2)"#, "!semverprerelease: prerelease requires string, but got int"),
+        (r#"semvercmp("1")"#, "!semvercmp requires two arguments"),
+        (r#"semversort("x")"#, r#"!semvercmp: "x": Invalid Semantic Version"#),
+        ("semvermatch()", "!semvermatch requires at least one arguments"),
+        (r#"semvermatch("1", "1", 2)"#, "!semvermatch: constraint argument 1 must be string"),
+        (r#"semvervalidate("1.2", "^2")"#, r#"!semvervalidate: "1.2": [1.2.0 does not match ^2]"#),
     ]);
 }
 
@@ -316,7 +345,10 @@ fn constraints_of_versions() {
             (&format!("semvermatch({refused:?}, {constraint:?})"), "false"),
         ]);
     }
-    table(&[(r#"semvermatch("1", "=x=")"#, "!semvermatch: improper constraint: =x=")]);
+    table(&[(
+        r#"semvermatch("1", "=x=")"#,
+        r#"!semvermatch: invalid constraint "=x="[0]: improper constraint: =x="#,
+    )]);
 }
 
 #[test]
@@ -437,6 +469,9 @@ fn conditions() {
             "[true,true,true,false]",
         ),
         (r#"check("1.2.3", [ "semver", "^1", ">1.1" ])"#, "true"),
+        (r#"[ check("1.2", [ "semver" ]), check("x", "semver"), check(1, "!semver") ]"#, "[true,false,true]"),
+        (r#"validate("x", "semver")"#, r#"!condition 1 failed: semver: "x": Invalid Semantic Version"#),
+        (r#"validate("1.2", [ "!semver", "^1" ])"#, "!condition 1 failed: matches contraint"),
         (r#"validate(5, [ "gt", "3" ])"#, "!condition 1 has problem: must be string to compare to string"),
         (r#"validate("a", [ "<=", 3 ])"#, "!condition 1 has problem: must be number to compare to number"),
         (r#"validate(5, [ ">", [] ])"#, "!condition 1 has problem: invalid type []yaml.Node"),

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::arguments::{count, go_type};
 use super::lists::is_equal;
 use super::patterns::compile;
-use super::semver::{Constraint, Version};
-use super::{Answer, Caller, quote};
+use super::{Answer, Caller, quote, semver};
 use crate::issue::Issue;
 use crate::operators::address::{Address, Cidr};
 use crate::operators::compare::order;
@@ -343,19 +342,15 @@ fn pattern(value: &Value, arguments: &[Value]) -> Checked {
 }
 
 fn semver(value: &Value, constraints: &[Value]) -> Checked {
-    let text = text("semver", value)?;
-    let Some(version) = Version::parse(text) else {
-        return verdict(false, "", &format!("is no semver: {text:?}"));
+    let version = match semver::parse("semver", value) {
+        Ok(version) => version,
+        Err(issue) => return verdict(false, "", &issue.to_string()),
     };
-    for constraint in constraints {
-        let constraint = constraint.as_str().ok_or("semver: constraint must be a string")?;
-        let parsed = Constraint::parse(constraint)
-            .ok_or_else(|| Issue::new(format!("semver: improper constraint: {constraint}")))?;
-        if !parsed.accepts(&version) {
-            return verdict(false, "", &format!("{text} does not match {constraint}"));
-        }
+    if let Some(constraint) = semver::violated("semver", &version, constraints)? {
+        return verdict(false, "", &format!("[{version} does not match {constraint}]"));
     }
-    verdict(true, "is semver", "")
+    let positive = if constraints.is_empty() { "is semantic version" } else { "matches contraint" };
+    verdict(true, positive, "")
 }
 
 fn name_or_address(value: &Value, operator: &str) -> Checked {

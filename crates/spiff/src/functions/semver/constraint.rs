@@ -108,7 +108,7 @@ impl Condition {
         }
         let filled: Vec<&str> =
             parts[..given].iter().copied().chain(std::iter::repeat("0")).take(3).collect();
-        let version = Version::parse(&format!("{}{suffix}", filled.join(".")))?;
+        let version = Version::parse(&format!("{}{suffix}", filled.join("."))).ok()?;
         Some(Self { operator, version, given })
     }
 

@@ -4,6 +4,8 @@ use std::fmt;
 /// A version; two that differ in metadata alone compare as equal.
 #[derive(Debug, Clone)]
 pub(in crate::functions) struct Version {
+    /// Whether it was written with a `v` before it.
+    pub(super) is_prefixed: bool,
     pub(super) major: u64,
     pub(super) minor: u64,
     pub(super) patch: u64,
@@ -11,76 +13,116 @@ pub(in crate::functions) struct Version {
     pub(super) metadata: String,
 }
 
+/// Why a text is no version, or no part of one.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::functions) enum Refusal {
+    Version,
+    Prerelease,
+    Metadata,
+    LeadingZero,
+}
+
+impl Refusal {
+    pub(in crate::functions) fn message(self) -> &'static str {
+        match self {
+            Self::Version => "Invalid Semantic Version",
+            Self::Prerelease => "Invalid Prerelease string",
+            Self::Metadata => "Invalid Metadata string",
+            Self::LeadingZero => "Version segment starts with 0",
+        }
+    }
+}
+
 impl Version {
     /// An optional `v`, one to three numbers, a pre-release and metadata.
-    pub(in crate::functions) fn parse(text: &str) -> Option<Self> {
-        let text = text.strip_prefix('v').unwrap_or(text);
-        let (text, metadata) = text.split_once('+').map_or((text, None), |(text, rest)| (text, Some(rest)));
-        let (numbers, prerelease) =
-            text.split_once('-').map_or((text, None), |(text, rest)| (text, Some(rest)));
-        let mut parts = [0; 3];
-        let mut given = numbers.split('.');
-        for (position, part) in parts.iter_mut().enumerate() {
-            let Some(number) = given.next() else {
-                if position == 0 {
-                    return None;
-                }
-                break;
-            };
-            // A sign would be read, too.
-            *part = number.parse().ok().filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+    pub(in crate::functions) fn parse(text: &str) -> Result<Self, Refusal> {
+        let (version, prerelease, metadata) = split(text).ok_or(Refusal::Version)?;
+        if !are_identifiers(prerelease) || !are_identifiers(metadata) {
+            return Err(Refusal::Version);
         }
-        let [major, minor, patch] = parts;
-        let version = Self { major, minor, patch, prerelease: String::new(), metadata: String::new() };
-        if given.next().is_some() || prerelease == Some("") || metadata == Some("") {
-            return None;
-        }
-        version.with_prerelease(prerelease.unwrap_or_default())?.with_metadata(metadata.unwrap_or_default())
+        version.with_prerelease(prerelease)?.with_metadata(metadata)
     }
 
-    pub(super) fn with_prerelease(&self, prerelease: &str) -> Option<Self> {
+    pub(super) fn with_prerelease(&self, prerelease: &str) -> Result<Self, Refusal> {
         let has_zero = |part: &str| {
             part.len() > 1 && part.starts_with('0') && part.bytes().all(|byte| byte.is_ascii_digit())
         };
-        let valid = are_identifiers(prerelease) && !prerelease.split('.').any(has_zero);
-        valid.then(|| Self { prerelease: prerelease.to_owned(), ..self.clone() })
+        if !are_identifiers(prerelease) {
+            return Err(Refusal::Prerelease);
+        }
+        if prerelease.split('.').any(has_zero) {
+            return Err(Refusal::LeadingZero);
+        }
+        Ok(Self { prerelease: prerelease.to_owned(), ..self.clone() })
     }
 
-    pub(super) fn with_metadata(&self, metadata: &str) -> Option<Self> {
-        are_identifiers(metadata).then(|| Self { metadata: metadata.to_owned(), ..self.clone() })
+    pub(super) fn with_metadata(&self, metadata: &str) -> Result<Self, Refusal> {
+        if !are_identifiers(metadata) {
+            return Err(Refusal::Metadata);
+        }
+        Ok(Self { metadata: metadata.to_owned(), ..self.clone() })
     }
 
     pub(super) fn numbers(&self) -> (u64, u64, u64) {
         (self.major, self.minor, self.patch)
     }
 
-    fn of((major, minor, patch): (u64, u64, u64)) -> Self {
-        Self { major, minor, patch, prerelease: String::new(), metadata: String::new() }
+    /// As it was written, with all three numbers.
+    pub(super) fn original(&self) -> String {
+        let prefix = if self.is_prefixed { "v" } else { "" };
+        format!("{prefix}{self}")
+    }
+
+    fn at(&self, (major, minor, patch): (u64, u64, u64)) -> Self {
+        let is_prefixed = self.is_prefixed;
+        Self { is_prefixed, major, minor, patch, prerelease: String::new(), metadata: String::new() }
     }
 
     /// Without pre-release and metadata.
     pub(super) fn release(&self) -> Self {
-        Self::of(self.numbers())
+        self.at(self.numbers())
     }
 
     pub(super) fn next_major(&self) -> Self {
-        Self::of((self.major.saturating_add(1), 0, 0))
+        self.at((self.major.saturating_add(1), 0, 0))
     }
 
     pub(super) fn next_minor(&self) -> Self {
-        Self::of((self.major, self.minor.saturating_add(1), 0))
+        self.at((self.major, self.minor.saturating_add(1), 0))
     }
 
     /// The release that a pre-release leads to, else the next patch.
     pub(super) fn next_patch(&self) -> Self {
         let step = u64::from(self.prerelease.is_empty());
-        Self::of((self.major, self.minor, self.patch.saturating_add(step)))
+        self.at((self.major, self.minor, self.patch.saturating_add(step)))
     }
 
     /// Precedence: numbers, then the pre-release.
     pub(super) fn cmp(&self, other: &Self) -> Ordering {
         self.numbers().cmp(&other.numbers()).then_with(|| by_prerelease(&self.prerelease, &other.prerelease))
     }
+}
+
+/// The release, the pre-release and the metadata; the latter two are empty if they are left out.
+fn split(text: &str) -> Option<(Version, &str, &str)> {
+    let unprefixed = text.strip_prefix('v');
+    let text = unprefixed.unwrap_or(text);
+    let (text, metadata) = text.split_once('+').map_or((text, None), |(text, rest)| (text, Some(rest)));
+    let (numbers, prerelease) = text.split_once('-').map_or((text, None), |(text, rest)| (text, Some(rest)));
+    if prerelease == Some("") || metadata == Some("") {
+        return None;
+    }
+    let mut parts = [0; 3];
+    for (position, number) in numbers.split('.').enumerate() {
+        // A sign would be read, too.
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        *parts.get_mut(position)? = number.parse().ok().filter(|_| is_number)?;
+    }
+    let [major, minor, patch] = parts;
+    let is_prefixed = unprefixed.is_some();
+    let version =
+        Version { is_prefixed, major, minor, patch, prerelease: String::new(), metadata: String::new() };
+    Some((version, prerelease.unwrap_or_default(), metadata.unwrap_or_default()))
 }
 
 /// Empty, or words of letters, digits and hyphens with dots between.
@@ -109,7 +151,7 @@ fn by_prerelease(left: &str, right: &str) -> Ordering {
 
 impl fmt::Display for Version {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { major, minor, patch, prerelease, metadata } = self;
+        let Self { major, minor, patch, prerelease, metadata, .. } = self;
         write!(formatter, "{major}.{minor}.{patch}")?;
         if !prerelease.is_empty() {
             write!(formatter, "-{prerelease}")?;
