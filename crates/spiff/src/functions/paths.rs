@@ -38,6 +38,10 @@ impl Url {
                 url.set_authority(&rest[..end])?;
                 &rest[end..]
             }
+            // What follows the scheme is not a path then.
+            _ if !scheme.is_empty() && !rest.starts_with('/') => "",
+            // It would be taken for a scheme.
+            _ if rest.split('/').next().is_some_and(|first| first.contains(':')) => return None,
             _ => rest,
         };
         url.path = decode(path, false)?;
@@ -99,8 +103,8 @@ fn decode(text: &str, in_query: bool) -> Option<String> {
 
 /// The path of a URL, or the text itself; nothing is the root.
 fn path_of(arguments: &[Value], function: &str) -> Result<String, Issue> {
-    count(arguments, 1..=1, &format!("{function} takes exactly one argument"))?;
-    let text = text(&arguments[0], &format!("argument for {function} must be a string"))?;
+    count(arguments, 1..=1, &format!("function {function} takes exactly one argument"))?;
+    let text = text(&arguments[0], &format!("string argument expected for function {function}"))?;
     let path = Url::parse(text).map_or_else(|| text.to_owned(), |url| url.path);
     Ok(if path.is_empty() { "/".to_owned() } else { path })
 }
@@ -145,9 +149,10 @@ fn clean(path: &str) -> String {
 
 /// `parseurl(s)`
 pub(super) fn parseurl(arguments: &[Value]) -> Outcome {
-    count(arguments, 1..=1, "parseurl takes exactly one argument")?;
+    count(arguments, 1..=1, "invalid argument count for parseurl")?;
     let text = text(&arguments[0], "argument for parseurl must be a string")?;
-    let url = Url::parse(text).ok_or_else(|| Issue::new(format!("parseurl: '{text}' is no URL")))?;
+    let url = Url::parse(text)
+        .ok_or_else(|| Issue::new(format!("invalid argument for parseurl: '{text}' is no URL")))?;
     let mut fields = vec![
         ("values", values(&url.query)),
         ("scheme", Value::string(url.scheme)),
@@ -156,8 +161,8 @@ pub(super) fn parseurl(arguments: &[Value]) -> Outcome {
         ("fragment", Value::string(url.fragment)),
         ("query", Value::string(url.query)),
     ];
-    if let Some(port) = url.port {
-        let port = port.parse().map_err(|_| Issue::new("parseurl: the port is out of range"))?;
+    // One that is out of range is left out.
+    if let Some(port) = url.port.and_then(|port| port.parse().ok()) {
         fields.push(("port", Value::Int(port)));
     }
     if let Some((name, password)) = url.user {

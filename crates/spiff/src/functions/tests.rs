@@ -251,7 +251,21 @@ fn paths_and_urls() {
                 r#""userinfo":{"password":"p@","username":"u"},"values":{"q":["1","2"],"r":["x y"]}}"#
             ),
         ),
-        (r#"parseurl("a%zz")"#, "!parseurl: 'a%zz' is no URL"),
+        (r#"[ basename("mailto:a/b"), dirname("mailto:a/b"), basename("a_b:c/d?e") ]"#, r#"["/","/","d?e"]"#),
+        (
+            r#"parseurl("mailto:a@b")"#,
+            r#"{"fragment":"","host":"","path":"","query":"","scheme":"mailto","values":{}}"#,
+        ),
+        (
+            r#"parseurl("//h:99999999999999999999/a:b")"#,
+            r#"{"fragment":"","host":"h","path":"/a:b","query":"","scheme":"","values":{}}"#,
+        ),
+        ("parseurl(1)", "!argument for parseurl must be a string"),
+        ("parseurl()", "!invalid argument count for parseurl"),
+        ("basename(1)", "!string argument expected for function basename"),
+        ("dirname()", "!function dirname takes exactly one argument"),
+        (r#"parseurl("a%zz")"#, "!invalid argument for parseurl: 'a%zz' is no URL"),
+        (r#"parseurl("a_b:c")"#, "!invalid argument for parseurl: 'a_b:c' is no URL"),
     ]);
 }
 
