@@ -94,6 +94,15 @@ fn operator(text: &str) -> (Operator, &str) {
     (Operator::Equal, text)
 }
 
+/// Where a wildcard alone does not stand for every version, it is read as 0.0.0: by `<=` up to the patch.
+fn counted(operator: Operator, given: usize) -> usize {
+    match operator {
+        Operator::Caret | Operator::NotEqual | Operator::Greater if given == 0 => 3,
+        Operator::LessEqual if given == 0 => 2,
+        _ => given,
+    }
+}
+
 impl Condition {
     fn parse(operator: Operator, text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
@@ -109,7 +118,7 @@ impl Condition {
         let filled: Vec<&str> =
             parts[..given].iter().copied().chain(std::iter::repeat("0")).take(3).collect();
         let version = Version::parse(&format!("{}{suffix}", filled.join("."))).ok()?;
-        Some(Self { operator, version, given })
+        Some(Self { operator, version, given: counted(operator, given) })
     }
 
     fn accepts(&self, version: &Version) -> bool {
@@ -130,6 +139,8 @@ impl Condition {
             Operator::Less => order == Ordering::Less,
             Operator::LessEqual if is_partial => order == Ordering::Less || self.within(version, self.given),
             Operator::LessEqual => order != Ordering::Greater,
+            // Zeros alone fix nothing.
+            Operator::Tilde if !is_partial && self.version.numbers() == (0, 0, 0) => order != Ordering::Less,
             Operator::Tilde => self.within(version, self.given.min(2)),
             Operator::Caret => self.within(version, self.caret()),
         }
