@@ -375,3 +375,13 @@ fn bindings_without_a_name_are_none() {
     let output = engine.cascade(&template.unwrap(), &[], Some(&Value::map::<&str>([]))).unwrap();
     assert_eq!(output.to_yaml(), "a: 5\nb: 5\nc: \"no\"\n");
 }
+
+#[test]
+fn entries_are_looked_at_again_under_the_key_that_they_got() {
+    // Within the entry, the key is found by more than what the list sees.
+    let template =
+        "a:\n- f: (( \"0\" \"0\" ))\n  name: (( catch[f|v,e|->e ? \"failed\" :v] ))\n  x: (( merge ))\n";
+    let output = value(&run(template, &["a:\n- name: \"00\"\n  x: 1\n"]));
+    assert_eq!(output["a"][0]["name"], "00");
+    assert_eq!(output["a"][0]["x"], 1);
+}

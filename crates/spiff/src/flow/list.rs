@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::map::is_optional_merge;
 use super::node::same_node;
-use super::{Flowed, Walker, patch};
+use super::patch::{self, Change, Patch};
+use super::{Flowed, Walker};
 use crate::control;
 use crate::env::Env;
 use crate::eval::{Evaluated, Fault, evaluate, markers};
@@ -79,6 +80,7 @@ impl Walker<'_, '_> {
         let deep = attention == Attention::Deep;
         let steps = self.entry_steps(node, list, env, place)?;
         let mut replaced: Vec<(usize, Node)> = Vec::new();
+        let mut moved = false;
         let positions: Vec<usize> =
             if deep || steps.computed { (0..list.len()).collect() } else { marked.iter().copied().collect() };
         for position in positions {
@@ -93,7 +95,10 @@ impl Walker<'_, '_> {
             let mut inner = env.child(step);
             inner.nomerge |= node.has(Flags::NO_MERGE) && matches!(step, Step::Index(_));
             let at = self.child_place(place, &Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
-            if let Flowed::New(new) = self.visit(entry, &inner, at, false, own)? {
+            let seen = self.patches.len();
+            let flowed = self.visit(entry, &inner, at, false, own)?;
+            moved |= computed && self.is_renamed(&flowed, key_name(node), at, seen, step);
+            if let Flowed::New(new) = flowed {
                 replaced.push((position, new));
             }
         }
@@ -108,7 +113,32 @@ impl Walker<'_, '_> {
             let at = self.child_place(place, &Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
             self.put(at, new);
         }
+        if moved {
+            self.patch(place, Change::Moved);
+        }
         Ok(if self.patches.len() > before { Flowed::Patched } else { Flowed::Same })
+    }
+
+    /// Whether the entry at `place` got another key than the one in `step`: within the entry, the expression of the key
+    /// sees more than it does when the list looks for the key.
+    fn is_renamed(&mut self, flowed: &Flowed, key: &str, place: Place, seen: usize, step: &Step) -> bool {
+        let key_place = self.child_place(place, &Step::Field(Arc::from(key)));
+        let put = |patch: &Patch| match &patch.change {
+            Change::Put(new) if patch.place == key_place => Some(new.value.clone()),
+            _ => None,
+        };
+        let value = match flowed {
+            Flowed::Same => None,
+            Flowed::Patched => self.patches[seen..].iter().rev().find_map(put),
+            Flowed::New(Node { value: Value::Map(map), .. }) => map.get(key).map(|field| field.value.clone()),
+            Flowed::New(_) => None,
+        };
+        match (value, step) {
+            (None | Some(Value::Expression(_)), _) => false,
+            (Some(Value::String(text)), Step::Field(step)) => **step != *format!("{key}:{text}"),
+            (Some(Value::String(_)), _) => true,
+            (Some(_), step) => matches!(step, Step::Field(_)),
+        }
     }
 
     /// Whether a control in a list has given a list, whose entries take its place.
@@ -171,7 +201,7 @@ impl Walker<'_, '_> {
             let steps = (0..list.len()).map(index).collect();
             EntrySteps { steps, computed: !positions.is_empty(), positions }
         };
-        let key_name = node.key_name().map_or("name", |name| &**name);
+        let key_name = key_name(node);
         if key_name.starts_with('!') || list.is_empty() {
             return Ok(by_index(HashSet::new()));
         }
@@ -304,6 +334,10 @@ impl Walker<'_, '_> {
         let template = self.template(content, Value::List(Arc::new(list.clone())), env);
         Node { value: Value::Template(template), ..node.clone() }
     }
+}
+
+fn key_name(node: &Node) -> &str {
+    node.key_name().map_or("name", |name| &**name)
 }
 
 /// The step of each entry; `None`: its key is not known yet, and it is not flowed.

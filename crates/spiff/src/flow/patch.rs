@@ -19,6 +19,8 @@ pub(super) enum Change {
     /// Drops a field.
     Remove,
     Flags(Flags),
+    /// Nothing, but paths below it are others from now on.
+    Moved,
 }
 
 impl Patch {
@@ -29,6 +31,7 @@ impl Patch {
             // A map that lost a field may get it from a stub.
             Change::Remove => shadow.mark(shadow.parent(self.place), Attention::Own),
             Change::Flags(_) => shadow.mark(self.place, Attention::Own),
+            Change::Moved => return shadow.mark(self.place, Attention::Deep),
         }
         shadow.changed(self.place);
     }
@@ -47,6 +50,7 @@ fn change(node: &mut Node, steps: &[&Step], made: &Change) {
             Change::Put(new) => *node = new.clone(),
             Change::Flags(flags) => node.flags = *flags,
             Change::Remove => node.flags = node.flags.with(Flags::UNDEFINED),
+            Change::Moved => {}
         }
         return;
     };
