@@ -322,6 +322,8 @@ impl<T: Clone> Queue<T> {
             }
         }
         if is_new {
+            // As for an event that comes during a pause: the reason to fail may be gone.
+            entry.set_failures(0, &mut self.failing);
             self.make_ready(key);
         }
     }

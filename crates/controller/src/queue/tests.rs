@@ -115,6 +115,24 @@ fn a_failing_key_delays_no_other() {
     assert_eq!(bench.start().as_deref(), Some("good"));
 }
 
+/// Events of failing keys are held back only while they are no news: those that are wait for no other failing key, and keep no
+/// place at the bus meanwhile.
+#[test]
+fn news_that_come_during_a_failing_attempt_wait_for_no_other_failing_key() {
+    let mut bench = Bench::new();
+    for ticket in 0..100 {
+        bench.offer(&format!("bad-{ticket}"), "1", ticket);
+    }
+    while let Some(name) = bench.start() {
+        bench.fail(&name, &[]);
+    }
+    bench.pass(60_000);
+    assert_eq!(bench.start().as_deref(), Some("bad-0"));
+    bench.offer("bad-0", "2", 200);
+    bench.fail("bad-0", &[("bad-0", "1")]);
+    assert_eq!(bench.start().as_deref(), Some("bad-0"), "the 99 others are due as well");
+}
+
 /// Their events come back slowly, or the bus would hand out nothing else.
 #[test]
 fn events_of_many_failing_keys_come_back_one_after_the_other() {
