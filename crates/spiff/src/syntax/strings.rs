@@ -156,10 +156,8 @@ pub(super) fn unquote(text: &str) -> Result<String, EscapeError> {
     while let Some(at) = rest.find(|c: char| c == '\\' || c < ' ') {
         result.push_str(&rest[..at]);
         let mut chars = rest[at..].chars();
-        if chars.next() != Some('\\') {
-            return Err(EscapeError(
-                "a string may not hold a line break or tab; write \\n or \\t".to_owned(),
-            ));
+        if let Some(c) = chars.next().filter(|c| *c != '\\') {
+            return Err(invalid(c, "string literal"));
         }
         let escape = chars.next();
         rest = chars.as_str();
@@ -175,7 +173,7 @@ pub(super) fn unquote(text: &str) -> Result<String, EscapeError> {
                 rest = behind;
                 c
             }
-            Some(c) => return Err(EscapeError(format!("invalid character '{c}' in string escape code"))),
+            Some(c) => return Err(invalid(c, "string escape code")),
             None => return Err(EscapeError("a backslash ends the string".to_owned())),
         };
         result.push(c);
@@ -184,9 +182,22 @@ pub(super) fn unquote(text: &str) -> Result<String, EscapeError> {
     Ok(result)
 }
 
+fn invalid(c: char, place: &str) -> EscapeError {
+    let shown = match c {
+        '"' => c.to_string(),
+        '\'' => "\\'".to_owned(),
+        c if c < ' ' && !matches!(c, '\n' | '\r' | '\t') => format!("\\x{:02x}", u32::from(c)),
+        c => c.escape_debug().to_string(),
+    };
+    EscapeError(format!("invalid character '{shown}' in {place}"))
+}
+
 /// The character that four hexadecimal digits stand for, or a pair of surrogates of four each, and what follows.
 fn unicode_escape(text: &str) -> Result<(char, &str), EscapeError> {
-    let broken = || EscapeError("\\u needs four hexadecimal digits".to_owned());
+    let broken = || {
+        let other = text.chars().find(|c| !c.is_ascii_hexdigit());
+        invalid(other.unwrap_or('"'), "\\u hexadecimal character escape")
+    };
     let (high, behind) = four_digits(text).ok_or_else(broken)?;
     if let Some(c) = char::from_u32(high) {
         return Ok((c, behind));
