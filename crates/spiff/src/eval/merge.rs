@@ -12,12 +12,13 @@ pub(super) fn evaluate(merge: &Merge, env: &Env<'_>) -> Eval {
         info.notes_mut().redirect = Some(Vec::new());
         return Ok(Evaluated { value: Some(Value::Nil), info });
     }
-    let found = match &merge.path {
-        Some(path) => env.find_stub_path(&path.steps),
+    let path = merge.stub_path();
+    let found = match &path {
+        Some(path) => env.find_stub_path(path),
         None => env.find_in_stubs(),
     };
     let Some(node) = found else {
-        let path = merge.path.as_ref().map_or_else(|| env.stub_path.steps(), |path| path.steps.clone());
+        let path = path.unwrap_or_else(|| env.stub_path.steps());
         return Err(Fault::issue(format!("'{}' not found in any stub", dotted(&path))));
     };
     info.flags = info.flags.with(node.flags.only(Flags::MARKERS));
@@ -40,7 +41,7 @@ pub(super) fn annotate(merge: &Merge, info: &mut Info) {
     if let MergeOption::On(name) = &merge.option {
         info.notes_mut().key_name = Some(name.clone());
     }
-    if let Some(path) = &merge.path {
-        info.notes_mut().redirect = Some(path.steps.clone());
+    if let Some(path) = merge.stub_path() {
+        info.notes_mut().redirect = Some(path);
     }
 }

@@ -7,7 +7,7 @@ use crate::control;
 use crate::issue::Issue;
 use crate::scope::dotted;
 use crate::syntax;
-use crate::syntax::ast::{Expr, Merge, Step};
+use crate::syntax::ast::{Expr, Step};
 use crate::syntax::strings::is_dynaml;
 use crate::value::{Flags, Node, Value};
 
@@ -183,9 +183,9 @@ fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
 
 /// A failing `merge` shows where it looked.
 fn stub_path(node: &Node, expression: &Expr) -> Option<String> {
-    let Expr::Merge(Merge { path, .. }) = expression else { return None };
-    match path {
-        Some(path) => Some(dotted(&path.steps)),
+    let Expr::Merge(merge) = expression else { return None };
+    match merge.stub_path() {
+        Some(path) => Some(dotted(&path)),
         None => node.notes.as_ref()?.path.as_ref().map(|(_, stub_path)| dotted(stub_path)),
     }
 }
@@ -194,12 +194,12 @@ fn describe(
     node: &Node,
     expression: String,
     parentheses: bool,
-    context: &[Step],
+    steps: &[Step],
     path: Option<String>,
 ) -> Unresolved {
-    let context = dotted(context);
-    let own = node.notes.as_ref().and_then(|notes| notes.path.as_ref()).map(|(path, _)| dotted(path));
-    let path = path.or_else(|| own.filter(|path| *path != context)).unwrap_or_default();
+    let context = dotted(steps);
+    let own = node.notes.as_ref().and_then(|notes| notes.path.as_ref());
+    let path = path.or_else(|| own.map(|(path, _)| original_path(path, steps))).unwrap_or_default();
     let class = if node.has(Flags::ERROR) {
         Class::Failed
     } else if node.has(Flags::FAILED) {
@@ -210,4 +210,13 @@ fn describe(
     let issue = node.issue().map(|issue| (**issue).clone()).unwrap_or_default();
     let (source, line, column) = (Arc::clone(&node.origin.source), node.origin.line, node.origin.column);
     Unresolved { expression, parentheses, source, line, column, context, path, class, issue }
+}
+
+/// Where a node was evaluated, if that is elsewhere; two dots stand for the context that it is below.
+fn original_path(path: &[Step], context: &[Step]) -> String {
+    match path.strip_prefix(context) {
+        Some([]) => String::new(),
+        Some(below) if !context.is_empty() => format!("...{}", dotted(below)),
+        _ => dotted(path),
+    }
 }

@@ -145,6 +145,15 @@ pub(crate) struct Merge {
     pub(crate) path: Option<Reference>,
 }
 
+impl Merge {
+    /// Where the stubs are asked. The dot of a path from the root is a field without name to them: no stub has it.
+    pub(crate) fn stub_path(&self) -> Option<Vec<Step>> {
+        let path = self.path.as_ref()?;
+        let dot = path.absolute.then(|| Step::Field(Name::from("")));
+        Some(dot.into_iter().chain(path.steps.iter().cloned()).collect())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MergeOption {
     Plain,

@@ -109,7 +109,7 @@ impl Parser<'_> {
         self.some_space()?;
         let path = self.reference()?;
         let option = option.unwrap_or(MergeOption::Plain);
-        if option == MergeOption::Plain && is_none(&path) {
+        if matches!(option, MergeOption::Plain | MergeOption::Replace) && is_none(&path) {
             return Some(Merge { option: MergeOption::None, path: None });
         }
         Some(Merge { option, path: Some(path) })
