@@ -75,7 +75,7 @@ fn conditions_of_cases() {
 #[test]
 fn values_that_choose_nothing() {
     fails("{ <<switch: v, a: 1 }", "switch", "invalid switch value: \"v\"");
-    fails("{ <<switch: ~, a: 1 }", "switch", "invalid switch value: nil");
+    fails("{ <<switch: ~, a: 1 }", "switch", "invalid switch value: %!q(<nil>)");
     fails("{ <<switch: 5, a: 1 }", "switch", "invalid switch value type: int");
     fails("{ <<type: 5, string: 1 }", "type", "invalid switch value: \"int\"");
     fails("{ <<merge: [ { a: 1 }, 5 ] }", "merge", "entry 1: invalid entry type: list");

@@ -29,7 +29,7 @@ pub(super) fn condition(control: &Control<'_>) -> Outcome {
 /// `<<switch` with regular fields: the one that is named by the value.
 pub(super) fn switch(control: &Control<'_>) -> Outcome {
     match &control.value.value {
-        Value::Nil => default(control, || "invalid switch value: nil".to_owned()),
+        Value::Nil => default(control, || "invalid switch value: %!q(<nil>)".to_owned()),
         Value::String(name) => by_name(control, name),
         other => failed(format!("invalid switch value type: {}", other.type_name())),
     }
