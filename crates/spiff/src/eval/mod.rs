@@ -181,8 +181,20 @@ pub(crate) fn define(run: &mut Run<'_>, expression: &Arc<LambdaExpr>, env: &Env<
         }
     }
     let (statics, scope) = (env.locals(), env.scope.clone());
-    let lambda = Lambda { expression: Arc::clone(expression), defaults, statics, scope };
+    let lambda = Lambda { expression: with_defaults(expression, &defaults), defaults, statics, scope };
     Evaluated::ok(Value::Lambda(Arc::new(lambda)))
+}
+
+/// A lambda value shows what its defaults came to.
+fn with_defaults(expression: &Arc<LambdaExpr>, defaults: &[Option<Value>]) -> Arc<LambdaExpr> {
+    let mut shown = Arc::clone(expression);
+    for (position, value) in defaults.iter().enumerate() {
+        let Some(literal) = value.as_ref().and_then(call::literal) else { continue };
+        if expression.parameters[position].default.as_ref() != Some(&literal) {
+            Arc::make_mut(&mut shown).parameters[position].default = Some(literal);
+        }
+    }
+    shown
 }
 
 fn marked_value(run: &mut Run<'_>, marked: &Marked, env: &Env<'_>, depth: Depth) -> Eval {
