@@ -385,3 +385,36 @@ fn entries_are_looked_at_again_under_the_key_that_they_got() {
     assert_eq!(output["a"][0]["name"], "00");
     assert_eq!(output["a"][0]["x"], 1);
 }
+
+#[test]
+fn no_stub_has_anything_at_a_path_from_the_root() {
+    let stub = "x: { a: 2 }\nm: { a: 3 }\n";
+    let report = run("m: (( merge .x ))\n", &["x: { a: 2 }\n"]);
+    assert_eq!(report, "unresolved nodes:\n\t(( merge .x ))\tin test\tm\t(.x)\t*'.x' not found in any stub");
+    assert_eq!(run("m:\n  <<: (( merge .x || {} ))\n  a: 1\n", &[stub]), "m:\n  a: 1\n");
+    assert_eq!(run("m: { <<: (( merge replace none )), a: 1 }\n", &[stub]), "m:\n  a: 1\n");
+}
+
+#[test]
+fn lambdas_show_what_their_defaults_came_to() {
+    let fields = "v: 5\nf: (( |a,b=v + 1,c=[ v ]|->a ))";
+    gives("\"\" f", fields, "'lambda|a,b=6,c=[5]|->a'");
+    gives("f", fields, "'(( lambda|a,b=6,c=[5]|->a ))'");
+}
+
+#[test]
+fn dynamic_nodes_are_made_again_where_they_arrive() {
+    let stub = "x: (( &dynamic &template ( w + 1 ) ))\nw: (( &local ( 2 ) ))\n";
+    let late = "w: (( v ))\nv: (( u ))\nu: 6\n";
+    for field in ["x: 1", "x: text", "x: (( 1 ))"] {
+        let output = value(&run(&format!("{field}\ny: (( x ))\n{late}"), &[stub]));
+        assert_eq!((&output["x"], &output["y"]), (&7.into(), &7.into()), "{field}");
+    }
+    let injected = stub.replace("&dynamic", "&inject &dynamic");
+    assert_eq!(value(&run(&format!("y: (( x ))\n{late}"), &[&injected]))["y"], 7);
+    let map = "x: { <<: (( &dynamic &template )), a: (( w )) }\nw: (( &local ( 2 ) ))\n";
+    assert_eq!(value(&run(&format!("x: 1\n{late}"), &[map]))["x"], value("{ a: 6 }"));
+    let list = "x: [ (( &inject &dynamic &template ( w ) )) ]\nw: (( &local ( 2 ) ))\n";
+    assert_eq!(value(&run(&format!("x: [ 1 ]\n{late}"), &[list]))["x"], value("[ 6, 1 ]"));
+    assert!(run("x: 1\n", &[stub]).contains("\tin test\tx\t()\t*resolution of template 'x' failed"));
+}

@@ -94,3 +94,42 @@ fn reports_name_what_is_left() {
         assert_eq!(report(template, stubs), wanted, "{template}");
     }
 }
+
+#[test]
+fn paths_of_nodes_inside_of_instances() {
+    let template = "t: { <<: (( &template )), v: (( nix )) }\nv: (( *t ))\n";
+    assert_eq!(
+        report(template, &[]),
+        "\t(( *(t) ))\tin test\tv\t()\t*resolution of template 't' failed\n\t\t\t(( nix ))\tin test\tv\t(...v)*'nix' not found"
+    );
+}
+
+#[test]
+fn what_a_template_is_of_keeps_its_parentheses_and_its_source() {
+    for (template, wanted) in [
+        ("t: (( &template ( nix + 1 ) ))\n", "(( ( nix + 1 ) ))\tin test\t\t(x)*'nix' not found"),
+        ("t: { <<: (( &template (nix) )) }\n", "(( ( nix ) ))\tin test\t<<\t(x)*'nix' not found"),
+        ("t: [ { <<: (( &template (nix) )) } ]\n", "(( ( nix ) ))\tin test\t[0].<<\t(x)*'nix' not found"),
+        // An insertion in parentheses is not the optional one.
+        (
+            "t: { <<: (( &template (merge) )) }\n",
+            "(( ( merge ) ))\tin test\t<<\t(x)*'x' not found in any stub",
+        ),
+    ] {
+        let report = report(&format!("{template}x: (( *t ))\n"), &[]);
+        assert_eq!(report.lines().nth(1).unwrap().trim_start(), wanted, "{template}");
+    }
+}
+
+#[test]
+fn strings_that_are_no_json() {
+    for (expression, wanted) in [
+        (r"\q", r"'q' in string escape code"),
+        (r"\u12", r#"'"' in \u hexadecimal character escape"#),
+        (r"\u12g4", r"'g' in \u hexadecimal character escape"),
+        ("\t", r"'\t' in string literal"),
+    ] {
+        let report = report(&format!("a: '(( \"{expression}\" ))'\n"), &[]);
+        assert!(report.ends_with(&format!("': invalid character {wanted}")), "{report}");
+    }
+}

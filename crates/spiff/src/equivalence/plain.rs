@@ -308,7 +308,8 @@ fn flow_map(node: &Node, fields: &Fields, env: &Env<'_>, tags: &mut Tags) -> Nod
                         let mut content = fields.clone();
                         content.remove("<<");
                         if let Some(inner) = &marked.expression {
-                            content.insert("<<".to_owned(), plain(Plain::Expression(Rc::new(inner.clone()))));
+                            let inner = Expr::Group(Box::new(inner.clone()));
+                            content.insert("<<".to_owned(), plain(Plain::Expression(Rc::new(inner))));
                         }
                         result.value = Plain::Template(Box::new(plain(Plain::Map(content))));
                         return result;

@@ -4,14 +4,14 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::map::is_optional_merge;
-use super::node::same_node;
+use super::node::{content_of, same_node};
 use super::patch::{self, Change, Patch};
 use super::{Flowed, Walker};
 use crate::control;
 use crate::env::Env;
 use crate::eval::{Evaluated, Fault, evaluate, markers};
 use crate::shadow::{Attention, Place};
-use crate::syntax::ast::{Expr, Marker, Name, Step};
+use crate::syntax::ast::{Expr, Marked, Marker, Name, Step};
 use crate::value::{Flags, List, Map, Node, Pending, Value};
 
 /// Prefix of a field that makes its name the key of the list.
@@ -102,7 +102,8 @@ impl Walker<'_, '_> {
                 replaced.push((position, new));
             }
         }
-        let injected = if attention >= Attention::Own { injections(node, env) } else { Vec::new() };
+        let injected =
+            if attention >= Attention::Own { self.list_injections(node, env)? } else { Vec::new() };
         let splices = |(position, new): &(usize, Node)| {
             new.has(Flags::UNDEFINED) || self.is_spliced(list.get(*position), new)
         };
@@ -117,6 +118,23 @@ impl Walker<'_, '_> {
             self.patch(place, Change::Moved);
         }
         Ok(if self.patches.len() > before { Flowed::Patched } else { Flowed::Same })
+    }
+
+    /// Entries of the stub list that are put in front (section 10.2).
+    fn list_injections(&mut self, node: &Node, env: &Env<'_>) -> Result<Vec<Node>, Fault> {
+        if env.nomerge || node.has(Flags::MERGED.with(Flags::INJECTED)) {
+            return Ok(Vec::new());
+        }
+        let Some(Value::List(stub)) = env.find_in_stubs().map(|stub| &stub.value) else {
+            return Ok(Vec::new());
+        };
+        let mut injected = Vec::new();
+        for entry in stub.iter().filter(|entry| entry.has(Flags::INJECT)) {
+            let new = Node { flags: entry.flags.with(Flags::INJECTED), ..entry.clone() };
+            let step = Step::Index(i64::try_from(injected.len()).unwrap_or(i64::MAX));
+            injected.push(self.instance(new, entry, &env.child(&step))?);
+        }
+        Ok(injected)
     }
 
     /// Whether the entry at `place` got another key than the one in `step`: within the entry, the expression of the key
@@ -285,13 +303,7 @@ impl Walker<'_, '_> {
                             spliced.node.notes_mut().tag = tag;
                         }
                         if marked.markers.contains(&Marker::Template) {
-                            return Ok(Err(self.list_template(
-                                &spliced.node,
-                                list,
-                                position,
-                                marked.expression.as_ref(),
-                                env,
-                            )));
+                            return Ok(Err(self.list_template(&spliced.node, list, position, marked, env)));
                         }
                     } else if was_expression && is_optional_merge(&expression.0) {
                         continue;
@@ -312,21 +324,13 @@ impl Walker<'_, '_> {
         Ok(Ok(spliced))
     }
 
-    fn list_template(
-        &self,
-        node: &Node,
-        list: &List,
-        marker: usize,
-        expression: Option<&Expr>,
-        env: &Env<'_>,
-    ) -> Node {
+    fn list_template(&self, node: &Node, list: &List, marker: usize, marked: &Marked, env: &Env<'_>) -> Node {
         let mut entries: Vec<Node> = Vec::with_capacity(list.len());
         for (position, entry) in list.iter().enumerate() {
             if position != marker {
                 entries.push(entry.clone());
-            } else if let Some(expression) = expression {
-                let value = Value::Expression(Pending(Arc::new(expression.clone())));
-                let inner = Map::new(vec![(Arc::from("<<"), Node::at(value, entry.origin.clone()))]);
+            } else if let Some(inserted) = content_of(marked, entry) {
+                let inner = Map::new(vec![(Arc::from("<<"), inserted)]);
                 entries.push(Node::at(Value::Map(Arc::new(inner)), entry.origin.clone()));
             }
         }
@@ -420,16 +424,6 @@ fn key_text<'n>(entry: &'n Node, key: &str) -> Option<&'n str> {
         Value::Map(map) => map.get(key).and_then(|field| field.value.as_str()),
         _ => None,
     }
-}
-
-/// Entries of the stub list that are put in front (section 10.2).
-fn injections(node: &Node, env: &Env<'_>) -> Vec<Node> {
-    if env.nomerge || node.has(Flags::MERGED.with(Flags::INJECTED)) {
-        return Vec::new();
-    }
-    let Some(Value::List(stub)) = env.find_in_stubs().map(|stub| &stub.value) else { return Vec::new() };
-    let injected = stub.iter().filter(|entry| entry.has(Flags::INJECT));
-    injected.map(|entry| Node { flags: entry.flags.with(Flags::INJECTED), ..entry.clone() }).collect()
 }
 
 fn strip_key_fields_of(node: Node) -> Node {

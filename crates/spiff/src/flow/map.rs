@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::node::{fail, same_node};
+use super::node::{content_of, fail, same_node};
 use super::patch::{self, Change};
 use super::{Flowed, Walker};
 use crate::control;
@@ -13,7 +13,7 @@ use crate::scope::Scope;
 use crate::shadow::{Attention, Place};
 use crate::syntax::ast::{Expr, Marked, Marker, Merge, MergeOption, Name, Step};
 use crate::syntax::strings::may_be_dynaml;
-use crate::value::{Flags, Map, Node, Notes, Pending, Value};
+use crate::value::{Flags, Map, Node, Notes, Value};
 
 /// What the insertion field of a map came to.
 enum Insertion {
@@ -112,7 +112,7 @@ impl Walker<'_, '_> {
     ) -> Result<(), Fault> {
         let step = Step::Field(Arc::clone(key));
         if is_plain(child) {
-            if let Some(new) = self.override_field(child, env, &step) {
+            if let Some(new) = self.override_field(child, env, &step)? {
                 let at = self.child_place(place, &step);
                 self.put(at, new);
             }
@@ -261,9 +261,8 @@ impl Walker<'_, '_> {
         content.remove("<<");
         content.remove("<<<");
         if marked.markers.contains(&Marker::Template) {
-            if let Some(expression) = &marked.expression {
-                let expression = Value::Expression(Pending(Arc::new(expression.clone())));
-                content.insert(Arc::from("<<"), Node::at(expression, base.origin.clone()));
+            if let Some(inserted) = content_of(marked, &base) {
+                content.insert(Arc::from("<<"), inserted);
             }
             let mut original = map.clone();
             original.insert(Arc::from("<<"), base);

@@ -13,7 +13,7 @@ use crate::run::is_resolved;
 use crate::scope::dotted;
 use crate::shadow::{Attention, Place, ROOT};
 use crate::syntax;
-use crate::syntax::ast::{Expr, Marked, Marker, Step};
+use crate::syntax::ast::{Expr, Marked, Marker, Reference, Step};
 use crate::value::{Flags, Node, Pending, Template, Value};
 
 /// What an evaluation leaves to be done.
@@ -55,6 +55,11 @@ impl Walker<'_, '_> {
         }
         let redirected = node.redirect().map(|path| env.redirected(path));
         let env = redirected.as_ref().unwrap_or(env);
+        // The stub has an instance, too, which is not to get into the one that was made here.
+        let made_here =
+            node.dynamic().is_some() && env.find_in_stubs().is_some_and(|stub| stub.dynamic().is_some());
+        let kept = made_here.then(|| Env { nomerge: true, ..env.clone() });
+        let env = kept.as_ref().unwrap_or(env);
         let flowed =
             stacker::maybe_grow(RED_ZONE, STACK, || self.flow_value(node, env, place, over, attention))?;
         // The tag of an insertion is that of the map or list that it is in.
@@ -107,13 +112,21 @@ impl Walker<'_, '_> {
     }
 
     /// A scalar of a map whose field may be overridden by a stub: what most nodes of a document are.
-    pub(super) fn override_field(&self, node: &Node, env: &Env<'_>, step: &Step) -> Option<Node> {
+    pub(super) fn override_field(
+        &mut self,
+        node: &Node,
+        env: &Env<'_>,
+        step: &Step,
+    ) -> Result<Option<Node>, Fault> {
         if env.nomerge || env.cursor.is_empty() || node.has(FINAL) || node.redirect().is_some() {
-            return None;
+            return Ok(None);
         }
-        let stub = env.cursor.find_child(step).filter(|stub| !stub.has(Flags::DYNAMIC))?;
-        let new = replaced_by(node, stub)?;
-        (!same_node(node, &new)).then_some(new)
+        let Some(stub) = env.cursor.find_child(step) else { return Ok(None) };
+        let Some(mut new) = replaced_by(node, stub) else { return Ok(None) };
+        if stub.has(Flags::DYNAMIC) {
+            new = self.instance(new, stub, &env.child(step))?;
+        }
+        Ok((!same_node(node, &new)).then_some(new))
     }
 
     /// The value of the stubs for a node, if they have one that may replace it.
@@ -129,15 +142,13 @@ impl Walker<'_, '_> {
 
     /// A dynamic node of a stub is instantiated again where it arrives (section 10.3).
     pub(super) fn instance(&mut self, mut new: Node, stub: &Node, env: &Env<'_>) -> Result<Node, Fault> {
-        let Some(template) = stub.notes.as_ref().and_then(|notes| notes.dynamic.clone()) else {
-            return Ok(new);
-        };
-        match instantiate(self.run, &template, env) {
-            Ok(Evaluated { value: Some(value), .. }) => new.value = value,
-            Ok(Evaluated { value: None, .. }) => {}
-            Err(Fault::Issue(issue)) => fail(&mut new, *issue, env),
+        let Some(template) = stub.dynamic().cloned() else { return Ok(new) };
+        // Without an instance yet it waits as an expression, so that nobody takes the instance of the stub for it.
+        new.value = match instantiate(self.run, &template, env) {
+            Ok(Evaluated { value: Some(value), .. }) => value,
+            Ok(Evaluated { value: None, .. }) | Err(Fault::Issue(_)) => instance_to_be(),
             Err(Fault::Abort) => return Err(Fault::Abort),
-        }
+        };
         new.notes_mut().dynamic = Some(template);
         Ok(new)
     }
@@ -150,14 +161,21 @@ impl Walker<'_, '_> {
         place: Place,
         over: bool,
     ) -> Result<Next, Fault> {
-        let evaluated = match self.evaluate_node(expression, &node.origin.source, env, place) {
+        let evaluated = match self.evaluate_node(expression, node, env, place) {
             Ok(evaluated) => evaluated,
             Err(Fault::Abort) => return Err(Fault::Abort),
             Err(Fault::Issue(issue)) => {
                 let mut failed = node.clone();
                 failed.flags = failed.flags.without(Flags::FAILED).with(Flags::ERROR);
                 fail(&mut failed, *issue, env);
-                return Ok(Next::Override(failed));
+                // An instance is what the stub had to say.
+                return Ok(if failed.dynamic().is_none() {
+                    Next::Override(failed)
+                } else if same_node(node, &failed) {
+                    Next::Return(Flowed::Same)
+                } else {
+                    Next::Return(Flowed::New(failed))
+                });
             }
         };
         let Evaluated { value, info } = evaluated;
@@ -172,19 +190,20 @@ impl Walker<'_, '_> {
     fn evaluate_node(
         &mut self,
         expression: &Pending,
-        source: &Arc<str>,
+        node: &Node,
         env: &Env<'_>,
         place: Place,
     ) -> crate::eval::Eval {
         let volatile = std::mem::replace(&mut self.run.volatile, false);
-        let elsewhere = env.written_in(source);
+        let elsewhere = env.written_in(&node.origin.source);
         let env = elsewhere.as_ref().unwrap_or(env);
         let before = self.run.begin_reads(self.id);
-        let result = match &*expression.0 {
-            Expr::Marked(marked) if marked.markers.contains(&Marker::Template) => {
-                self.template_value(marked, env)
+        let result = match (node.dynamic(), &*expression.0) {
+            (Some(template), _) => instantiate(self.run, template, env),
+            (None, Expr::Marked(marked)) if marked.markers.contains(&Marker::Template) => {
+                self.template_value(marked, node, env)
             }
-            expression => evaluate(self.run, expression, env),
+            (None, expression) => evaluate(self.run, expression, env),
         };
         let waits = !matches!(result, Ok(Evaluated { value: Some(_), .. }));
         self.run.end_reads(self.id, before, waits.then_some(place));
@@ -196,9 +215,10 @@ impl Walker<'_, '_> {
     }
 
     /// `&template ( EXPR )` as a value.
-    fn template_value(&mut self, marked: &Marked, env: &Env<'_>) -> crate::eval::Eval {
-        let Some(expression) = &marked.expression else { return Err(Fault::issue("empty template value")) };
-        let content = Node::new(Value::Expression(Pending(Arc::new(expression.clone()))));
+    fn template_value(&mut self, marked: &Marked, node: &Node, env: &Env<'_>) -> crate::eval::Eval {
+        let Some(content) = content_of(marked, node) else {
+            return Err(Fault::issue("empty template value"));
+        };
         let original = Value::Expression(Pending(Arc::new(Expr::Marked(Box::new(marked.clone())))));
         let template = self.template(content, original, env);
         let (flags, tag) = markers(marked);
@@ -245,7 +265,7 @@ impl Walker<'_, '_> {
             notes.and_then(|notes| notes.redirect.clone()).or_else(|| node.redirect().map(<[Step]>::to_vec));
         let key_name = notes.and_then(|notes| notes.key_name.clone()).or_else(|| node.key_name().cloned());
         let tag = notes.and_then(|notes| notes.tag.clone()).or_else(|| node.tag().cloned());
-        let dynamic = notes.and_then(|notes| notes.dynamic.clone());
+        let dynamic = notes.and_then(|notes| notes.dynamic.clone()).or_else(|| node.dynamic().cloned());
         if redirect.is_some() || key_name.is_some() || tag.is_some() || dynamic.is_some() {
             let own = new.notes_mut();
             (own.redirect, own.key_name, own.tag, own.dynamic) = (redirect, key_name, tag, dynamic);
@@ -282,6 +302,19 @@ impl Walker<'_, '_> {
         let shadow = &self.run.document(self.id).shadow;
         place != ROOT && matches!(shadow.step(place), Step::Field(name) if matches!(&**name, "<<" | "<<<"))
     }
+}
+
+/// What markers of a template at `node` are about, with the parentheses that it is written in.
+pub(super) fn content_of(marked: &Marked, node: &Node) -> Option<Node> {
+    let expression = Expr::Group(Box::new(marked.expression.clone()?));
+    Some(Node::at(Value::Expression(Pending(Arc::new(expression))), node.origin.clone()))
+}
+
+/// Stands for the instance of a dynamic node that cannot be made yet.
+fn instance_to_be() -> Value {
+    let template = Reference { tag: None, absolute: false, steps: vec![Step::Field(Arc::from("_"))] };
+    let instance = Expr::Substitute(Box::new(Expr::Reference(template)));
+    Value::Expression(Pending(Arc::new(instance)))
 }
 
 /// No stub has a say in such a node.

@@ -95,6 +95,11 @@ impl Node {
         self.notes.as_ref()?.tag.as_ref()
     }
 
+    /// What the value is an instance of, and is made from again where the node arrives.
+    pub(crate) fn dynamic(&self) -> Option<&Arc<Template>> {
+        self.notes.as_ref()?.dynamic.as_ref()
+    }
+
     pub(crate) fn issue(&self) -> Option<&Arc<Issue>> {
         self.notes.as_ref()?.issue.as_ref()
     }
