@@ -418,3 +418,17 @@ fn dynamic_nodes_are_made_again_where_they_arrive() {
     assert_eq!(value(&run(&format!("x: [ 1 ]\n{late}"), &[list]))["x"], value("[ 6, 1 ]"));
     assert!(run("x: 1\n", &[stub]).contains("\tin test\tx\t()\t*resolution of template 'x' failed"));
 }
+
+#[test]
+fn merged_lists_have_the_key_that_the_merge_names() {
+    let stub = "l:\n- key:id: a\n  v: 9\n- id: c\n  v: 8\n";
+    for (merge, wanted) in [
+        ("merge", "[ { id: a, v: 9 }, { id: c, v: 8 }, { id: c, v: 1 } ]"),
+        ("merge on id", "[ { id: a, v: 9 }, { id: c, v: 8 } ]"),
+    ] {
+        let output = value(&run(&format!("l:\n- <<: (( {merge} ))\n- id: c\n  v: 1\n"), &[stub]));
+        assert_eq!(output["l"], value(wanted), "{merge}");
+    }
+    // A list that takes the place of another one keeps its own.
+    assert_eq!(value(&run("l: ~\nx: (( l.a.v ))\n", &[stub]))["x"], 9);
+}

@@ -25,13 +25,6 @@ pub(super) fn evaluate(merge: &Merge, env: &Env<'_>) -> Eval {
     if merge.option == MergeOption::Replace {
         info.flags = info.flags.with(Flags::REPLACE);
     }
-    let key_name = match &merge.option {
-        MergeOption::On(name) => Some(name.clone()),
-        _ => node.key_name().cloned(),
-    };
-    if key_name.is_some() {
-        info.notes_mut().key_name = key_name;
-    }
     annotate(merge, &mut info);
     Ok(Evaluated { value: Some(node.value.clone()), info })
 }
