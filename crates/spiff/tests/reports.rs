@@ -133,3 +133,27 @@ fn strings_that_are_no_json() {
         assert!(report.ends_with(&format!("': invalid character {wanted}")), "{report}");
     }
 }
+
+#[test]
+fn insertions_below_another_path_are_required() {
+    let stub = "b: { c: { x: 1, k: [ 7 ] } }\na: { m: { y: 1 }, l: [ 2 ] }\n";
+    for (field, wanted) in [
+        (
+            "m: { <<: (( merge )) }",
+            "(( merge b.c.m ))\tin test\ta.m.<<\t(b.c.m)\t*'b.c.m' not found in any stub",
+        ),
+        (
+            "l: [ { <<: (( merge )) } ]",
+            "(( merge b.c.l ))\tin test\ta.l.[0].<<\t(b.c.l)\t*'b.c.l' not found in any stub",
+        ),
+        ("v: (( merge || nix ))", "(( merge b.c.v || nix ))\tin test\ta.v\t()\t*'nix' not found"),
+    ] {
+        let report = report(&format!("a:\n  <<: (( merge b.c ))\n  {field}\n"), &[stub]);
+        assert_eq!(report.trim_start(), wanted);
+    }
+    let engine = Engine::new();
+    let read = |text: &str| Document::read(text, "test", engine.limits()).unwrap();
+    let template = read("a:\n  <<: (( merge b.c ))\n  k: [ { <<: (( merge )) }, 1 ]\n");
+    let output = engine.cascade(&template, &[read(stub)], None).unwrap().to_yaml();
+    assert_eq!(output, "a:\n  k:\n  - 7\n  - 1\n  x: 1\n");
+}

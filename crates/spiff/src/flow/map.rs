@@ -370,7 +370,7 @@ impl Walker<'_, '_> {
         }
         let content = match &child.value {
             Value::String(text) => {
-                self.parse(text).map_or_else(|| child.clone(), |value| Node { value, ..child.clone() })
+                self.parse(text, env).map_or_else(|| child.clone(), |value| Node { value, ..child.clone() })
             }
             _ => child.clone(),
         };

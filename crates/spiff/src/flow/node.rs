@@ -86,7 +86,7 @@ impl Walker<'_, '_> {
                 flowed => Next::Return(flowed),
             },
             Value::List(list) => Next::Return(self.flow_list(node, list, env, place, attention)?),
-            Value::String(text) => match self.parse(text) {
+            Value::String(text) => match self.parse(text, env) {
                 Some(expression) => Next::Return(Flowed::New(with_value(node, expression))),
                 None => Next::Override(node.clone()),
             },
@@ -102,9 +102,9 @@ impl Walker<'_, '_> {
     }
 
     /// The expression that a string is; `None` if it is none, or none that can be parsed.
-    pub(super) fn parse(&self, text: &str) -> Option<Value> {
+    pub(super) fn parse(&self, text: &str, env: &Env<'_>) -> Option<Value> {
         let parsed = match syntax::strings::is_dynaml(text) {
-            Some(expression) => syntax::parse(expression),
+            Some(expression) => syntax::parse_redirected(expression, elsewhere_in_stubs(expression, env)),
             None if self.run.engine.features.interpolation => syntax::strings::interpolate(text)?,
             None => return None,
         };
@@ -180,7 +180,7 @@ impl Walker<'_, '_> {
         };
         let Evaluated { value, info } = evaluated;
         let Some(value) = value else { return Ok(Next::Return(self.still_pending(node, &info, env))) };
-        let new = self.evaluated(node, value, &info);
+        let new = self.evaluated(node, value, &info, env);
         let is_final =
             matches!(new.value, Value::Expression(_)) || new.has(Flags::MERGED.with(Flags::PREFERRED));
         Ok(if is_final || !over { Next::Return(Flowed::New(new)) } else { Next::Override(new) })
@@ -251,12 +251,12 @@ impl Walker<'_, '_> {
     }
 
     /// The node of a value, with the annotations that came with it.
-    fn evaluated(&self, node: &Node, value: Value, info: &Info) -> Node {
+    fn evaluated(&self, node: &Node, value: Value, info: &Info, env: &Env<'_>) -> Node {
         let kept = node.flags.only(Flags::MARKERS.with(Flags::INJECTED).with(Flags::IMPLIED));
         let mut new = Node::at(value, node.origin.clone());
         new.flags = kept.with(info.flags.without(Flags::FAILED.with(Flags::ERROR)));
         if let Value::String(text) = &new.value
-            && let Some(expression) = self.parse_result(text)
+            && let Some(expression) = self.parse_result(text, env)
         {
             new.value = expression;
         }
@@ -274,8 +274,9 @@ impl Walker<'_, '_> {
     }
 
     /// A result that looks like an expression is one (E49); interpolation is for what people wrote.
-    fn parse_result(&self, text: &str) -> Option<Value> {
-        let expression = syntax::parse(syntax::strings::is_dynaml(text)?).ok()?;
+    fn parse_result(&self, text: &str, env: &Env<'_>) -> Option<Value> {
+        let text = syntax::strings::is_dynaml(text)?;
+        let expression = syntax::parse_redirected(text, elsewhere_in_stubs(text, env)).ok()?;
         Some(Value::Expression(Pending(Arc::new(expression))))
     }
 
@@ -302,6 +303,14 @@ impl Walker<'_, '_> {
         let shadow = &self.run.document(self.id).shadow;
         place != ROOT && matches!(shadow.step(place), Step::Field(name) if matches!(&**name, "<<" | "<<<"))
     }
+}
+
+/// Where the values of a place are looked up in stubs, if it is another path and the expression may ask for it.
+fn elsewhere_in_stubs(expression: &str, env: &Env<'_>) -> Option<Vec<Step>> {
+    if !expression.contains("merge") {
+        return None;
+    }
+    Some(env.stub_path.steps()).filter(|steps| *steps != env.path.steps())
 }
 
 /// What markers of a template at `node` are about, with the parentheses that it is written in.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ast::{Expr, LambdaExpr};
 pub(crate) use error::ParseError;
-pub(crate) use parser::parse;
+pub(crate) use parser::{parse, parse_redirected};
 
 /// The lambda that a text holds, `None` if it holds another expression (section 8.1, `lambda EXPR`).
 pub(crate) fn parse_lambda(text: &str) -> Result<Option<Arc<LambdaExpr>>, ParseError> {

@@ -11,7 +11,7 @@ mod operand;
 
 use std::collections::{HashMap, HashSet};
 
-use super::ast::{Expr, Operator};
+use super::ast::{Expr, Operator, Step};
 use super::error::{Excerpt, ParseError};
 
 /// Expressions in brackets in each other.
@@ -25,7 +25,13 @@ const MAX_HEIGHT: u32 = 2_000;
 ///
 /// The text is no expression, or one that is nested too deep; see [`ParseError`].
 pub(crate) fn parse(text: &str) -> Result<Expr, ParseError> {
+    parse_redirected(text, None)
+}
+
+/// As [`parse`], for a place whose values are looked up elsewhere in stubs: a plain `merge` there is one of that path.
+pub(crate) fn parse_redirected(text: &str, stub_path: Option<Vec<Step>>) -> Result<Expr, ParseError> {
     let mut parser = Parser::new(text);
+    parser.stub_path = stub_path;
     let parsed = parser.dynaml().filter(|_| parser.at == text.len());
     if let Some(fatal) = parser.fatal {
         return Err(fatal);
@@ -50,6 +56,8 @@ struct Parser<'text> {
     no_operand_at: HashSet<usize>,
     /// Expressions of level 7 that will be asked for again.
     kept: HashMap<usize, Parsed>,
+    /// Where a plain `merge` looks, if that is not where it stands.
+    stub_path: Option<Vec<Step>>,
     /// A group that was read where it could have been the head of a scope.
     group: Option<(usize, Parsed)>,
 }
@@ -87,6 +95,7 @@ impl<'text> Parser<'text> {
             no_expression_at: HashSet::new(),
             no_operand_at: HashSet::new(),
             kept: HashMap::new(),
+            stub_path: None,
             group: None,
         }
     }

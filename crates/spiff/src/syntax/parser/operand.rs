@@ -91,7 +91,8 @@ impl Parser<'_> {
             let required = || MergeOption::Required;
             parser.merge_option().or_else(|| parser.literal("required").map(|()| required()))
         });
-        Some(Expr::Merge(Merge { option: option.unwrap_or(MergeOption::Plain), path: None }))
+        let path = self.stub_path.clone().map(|steps| Reference { tag: None, absolute: false, steps });
+        Some(Expr::Merge(Merge { option: option.unwrap_or(MergeOption::Plain), path }))
     }
 
     fn merge_path(&mut self) -> Option<Merge> {
