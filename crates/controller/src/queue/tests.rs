@@ -25,6 +25,18 @@ impl Bench {
         Self { queue: Queue::new(Backoff::default()), now: Instant::now() }
     }
 
+    /// The keys `bad-0` and following, each with one failed attempt about version 1.
+    fn failing(count: u32) -> Self {
+        let mut bench = Self::new();
+        for index in 0..count {
+            bench.offer(&format!("bad-{index}"), "1", index);
+        }
+        while let Some(name) = bench.start() {
+            bench.fail(&name, &[]);
+        }
+        bench
+    }
+
     fn offer(&mut self, name: &str, version: &str, ticket: u32) -> Offered<u32> {
         self.queue.offer(&object(name), object(name), version.to_owned(), ticket, self.now)
     }
@@ -104,13 +116,7 @@ fn a_failing_key_pauses_longer_each_time_and_only_news_cut_that_short() {
 
 #[test]
 fn a_failing_key_delays_no_other() {
-    let mut bench = Bench::new();
-    for ticket in 0..2000 {
-        bench.offer(&format!("bad-{ticket}"), "1", ticket);
-    }
-    while let Some(name) = bench.start() {
-        bench.fail(&name, &[]);
-    }
+    let mut bench = Bench::failing(2000);
     bench.offer("good", "1", 9999);
     assert_eq!(bench.start().as_deref(), Some("good"));
 }
@@ -119,13 +125,7 @@ fn a_failing_key_delays_no_other() {
 /// place at the bus meanwhile.
 #[test]
 fn news_that_come_during_a_failing_attempt_wait_for_no_other_failing_key() {
-    let mut bench = Bench::new();
-    for ticket in 0..100 {
-        bench.offer(&format!("bad-{ticket}"), "1", ticket);
-    }
-    while let Some(name) = bench.start() {
-        bench.fail(&name, &[]);
-    }
+    let mut bench = Bench::failing(100);
     bench.pass(60_000);
     assert_eq!(bench.start().as_deref(), Some("bad-0"));
     bench.offer("bad-0", "2", 200);
@@ -136,14 +136,8 @@ fn news_that_come_during_a_failing_attempt_wait_for_no_other_failing_key() {
 /// Their events come back slowly, or the bus would hand out nothing else.
 #[test]
 fn events_of_many_failing_keys_come_back_one_after_the_other() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::failing(2000);
     let name = |index: u32| format!("bad-{index}");
-    for index in 0..2000 {
-        bench.offer(&name(index), "1", index);
-    }
-    while let Some(name) = bench.start() {
-        bench.fail(&name, &[]);
-    }
     let mut delay = |index: u32| match bench.offer(&name(index), "1", index) {
         Offered::Later(_, delay) => delay,
         other => panic!("{other:?}"),
@@ -165,13 +159,7 @@ fn events_of_many_failing_keys_come_back_one_after_the_other() {
 /// Also when all of them are due and there is no time for all; and they get their turns too.
 #[test]
 fn failing_keys_that_are_due_delay_no_other() {
-    let mut bench = Bench::new();
-    for ticket in 0..2000 {
-        bench.offer(&format!("bad-{ticket}"), "1", ticket);
-    }
-    while let Some(name) = bench.start() {
-        bench.fail(&name, &[]);
-    }
+    let mut bench = Bench::failing(2000);
     bench.pass(60_000);
     assert_eq!(bench.start().as_deref(), Some("bad-0"));
     assert!(
