@@ -63,16 +63,14 @@ impl Handler for Watching {
     /// Another configuration may ask for other Contexts; and what changed during a job, while nobody watched, is looked at
     /// when it ends.
     fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
-        if !is_start {
-            return None;
+        if object.kind == namespaces() {
+            let key = self.default_context(object, &Change::Applied(snapshot.clone()))?;
+            // Every replica looks a little later than the one that got the event, which may die while it waits.
+            let wait = if is_start { Duration::ZERO } else { GRACE + GRACE / 4 };
+            return Some((key, Timestamp::now().checked_add(wait).ok()?));
         }
-        let key = if object.kind == namespaces() {
-            self.default_context(object, &Change::Applied(snapshot.clone()))
-        } else {
-            let is_concerned = object.kind == kind::<Installation>() && job(snapshot).is_running();
-            is_concerned.then(|| object.clone())
-        };
-        key.map(|key| (key, Timestamp::now()))
+        let is_concerned = is_start && object.kind == kind::<Installation>() && job(snapshot).is_running();
+        is_concerned.then(|| (object.clone(), Timestamp::now()))
     }
 
     async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {

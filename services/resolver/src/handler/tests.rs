@@ -150,5 +150,14 @@ fn at_the_start_jobs_and_namespaces_are_looked_at() {
     assert_eq!(key(&installation, &running, false), None);
     assert_eq!(key(&installation, &idle, true), None);
     assert_eq!(key(&namespace, &snapshot(1, &json!({})), true).as_deref(), Some("default"));
-    assert_eq!(key(&namespace, &snapshot(1, &json!({})), false), None);
+}
+
+/// The replica that got the event of a namespace may die before it has made the Context.
+#[test]
+fn every_replica_looks_at_a_new_namespace_later() {
+    let watching = watching(&Arguments::default());
+    let namespace = ObjectId::new(namespaces(), None, "team");
+    let (key, at) = watching.deadline(&namespace, &snapshot(1, &json!({})), false).unwrap();
+    assert_eq!(key, ObjectId::new(kind::<Context>(), Some("team"), "default"));
+    assert!(at > Timestamp::now() + GRACE);
 }
