@@ -295,7 +295,7 @@ impl<T: Clone> Queue<T> {
                 self.timers.insert((now + pause, key.clone()));
             }
         }
-        self.take_arrived(key, arrived, &seen, ended, &mut answers);
+        self.take_arrived(key, arrived, &seen, ended, now, &mut answers);
         self.settle(key, ended, seen);
         answers
     }
@@ -307,6 +307,7 @@ impl<T: Clone> Queue<T> {
         arrived: Vec<Waiting<T>>,
         seen: &Seen,
         ended: &Ended,
+        now: Instant,
         answers: &mut Answers<T>,
     ) {
         let Some(entry) = self.entries.get_mut(key) else { return };
@@ -318,7 +319,8 @@ impl<T: Clone> Queue<T> {
             } else if matches!(ended, Ended::Settled { .. }) {
                 answers.acknowledge.push(waiting.ticket);
             } else {
-                answers.later.push((waiting.ticket, self.backoff.longest.min(DURABLE_MARGIN)));
+                let next = entry.timer.unwrap_or(now);
+                answers.later.push((waiting.ticket, self.returns.after(next, self.failing) - now));
             }
         }
         if is_new {
