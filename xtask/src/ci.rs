@@ -49,3 +49,20 @@ fn readme(workspace: &Path) -> Result<()> {
     ensure!(count > 0, "README.md shows no commands in console blocks");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use toml::{Table, Value};
+
+    /// Handlers, calls and template functions that panic are answered with an error; a process that aborts answers nobody.
+    #[test]
+    fn release_builds_recover_from_panics() {
+        let manifest: Table = include_str!("../../Cargo.toml").parse().unwrap();
+        let profiles = manifest["profile"].as_table().unwrap();
+        assert!(profiles.contains_key("release"));
+        for (name, profile) in profiles {
+            let panic = profile.get("panic").and_then(Value::as_str).unwrap_or("unwind");
+            assert_eq!(panic, "unwind", "profile {name}");
+        }
+    }
+}

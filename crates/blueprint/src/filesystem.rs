@@ -10,6 +10,10 @@ pub use inline::InlineError;
 
 /// Links that lead to links may not go on longer than this.
 const MOST_LINKS: usize = 40;
+/// Folders inside each other, the file included. The tree is walked and dropped recursively, so that this bounds the stack too.
+const MOST_SEGMENTS: usize = 64;
+/// Bytes of a path, as file systems have it.
+const LONGEST_PATH: usize = 4096;
 
 /// Files, folders and links inside links' reach. Nothing leads out of it: `..` above the root stays at the root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,6 +50,10 @@ pub enum PathError {
     NotDirectory(String),
     #[error("too many levels of symbolic links")]
     TooManyLinks,
+    #[error("the path {0} has more than {MOST_SEGMENTS} segments")]
+    TooDeep(String),
+    #[error("the path {0} is longer than {LONGEST_PATH} bytes")]
+    TooLong(String),
 }
 
 impl Filesystem {
@@ -86,8 +94,13 @@ impl Filesystem {
     }
 
     /// Adds a file and the folders above it; an earlier entry of that path is replaced.
-    pub fn insert(&mut self, path: &str, content: impl Into<Vec<u8>>) {
-        self.place(&segments(path), Entry::File(content.into()));
+    ///
+    /// # Errors
+    ///
+    /// The path is too long, or has too many segments.
+    pub fn insert(&mut self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), PathError> {
+        self.place(&bounded(path)?, Entry::File(content.into()));
+        Ok(())
     }
 
     fn place(&mut self, path: &[&str], entry: Entry) {
@@ -151,14 +164,32 @@ fn segments(path: &str) -> Vec<&str> {
     path.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect()
 }
 
+/// The segments of a path that may become an entry.
+fn bounded(path: &str) -> Result<Vec<&str>, PathError> {
+    if path.len() > LONGEST_PATH {
+        return Err(PathError::TooLong(head(path)));
+    }
+    let segments = segments(path);
+    if segments.len() > MOST_SEGMENTS { Err(PathError::TooDeep(head(path))) } else { Ok(segments) }
+}
+
+/// Enough of a path to find it, quoted.
+fn head(path: &str) -> String {
+    const SHOWN: usize = 64;
+    if path.len() <= SHOWN {
+        return format!("{path:?}");
+    }
+    format!("{:?}…", &path[..path.floor_char_boundary(SHOWN)])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn tree() -> Filesystem {
         let mut files = Filesystem::default();
-        files.insert("VERSION", "0.0.0");
-        files.insert("templates/a.yaml", "a");
+        files.insert("VERSION", "0.0.0").unwrap();
+        files.insert("templates/a.yaml", "a").unwrap();
         files.place(&["templates", "up"], Entry::Link("../VERSION".into()));
         files.place(&["top"], Entry::Link("/templates".into()));
         files.place(&["loop"], Entry::Link("loop".into()));
@@ -187,6 +218,20 @@ mod tests {
         assert_eq!(files.read("VERSION/x"), Err(PathError::NotFound));
         assert_eq!(files.read("templates"), Err(PathError::IsDirectory("templates".into())));
         assert_eq!(files.read("loop"), Err(PathError::TooManyLinks));
+    }
+
+    /// A tree of 20,000 folders overflowed the stack when it was dropped.
+    #[test]
+    fn paths_are_bounded() {
+        let mut files = Filesystem::default();
+        let deep = |segments: usize| format!("{}b", "a/".repeat(segments - 1));
+        assert_eq!(files.insert(&deep(MOST_SEGMENTS), "x"), Ok(()));
+        assert_eq!(files.read(&deep(MOST_SEGMENTS)), Ok(&b"x"[..]));
+        let error = files.insert(&deep(MOST_SEGMENTS + 1), "x").unwrap_err().to_string();
+        assert!(error.ends_with("… has more than 64 segments") && error.len() < 150, "{error}");
+        let error = files.insert(&deep(20_000), "x").unwrap_err().to_string();
+        assert!(error.ends_with("… is longer than 4096 bytes") && error.len() < 150, "{error}");
+        assert!(files.insert(&"a".repeat(LONGEST_PATH + 1), "x").is_err());
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn tree(folder: &Path) -> Filesystem {
             if path.is_dir() {
                 add(files, &path, &format!("{name}/"));
             } else {
-                files.insert(&name, std::fs::read(path).unwrap());
+                files.insert(&name, std::fs::read(path).unwrap()).unwrap();
             }
         }
     }
@@ -154,7 +154,7 @@ fn run(folder: &Path, number: &str, annotations: &Value, more: &Value) -> Result
     let text = std::fs::read_to_string(folder.join(format!("template-{number}.yaml"))).unwrap();
     let executors: Vec<TemplateExecutor> = serde_json::from_value(yaml(&text)).unwrap();
     let mut files = Filesystem::default();
-    files.insert("VERSION", "0.0.0");
+    files.insert("VERSION", "0.0.0").unwrap();
     let components = components(&[DESCRIPTOR, CHILD], &[]);
     let bound = components.bindings(&serde_json::from_value(annotations.clone()).unwrap()).unwrap();
     let mut bindings =

@@ -17,9 +17,9 @@ pub(crate) fn yaml(text: &str) -> Value {
 
 pub(crate) fn load(blueprint: &str, files: &[(&str, &str)]) -> Result<Blueprint, LoadError> {
     let mut tree = Filesystem::default();
-    tree.insert(crate::BLUEPRINT_FILE, blueprint);
+    tree.insert(crate::BLUEPRINT_FILE, blueprint).unwrap();
     for (path, content) in files {
-        tree.insert(path, *content);
+        tree.insert(path, *content).unwrap();
     }
     Blueprint::load(tree)
 }

@@ -142,6 +142,10 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, RepositoryError> {
         std::io::ErrorKind::NotFound => RepositoryError::Missing { address: address() },
         _ => RepositoryError::Unreadable { address: address(), cause: error.to_string() },
     };
+    // Opening a pipe that nobody writes to would never end.
+    if !path.metadata().map_err(unreadable)?.is_file() {
+        return Err(malformed(path, "it is not a regular file".to_owned()));
+    }
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;

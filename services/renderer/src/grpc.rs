@@ -185,7 +185,7 @@ fn files(given: HashMap<String, Vec<u8>>) -> Result<Option<Filesystem>, Status> 
     }
     let mut files = Filesystem::default();
     for (path, content) in given {
-        files.insert(&path, content);
+        files.insert(&path, content).map_err(|error| invalid("inline.blueprint", &error.to_string()))?;
     }
     Ok(Some(files))
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use tar::EntryType;
 
-use super::{Directory, Entry, Filesystem};
+use super::{Directory, Entry, Filesystem, PathError, bounded, head};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -32,8 +32,10 @@ pub enum ArchiveError {
     TooLarge(u64),
     #[error("the archive holds more than {0} entries")]
     TooMany(usize),
-    #[error("the archive entry {0:?} leads out of the archive")]
+    #[error("the archive entry {0} leads out of the archive")]
     Escapes(String),
+    #[error("the archive holds an entry that cannot be: {0}")]
+    Path(PathError),
 }
 
 impl Filesystem {
@@ -91,20 +93,21 @@ fn unpack(bytes: &[u8], limits: ArchiveLimits) -> Result<Filesystem, ArchiveErro
 
 /// The parts of a path that stays inside; absolute paths and `..` do not.
 fn inside(path: &str) -> Result<Vec<&str>, ArchiveError> {
-    let segments = super::segments(path);
+    let segments = bounded(path).map_err(ArchiveError::Path)?;
     if path.starts_with('/') || segments.contains(&"..") {
-        return Err(ArchiveError::Escapes(path.to_owned()));
+        return Err(ArchiveError::Escapes(head(path)));
     }
     Ok(segments)
 }
 
 fn check_link(segments: &[&str], target: &str) -> Result<(), ArchiveError> {
-    let escapes = || ArchiveError::Escapes(format!("{} -> {target}", segments.join("/")));
+    let escapes = || ArchiveError::Escapes(format!("{} -> {}", head(&segments.join("/")), head(target)));
+    let target_segments = bounded(target).map_err(ArchiveError::Path)?;
     if target.starts_with('/') {
         return Err(escapes());
     }
     let mut depth = segments.len().saturating_sub(1);
-    for segment in super::segments(target) {
+    for segment in target_segments {
         depth = if segment == ".." { depth.checked_sub(1).ok_or_else(escapes)? } else { depth + 1 };
     }
     Ok(())
@@ -175,6 +178,31 @@ mod tests {
         }
         assert!(unpack(&link("d/a", "../x")).is_ok());
         assert_eq!(unpack(&link("hard", "x")).unwrap().read("hard"), Err(super::super::PathError::NotFound));
+    }
+
+    /// A name of 100,000 folders ended the process when the tree was dropped.
+    #[test]
+    fn deep_names_are_refused() {
+        for (name, problem) in [
+            (format!("{}b", "a/".repeat(100)), "64 segments"),
+            (format!("{}b", "a/".repeat(100_000)), "4096 bytes"),
+        ] {
+            let bytes = archive(|tar| {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(0);
+                tar.append_data(&mut header, &name, &b""[..]).unwrap();
+            });
+            let error = unpack(&bytes).unwrap_err();
+            assert!(error.contains(problem) && error.len() < 300, "{error}");
+        }
+        let target = format!("{}b", "a/".repeat(40_000));
+        let bytes = archive(|tar| {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(EntryType::Symlink);
+            header.set_size(0);
+            tar.append_link(&mut header, "link", &target).unwrap();
+        });
+        assert!(unpack(&bytes).unwrap_err().contains("4096 bytes"));
     }
 
     #[test]

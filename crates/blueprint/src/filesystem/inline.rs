@@ -3,7 +3,7 @@
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
-use super::{Directory, Entry, Filesystem};
+use super::{Directory, Entry, Filesystem, LONGEST_PATH, MOST_SEGMENTS, PathError, head};
 use crate::load::BLUEPRINT_FILE;
 
 const BINARY_START: &str = "---Start Binary---";
@@ -18,6 +18,8 @@ pub enum InlineError {
     NoMap,
     #[error("unable to copy yaml filesystem: the binary content of {0:?} is not base64")]
     Binary(String),
+    #[error("unable to copy yaml filesystem: {0}")]
+    Path(PathError),
 }
 
 impl Filesystem {
@@ -41,7 +43,7 @@ impl Filesystem {
             let entry = if name == BLUEPRINT_FILE && is_document(value) {
                 Some(Entry::File(yaml::to_string(value).into_bytes()))
             } else {
-                entry(name, value)?
+                entry(name, value, 1)?
             };
             root.extend(entry.map(|entry| (name.clone(), entry)));
         }
@@ -55,25 +57,31 @@ fn is_document(value: &Value) -> bool {
     is_text("apiVersion") && is_text("kind")
 }
 
-fn directory(members: &Map<String, Value>) -> Result<Entry, InlineError> {
+fn directory(name: &str, members: &Map<String, Value>, depth: usize) -> Result<Entry, InlineError> {
+    if depth >= MOST_SEGMENTS && !members.is_empty() {
+        return Err(InlineError::Path(PathError::TooDeep(format!("down to {}", head(name)))));
+    }
     let mut entries = Directory::new();
     for (name, value) in members {
-        entries.extend(entry(name, value)?.map(|entry| (name.clone(), entry)));
+        entries.extend(entry(name, value, depth + 1)?.map(|entry| (name.clone(), entry)));
     }
     Ok(Entry::Directory(entries))
 }
 
-/// What a value under a name stands for; `None` means that there is no entry.
-fn entry(name: &str, value: &Value) -> Result<Option<Entry>, InlineError> {
+/// What a value under a name stands for, so many segments down; `None` means that there is no entry.
+fn entry(name: &str, value: &Value, depth: usize) -> Result<Option<Entry>, InlineError> {
+    if name.len() > LONGEST_PATH {
+        return Err(InlineError::Path(PathError::TooLong(head(name))));
+    }
     let Value::Object(members) = value else {
         return Ok(plain_content(name, value)?.map(Entry::File));
     };
     let Some(type_name) = members.get("$type").and_then(Value::as_str) else {
-        return directory(members).map(Some);
+        return directory(name, members, depth).map(Some);
     };
     let value = members.get("value");
     Ok(match (type_name, value) {
-        ("directory", Some(Value::Object(members))) => Some(directory(members)?),
+        ("directory", Some(Value::Object(members))) => Some(directory(name, members, depth)?),
         ("directory", _) => Some(Entry::Directory(Directory::new())),
         ("symlink", target) => target.and_then(Value::as_str).map(|target| Entry::Link(target.to_owned())),
         ("yaml", value) => Some(Entry::File(yaml::to_string(value.unwrap_or(&Value::Null)).into_bytes())),
@@ -160,6 +168,19 @@ mod tests {
         assert_eq!(files.read("no-link"), Err(PathError::NotFound));
         assert!(files.list("dir/blueprint.yaml").is_ok());
         assert_eq!(files.list("empty-dir"), Ok(vec![]));
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |folders: usize| (0..folders).fold(json!("x"), |inner, _| json!({ "d": inner }));
+        check(&json!({"a": nested(63)}), &format!("a{}", "/d".repeat(63)), "x");
+        let error = Filesystem::from_inline(&json!({"a": nested(64)})).unwrap_err().to_string();
+        let expected = "unable to copy yaml filesystem: the path down to \"d\" has more than 64 segments";
+        assert_eq!(error, expected);
+        let deep = (0..300).map(|depth| format!("{}d:\n", " ".repeat(depth))).collect::<String>();
+        assert!(Filesystem::from_inline(&json!(deep)).is_err());
+        let long = "n".repeat(5000);
+        assert!(Filesystem::from_inline(&json!({ (long): "x" })).unwrap_err().to_string().len() < 200);
     }
 
     #[test]

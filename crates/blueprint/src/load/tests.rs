@@ -112,7 +112,7 @@ fn undecodable() {
         "unable to read blueprint definition: blueprint.yaml: file does not exist"
     );
     let mut tree = Filesystem::default();
-    tree.insert("blueprint.yaml/file", "");
+    tree.insert("blueprint.yaml/file", "").unwrap();
     let directory = Blueprint::load(tree).unwrap_err();
     assert_eq!(
         directory.to_string(),

@@ -12,9 +12,9 @@ fn definition(local_types: Value) -> Blueprint {
 
 fn files() -> Filesystem {
     let mut files = Filesystem::default();
-    files.insert("defs/port.json", r##"{"definitions": {"low": {"maximum": 1023}, "port": {"allOf": [{"type": "integer"}, {"$ref": "#/definitions/low"}]}}}"##);
-    files.insert("defs/own.json", r##"{"$id": "https://example.org/own", "type": "object", "properties": {"p": {"$ref": "#/definitions/t"}}, "definitions": {"t": {"type": "string"}}}"##);
-    files.insert("broken.json", "{");
+    files.insert("defs/port.json", r##"{"definitions": {"low": {"maximum": 1023}, "port": {"allOf": [{"type": "integer"}, {"$ref": "#/definitions/low"}]}}}"##).unwrap();
+    files.insert("defs/own.json", r##"{"$id": "https://example.org/own", "type": "object", "properties": {"p": {"$ref": "#/definitions/t"}}, "definitions": {"t": {"type": "string"}}}"##).unwrap();
+    files.insert("broken.json", "{").unwrap();
     files
 }
 

@@ -208,3 +208,16 @@ fn no_archive_at_all() {
     let error = map.open(&context()).unwrap().descriptor("a", "1").unwrap_err();
     assert_eq!(error.to_string(), format!("/nowhere/at/all/{INDEX_FILE} does not exist"));
 }
+
+/// A pipe without a writer held the reader for ever.
+#[test]
+fn only_regular_files_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join(INDEX_FILE);
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let store = CtfDirectory::new(directory.path(), context());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(store.descriptor("a", "1")));
+    let answer = receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("reading ends");
+    assert_eq!(answer.unwrap_err().to_string(), format!("{}: it is not a regular file", pipe.display()));
+}

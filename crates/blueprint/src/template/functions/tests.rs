@@ -47,7 +47,7 @@ spec:
 pub(in crate::template) fn engine_with(components: &Components) -> Engine {
     let mut files = Filesystem::default();
     for (path, content) in FILES {
-        files.insert(path, content);
+        files.insert(path, content).unwrap();
     }
     Engine::new(&files, components)
 }

@@ -11,6 +11,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType, SerialNumber, date_time_ymd,
 };
+use x509_parser::asn1_rs::Tag;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::super::Outcome;
@@ -155,9 +156,7 @@ impl Role {
         params.serial_number = Some(SerialNumber::from_slice(&serial));
         params.distinguished_name = DistinguishedName::new();
         if !self.name.is_empty() {
-            let name = PrintableString::from_str(&self.name)
-                .map_or_else(|_| DnValue::Utf8String(self.name.clone()), DnValue::PrintableString);
-            params.distinguished_name.push(DnType::CommonName, name);
+            params.distinguished_name.push(DnType::CommonName, distinguished(&self.name));
         }
         params.subject_alt_names = self.addresses.iter().copied().map(SanType::IpAddress).collect();
         for host in &self.hosts {
@@ -177,6 +176,14 @@ impl Role {
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         Ok(params)
+    }
+}
+
+/// The type of text that Go would take. A question mark is printable too, but the library that writes certificates panics on it.
+fn distinguished(name: &str) -> DnValue {
+    match PrintableString::from_str(name) {
+        Ok(printable) if !name.contains('?') => DnValue::PrintableString(printable),
+        _ => DnValue::Utf8String(name.to_owned()),
     }
 }
 
@@ -230,6 +237,16 @@ pub(super) fn authority(value: &Value) -> Result<Issuer<'static, KeyPair>, CallE
         return Err(
             "error creating certificate: x509: provided PrivateKey doesn't match parent's PublicKey".into()
         );
+    }
+    let has_question_mark = X509Certificate::from_der(&der).is_ok_and(|(_, parsed)| {
+        let mut values = parsed.subject().iter_attributes().map(|attribute| attribute.attr_value());
+        values.any(|value| value.tag() == Tag::PrintableString && value.data.contains(&b'?'))
+    });
+    if has_question_mark {
+        // Written as another type it would be another name, and nobody would find the authority.
+        return Err("error creating certificate: the subject of the authority is a PrintableString with a question mark, \
+            which cannot be written; use an authority whose name has none"
+            .into());
     }
     Issuer::from_ca_cert_der(&der.into(), pair).map_err(|error| failed(&error))
 }

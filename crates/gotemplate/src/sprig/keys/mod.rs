@@ -221,6 +221,31 @@ mod tests {
         assert!(extended.server_auth && extended.client_auth);
     }
 
+    /// The library that writes certificates panics on a question mark in a PrintableString.
+    #[test]
+    fn names_with_question_marks() {
+        let text = run("{{$k := genPrivateKey `ecdsa`}}{{$ca := genCAWithKey `a?` 1 $k}}{{$ca.Cert}}|\
+             {{(genSignedCertWithKey `b?` nil nil 1 $ca $k).Cert}}");
+        let (root, leaf) = text.split_once('|').unwrap();
+        let (root, leaf) = (der(root), der(leaf));
+        let (_, root) = X509Certificate::from_der(&root).unwrap();
+        let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
+        assert_eq!(root.subject().to_string(), "CN=a?");
+        assert_eq!(leaf.subject().to_string(), "CN=b?");
+        assert_eq!(leaf.issuer().as_raw(), root.subject().as_raw());
+        // Go writes it as a PrintableString.
+        let text = run("{{$k := genPrivateKey `ecdsa`}}{{(genCAWithKey `ax` 1 $k).Cert}}|{{b64enc $k}}");
+        let (root, key) = text.split_once('|').unwrap();
+        let mut root = der(root);
+        while let Some(at) = root.windows(2).position(|name| name == b"ax") {
+            root[at + 1] = b'?';
+        }
+        let pem = pem::encode(&pem::Pem::new("CERTIFICATE", root));
+        let error =
+            run(&format!("{{{{genSignedCert `l` nil nil 1 (buildCustomCert (b64enc `{pem}`) `{key}`)}}}}"));
+        assert!(error.contains("PrintableString with a question mark"), "{error}");
+    }
+
     #[test]
     fn certificates_are_values() {
         let head = "{{$k := genPrivateKey `ecdsa`}}{{$c := genCAWithKey `x` 1 $k}}";
