@@ -40,16 +40,25 @@ type Objects = BTreeMap<Option<String>, BTreeMap<String, Packed>>;
 
 /// A snapshot as JSON: maps of a few entries each would take several times as much, for every object of a cluster.
 #[derive(Debug)]
-struct Packed(Box<[u8]>);
+struct Packed {
+    /// The resourceVersion once more: it is asked for much more often than the rest. 0 where it is no number.
+    version: u64,
+    json: Box<[u8]>,
+}
 
 impl Packed {
     fn new(snapshot: &Snapshot) -> Self {
-        Self(serde_json::to_vec(snapshot).unwrap_or_default().into_boxed_slice())
+        let version = snapshot.resource_version.parse().unwrap_or_default();
+        Self { version, json: serde_json::to_vec(snapshot).unwrap_or_default().into_boxed_slice() }
+    }
+
+    fn version(&self) -> String {
+        if self.version == 0 { self.unpack().resource_version } else { self.version.to_string() }
     }
 
     /// What was packed can be read again: the fallback is never taken.
     fn unpack(&self) -> Snapshot {
-        serde_json::from_slice(&self.0).unwrap_or_default()
+        serde_json::from_slice(&self.json).unwrap_or_default()
     }
 }
 
@@ -92,6 +101,12 @@ impl Index {
     pub fn get(&self, object: &ObjectId) -> Option<Snapshot> {
         let content = self.read();
         content.kinds.get(&object.kind)?.get(&object.namespace)?.get(&object.name).map(Packed::unpack)
+    }
+
+    /// The resourceVersion of an object as it was last seen.
+    pub fn version(&self, object: &ObjectId) -> Option<String> {
+        let content = self.read();
+        content.kinds.get(&object.kind)?.get(&object.namespace)?.get(&object.name).map(Packed::version)
     }
 
     /// All objects of a kind, or those in one namespace, sorted by namespace and name.
@@ -290,6 +305,8 @@ mod tests {
         assert_eq!(names(&index, Some("c")), Vec::<String>::new());
         assert_eq!(index.owned_by("owner"), [id(Some("a"), "x"), id(Some("a"), "y")]);
         assert_eq!((index.len(), index.sequence()), (4, 4));
+        assert_eq!(index.version(&id(Some("a"), "y")).as_deref(), Some("2"));
+        assert_eq!(index.version(&id(Some("a"), "nobody")), None);
 
         index.apply(&applied(5, id(Some("a"), "y"), Some("other")));
         index.apply(&deleted(6, id(Some("a"), "x")));

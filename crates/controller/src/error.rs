@@ -23,6 +23,11 @@ pub enum ApiError {
     /// The API server does not accept the object.
     #[error("{object} is not accepted: {causes}")]
     Invalid { object: String, causes: String },
+    /// The API server or its store does not take so much in one object.
+    #[error(
+        "{0} is larger than the API server can store (about 1.5 MiB); make it smaller, for example by several installations with fewer items each"
+    )]
+    TooLarge(String),
     /// The namespace is being deleted, so nothing can be created in it.
     #[error("{0} cannot be created because its namespace is being deleted")]
     Terminating(String),
@@ -34,7 +39,7 @@ pub enum ApiError {
 impl ApiError {
     /// Whether the same request would get the same answer for ever.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::Invalid { .. } | Self::Terminating(_))
+        matches!(self, Self::Refused(_) | Self::Invalid { .. } | Self::TooLarge(_) | Self::Terminating(_))
     }
 
     pub(crate) fn new(error: &kube::Error, verb: &'static str, object: &str, resource: &str) -> Self {
@@ -63,13 +68,21 @@ impl ApiError {
             (404, _) => Self::NotFound(object),
             (409, "AlreadyExists") => Self::AlreadyExists(object),
             (409, _) => Self::Conflict(object),
-            (400 | 413 | 415 | 422, _) => Self::Invalid { object, causes: causes(status) },
+            (413, _) => Self::TooLarge(object),
+            // The store is asked last, so that its limit looks like a fault of the server.
+            (500, _) if TOO_LARGE.iter().any(|words| status.message.contains(words)) => {
+                Self::TooLarge(object)
+            }
+            (400 | 415 | 422, _) => Self::Invalid { object, causes: causes(status) },
             (code, reason) => {
                 Self::Passing { verb, object, problem: format!("{code} {reason}").trim().to_owned() }
             }
         }
     }
 }
+
+/// What etcd and its client say about an object over their limits.
+const TOO_LARGE: [&str; 2] = ["request is too large", "trying to send message larger than max"];
 
 /// Field and reason of each cause; the messages quote values.
 fn causes(status: &Status) -> String {

@@ -54,6 +54,20 @@ pub struct Wake<'a> {
 pub struct Settled {
     /// Look again after this time even if nothing changes. Kept in memory only: use it to poll, not to remember.
     pub look_again: Option<Duration>,
+    /// There is more to do, and other keys get their turn before it is done.
+    pub has_more: bool,
+}
+
+impl Settled {
+    /// Look again after this time.
+    pub fn after(time: Duration) -> Self {
+        Self { look_again: Some(time), ..Self::default() }
+    }
+
+    /// The end of a part of a long attempt: the key is handled again after the others that wait.
+    pub fn has_more() -> Self {
+        Self { has_more: true, ..Self::default() }
+    }
 }
 
 /// The end of an attempt that has to be repeated.

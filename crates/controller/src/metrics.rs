@@ -52,7 +52,7 @@ impl Metrics {
             service,
             handled: registry.register(
                 "handled",
-                "Attempts to bring a work key to rest, by outcome: settled, conflict, failed",
+                "Attempts to bring a work key to rest, by outcome: settled, yielded, conflict, failed",
                 &["service", "outcome"],
                 Family::default(),
             ),

@@ -40,20 +40,24 @@ pub(crate) struct Queue<T> {
 #[derive(Debug)]
 struct Entry<T> {
     state: State,
-    /// Events that the next or the current attempt answers.
-    waiting: Vec<Waiting<T>>,
+    /// Events that the current attempt answers.
+    taken: Vec<Waiting<T>>,
+    /// Events that the next attempt answers: the newest about each object.
+    waiting: HashMap<ObjectId, (String, T)>,
+    /// The object of the event that came last.
+    latest: Option<ObjectId>,
     /// What attempts that failed were about; an event about the same does not cut the pause short.
     considered: Seen,
     failures: u32,
     timer: Option<Instant>,
+    /// What the earlier parts of an attempt have read and written, while it goes on in parts.
+    carried: Seen,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Ready,
-    Running {
-        taken: usize,
-    },
+    Running,
     Pausing,
     /// Only a timer is set.
     Idle,
@@ -63,15 +67,31 @@ impl<T> Default for Entry<T> {
     fn default() -> Self {
         Self {
             state: State::Idle,
-            waiting: Vec::new(),
+            taken: Vec::new(),
+            waiting: HashMap::new(),
+            latest: None,
             considered: Seen::default(),
             failures: 0,
             timer: None,
+            carried: Seen::default(),
         }
     }
 }
 
 impl<T> Entry<T> {
+    /// Lets an event wait. Of those about one object only the newest does: what is answered by it comes back.
+    fn wait(&mut self, event: Waiting<T>) -> Option<T> {
+        let number = |version: &str| version.parse::<u64>().ok();
+        if let Some((version, _)) = self.waiting.get(&event.object)
+            && let (Some(waits), Some(comes)) = (number(version), number(&event.version))
+            && comes < waits
+        {
+            return Some(event.ticket);
+        }
+        self.latest = Some(event.object.clone());
+        self.waiting.insert(event.object, (event.version, event.ticket)).map(|(_, superseded)| superseded)
+    }
+
     fn set_failures(&mut self, failures: u32, failing: &mut u32) {
         *failing -= u32::from(self.failures > 0);
         *failing += u32::from(failures > 0);
@@ -89,7 +109,13 @@ struct Waiting<T> {
 /// What becomes of an event that is offered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offered<T> {
-    Taken,
+    /// It waits for its key.
+    Taken {
+        /// The key has other events already, and is as much work without this one.
+        has_joined: bool,
+        /// The older of two events about the same object: acknowledge it.
+        superseded: Option<T>,
+    },
     /// It says nothing new: acknowledge it.
     Known(T),
     /// The key pauses: give it back with a delay.
@@ -109,8 +135,15 @@ pub(crate) struct Started<T> {
 /// The end of an attempt.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    Settled { look_again: Option<Duration> },
-    Failed { is_conflict: bool, made_progress: bool },
+    Settled {
+        look_again: Option<Duration>,
+    },
+    /// Only a part was done: the rest comes after the other keys.
+    Yielded,
+    Failed {
+        is_conflict: bool,
+        made_progress: bool,
+    },
 }
 
 /// Events to answer after an attempt.
@@ -167,13 +200,17 @@ impl<T: Clone> Queue<T> {
             return Offered::Known(ticket);
         }
         let entry = self.entries.entry(key.clone()).or_default();
+        if entry.carried.covers(&object, &version) {
+            return Offered::Known(ticket);
+        }
         let is_news = !entry.considered.covers(&object, &version);
         // What is due again after a failure may wait for long; its events are not to keep those of others away.
         if !is_news && (entry.state == State::Pausing || entry.state == State::Ready && entry.failures > 0) {
             let next = entry.timer.unwrap_or(now).max(now);
             return Offered::Later(ticket, self.returns.after(next, self.failing) - now);
         }
-        entry.waiting.push(Waiting { object, version, ticket });
+        let has_joined = !entry.waiting.is_empty() || entry.state == State::Running;
+        let superseded = entry.wait(Waiting { object, version, ticket });
         match entry.state {
             // Something is new: the reason to pause may be gone.
             State::Pausing | State::Idle => {
@@ -184,9 +221,9 @@ impl<T: Clone> Queue<T> {
                 entry.set_failures(0, &mut self.failing);
                 self.ready.push_back(key.clone());
             }
-            State::Ready | State::Running { .. } => {}
+            State::Ready | State::Running => {}
         }
-        Offered::Taken
+        Offered::Taken { has_joined, superseded }
     }
 
     /// Handle a key at a time, or now if that has passed. Takes the place of its former time.
@@ -195,7 +232,7 @@ impl<T: Clone> Queue<T> {
         match entry.state {
             // The attempt to come or under way looks at everything; a pause has its own time.
             State::Ready | State::Pausing => {}
-            State::Running { .. } | State::Idle => {
+            State::Running | State::Idle => {
                 if let Some(old) = entry.timer.replace(at) {
                     self.timers.remove(&(old, key.clone()));
                 }
@@ -218,7 +255,7 @@ impl<T: Clone> Queue<T> {
             self.timers.pop_first();
             let Some(entry) = self.entries.get_mut(&key) else { continue };
             entry.timer = None;
-            if matches!(entry.state, State::Running { .. }) {
+            if entry.state == State::Running {
                 // Due while it is handled: once more afterwards.
                 let again = now + self.backoff.first;
                 entry.timer = Some(again);
@@ -229,14 +266,16 @@ impl<T: Clone> Queue<T> {
         }
         let key = self.next_ready()?;
         let entry = self.entries.entry(key.clone()).or_default();
-        entry.state = State::Running { taken: entry.waiting.len() };
-        for waiting in &entry.waiting {
-            entry.considered.note(waiting.object.clone(), &waiting.version);
-        }
-        let changed =
-            entry.waiting.iter().map(|waiting| (waiting.object.clone(), waiting.version.clone())).collect();
+        entry.state = State::Running;
         let failures = entry.failures;
-        let latest = entry.waiting.last().map(|waiting| waiting.ticket.clone());
+        let latest = entry.latest.take().and_then(|object| entry.waiting.get(&object));
+        let latest = latest.map(|(_, ticket)| ticket.clone());
+        let mut changed = Vec::with_capacity(entry.waiting.len());
+        for (object, (version, ticket)) in entry.waiting.drain() {
+            entry.considered.note(object.clone(), &version);
+            changed.push((object.clone(), version.clone()));
+            entry.taken.push(Waiting { object, version, ticket });
+        }
         self.settled.remove(&key);
         Some(Started { key, changed, failures, latest })
     }
@@ -258,13 +297,19 @@ impl<T: Clone> Queue<T> {
     }
 
     /// The attempt for a key has ended; `seen` is what it read and wrote.
-    pub(crate) fn finish(&mut self, key: &Key, ended: &Ended, seen: Seen, now: Instant) -> Answers<T> {
+    pub(crate) fn finish(&mut self, key: &Key, ended: &Ended, mut seen: Seen, now: Instant) -> Answers<T> {
         let mut answers = Answers { acknowledge: Vec::new(), later: Vec::new() };
         let Some(entry) = self.entries.get_mut(key) else { return answers };
-        let State::Running { taken } = entry.state else { return answers };
+        if entry.state != State::Running {
+            return answers;
+        }
         entry.state = State::Idle;
-        let arrived = entry.waiting.split_off(taken.min(entry.waiting.len()));
-        let answered = std::mem::take(&mut entry.waiting);
+        seen.merge(std::mem::take(&mut entry.carried));
+        if matches!(ended, Ended::Yielded) {
+            self.go_on(key, seen, &mut answers);
+            return answers;
+        }
+        let answered = std::mem::take(&mut entry.taken);
         match ended {
             Ended::Settled { look_again } => {
                 answers.acknowledge.extend(answered.into_iter().map(|waiting| waiting.ticket));
@@ -274,6 +319,7 @@ impl<T: Clone> Queue<T> {
                     self.schedule(key, now + *after);
                 }
             }
+            Ended::Yielded => {}
             Ended::Failed { is_conflict, made_progress } => {
                 let failures = if *made_progress { 1 } else { entry.failures.saturating_add(1) };
                 entry.set_failures(failures, &mut self.failing);
@@ -295,34 +341,41 @@ impl<T: Clone> Queue<T> {
                 self.timers.insert((now + pause, key.clone()));
             }
         }
-        self.take_arrived(key, arrived, &seen, ended, now, &mut answers);
+        self.answer_arrived(key, &seen, ended, now, &mut answers);
         self.settle(key, ended, seen);
         answers
     }
 
+    /// Puts a key whose attempt goes on behind the others. Its events stay unanswered, but for those that it has caused itself.
+    fn go_on(&mut self, key: &Key, seen: Seen, answers: &mut Answers<T>) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let known = entry.waiting.extract_if(|object, (version, _)| seen.covers(object, version));
+        answers.acknowledge.extend(known.map(|(_, (_, ticket))| ticket));
+        entry.carried = seen;
+        entry.set_failures(0, &mut self.failing);
+        self.make_ready(key);
+    }
+
     /// Events that came during the attempt: those about what it saw are answered by it.
-    fn take_arrived(
+    fn answer_arrived(
         &mut self,
         key: &Key,
-        arrived: Vec<Waiting<T>>,
         seen: &Seen,
         ended: &Ended,
         now: Instant,
         answers: &mut Answers<T>,
     ) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let mut is_new = false;
-        for waiting in arrived {
-            if !seen.covers(&waiting.object, &waiting.version) {
-                is_new = true;
-                entry.waiting.push(waiting);
-            } else if matches!(ended, Ended::Settled { .. }) {
-                answers.acknowledge.push(waiting.ticket);
+        let known = entry.waiting.extract_if(|object, (version, _)| seen.covers(object, version));
+        for (_, (_, ticket)) in known {
+            if matches!(ended, Ended::Settled { .. }) {
+                answers.acknowledge.push(ticket);
             } else {
                 let next = entry.timer.unwrap_or(now);
-                answers.later.push((waiting.ticket, self.returns.after(next, self.failing) - now));
+                answers.later.push((ticket, self.returns.after(next, self.failing) - now));
             }
         }
+        let is_new = !entry.waiting.is_empty();
         if is_new {
             // As for an event that comes during a pause: the reason to fail may be gone.
             entry.set_failures(0, &mut self.failing);
@@ -361,6 +414,7 @@ impl<T: Clone> Queue<T> {
         self.settled.clear();
         for entry in self.entries.values_mut() {
             entry.considered = Seen::default();
+            entry.carried = Seen::default();
         }
     }
 
@@ -368,7 +422,11 @@ impl<T: Clone> Queue<T> {
     pub(crate) fn abandon(&mut self) -> Vec<T> {
         let entries = std::mem::take(&mut self.entries).into_values();
         self.failing = 0;
-        entries.flat_map(|entry| entry.waiting).map(|waiting| waiting.ticket).collect()
+        let tickets = |entry: Entry<T>| {
+            let taken = entry.taken.into_iter().map(|waiting| waiting.ticket);
+            taken.chain(entry.waiting.into_values().map(|(_, ticket)| ticket)).collect::<Vec<_>>()
+        };
+        entries.flat_map(tickets).collect()
     }
 
     /// Keys that are known to need something: for metrics.

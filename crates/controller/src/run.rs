@@ -320,9 +320,18 @@ impl<H: Handler> Worker<H> {
                 self.queue.schedule(&key, now + wait.unsigned_abs());
             }
             Message::Event { key, object, version, arrival } => {
-                self.tickets.push(Arc::downgrade(&arrival.ticket));
+                let ticket = Arc::clone(&arrival.ticket);
+                self.tickets.push(Arc::downgrade(&ticket));
                 match self.queue.offer(&key, object, version, arrival, now) {
-                    Offered::Taken => {}
+                    Offered::Taken { has_joined, superseded } => {
+                        // One key is one piece of work, however many events tell of it: they must not keep other keys away.
+                        if has_joined {
+                            ticket.free_slot().await;
+                        }
+                        if let Some(arrival) = superseded {
+                            arrival.ticket.done().await;
+                        }
+                    }
                     Offered::Known(arrival) => {
                         self.controller.metrics.known();
                         arrival.ticket.done().await;
@@ -426,7 +435,8 @@ fn judge(
     made_progress: bool,
 ) -> (&'static str, Ended) {
     match result {
-        Ok(Settled { look_again }) => ("settled", Ended::Settled { look_again }),
+        Ok(Settled { has_more: true, .. }) => ("yielded", Ended::Yielded),
+        Ok(Settled { look_again, .. }) => ("settled", Ended::Settled { look_again }),
         Err(Failed { message, is_conflict }) => {
             if is_conflict {
                 tracing::debug!(%key, message, "will be decided again");

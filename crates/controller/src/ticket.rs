@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit};
 /// Is acknowledged when every key is done with it, or given back if one of them failed.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    delivery: Mutex<Option<(Delivery, OwnedSemaphorePermit)>>,
+    delivery: Mutex<Option<(Delivery, Option<OwnedSemaphorePermit>)>>,
     keys: AtomicUsize,
     /// Longest delay that a key asked for, in milliseconds.
     delay: AtomicU64,
@@ -18,7 +18,7 @@ pub(crate) struct Ticket {
 impl Ticket {
     pub(crate) fn new(delivery: Delivery, keys: usize, slot: OwnedSemaphorePermit) -> Self {
         Self {
-            delivery: Mutex::new(Some((delivery, slot))),
+            delivery: Mutex::new(Some((delivery, Some(slot)))),
             keys: AtomicUsize::new(keys),
             delay: AtomicU64::new(0),
         }
@@ -39,6 +39,13 @@ impl Ticket {
         let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX).max(1);
         self.delay.fetch_max(delay, Ordering::AcqRel);
         self.done().await;
+    }
+
+    /// Lets another event be taken although this one is not answered yet.
+    pub(crate) async fn free_slot(&self) {
+        if let Some((_, slot)) = self.delivery.lock().await.as_mut() {
+            *slot = None;
+        }
     }
 
     /// Tells the bus that it is being worked on.

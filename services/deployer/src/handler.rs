@@ -171,7 +171,7 @@ impl MockDeployer {
                 }
             }
         }
-        Ok(Settled { look_again: (!is_end).then_some(POLL) })
+        Ok(Settled { look_again: (!is_end).then_some(POLL), ..Settled::default() })
     }
 }
 

@@ -81,14 +81,14 @@ impl Handler for Watching {
             if !wake.changed.is_empty()
                 && wake.objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?.is_none()
             {
-                return Ok(Settled { look_again: Some(GRACE) });
+                return Ok(Settled::after(GRACE));
             }
             self.contexts.ensure(namespace, wake.objects).await?;
             return Ok(Settled::default());
         }
         // The condition of a job is that of its `Resolve`; what changed meanwhile is told when it has ended.
         match wake.index.get(wake.key) {
-            Some(snapshot) if job(&snapshot).is_running() => return Ok(Settled { look_again: Some(JOB) }),
+            Some(snapshot) if job(&snapshot).is_running() => return Ok(Settled::after(JOB)),
             Some(_) => {}
             None => return Ok(Settled::default()),
         }

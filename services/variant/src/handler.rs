@@ -75,7 +75,7 @@ impl Shared {
         let is_own = wake.changed.iter().any(|(object, _)| object == wake.key);
         let age = self.memory().expanded.get(wake.key).map(Instant::elapsed);
         if let Some(age) = age.filter(|age| !is_own && *age < DEBOUNCE) {
-            return Ok(Settled { look_again: Some(DEBOUNCE.saturating_sub(age)) });
+            return Ok(Settled::after(DEBOUNCE.saturating_sub(age)));
         }
         let Some(settled) = set::handle(self, wake.key, wake.objects).await? else {
             self.watches.wants(self, wake.key, Vec::new());

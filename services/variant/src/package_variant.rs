@@ -68,7 +68,7 @@ async fn remove(variant: &PackageVariant, objects: &Objects) -> Result<Settled, 
         own.join(", ")
     );
     report(variant, &Observed::NotReady { reason: "DeletionBlocked", message: &message }, objects).await?;
-    Ok(Settled { look_again: Some(BLOCKED) })
+    Ok(Settled::after(BLOCKED))
 }
 
 async fn set_finalizers(

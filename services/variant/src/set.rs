@@ -64,7 +64,7 @@ pub(crate) async fn handle(
         Outcome::Failed(Failure::Unexpected(_)) => Some(UNEXPECTED),
         Outcome::Failed(Failure::Invalid(_) | Failure::DuplicateTargets { .. }) => polled,
     };
-    Ok(Some(Settled { look_again }))
+    Ok(Some(Settled { look_again, ..Settled::default() }))
 }
 
 /// Makes plans and carries them out, until the names of all new children are free.

@@ -15,6 +15,9 @@ fn seen(versions: &[(&str, &str)]) -> Seen {
     seen
 }
 
+/// A key that had nothing to do gets its first event.
+const FIRST: Offered<u32> = Offered::Taken { has_joined: false, superseded: None };
+
 struct Bench {
     queue: Queue<u32>,
     now: Instant,
@@ -56,6 +59,10 @@ impl Bench {
         answers.later.into_iter().map(|(ticket, _)| ticket).collect()
     }
 
+    fn go_on(&mut self, name: &str, versions: &[(&str, &str)]) -> Vec<u32> {
+        self.queue.finish(&object(name), &Ended::Yielded, seen(versions), self.now).acknowledge
+    }
+
     fn pass(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
     }
@@ -64,18 +71,59 @@ impl Bench {
 #[test]
 fn one_key_is_handled_once_at_a_time_and_once_for_many_events() {
     let mut bench = Bench::new();
-    bench.offer("a", "1", 1);
-    bench.offer("a", "2", 2);
+    assert_eq!(bench.offer("a", "2", 2), FIRST);
+    let older = Offered::Taken { has_joined: true, superseded: Some(1) };
+    assert_eq!(bench.offer("a", "1", 1), older, "one that comes late is answered by the newer");
     bench.offer("b", "1", 3);
     assert_eq!(bench.start().as_deref(), Some("a"));
     assert_eq!(bench.start().as_deref(), Some("b"));
     assert_eq!(bench.start(), None);
     bench.offer("a", "5", 4);
     assert_eq!(bench.start(), None);
-    assert_eq!(bench.settle("a", &[("a", "2")]), [1, 2]);
+    assert_eq!(bench.settle("a", &[("a", "2")]), [2]);
     assert_eq!(bench.start().as_deref(), Some("a"), "version 5 came meanwhile");
     assert_eq!(bench.settle("a", &[("a", "5")]), [4]);
     assert_eq!(bench.start(), None);
+}
+
+/// 5,000 items of one key tell of themselves while it runs; that is no reason to take no other events.
+#[test]
+fn events_of_a_key_that_has_some_are_no_work_of_their_own() {
+    let mut bench = Bench::new();
+    let offer = |bench: &mut Bench, about: &str, version: &str, ticket| {
+        let offered = bench.queue.offer(&object("big"), object(about), version.to_owned(), ticket, bench.now);
+        matches!(offered, Offered::Taken { has_joined: true, .. })
+    };
+    assert!(!offer(&mut bench, "item-0", "1", 0), "the first is");
+    assert!(offer(&mut bench, "item-1", "1", 1));
+    bench.start();
+    assert!(offer(&mut bench, "item-2", "1", 2));
+    bench.fail("big", &[]);
+    assert!(offer(&mut bench, "item-3", "1", 3));
+}
+
+/// A long attempt goes on in parts; the others have their turns, and nothing is answered before its end.
+#[test]
+fn a_long_attempt_lets_others_go_between_its_parts() {
+    let mut bench = Bench::new();
+    bench.offer("big", "1", 1);
+    assert_eq!(bench.start().as_deref(), Some("big"));
+    bench.offer("small", "1", 2);
+    let offer = |bench: &mut Bench, about: &str, version: &str, ticket| {
+        bench.queue.offer(&object("big"), object(about), version.to_owned(), ticket, bench.now)
+    };
+    offer(&mut bench, "own", "7", 3);
+    offer(&mut bench, "other", "8", 4);
+    assert_eq!(bench.go_on("big", &[("own", "7")]), [3], "what it has caused itself is no news");
+    assert_eq!(offer(&mut bench, "own", "7", 5), Offered::Known(5), "nor when it comes later");
+    assert_eq!(bench.start().as_deref(), Some("small"));
+    assert_eq!(bench.start().as_deref(), Some("big"));
+    assert_eq!(bench.go_on("big", &[]), Vec::<u32>::new());
+    assert_eq!(bench.start().as_deref(), Some("big"));
+    let mut answered = bench.settle("big", &[("big", "9")]);
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 4]);
+    assert_eq!(offer(&mut bench, "own", "7", 6), Offered::Known(6), "seen in an earlier part");
 }
 
 #[test]
@@ -86,7 +134,7 @@ fn what_was_read_or_written_is_not_handled_again() {
     bench.offer("a", "3", 2);
     assert_eq!(bench.settle("a", &[("a", "4")]), [1, 2], "the event during the attempt is about what it saw");
     assert_eq!(bench.offer("a", "4", 3), Offered::Known(3));
-    assert_eq!(bench.offer("a", "5", 4), Offered::Taken);
+    assert_eq!(bench.offer("a", "5", 4), FIRST);
 }
 
 #[test]
@@ -108,7 +156,7 @@ fn a_failing_key_pauses_longer_each_time_and_only_news_cut_that_short() {
     bench.start();
     bench.fail("a", &[("a", "7")]);
     assert!(matches!(bench.offer("a", "7", 3), Offered::Later(3, _)), "our own write");
-    assert_eq!(bench.offer("a", "8", 4), Offered::Taken);
+    assert_eq!(bench.offer("a", "8", 4), FIRST);
     assert_eq!(bench.start().as_deref(), Some("a"));
     bench.fail("a", &[("a", "8")]);
     assert_eq!((bench.queue.next_time().unwrap() - bench.now).as_millis(), 100, "news begin anew");
@@ -208,6 +256,7 @@ enum Step {
     Offer(u8, u64),
     Start,
     Settle,
+    Yield,
     Fail,
     Pass(u64),
     Schedule(u8, u64),
@@ -218,6 +267,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0u8..3, 1u64..20).prop_map(|(key, version)| Step::Offer(key, version)),
         Just(Step::Start),
         Just(Step::Settle),
+        Just(Step::Yield),
         Just(Step::Fail),
         (0u64..5000).prop_map(Step::Pass),
         (0u8..3, 0u64..5000).prop_map(|(key, after)| Step::Schedule(key, after)),
@@ -237,7 +287,7 @@ proptest! {
             match step {
                 Step::Offer(key, version) => {
                     match bench.offer(&key.to_string(), &version.to_string(), tickets) {
-                        Offered::Taken => {}
+                        Offered::Taken { superseded, .. } => answered.extend(superseded),
                         Offered::Known(ticket) | Offered::Later(ticket, _) => answered.push(ticket),
                     }
                     tickets += 1;
@@ -250,6 +300,9 @@ proptest! {
                 }
                 Step::Settle => if let Some(name) = running.pop() {
                     answered.extend(bench.settle(&name, &[(&name, "9")]));
+                },
+                Step::Yield => if let Some(name) = running.pop() {
+                    answered.extend(bench.go_on(&name, &[(&name, "5")]));
                 },
                 Step::Fail => if let Some(name) = running.pop() {
                     let ended = Ended::Failed { is_conflict: false, made_progress: false };
