@@ -269,6 +269,9 @@ part! {
         pub dependents_to_trigger: List<DependentToTrigger>,
         /// When the job reached its stages.
         pub transition_times: Option<TransitionTimes>,
+        /// How often rendering was begun in the current job, until it came to an end. One that ends the renderer is given up after three
+        /// times.
+        pub rendering_attempts: Option<i64>,
         ..
     }
 }

@@ -2,6 +2,8 @@
 
 use groundwork_api::{Condition, List, Time};
 
+use crate::message::bounded;
+
 /// A condition without its times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionUpdate {
@@ -37,7 +39,7 @@ pub fn merge_condition(conditions: &mut List<Condition>, update: &ConditionUpdat
         last_transition_time: Some(now.clone()),
         last_update_time: Some(now.clone()),
         reason: update.reason.clone(),
-        message: update.message.clone(),
+        message: bounded(&update.message).into_owned(),
         observed_generation: update.observed_generation,
         ..Condition::default()
     };

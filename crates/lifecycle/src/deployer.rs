@@ -72,7 +72,7 @@ fn pick_up(status: &mut DeployItemStatus, deployer: &DeployerInformation, genera
     status.deploy_item_phase = None;
 }
 
-fn end(status: &mut DeployItemStatus, phase: &str, now: &Time) {
+pub(crate) fn end(status: &mut DeployItemStatus, phase: &str, now: &Time) {
     status.phase = Some(phase.to_owned());
     status.job_id_finished = status.job_id.clone();
     status.transition_times.get_or_insert_default().finished_time = Some(now.clone());
@@ -142,7 +142,8 @@ pub fn conclude(item: &DeployItem, verdict: Verdict, now: &Time) -> DeployItem {
     item
 }
 
-fn record(status: &mut DeployItemStatus, failure: &Failure, now: &Time) {
+/// Notes an error as the last one, and among the first and the last few (1.3).
+pub(crate) fn record(status: &mut DeployItemStatus, failure: &Failure, now: &Time) {
     let error = failure.to_last_error(status.last_error.as_ref(), now);
     if failure.reason == INVALID_CONFIGURATION {
         let update = ConditionUpdate::new(VALIDATION, false, "FailedUnmarshal", failure.message.clone());

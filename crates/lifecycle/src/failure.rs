@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use groundwork_api::{ErrorCode, LastError, Time};
 
+use crate::message::bounded;
+
 /// Operations and reasons are fixed words here, and read from an answer there.
 type Word = Cow<'static, str>;
 
@@ -45,6 +47,16 @@ impl Failure {
         Self::child(operation, reason, message)
     }
 
+    /// No failure: what the job waits for, told where people look (2.2, 2.3).
+    pub(crate) fn waiting(
+        operation: impl Into<Word>,
+        reason: impl Into<Word>,
+        message: impl Into<String>,
+    ) -> Self {
+        let codes = vec![ErrorCode::Unfinished, ErrorCode::ForInfoOnly, ErrorCode::NoRetry];
+        Self { operation: operation.into(), reason: reason.into(), message: message.into(), codes }
+    }
+
     /// A failure inside another one: the inner pair heads the message.
     pub(crate) fn caused_by(
         operation: impl Into<Word>,
@@ -55,19 +67,18 @@ impl Failure {
         Self::new(operation, reason, format!("Op: {} - Reason: {} - Message: {cause}", inner.0, inner.1))
     }
 
-    /// The status field. `lastTransitionTime` of the previous error is kept unless the operation changes.
+    /// The status field; of a long message it holds the beginning. `lastTransitionTime` of the previous error is kept unless the operation changes.
     pub fn to_last_error(&self, previous: Option<&LastError>, now: &Time) -> LastError {
+        let message = bounded(&self.message);
         let codes: Vec<String> = self.codes.iter().map(|code| code.as_str().to_owned()).collect();
         let same_operation = previous.filter(|previous| previous.operation == self.operation);
         let unchanged = same_operation.filter(|previous| {
-            previous.reason == self.reason
-                && previous.message == self.message
-                && previous.codes[..] == codes[..]
+            previous.reason == self.reason && previous.message == message && previous.codes[..] == codes[..]
         });
         LastError {
             operation: self.operation.clone().into_owned(),
             reason: self.reason.clone().into_owned(),
-            message: self.message.clone(),
+            message: message.into_owned(),
             last_transition_time: same_operation
                 .map_or_else(|| Some(now.clone()), |previous| previous.last_transition_time.clone()),
             last_update_time: unchanged

@@ -262,6 +262,11 @@ fn record(rendered: &Result<Rendered, RenderError>, outcome: &mut Outcome) {
     let imports_valid =
         || condition("ValidateImports", true, "ImportsValid", "Imports successfully validated".to_owned());
     let update = match rendered {
+        Ok(rendered) if rendered.deploy_items.is_empty() => {
+            // Nothing is deployed, so what an earlier job said about that is over.
+            outcome.obsolete_conditions.push("ReconcileExecution");
+            imports_valid()
+        }
         Ok(_) => {
             outcome.conditions.push(imports_valid());
             let message = "Deploy items successfully rendered".to_owned();

@@ -16,6 +16,7 @@ mod failure;
 mod imports;
 mod job;
 pub mod machine;
+mod message;
 mod names;
 mod objects;
 mod prepare;
@@ -28,6 +29,7 @@ pub use job::{
     Inputs, Outcome, OverwriteChange, OverwriteReport, Problem, Resolution, Subject, Warning, findings,
     render, resolve,
 };
+pub use message::is_shortened;
 pub use names::{deploy_item_name, object_name, scope_name};
 pub use objects::{deploy_items, execution};
 pub use prepare::{Prepared, imports_hash, prepare};

@@ -11,7 +11,7 @@ use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake};
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, phase, refused, report};
-use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, prepare};
+use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, is_shortened, prepare};
 use groundwork_proto::component::v1::ObjectName;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -20,8 +20,10 @@ use tonic::Status;
 use crate::components::Components;
 use crate::{inputs, tree};
 
-/// More steps than any job has; a machine that goes round in circles must not do so for ever.
-const MOST_STEPS: usize = 20_000;
+/// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
+const MOST_STEPS: usize = 2_000;
+/// After so many writes the others get a turn: an Installation with thousands of items is no reason for a small one to wait.
+const WRITES_A_TURN: usize = 64;
 /// The time-out of a pick-up is looked at this long after it (`installations.md` 7.6).
 const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
@@ -107,23 +109,29 @@ impl Handler for Installations {
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, wake.key.name.clone()));
         outdate(&mut tree, &wake);
         match self.settle(&mut tree, &wake).await {
-            Ok(()) => {
+            Ok(Progress::More) => {
+                self.trees().insert(wake.key.clone(), tree);
+                Ok(Settled::has_more())
+            }
+            Ok(Progress::AtRest) => {
                 if !is_running(&tree) {
                     return Ok(Settled::default());
                 }
                 let look_again = self.pickup_timeout.and_then(|timeout| until_pickup(&tree, timeout));
                 self.trees().insert(wake.key.clone(), tree);
-                Ok(Settled { look_again })
+                Ok(Settled { look_again, ..Settled::default() })
             }
             Err(Interruption::Api(error)) => {
                 if let Some(reason) = reason(&error) {
                     let failure = Failure::passing("Reconcile", reason, error.to_string());
                     self.report(&mut tree, &failure, &wake).await;
                 }
+                self.remember(wake.key, tree);
                 Err(error.into())
             }
             Err(Interruption::Passing(failure)) => {
                 self.report(&mut tree, &failure, &wake).await;
+                self.remember(wake.key, tree);
                 Err(Failed::new(failure.message))
             }
         }
@@ -136,12 +144,20 @@ fn reason(error: &ApiError) -> Option<&'static str> {
         ApiError::Forbidden { .. } => Some("Forbidden"),
         ApiError::Refused(_) => Some("Refused"),
         ApiError::Invalid { .. } => Some("Invalid"),
+        ApiError::TooLarge(_) => Some("TooLarge"),
         ApiError::Terminating(_) => Some("Terminating"),
         ApiError::Conflict(_)
         | ApiError::AlreadyExists(_)
         | ApiError::NotFound(_)
         | ApiError::Passing { .. } => None,
     }
+}
+
+/// How far an attempt came.
+enum Progress {
+    AtRest,
+    /// It would go on, and lets others go first.
+    More,
 }
 
 /// Why a job does not come to rest now.
@@ -158,27 +174,43 @@ impl From<ApiError> for Interruption {
 }
 
 impl Installations {
-    /// Does step after step until there is none.
-    async fn settle(&self, tree: &mut Tree, wake: &Wake<'_>) -> Result<(), Interruption> {
+    /// After a failed attempt everything is read again, but for what no object tells.
+    fn remember(&self, key: &Key, tree: Tree) {
+        self.trees().insert(key.clone(), tree.forget());
+    }
+
+    /// Does step after step until there is none, or it is the turn of others.
+    async fn settle(&self, tree: &mut Tree, wake: &Wake<'_>) -> Result<Progress, Interruption> {
+        let mut written = 0;
         for _ in 0..MOST_STEPS {
+            if written >= WRITES_A_TURN {
+                return Ok(Progress::More);
+            }
             match next(tree, &self.moment()) {
-                Next::Rest => return Ok(()),
+                Next::Rest => return Ok(Progress::AtRest),
                 Next::Read(read) => {
                     let need = matches!(read, Read::Exports(_)).then_some(Need::Exports);
-                    let answer = tree::read(tree, read, wake.objects, wake.index).await;
-                    self.accept(answer, need, tree, wake).await?;
+                    if let Err(error) = tree::read(tree, read, wake.objects, wake.index).await {
+                        self.accept(error, need, tree, wake).await?;
+                    }
                 }
-                Next::Write(write) => {
-                    let need = Need::of(&write);
-                    let answer = tree::write(tree, *write, wake.objects).await;
-                    self.accept(answer, need, tree, wake).await?;
+                Next::Write(writes) => {
+                    written += writes.len();
+                    let failed = tree::write_all(tree, writes, wake.objects).await;
+                    // One answer decides; what failed besides is tried again, or over with the job.
+                    let first =
+                        failed.into_iter().max_by_key(|(need, error)| need.is_some() && error.is_final());
+                    if let Some((need, error)) = first {
+                        self.accept(error, need, tree, wake).await?;
+                    }
                 }
                 Next::Prepare => {
                     let prepared = self.prepare(tree, wake).await?;
+                    log_shortened(&prepared);
                     tree.prepared = Some(prepared);
                 }
                 Next::HashImports => {
-                    let Some(installation) = tree.installation.get() else { return Ok(()) };
+                    let Some(installation) = tree.installation.get() else { return Ok(Progress::AtRest) };
                     let objects = inputs::fetch(installation, None, wake.objects).await?;
                     tree.imports_hash = Some(imports_hash(installation, &objects));
                 }
@@ -191,19 +223,22 @@ impl Installations {
     /// Passes an answer of the API server on; its final no to something that the job needs ends the job.
     async fn accept(
         &self,
-        answer: Result<(), ApiError>,
+        error: ApiError,
         need: Option<Need>,
         tree: &mut Tree,
         wake: &Wake<'_>,
     ) -> Result<(), Interruption> {
-        let (Err(error), Some(need)) = (&answer, need) else { return Ok(answer?) };
+        let Some(need) = need else { return Err(error.into()) };
         let is_gone = need == Need::Exports && matches!(error, ApiError::NotFound(_));
         if !error.is_final() && !is_gone {
-            return Ok(answer?);
+            return Err(error.into());
         }
-        match refused(tree, need, &error.to_string(), &self.moment()) {
-            Some(ending) => Ok(tree::write(tree, ending, wake.objects).await?),
-            None => Ok(answer?),
+        let Some(ending) = refused(tree, need, &error.to_string(), &self.moment()) else {
+            return Err(error.into());
+        };
+        match tree::write_all(tree, vec![ending], wake.objects).await.pop() {
+            Some((_, error)) => Err(error.into()),
+            None => Ok(()),
         }
     }
 
@@ -281,9 +316,18 @@ impl Installations {
     /// Tells in the status what keeps the job from going on.
     async fn report(&self, tree: &mut Tree, failure: &Failure, wake: &Wake<'_>) {
         let Some(write) = report(tree, failure, &self.moment()) else { return };
-        if let Err(error) = tree::write(tree, write, wake.objects).await {
+        for (_, error) in tree::write_all(tree, vec![write], wake.objects).await {
             tracing::debug!(%error, "the status could not tell why the job waits");
         }
+    }
+}
+
+/// The status has only the beginning of a long message.
+fn log_shortened(prepared: &Prepared) {
+    let Some(problem) = &prepared.outcome.failure else { return };
+    if is_shortened(&problem.failure.message) {
+        let Failure { operation, reason, message, .. } = &problem.failure;
+        tracing::warn!(%operation, %reason, message, "a message that is too long for a status");
     }
 }
 
@@ -303,7 +347,7 @@ fn outdate(tree: &mut Tree, wake: &Wake<'_>) {
             Part::Execution => ObjectId::new(kind::<Execution>(), namespace, wake.key.name.as_str()),
             Part::Item(name) => ObjectId::new(kind::<DeployItem>(), namespace, name),
         };
-        wake.index.get(&id).map(|snapshot| snapshot.resource_version.clone())
+        wake.index.version(&id)
     });
 }
 

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use futures::StreamExt as _;
 use groundwork_api::metadata::label;
 use groundwork_api::{
-    DataObject, DeployItem, Execution, Installation, Kind as _, LastError, ObjectMeta, ResourceExt, Target,
+    DataObject, DeployItem, ErrorCode, Execution, Installation, Kind as _, LastError, ObjectMeta,
+    ResourceExt, Target,
 };
 use groundwork_bus::Index;
 use groundwork_controller::{ApiError, Metadata, Objects, Report, Stored};
-use groundwork_lifecycle::machine::{Change, Known, MetadataPatch, Read, StaleCopy, Tree, Write};
+use groundwork_lifecycle::machine::{Change, Known, MetadataPatch, Need, Read, StaleCopy, Tree, Write};
 use groundwork_lifecycle::scope_name;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
@@ -45,6 +47,10 @@ pub(crate) async fn read(
                 exports.insert(template, export_values(objects, &namespace, &secret).await?);
             }
             tree.exports = Some(exports);
+        }
+        Read::Target(target) => {
+            let exists = objects.get::<Target>(&namespace, &target).await?.is_some();
+            tree.targets.insert(target, exists);
         }
         Read::StaleCopies => tree.stale_copies = Some(stale_copies(tree, objects, index).await?),
     }
@@ -101,50 +107,98 @@ async fn metadata<K: Stored>(
     Ok(objects.get::<K>(namespace, name).await?.map(|object| object.meta().clone()))
 }
 
-/// Carries out one write and puts the object as stored into the tree.
-pub(crate) async fn write(tree: &mut Tree, write: Write, objects: &Objects) -> Result<(), ApiError> {
+/// Writes that run side by side.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Carries out writes that do not depend on one another, and puts what was stored into the tree. Answers with those that failed.
+pub(crate) async fn write_all(
+    tree: &mut Tree,
+    writes: Vec<Write>,
+    objects: &Objects,
+) -> Vec<(Option<Need>, ApiError)> {
     let namespace = tree.namespace.clone();
-    match write {
+    let errors = Errors {
+        installation: tree.installation.get().and_then(installation_error).cloned(),
+        execution: tree.execution.get().and_then(execution_error).cloned(),
+    };
+    let requests = writes.into_iter().map(|write| {
+        let (namespace, errors) = (&namespace, &errors);
+        async move { (Need::of(&write), put(write, namespace, errors, objects).await) }
+    });
+    let mut answers = futures::stream::iter(requests).buffer_unordered(SIDE_BY_SIDE);
+    let mut failed = Vec::new();
+    while let Some((need, answer)) = answers.next().await {
+        match answer {
+            Ok(stored) => take_in(tree, stored),
+            Err(error) => failed.push((need, error)),
+        }
+    }
+    failed
+}
+
+/// What the statuses say before they are written.
+struct Errors {
+    installation: Option<LastError>,
+    execution: Option<LastError>,
+}
+
+/// What a write left behind.
+enum Kept {
+    Installation(Option<Box<Installation>>),
+    Execution(Option<Box<Execution>>),
+    Item(String, Option<Box<DeployItem>>),
+    /// Nothing that a tree holds.
+    Other,
+}
+
+async fn put(write: Write, namespace: &str, errors: &Errors, objects: &Objects) -> Result<Kept, ApiError> {
+    Ok(match write {
         Write::Installation(change) => {
-            let before = tree.installation.get().and_then(installation_error).cloned();
-            put(&mut tree.installation, apply(change, &namespace, objects).await?);
-            let after = tree.installation.get();
-            warn(after, after.and_then(installation_error), before.as_ref(), objects).await;
+            let stored = apply(change, namespace, objects).await?;
+            let error = stored.as_ref().and_then(installation_error);
+            warn(stored.as_ref(), error, errors.installation.as_ref(), objects).await;
+            Kept::Installation(stored.map(Box::new))
         }
         Write::Execution(change) => {
-            let before = tree.execution.get().and_then(execution_error).cloned();
-            put(&mut tree.execution, apply(change, &namespace, objects).await?);
-            let after = tree.execution.get();
-            warn(after, after.and_then(execution_error), before.as_ref(), objects).await;
+            let stored = apply(change, namespace, objects).await?;
+            let error = stored.as_ref().and_then(execution_error);
+            warn(stored.as_ref(), error, errors.execution.as_ref(), objects).await;
+            Kept::Execution(stored.map(Box::new))
         }
         Write::DeployItem(change) => {
             let name = change.name();
-            match apply(change, &namespace, objects).await? {
-                Some(stored) => {
-                    // An item that the core ends; its deployer tells of its own errors.
-                    let error = stored.status.as_ref().and_then(|status| status.last_error.as_ref());
-                    let is_ours = error.is_some_and(|error| CORE_REASONS.contains(&error.reason.as_str()));
-                    warn(Some(&stored), error.filter(|_| is_ours), None, objects).await;
-                    tree.items.store(stored);
-                }
-                None => tree.items.insert(name, Known::Absent),
-            }
+            let stored: Option<DeployItem> = apply(change, namespace, objects).await?;
+            // An item that the core ends; its deployer tells of its own errors.
+            let error = stored.as_ref().and_then(|item| item.status.as_ref()?.last_error.as_ref());
+            let is_ours = error.is_some_and(|error| CORE_REASONS.contains(&error.reason.as_str()));
+            warn(stored.as_ref(), error.filter(|_| is_ours), None, objects).await;
+            Kept::Item(name, stored.map(Box::new))
         }
-        Write::DataObject(change) => drop(apply(change, &namespace, objects).await?),
-        Write::Target(change) => drop(apply(change, &namespace, objects).await?),
+        Write::DataObject(change) => {
+            apply(change, namespace, objects).await?;
+            Kept::Other
+        }
+        Write::Target(change) => {
+            apply(change, namespace, objects).await?;
+            Kept::Other
+        }
+    })
+}
+
+fn take_in(tree: &mut Tree, stored: Kept) {
+    match stored {
+        Kept::Installation(Some(object)) => tree.installation.store(*object),
+        Kept::Installation(None) => tree.installation = Known::Absent,
+        Kept::Execution(Some(object)) => tree.execution.store(*object),
+        Kept::Execution(None) => tree.execution = Known::Absent,
+        Kept::Item(_, Some(item)) => tree.items.store(*item),
+        Kept::Item(name, None) => tree.items.insert(name, Known::Absent),
+        Kept::Other => {}
     }
-    Ok(())
 }
 
 /// Reasons with which the core ends items of others.
 const CORE_REASONS: [&str; 2] = ["PickupTimeout", "InterruptOperation"];
-
-fn put<K: ResourceExt>(known: &mut Known<K>, stored: Option<K>) {
-    match stored {
-        Some(stored) => known.store(stored),
-        None => *known = Known::Absent,
-    }
-}
 
 /// The object as stored; `None` when it is gone.
 async fn apply<K: Stored>(
@@ -225,7 +279,10 @@ async fn warn<K: Stored>(
     objects: &Objects,
 ) {
     let (Some(about), Some(error)) = (about, error) else { return };
-    if before.is_some_and(|before| before.reason == error.reason && before.message == error.message) {
+    let is_info = error.codes.iter().any(|code| code == ErrorCode::ForInfoOnly.as_str());
+    if is_info
+        || before.is_some_and(|before| before.reason == error.reason && before.message == error.message)
+    {
         return;
     }
     let time = error.last_update_time.as_ref().map(|time| time.0.to_string()).unwrap_or_default();

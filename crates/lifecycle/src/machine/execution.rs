@@ -1,24 +1,26 @@
 //! The phases of an Execution (`installations.md` 2.3, 3.2, 7).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use groundwork_api::metadata::{annotation, operation};
+use groundwork_api::metadata::{FINALIZER, annotation, operation};
 use groundwork_api::{
     DataObject, DeployItem, DeployItemCache, DeployItemTemplate, ErrorCode, Execution, ExecutionStatus,
     Installation, LastError, List, NamePair, ObjectReference, Time,
 };
 use serde_json::Value;
 
-use super::items::{Classes, classify, classify_deletion, job as item_job, template_name, waiting_since};
+use super::items::{Classes, classify, classify_deletion, job as item_job, waiting_since};
 use super::phase;
 use super::protocol::{Job, is_final, started, triggered};
-use super::tree::{Known, Tree};
+use super::tree::{Known, Templates, Tree};
 use super::{
-    Change, MetadataPatch, Moment, Next, Read, Write, annotation as annotation_of, is_set, without_finalizer,
-    write,
+    Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, annotation as annotation_of,
+    has_finalizer, is_set, without_finalizer, write, write_some,
 };
+use crate::deployer::{end, record};
 use crate::failure::Failure;
-use crate::{data, names, objects};
+use crate::{data, objects};
 
 const OPERATION: &str = "handleReconcilePhase";
 const PROGRESSING: &str = "handlePhaseProgressing";
@@ -34,7 +36,7 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
         Known::Unread if tree.installation.get().is_some_and(is_idle) => return Next::Rest,
         Known::Unread => return Next::Read(Read::Execution),
         Known::Absent => return Next::Rest,
-        Known::Present(execution) => execution.as_ref().clone(),
+        Known::Present(execution) => Arc::clone(execution),
     };
     if is_set(&execution.metadata, annotation::IGNORE) {
         return Next::Rest;
@@ -48,8 +50,8 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     if is_final(execution.status.as_ref().and_then(|status| status.phase.as_deref())) {
         return start(tree, &execution, moment);
     }
-    let templates = match execution.spec.templates() {
-        Ok(templates) => templates.into_owned(),
+    let templates = match tree.templates(&execution) {
+        Ok(templates) => templates,
         Err(error) => {
             let failure = Failure::new(OPERATION, "GetDeployItems", error.to_string());
             return finish(&execution, moment, phase::FAILED, Some(&failure));
@@ -116,10 +118,19 @@ pub(super) fn updated(
     let annotations = found.metadata.annotations.clone().unwrap_or_default();
     let mut wanted_annotations = annotations.clone();
     wanted_annotations.extend(wanted.metadata.annotations.clone().unwrap_or_default());
-    if same_items && found.spec.context() == wanted.spec.context() && annotations == wanted_annotations {
+    // Without the finalizer a deletion would leave the items without an owner (1.6).
+    let is_held = has_finalizer(&found.metadata);
+    if same_items
+        && found.spec.context() == wanted.spec.context()
+        && annotations == wanted_annotations
+        && is_held
+    {
         return None;
     }
     let mut updated = found.clone();
+    if !is_held {
+        updated.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
+    }
     updated.spec = wanted.spec.clone();
     updated.metadata.annotations = Some(wanted_annotations);
     Some(updated)
@@ -187,25 +198,21 @@ fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
 
 // === installing ===
 
-fn init(tree: &Tree, execution: &Execution, templates: &[DeployItemTemplate], moment: &Moment) -> Next {
+fn init(tree: &mut Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
+    if is_given_up(tree) {
+        return failed(execution, moment, phase::FAILED, "CreateOrUpdateDeployItem", GIVEN_UP);
+    }
     let orphans = tree.items.orphans(templates);
-    if let Some(orphan) = orphans.iter().find(|item| item.metadata.deletion_timestamp.is_none()) {
-        return delete_item(orphan);
+    if let Some(step) = delete_items(orphans.iter().copied()) {
+        return step;
+    }
+    let orphaned_dis = orphans.into_iter().map(name_of).collect();
+    if let Some(step) = ensure_items(tree, execution, templates, moment) {
+        return step;
     }
     // One whose template came back while it is being deleted ends in this job (6.2), then it is made anew.
-    let returning: Vec<&DeployItem> = templates
-        .iter()
-        .filter_map(|template| tree.items.of_template(&template.name))
-        .filter(|item| item.metadata.deletion_timestamp.is_some())
-        .collect();
-    for template in templates {
-        if returning.iter().any(|item| template_name(item) == Some(template.name.as_str())) {
-            continue;
-        }
-        if let Some(step) = ensure_item(tree, execution, template, moment) {
-            return step;
-        }
-    }
+    let returning: Vec<&DeployItem> =
+        items_of(tree, templates).filter(|item| item.metadata.deletion_timestamp.is_some()).collect();
     if !returning.is_empty() {
         return delete_all(tree, &returning, execution, moment);
     }
@@ -214,62 +221,117 @@ fn init(tree: &Tree, execution: &Execution, templates: &[DeployItemTemplate], mo
         Some(NamePair { spec_name: template.name.clone(), object_name: name_of(item) })
     };
     let cache = DeployItemCache {
-        active_dis: templates.iter().filter_map(pair).collect(),
-        orphaned_dis: orphans.into_iter().map(name_of).collect(),
+        active_dis: templates.list.iter().filter_map(pair).collect(),
+        orphaned_dis,
         ..DeployItemCache::default()
     };
+    let waits = waiting_error(execution, moment);
     status(execution, |status| {
         enter(status, phase::PROGRESSING, &moment.now);
         status.transition_times.get_or_insert_default().wait_time = Some(moment.now.clone());
+        if !cache.active_dis.is_empty() || !cache.orphaned_dis.is_empty() {
+            status.last_error = Some(waits);
+        }
         status.deploy_item_cache = Some(cache);
     })
+}
+
+/// A job whose Installation is being deleted starts nothing more, so that the deletion can begin.
+fn is_given_up(tree: &Tree) -> bool {
+    tree.installation.get().is_some_and(|installation| installation.metadata.deletion_timestamp.is_some())
+}
+
+const GIVEN_UP: &str = "the installation is being deleted, so that nothing more is started";
+
+/// What the status says while items run (2.3).
+fn waiting_error(execution: &Execution, moment: &Moment) -> LastError {
+    let previous = execution.status.as_ref().and_then(|status| status.last_error.as_ref());
+    Failure::waiting(OPERATION, PROGRESSING, "some running items").to_last_error(previous, &moment.now)
+}
+
+fn items_of<'a>(tree: &'a Tree, templates: &'a Templates) -> impl Iterator<Item = &'a DeployItem> {
+    templates.list.iter().filter_map(|template| tree.items.of_template(&template.name))
 }
 
 fn name_of(item: &DeployItem) -> String {
     item.metadata.name.clone().unwrap_or_default()
 }
 
-fn delete_item(item: &DeployItem) -> Next {
-    write(Write::DeployItem(Change::delete(&item.metadata)))
+/// Asks for the deletion of those that nobody has asked for yet.
+fn delete_items<'a>(items: impl Iterator<Item = &'a DeployItem>) -> Option<Next> {
+    let here = items.filter(|item| item.metadata.deletion_timestamp.is_none());
+    write_some(here.map(|item| Write::DeployItem(Change::delete(&item.metadata))))
 }
 
-/// Creates or updates the item of a template; `None` when it is as it should be (7.2).
-fn ensure_item(
-    tree: &Tree,
+/// Creates or updates the items of the templates; `None` when all are as they should be (7.2). Those that are being deleted are passed
+/// over.
+fn ensure_items(
+    tree: &mut Tree,
     execution: &Execution,
-    template: &DeployItemTemplate,
+    templates: &Templates,
     moment: &Moment,
 ) -> Option<Next> {
-    let mut wanted = objects::deploy_item(execution, template);
-    let Some(found) = tree.items.of_template(&template.name) else {
-        let name = names::deploy_item_name(
-            execution.metadata.uid.as_deref().unwrap_or_default(),
-            execution.metadata.name.as_deref().unwrap_or_default(),
-            &template.name,
-        );
-        if let Some(Known::Present(other)) = tree.items.get(&name) {
-            let message =
-                format!("the deploy item {} exists already and belongs to something else", name_of(other));
-            return Some(failed(execution, moment, phase::FAILED, "CreateOrUpdateDeployItem", &message));
+    let (mut writes, mut checked) = (Vec::new(), Vec::new());
+    for template in &templates.list {
+        if writes.len() >= MOST_WRITES {
+            break;
         }
-        stamp_template_time(&mut wanted, moment);
-        return Some(write(Write::DeployItem(Change::Create(wanted))));
-    };
+        let change = match tree.items.of_template(&template.name) {
+            Some(found) if found.metadata.deletion_timestamp.is_some() || tree.items.is_checked(found) => {
+                continue;
+            }
+            Some(found) => match update_item(found, objects::deploy_item(execution, template), moment) {
+                Some(updated) => Change::Replace(updated),
+                None => {
+                    checked.push(name_of(found));
+                    continue;
+                }
+            },
+            None => {
+                let mut wanted = objects::deploy_item(execution, template);
+                if let Some(Known::Present(other)) = tree.items.get(&name_of(&wanted)) {
+                    let name = name_of(other);
+                    let message =
+                        format!("the deploy item {name} exists already and belongs to something else");
+                    return Some(failed(
+                        execution,
+                        moment,
+                        phase::FAILED,
+                        "CreateOrUpdateDeployItem",
+                        &message,
+                    ));
+                }
+                stamp_template_time(&mut wanted, moment);
+                Change::Create(wanted)
+            }
+        };
+        writes.push(Write::DeployItem(change));
+    }
+    tree.items.check(checked);
+    write_some(writes.into_iter())
+}
+
+/// The item as its template wants it; `None` when it is already.
+fn update_item(found: &DeployItem, wanted: DeployItem, moment: &Moment) -> Option<DeployItem> {
     let mut updated = found.clone();
     // Labels and annotations are merged: what others put there stays.
-    updated
-        .metadata
-        .labels
-        .get_or_insert_default()
-        .extend(wanted.metadata.labels.clone().unwrap_or_default());
-    let annotations = wanted.metadata.annotations.clone().unwrap_or_default();
-    updated.metadata.annotations.get_or_insert_default().extend(annotations);
+    updated.metadata.labels.get_or_insert_default().extend(wanted.metadata.labels.unwrap_or_default());
+    let annotations = updated.metadata.annotations.get_or_insert_default();
+    let wanted_annotations = wanted.metadata.annotations.unwrap_or_default();
+    if !wanted_annotations.contains_key(annotation::DEPENDS_ON) {
+        // A dependency of a former job would order the deletion, and two of them could bar each other's way (7.3).
+        annotations.remove(annotation::DEPENDS_ON);
+    }
+    annotations.extend(wanted_annotations);
+    if !has_finalizer(&found.metadata) {
+        updated.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
+    }
     updated.spec = wanted.spec;
     if updated == *found {
         return None;
     }
     stamp_template_time(&mut updated, moment);
-    Some(write(Write::DeployItem(Change::Replace(updated))))
+    Some(updated)
 }
 
 fn stamp_template_time(item: &mut DeployItem, moment: &Moment) {
@@ -277,14 +339,9 @@ fn stamp_template_time(item: &mut DeployItem, moment: &Moment) {
     annotations.insert(annotation::RECONCILE_TIME.to_owned(), moment.now.0.to_string());
 }
 
-fn progressing(
-    tree: &Tree,
-    execution: &Execution,
-    templates: &[DeployItemTemplate],
-    moment: &Moment,
-) -> Next {
+fn progressing(tree: &Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
     let id = job(execution).id;
-    if let Some(step) = expire_item(tree, id, moment) {
+    if let Some(step) = expire_items(tree, id, moment) {
         return step;
     }
     let orphans = tree.items.orphans(templates);
@@ -292,7 +349,8 @@ fn progressing(
         return remove_orphans(tree, &orphans, execution, moment);
     }
     let classes = classify(&tree.items, templates, id);
-    if let Some(step) = trigger_one(&classes, execution, moment) {
+    let is_given_up = is_given_up(tree);
+    if !is_given_up && let Some(step) = trigger_items(&classes, execution, moment) {
         return step;
     }
     if !classes.running.is_empty() {
@@ -301,6 +359,9 @@ fn progressing(
     if !classes.failed.is_empty() {
         let message = "has failed or missing deploy items";
         return failed(execution, moment, phase::FAILED, PROGRESSING, message);
+    }
+    if is_given_up && !classes.runnable.is_empty() {
+        return failed(execution, moment, phase::FAILED, PROGRESSING, GIVEN_UP);
     }
     if classes.pending > 0 {
         return failed(execution, moment, phase::FAILED, PROGRESSING, "items could not be started");
@@ -314,26 +375,33 @@ fn progressing(
         });
     }
     // With nothing to collect there is nothing to complete.
-    finish(execution, moment, phase::SUCCEEDED, None)
+    let mut execution = execution.clone();
+    if let Some(cache) = execution.status.as_mut().and_then(|status| status.deploy_item_cache.as_mut()) {
+        cache.orphaned_dis = List::absent();
+    }
+    finish(&execution, moment, phase::SUCCEEDED, None)
 }
 
-/// Triggers an item that may run; nothing is triggered once one has failed.
-fn trigger_one(classes: &Classes<'_>, execution: &Execution, moment: &Moment) -> Option<Next> {
+/// Triggers the items that may run; nothing is triggered once one has failed.
+fn trigger_items(classes: &Classes<'_>, execution: &Execution, moment: &Moment) -> Option<Next> {
     if !classes.failed.is_empty() {
         return None;
     }
-    let mut item = (*classes.runnable.first()?).clone();
-    let status = item.status.get_or_insert_default();
-    status.job_id = Some(job(execution).id.to_owned());
-    status.job_id_generation_time = Some(moment.now.clone());
-    status.transition_times = Some(triggered(&moment.now));
-    Some(write(Write::DeployItem(Change::Status(item))))
+    let trigger = |item: &&DeployItem| {
+        let mut item = (*item).clone();
+        let status = item.status.get_or_insert_default();
+        status.job_id = Some(job(execution).id.to_owned());
+        status.job_id_generation_time = Some(moment.now.clone());
+        status.transition_times = Some(triggered(&moment.now));
+        Write::DeployItem(Change::Status(item))
+    };
+    write_some(classes.runnable.iter().map(trigger))
 }
 
 /// Orphans go before any active item starts, and one that cannot go fails the Execution.
 fn remove_orphans(tree: &Tree, orphans: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
-    if let Some(orphan) = orphans.iter().find(|item| item.metadata.deletion_timestamp.is_none()) {
-        return delete_item(orphan);
+    if let Some(step) = delete_items(orphans.iter().copied()) {
+        return step;
     }
     delete_all(tree, orphans, execution, moment)
 }
@@ -341,11 +409,11 @@ fn remove_orphans(tree: &Tree, orphans: &[&DeployItem], execution: &Execution, m
 /// Has items that are being deleted go in this job.
 fn delete_all(tree: &Tree, items: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
     let id = job(execution).id;
-    if let Some(step) = expire_item(tree, id, moment) {
+    if let Some(step) = expire_items(tree, id, moment) {
         return step;
     }
     let classes = classify_deletion(items, id);
-    if let Some(step) = trigger_one(&classes, execution, moment) {
+    if let Some(step) = trigger_items(&classes, execution, moment) {
         return step;
     }
     if classes.running.is_empty() && !classes.failed.is_empty() {
@@ -355,35 +423,46 @@ fn delete_all(tree: &Tree, items: &[&DeployItem], execution: &Execution, moment:
     Next::Rest
 }
 
-/// 7.6: an item that no deployer has picked up in time.
-fn expire_item(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
+/// 7.6: items that no deployer has picked up in time.
+fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
     let timeout = moment.pickup_timeout?;
     let is_late = |item: &&DeployItem| {
         let since = waiting_since(item);
         item_job(item).id == id && since.is_some_and(|since| moment.now.0.duration_since(since) >= timeout)
     };
-    let mut item = tree.items.present().find(is_late)?.clone();
-    let is_deleting = item.metadata.deletion_timestamp.is_some();
-    let failure = Failure {
-        operation: "WaitingForPickup".into(),
-        reason: "PickupTimeout".into(),
-        message: format!("no deployer has reconciled this deployitem within {} seconds", timeout.as_secs()),
-        codes: vec![ErrorCode::Timeout],
+    let late: Vec<&DeployItem> = tree.items.present().filter(is_late).take(MOST_WRITES).collect();
+    let target = |item: &&DeployItem| item.spec.target.as_ref().map(|target| target.name.clone());
+    if let Some(name) = late.iter().filter_map(target).find(|name| !tree.targets.contains_key(name)) {
+        return Some(Next::Read(Read::Target(name)));
+    }
+    let expire = |item: &DeployItem| {
+        let mut message =
+            format!("no deployer has reconciled this deployitem within {} seconds", timeout.as_secs());
+        if let Some(name) = target(&item).filter(|name| tree.targets.get(name) == Some(&false)) {
+            message.push_str(&format!("; its target {name} does not exist"));
+        }
+        let failure = Failure {
+            operation: "WaitingForPickup".into(),
+            reason: "PickupTimeout".into(),
+            message,
+            codes: vec![ErrorCode::Timeout],
+        };
+        let mut item = item.clone();
+        let is_deleting = item.metadata.deletion_timestamp.is_some();
+        let generation = item.metadata.generation.unwrap_or_default();
+        let status = item.status.get_or_insert_default();
+        status.observed_generation = generation;
+        end_item(status, is_deleting, &failure, &moment.now);
+        Write::DeployItem(Change::Status(item))
     };
-    let generation = item.metadata.generation.unwrap_or_default();
-    let status = item.status.get_or_insert_default();
-    status.observed_generation = generation;
-    end_item(status, is_deleting, &failure, &moment.now);
-    Some(write(Write::DeployItem(Change::Status(item))))
+    write_some(late.into_iter().map(expire))
 }
 
 /// Ends the job of an item in the name of its deployer.
 fn end_item(status: &mut groundwork_api::DeployItemStatus, is_deleting: bool, failure: &Failure, now: &Time) {
-    let previous: Option<LastError> = status.last_error.take();
-    status.last_error = Some(failure.to_last_error(previous.as_ref(), now));
-    status.phase = Some(if is_deleting { phase::DELETE_FAILED } else { phase::FAILED }.to_owned());
-    status.job_id_finished = status.job_id.clone();
-    status.transition_times.get_or_insert_default().finished_time = Some(now.clone());
+    record(status, failure, now);
+    let phase = if is_deleting { phase::DELETE_FAILED } else { phase::FAILED };
+    end(status, phase, now);
 }
 
 /// 3.2: every item that has not finished the job is ended, then the request is removed.
@@ -393,16 +472,19 @@ fn interrupt(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
     }
     let id = job(execution).id;
     let unfinished = |item: &&DeployItem| item_job(item).finished != id;
-    if let Some(item) = tree.items.present().find(unfinished)
-        && job(execution).is_running()
-    {
+    let end = |item: &DeployItem| {
         let mut item = item.clone();
         let is_deleting = item.metadata.deletion_timestamp.is_some();
         let failure = Failure::child(OPERATION, "InterruptOperation", "the job was interrupted");
         let status = item.status.get_or_insert_default();
         status.job_id = Some(id.to_owned());
         end_item(status, is_deleting, &failure, &moment.now);
-        return write(Write::DeployItem(Change::Status(item)));
+        Write::DeployItem(Change::Status(item))
+    };
+    if job(execution).is_running()
+        && let Some(step) = write_some(tree.items.present().filter(unfinished).map(end))
+    {
+        return step;
     }
     let annotations = vec![(annotation::OPERATION, None)];
     patch(MetadataPatch { annotations, ..MetadataPatch::of(&execution.metadata) })
@@ -420,12 +502,7 @@ fn exports_something(tree: &Tree, execution: &Execution) -> bool {
         || execution.status.as_ref().is_some_and(|status| status.export_ref.is_some())
 }
 
-fn completing(
-    tree: &mut Tree,
-    execution: &Execution,
-    templates: &[DeployItemTemplate],
-    moment: &Moment,
-) -> Next {
+fn completing(tree: &mut Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
     let Some(exports) = &tree.exports else {
         if let Some(step) = read_items(tree, execution) {
             return step;
@@ -434,10 +511,10 @@ fn completing(
             let item = tree.items.of_template(&template.name)?;
             Some((template.name.clone(), export_secret(item)?.to_owned()))
         };
-        return Next::Read(Read::Exports(templates.iter().filter_map(secret).collect()));
+        return Next::Read(Read::Exports(templates.list.iter().filter_map(secret).collect()));
     };
     let mut values = exports.clone();
-    for template in templates {
+    for template in &templates.list {
         values.entry(template.name.clone()).or_insert(Value::Null);
     }
     let holder = data::export_holder(execution, Value::Object(values));
@@ -458,15 +535,17 @@ fn completing(
 
 fn init_delete(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
     let without_uninstall = is_set(&execution.metadata, annotation::DELETE_WITHOUT_UNINSTALL);
-    for item in tree.items.present() {
-        if without_uninstall && !is_set(&item.metadata, annotation::DELETE_WITHOUT_UNINSTALL) {
-            let annotations = vec![(annotation::DELETE_WITHOUT_UNINSTALL, Some("true".to_owned()))];
-            let patch = MetadataPatch { annotations, ..MetadataPatch::of(&item.metadata) };
-            return write(Write::DeployItem(Change::Metadata(patch)));
-        }
-        if item.metadata.deletion_timestamp.is_none() {
-            return delete_item(item);
-        }
+    let mark = |item: &DeployItem| {
+        let annotations = vec![(annotation::DELETE_WITHOUT_UNINSTALL, Some("true".to_owned()))];
+        let patch = MetadataPatch { annotations, ..MetadataPatch::of(&item.metadata) };
+        Write::DeployItem(Change::Metadata(patch))
+    };
+    let is_unmarked = |item: &&DeployItem| !is_set(&item.metadata, annotation::DELETE_WITHOUT_UNINSTALL);
+    if without_uninstall && let Some(step) = write_some(tree.items.present().filter(is_unmarked).map(mark)) {
+        return step;
+    }
+    if let Some(step) = delete_items(tree.items.present()) {
+        return step;
     }
     let items = tree.items.present().map(name_of).collect();
     status(execution, |status| {
@@ -480,23 +559,26 @@ fn init_delete(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
 
 fn deleting(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
     let id = job(execution).id;
-    if let Some(step) = expire_item(tree, id, moment) {
+    if let Some(step) = expire_items(tree, id, moment) {
         return step;
     }
     let items: Vec<&DeployItem> = tree.items.present().collect();
     if items.is_empty() {
         // Finalizers of others keep it a while longer.
-        let is_ours = super::has_finalizer(&execution.metadata);
+        let is_ours = has_finalizer(&execution.metadata);
         return if is_ours { patch(without_finalizer(&execution.metadata)) } else { Next::Rest };
     }
     // 8.4: nobody uninstalls anything, so nobody is asked to.
-    if is_set(&execution.metadata, annotation::DELETE_WITHOUT_UNINSTALL)
-        && let Some(item) = items.iter().find(|item| super::has_finalizer(&item.metadata))
-    {
-        return write(Write::DeployItem(Change::Metadata(without_finalizer(&item.metadata))));
+    if is_set(&execution.metadata, annotation::DELETE_WITHOUT_UNINSTALL) {
+        let held = items.iter().filter(|item| has_finalizer(&item.metadata));
+        let release =
+            |item: &&DeployItem| Write::DeployItem(Change::Metadata(without_finalizer(&item.metadata)));
+        if let Some(step) = write_some(held.map(release)) {
+            return step;
+        }
     }
     let classes = classify_deletion(&items, id);
-    if let Some(step) = trigger_one(&classes, execution, moment) {
+    if let Some(step) = trigger_items(&classes, execution, moment) {
         return step;
     }
     if !classes.running.is_empty() {
@@ -519,7 +601,7 @@ pub(super) fn refused(
     let is_deleting = matches!(phase_of(execution), phase::INIT_DELETE | phase::DELETING);
     let phase = if is_deleting { phase::DELETE_FAILED } else { phase::FAILED };
     match failed(execution, moment, phase, reason, cause) {
-        Next::Write(write) => Some(*write),
+        Next::Write(mut writes) => writes.pop(),
         _ => None,
     }
 }

@@ -1,5 +1,7 @@
 //! The phases of an Installation (`installations.md` 2.1, 2.2, 3, 8).
 
+use std::sync::Arc;
+
 use groundwork_api::metadata::{annotation, operation};
 use groundwork_api::{Execution, Installation, List, ObjectReference};
 use groundwork_component::OVERWRITE_CONDITION;
@@ -9,8 +11,8 @@ use super::protocol::{Job, is_final};
 use super::status::Draft;
 use super::tree::{Known, StaleCopy, Tree};
 use super::{
-    Change, MetadataPatch, Moment, Next, Read, Write, annotation as annotation_of, execution, has_finalizer,
-    is_set, with_finalizer, without_finalizer, write,
+    Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, annotation as annotation_of, execution,
+    has_finalizer, is_set, with_finalizer, without_finalizer, write, write_some,
 };
 use crate::conditions::ConditionUpdate;
 use crate::failure::Failure;
@@ -24,7 +26,7 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let installation = match &tree.installation {
         Known::Unread => return Next::Read(Read::Installation),
         Known::Absent => return Next::Rest,
-        Known::Present(installation) => installation.as_ref().clone(),
+        Known::Present(installation) => Arc::clone(installation),
     };
     let metadata = &installation.metadata;
     if is_set(metadata, annotation::IGNORE) {
@@ -49,8 +51,7 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let current = installation.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     if is_final(Some(current)) {
         tree.forget_pass();
-        let start = if is_deleting { phase::INIT_DELETE } else { phase::INIT };
-        return status(Draft::of(&installation, &moment.now).start(start));
+        return start(tree, &installation, Draft::of(&installation, &moment.now), is_deleting);
     }
     match current {
         phase::INIT => init(tree, &installation, moment),
@@ -114,7 +115,19 @@ fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, reques
         return status(draft);
     }
     // With no annotation to remove in between, the job begins in the same write.
-    status(draft.start(if is_deleting { phase::INIT_DELETE } else { phase::INIT }))
+    let id = moment.job_id.clone();
+    let step = start(tree, installation, draft, is_deleting);
+    tree.begun = Some(id);
+    step
+}
+
+/// The first write of a job. It counts the rendering that follows as begun: a process that dies of it leaves the count behind.
+fn start(tree: &mut Tree, installation: &Installation, draft: Draft<'_>, is_deleting: bool) -> Next {
+    if is_deleting {
+        return status(draft.start(phase::INIT_DELETE));
+    }
+    tree.begun = Some(job(installation).id.to_owned());
+    status(draft.start(phase::INIT).rendering(1))
 }
 
 /// 3.2: the children are told first, so that a crash leaves the request in place.
@@ -137,6 +150,14 @@ fn interrupt(tree: &mut Tree, installation: &Installation) -> Next {
 // === installing ===
 
 fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
+    if installation.metadata.deletion_timestamp.is_some() {
+        // Nothing has been started yet, so the job ends here and the deletion begins.
+        let failure = Failure::child(INIT, "Deleting", "the installation was deleted before it was rendered");
+        return fail(installation, moment, &failure, &[]);
+    }
+    if let Some(step) = count_attempt(tree, installation, moment) {
+        return step;
+    }
     let Some(prepared) = tree.prepared.take().filter(|prepared| fits(prepared, installation)) else {
         tree.forget_pass();
         return Next::Prepare;
@@ -148,7 +169,40 @@ fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     step
 }
 
-/// Writes what was rendered, one object a step.
+/// How often rendering may end the process that does it before the job is given up.
+pub const MOST_ATTEMPTS: i64 = 3;
+
+/// Counts a rendering that another process has begun and not lived through, before this one begins it again.
+fn count_attempt(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Option<Next> {
+    let id = job(installation).id;
+    if tree.begun.as_deref() == Some(id) {
+        return None;
+    }
+    let status_ = installation.status.as_ref();
+    let attempts = status_.and_then(|status| status.rendering_attempts).unwrap_or_default();
+    if attempts >= MOST_ATTEMPTS {
+        let message = format!(
+            "the renderer ended {attempts} times while it rendered this installation, most likely because rendering takes more \
+             memory than it has; make the blueprint or its imports smaller, and start the job again"
+        );
+        let failure = Failure::new(INIT, "RenderingEndsProcess", message);
+        return Some(fail(installation, moment, &failure, &[]));
+    }
+    tree.begun = Some(id.to_owned());
+    let draft = Draft::of(installation, &moment.now).rendering(attempts + 1);
+    if attempts == 0 {
+        return Some(status(draft));
+    }
+    let message = format!(
+        "the renderer ended while it rendered this installation; attempt {} of {MOST_ATTEMPTS}",
+        attempts + 1
+    );
+    let failure = Failure::passing(INIT, "RenderingEndsProcess", message);
+    let previous = status_.and_then(|status| status.last_error.as_ref());
+    Some(status(draft.error(&failure, previous)))
+}
+
+/// Writes what was rendered.
 fn create_objects(
     tree: &mut Tree,
     installation: &Installation,
@@ -158,9 +212,9 @@ fn create_objects(
     if let Some(problem) = &prepared.outcome.failure {
         return fail(installation, moment, &problem.failure, &prepared.outcome.conditions);
     }
-    if let Some(copy) = prepared.copies.get(tree.copies_written) {
-        tree.copies_written += 1;
-        return write(copy.clone());
+    if let Some(step) = write_some(prepared.copies.iter().skip(tree.copies_written).cloned()) {
+        tree.copies_written += if let Next::Write(writes) = &step { writes.len() } else { 0 };
+        return step;
     }
     if let Some(step) = ensure_execution(tree, installation, prepared, moment) {
         return step;
@@ -184,7 +238,8 @@ fn create_objects(
     let mut draft = Draft::of(installation, &moment.now)
         .phase(phase::OBJECTS_CREATED)
         .conditions(updates)
-        .conditions(&created_conditions(prepared));
+        .conditions(&created_conditions(prepared))
+        .without(&prepared.outcome.obsolete_conditions);
     let status_ = draft.status();
     status_.execution_ref = execution;
     status_.imports_hash = Some(prepared.imports_hash.clone());
@@ -294,7 +349,18 @@ fn hand_down(tree: &Tree, installation: &Installation, moment: &Moment, waiting:
     }
     let execution = own_execution(tree, installation);
     let step = execution.and_then(|execution| give_job(execution, installation, moment));
-    step.unwrap_or_else(|| status(Draft::of(installation, &moment.now).phase(waiting).waiting()))
+    step.unwrap_or_else(|| {
+        let draft = Draft::of(installation, &moment.now).phase(waiting).waiting();
+        // In the same write as the phase: the reference needs another one to say so (2.5, 13).
+        let failure = (execution.is_some() && waiting == phase::PROGRESSING).then(|| {
+            Failure::waiting("handlePhaseProgressing", "JobIDFinished", "the execution is not finished")
+        });
+        let draft = match &failure {
+            Some(failure) => draft.error(failure, None),
+            None => draft,
+        };
+        status(draft)
+    })
 }
 
 fn progressing(tree: &Tree, installation: &Installation, moment: &Moment) -> Next {
@@ -321,18 +387,10 @@ fn completing(tree: &mut Tree, installation: &Installation, moment: &Moment) -> 
         !installation.spec.data_imports().is_empty() || !installation.spec.target_imports().is_empty();
     let had_job = installation.status.as_ref().is_some_and(|status| status.job_id_finished.is_some());
     if copies_imports || had_job {
-        match &mut tree.stale_copies {
-            None => return Next::Read(Read::StaleCopies),
-            Some(copies) => {
-                if let Some(StaleCopy { is_target, name, uid, resource_version }) = copies.pop() {
-                    let (uid, resource_version) = (Some(uid), Some(resource_version));
-                    return if is_target {
-                        write(Write::Target(Change::Delete { name, uid, resource_version }))
-                    } else {
-                        write(Write::DataObject(Change::Delete { name, uid, resource_version }))
-                    };
-                }
-            }
+        let Some(copies) = &mut tree.stale_copies else { return Next::Read(Read::StaleCopies) };
+        let some = copies.len().min(MOST_WRITES);
+        if let Some(step) = write_some(copies.drain(..some).map(delete_copy)) {
+            return step;
         }
     }
     let status_ = installation.status.clone().unwrap_or_default();
@@ -351,6 +409,16 @@ fn completing(tree: &mut Tree, installation: &Installation, moment: &Moment) -> 
     }
     tree.forget_pass();
     status(Draft::of(installation, &moment.now).finish(phase::SUCCEEDED))
+}
+
+fn delete_copy(copy: StaleCopy) -> Write {
+    let StaleCopy { is_target, name, uid, resource_version } = copy;
+    let (uid, resource_version) = (Some(uid), Some(resource_version));
+    if is_target {
+        Write::Target(Change::Delete { name, uid, resource_version })
+    } else {
+        Write::DataObject(Change::Delete { name, uid, resource_version })
+    }
 }
 
 /// Ends the job without success.
@@ -445,7 +513,7 @@ pub(super) fn refused(tree: &Tree, reason: &'static str, cause: &str, moment: &M
     let inner = ("CreateImportsAndSubobjects", step);
     let failure = Failure::caused_by(INIT, "CreateImportsAndSubobjects", inner, cause);
     match fail(installation, moment, &failure, &[update]) {
-        Next::Write(write) => Some(*write),
+        Next::Write(mut writes) => writes.pop(),
         _ => None,
     }
 }

@@ -7,8 +7,8 @@
 //!          the caller does it, puts what came back into the Tree, and asks again
 //! ```
 //!
-//! One step is one write at most, so a process may die between any two and another one finds its way: whatever
-//! a step needs is read from the objects. What a Tree remembers beyond them only saves reads.
+//! One step is one write, or several that do not depend on one another, so a process may die between any two and another one
+//! finds its way: whatever a step needs is read from the objects. What a Tree remembers beyond them only saves reads.
 
 mod execution;
 mod installation;
@@ -20,7 +20,7 @@ mod status;
 mod tests;
 mod tree;
 
-pub use installation::report;
+pub use installation::{MOST_ATTEMPTS, report};
 pub use items::Items;
 pub use protocol::{Job, is_final};
 pub use status::{READY, RECONCILING, STALLED};
@@ -53,8 +53,8 @@ pub enum Next {
     Prepare,
     /// Read the imported objects again and put their hash into [`Tree`]`::imports_hash`.
     HashImports,
-    /// Write, and put the object as stored into the Tree.
-    Write(Box<Write>),
+    /// Write these, in any order and side by side, and put the objects as stored into the Tree.
+    Write(Vec<Write>),
     /// Nothing, until an object changes.
     Rest,
 }
@@ -70,12 +70,17 @@ pub enum Read {
     Items(Vec<String>),
     /// Values that DeployItems export: names of Secrets, by template name.
     Exports(Vec<(String, String)>),
+    /// Whether a Target of this name exists, for [`Tree`]`::targets`.
+    Target(String),
     /// Names of DataObjects and Targets in the Installation's own scope that stem from another job.
     StaleCopies,
 }
 
+/// The most writes of one step, so that a caller can let others go between two steps.
+const MOST_WRITES: usize = 32;
+
 /// One write.
-#[allow(clippy::large_enum_variant, reason = "one is held at a time, in a box")]
+#[allow(clippy::large_enum_variant, reason = "few are held at a time")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     Installation(Change<Installation>),
@@ -164,6 +169,8 @@ pub enum Need {
     ExportHolder,
     Item,
     Execution,
+    /// The status of the Execution, which names all items.
+    ExecutionStatus,
     /// The copy of a data import, or of a target import.
     DataCopy,
     TargetCopy,
@@ -180,6 +187,7 @@ impl Need {
             Write::DataObject(Change::Ensure(_)) => Some(Self::DataCopy),
             Write::Target(Change::Ensure(_)) => Some(Self::TargetCopy),
             Write::Execution(Change::Create(_) | Change::Replace(_)) => Some(Self::Execution),
+            Write::Execution(Change::Status(_)) => Some(Self::ExecutionStatus),
             _ => None,
         }
     }
@@ -192,7 +200,7 @@ pub fn refused(tree: &Tree, need: Need, cause: &str, moment: &Moment) -> Option<
     let of_execution = |reason| execution::refused(tree.execution.get()?, reason, cause, moment);
     match need {
         Need::Exports | Need::ExportHolder => of_execution("collectAndUpdateExports"),
-        Need::Item => of_execution("CreateOrUpdateDeployItem"),
+        Need::Item | Need::ExecutionStatus => of_execution("CreateOrUpdateDeployItem"),
         Need::DataCopy => installation::refused(tree, "CreateDataObjects", cause, moment),
         Need::TargetCopy => installation::refused(tree, "CreateTargets", cause, moment),
         Need::Execution => installation::refused(tree, "CreateOrUpdateExecution", cause, moment),
@@ -206,7 +214,13 @@ fn is_export(metadata: &ObjectMeta) -> bool {
 }
 
 fn write(write: Write) -> Next {
-    Next::Write(Box::new(write))
+    Next::Write(vec![write])
+}
+
+/// As many of these writes as one step may have; `None` if there are none.
+fn write_some(writes: impl Iterator<Item = Write>) -> Option<Next> {
+    let writes: Vec<Write> = writes.take(MOST_WRITES).collect();
+    (!writes.is_empty()).then_some(Next::Write(writes))
 }
 
 fn annotation<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a str> {

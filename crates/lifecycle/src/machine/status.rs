@@ -1,6 +1,8 @@
 //! Status writes of Installations: phase, end of a job, kstatus conditions (`installations.md` 2.1, 9).
 
-use groundwork_api::{Installation, InstallationStatus, LastError, Time};
+use groundwork_api::{Condition, Installation, InstallationStatus, LastError, Time};
+
+use groundwork_component::OVERWRITE_CONDITION;
 
 use super::phase;
 use super::protocol::{is_final, started, triggered};
@@ -57,7 +59,14 @@ impl<'a> Draft<'a> {
             status.phase = Some(phase.to_owned());
             status.phase_transition_time = Some(now);
         }
+        status.rendering_attempts = None;
         status.last_error = None;
+        self
+    }
+
+    /// How often rendering has been begun.
+    pub(super) fn rendering(mut self, attempts: i64) -> Self {
+        self.status().rendering_attempts = Some(attempts);
         self
     }
 
@@ -89,6 +98,18 @@ impl<'a> Draft<'a> {
         let now = self.now;
         for update in updates {
             merge_condition(&mut self.status().conditions, update, now);
+        }
+        self
+    }
+
+    /// Removes conditions that no longer hold. Those about overwrites are the resolver's.
+    pub(super) fn without(mut self, types: &[&'static str]) -> Self {
+        let is_obsolete = |condition: &Condition| {
+            types.contains(&condition.type_.as_str()) && condition.type_ != OVERWRITE_CONDITION
+        };
+        let conditions = &mut self.status().conditions;
+        if conditions.iter().any(is_obsolete) {
+            conditions.to_mut().retain(|condition| !is_obsolete(condition));
         }
         self
     }

@@ -2,6 +2,8 @@
 
 mod cluster;
 mod deletion;
+mod ends;
+mod large;
 mod lives;
 
 use serde_json::{Value, json};

@@ -1,6 +1,11 @@
 //! What is known of an Installation and of what it owns.
 
-use groundwork_api::{DeployItem, Execution, Installation, ResourceExt};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use groundwork_api::{
+    DeployItem, DeployItemTemplate, DeployItemsError, Execution, Installation, ResourceExt,
+};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
@@ -15,7 +20,7 @@ pub enum Known<T> {
     Unread,
     Absent,
     /// As last read, or as stored by our last write.
-    Present(Box<T>),
+    Present(Arc<T>),
 }
 
 impl<T> Known<T> {
@@ -33,7 +38,7 @@ impl<T> Known<T> {
 
 impl<T> From<Option<T>> for Known<T> {
     fn from(object: Option<T>) -> Self {
-        object.map_or(Self::Absent, |object| Self::Present(Box::new(object)))
+        object.map_or(Self::Absent, |object| Self::Present(Arc::new(object)))
     }
 }
 
@@ -44,7 +49,7 @@ impl<T: ResourceExt> Known<T> {
         let metadata = object.meta();
         let is_gone =
             metadata.deletion_timestamp.is_some() && metadata.finalizers.iter().flatten().next().is_none();
-        *self = if is_gone { Self::Absent } else { Self::Present(Box::new(object)) };
+        *self = if is_gone { Self::Absent } else { Self::Present(Arc::new(object)) };
     }
 
     /// Forgets the object if a newer version of it has been seen. Versions are numbers that grow
@@ -88,6 +93,20 @@ pub struct StaleCopy {
     pub resource_version: String,
 }
 
+/// The templates of an Execution, decoded once for each of its versions.
+#[derive(Debug)]
+pub(super) struct Templates {
+    version: Option<String>,
+    pub(super) list: Vec<DeployItemTemplate>,
+    names: HashSet<String>,
+}
+
+impl Templates {
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+}
+
 /// One Installation with its Execution and DeployItems.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
@@ -111,6 +130,11 @@ pub struct Tree {
     pub(super) exports_written: bool,
     /// The annotation that started the current job is still on the object.
     pub(super) request_taken: bool,
+    /// The job whose rendering this process has begun, and lived through so far.
+    pub(super) begun: Option<String>,
+    /// Whether Targets that late items name exist, as read last.
+    pub targets: BTreeMap<String, bool>,
+    templates: Option<Arc<Templates>>,
 }
 
 impl Tree {
@@ -130,6 +154,28 @@ impl Tree {
     pub fn pickup_deadline(&self, timeout: SignedDuration) -> Option<Timestamp> {
         let deadline = |item: &DeployItem| waiting_since(item)?.checked_add(timeout).ok();
         self.items.present().filter_map(deadline).min()
+    }
+
+    /// What remains of it after a failed attempt: nothing but what no object tells.
+    pub fn forget(self) -> Self {
+        Self { begun: self.begun, ..Self::new(self.namespace, self.name) }
+    }
+
+    /// The templates of the Execution as it is known now.
+    pub(super) fn templates(&mut self, execution: &Execution) -> Result<Arc<Templates>, DeployItemsError> {
+        let version = execution.resource_version();
+        if let Some(templates) =
+            self.templates.as_ref().filter(|known| known.version == version && version.is_some())
+        {
+            return Ok(Arc::clone(templates));
+        }
+        let list = execution.spec.templates()?.into_owned();
+        let names = list.iter().map(|template| template.name.clone()).collect();
+        let templates = Arc::new(Templates { version, list, names });
+        self.templates = Some(Arc::clone(&templates));
+        // What an item should be like follows from the Execution.
+        self.items.forget_checks();
+        Ok(templates)
     }
 
     /// Drops what one pass gathered, before the next one.

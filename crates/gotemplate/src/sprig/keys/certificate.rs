@@ -12,7 +12,7 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType, SerialNumber, date_time_ymd,
 };
 use x509_parser::asn1_rs::Tag;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::prelude::{AttributeTypeAndValue, FromDer as _, X509Certificate};
 
 use super::super::Outcome;
 use super::STEPS;
@@ -239,7 +239,7 @@ pub(super) fn authority(value: &Value) -> Result<Issuer<'static, KeyPair>, CallE
         );
     }
     let has_question_mark = X509Certificate::from_der(&der).is_ok_and(|(_, parsed)| {
-        let mut values = parsed.subject().iter_attributes().map(|attribute| attribute.attr_value());
+        let mut values = parsed.subject().iter_attributes().map(AttributeTypeAndValue::attr_value);
         values.any(|value| value.tag() == Tag::PrintableString && value.data.contains(&b'?'))
     });
     if has_question_mark {

@@ -33,8 +33,14 @@ pub(super) struct Cluster {
     pub(super) verdicts: BTreeMap<String, &'static str>,
     /// Creations of this kind are refused for ever.
     pub(super) refuses: Option<&'static str>,
+    /// Whether the process dies when it renders, and how often it has begun to.
+    pub(super) dies_of_rendering: bool,
+    pub(super) renderings: usize,
+    is_dead: bool,
     /// Nobody works on items.
     pub(super) has_no_deployer: bool,
+    /// How many steps wrote something.
+    pub(super) batches: usize,
     tree: Tree,
 }
 
@@ -56,7 +62,11 @@ impl Cluster {
             log: Vec::new(),
             verdicts: BTreeMap::new(),
             refuses: None,
+            dies_of_rendering: false,
+            renderings: 0,
+            is_dead: false,
             has_no_deployer: false,
+            batches: 0,
             tree: Tree::new("team", "server"),
         }
     }
@@ -129,6 +139,9 @@ impl Cluster {
             self.tree.execution = super::super::Known::Unread;
             self.tree.items = super::super::Items::default();
             self.settle(&mut writes);
+            if std::mem::take(&mut self.is_dead) {
+                return;
+            }
             if !self.has_no_deployer {
                 self.deploy();
             }
@@ -151,6 +164,12 @@ impl Cluster {
             match next(&mut self.tree, &moment) {
                 Next::Rest => return,
                 Next::Read(read) => self.read(&read),
+                Next::Prepare if self.dies_of_rendering => {
+                    self.renderings += 1;
+                    self.is_dead = true;
+                    self.tree = Tree::new("team", "server");
+                    return;
+                }
                 Next::Prepare => {
                     let context = Context::default();
                     let installation = self.installation.clone().unwrap();
@@ -168,26 +187,41 @@ impl Cluster {
                     let hash = imports_hash(self.installation.as_ref().unwrap(), &*self);
                     self.tree.imports_hash = Some(hash);
                 }
-                Next::Write(write) if self.is_refused(&write) => {
-                    let ending =
-                        Need::of(&write).and_then(|need| refused(&self.tree, need, "it is refused", &moment));
-                    self.write(ending.expect("a refused creation ends the job"));
-                }
-                Next::Write(write) => {
-                    self.write(*write);
-                    if let Some(left) = writes {
-                        if *left == 0 {
-                            // Killed: all that was known is lost.
-                            *writes = None;
-                            self.tree = Tree::new("team", "server");
-                        } else {
-                            *left -= 1;
+                Next::Write(batch) => {
+                    assert!((1..=32).contains(&batch.len()), "{}", batch.len());
+                    self.batches += 1;
+                    for write in batch {
+                        if !self.carry_out(write, writes, &moment) {
+                            break;
                         }
                     }
                 }
             }
         }
         panic!("it goes round in circles:\n{}", self.log.join("\n"));
+    }
+
+    /// One write of a step. False when the process died of it.
+    fn carry_out(&mut self, write: Write, writes: &mut Option<usize>, moment: &Moment) -> bool {
+        if self.is_refused(&write) {
+            let ending = Need::of(&write).and_then(|need| refused(&self.tree, need, "it is refused", moment));
+            self.write(ending.expect("a refused creation ends the job"));
+            return true;
+        }
+        self.write(write);
+        match writes {
+            Some(0) => {
+                // Killed: all that was known is lost.
+                *writes = None;
+                self.tree = Tree::new("team", "server");
+                false
+            }
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => true,
+        }
     }
 
     fn is_refused(&self, write: &Write) -> bool {
@@ -214,6 +248,9 @@ impl Cluster {
                 let values =
                     secrets.iter().map(|(template, secret)| (template.clone(), json!({"secret": secret})));
                 self.tree.exports = Some(values.collect::<Map<_, _>>());
+            }
+            Read::Target(name) => {
+                self.tree.targets.insert(name.clone(), self.targets.contains_key(name));
             }
             Read::StaleCopies => {
                 let job = self.installation.as_ref().unwrap().status.clone().unwrap().job_id;

@@ -255,7 +255,7 @@ fn a_kept_tree_forgets_what_is_not_the_newest() {
     let object = |version: &str| {
         let metadata =
             json!({"metadata": {"name": "item", "resourceVersion": version}, "spec": {"type": "t"}});
-        Known::Present(Box::new(serde_json::from_value(metadata).unwrap()))
+        Known::Present(std::sync::Arc::new(serde_json::from_value(metadata).unwrap()))
     };
     for (newest, is_kept) in [(Some("4"), true), (Some("5"), true), (Some("6"), false), (None, false)] {
         let mut tree = Tree::new("team", "server");

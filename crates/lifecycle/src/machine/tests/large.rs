@@ -1,0 +1,63 @@
+//! Executions with many items: steps that do several things at once, and cost that does not grow faster than the items.
+
+use std::time::Instant;
+
+use super::*;
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("i{index:04}")).collect()
+}
+
+fn run(count: usize) -> Cluster {
+    let names = names(count);
+    let mut cluster = cluster(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
+    assert_eq!(cluster.items.len(), count);
+    cluster
+}
+
+/// Creations, triggers and deletions that do not depend on one another are one step, and no step is without bound.
+#[test]
+fn independent_writes_go_together() {
+    let mut cluster = run(200);
+    let steps = cluster.batches;
+    assert!(steps < 13 + 2 * 200 / 25, "{steps} steps for 400 writes about items");
+    cluster.batches = 0;
+    cluster.delete();
+    cluster.run(None);
+    assert!(cluster.installation.is_none() && cluster.items.is_empty());
+    assert!(cluster.batches < 13 + 2 * 200 / 25, "{} steps for 400 writes about items", cluster.batches);
+}
+
+/// What one item costs hardly depends on how many there are: it grew with the square of their number.
+#[test]
+fn the_cost_of_an_item_does_not_grow_with_their_number() {
+    let cost = |count: usize| {
+        let best = (0..3).map(|_| {
+            let start = Instant::now();
+            run(count);
+            start.elapsed()
+        });
+        best.min().unwrap_or_default().as_secs_f64() / count as f64
+    };
+    let (few, many) = (cost(50), cost(1000));
+    assert!(many < 6.0 * few, "an item costs {:.1} times as much among 1000 as among 50", many / few);
+}
+
+/// A process that dies after any write of a step that has several leaves nothing behind that the next one cannot take up.
+#[test]
+fn a_death_within_a_step_is_survived() {
+    let names = names(40);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let life = |death: Option<usize>| {
+        let mut cluster = cluster(&names);
+        cluster.run(death);
+        assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
+        (cluster.dump(), cluster.creates())
+    };
+    let expected = life(None);
+    for death in [7, 8, 20, 39, 45, 47, 60, 80] {
+        assert_eq!(life(Some(death)), expected, "killed after write {death}");
+    }
+}

@@ -1,0 +1,42 @@
+//! How much of a message a status holds.
+
+use std::borrow::Cow;
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest as _, Sha256};
+
+/// Bytes. An error stands in `lastError` and in up to three conditions, beside whatever else an object of 1.5 MiB holds.
+const LONGEST: usize = 8 << 10;
+
+/// The message itself, or of a long one the beginning, its length, and a hash that tells two of them apart. Whoever shortens a message
+/// logs the whole.
+pub(crate) fn bounded(message: &str) -> Cow<'_, str> {
+    if message.len() <= LONGEST {
+        return Cow::Borrowed(message);
+    }
+    let head = &message[..message.floor_char_boundary(LONGEST)];
+    let hash = HEXLOWER.encode(&Sha256::digest(message.as_bytes())[..8]);
+    Cow::Owned(format!("{head}… ({} bytes in all, sha256 {hash}…; the log has the rest)", message.len()))
+}
+
+/// Whether a status holds only the beginning of a message.
+pub fn is_shortened(message: &str) -> bool {
+    message.len() > LONGEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_cut_between_characters_and_can_be_told_apart() {
+        assert_eq!(bounded("short"), "short");
+        assert_eq!(bounded(&"x".repeat(LONGEST)).len(), LONGEST);
+        let message = |end: &str| format!("{}{end}", "ä".repeat(200_000));
+        let (one, other) = (message("1"), message("2"));
+        let (one, other) = (bounded(&one).into_owned(), bounded(&other).into_owned());
+        assert!(one.len() < LONGEST + 100 && one.starts_with("ää"), "{}", one.len());
+        assert!(one.contains("… (400001 bytes in all, sha256 "), "{}", &one[LONGEST - 10..]);
+        assert_ne!(one, other);
+    }
+}
