@@ -148,8 +148,8 @@ impl Resolver {
         let access = Access::new(client);
         let service =
             grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), Stores::new(map));
-        let server =
-            Server::bind(&arguments.grpc, &telemetry).await?.with(with_limits!(ResolverServer::new(service)));
+        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+        let server = server.with(with_limits!(ResolverServer::new(service)));
         let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
         // With rights in some namespaces only nobody can watch namespaces.
         if arguments.cluster.namespaces.is_empty() {

@@ -137,8 +137,11 @@ async fn rules_are_explained() {
     check_echo(&world.resolver().explain(request).await.unwrap().into_inner());
     assert_eq!(world.installation("server").await, before);
 
-    // With everything in the request nobody is asked who they are.
-    let nobody = world.caller(TokenSource::none());
+    // With everything in the request nobody needs rights; but they say who they are.
+    let refused =
+        world.caller(TokenSource::none()).explain(ExplainRequest { input: None }).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::Unauthenticated, "TOKEN_INVALID".to_owned()));
+    let nobody = world.caller(world.account("nobody", &json!([])).await);
     let rules =
         documents(&std::fs::read_to_string(example().join("component-overwrites.yaml")).unwrap()).remove(0);
     let context = json!({"type": "ociRegistry", "baseUrl": "eu.gcr.io/gardener-project/landscaper/tutorials/components"});
