@@ -21,7 +21,7 @@ use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, 
 use groundwork_bus::Bus;
 use groundwork_controller::{
     Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWork,
+    OriginalAtWork, Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, connect,
@@ -122,6 +122,7 @@ impl Renderer {
             access: access.clone(),
             objects: objects.clone(),
             components: components.clone(),
+            workers: Workers::default(),
         };
         let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
         let server = server.with(with_limits!(RendererServer::new(service)));

@@ -33,6 +33,7 @@ use groundwork_telemetry::Telemetry;
 use kube::Client;
 
 use contexts::DefaultContexts;
+use grpc::Crew;
 use handler::{Watching, kind, namespaces};
 use stores::Stores;
 
@@ -146,8 +147,11 @@ impl Resolver {
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
         let access = Access::new(client);
+        let crew = Crew::default();
+        let jobs = crew.jobs.clone();
+        let stores = Stores::new(map);
         let service =
-            grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), Stores::new(map));
+            grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, crew);
         let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
         let server = server.with(with_limits!(ResolverServer::new(service)));
         let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
@@ -158,7 +162,7 @@ impl Resolver {
         let controller = Controller {
             bus,
             objects,
-            handler: Arc::new(Watching { contexts: Arc::clone(&contexts) }),
+            handler: Arc::new(Watching { contexts: Arc::clone(&contexts), workers: jobs }),
             options: Options {
                 service: SERVICE,
                 work,

@@ -24,6 +24,7 @@ use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
 use groundwork_bus::Bus;
 use groundwork_controller::{
     Backoff, ClusterArguments, Controller, GuardArguments, Metrics, Objects, Options, OriginalAtWork, PORCH,
+    Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, connect, with_limits,
@@ -134,7 +135,8 @@ impl Variants {
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
         let access = Access::new(client);
-        let service = grpc::Service { access: access.clone(), objects: objects.clone() };
+        let service =
+            grpc::Service { access: access.clone(), objects: objects.clone(), workers: Workers::default() };
         let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
         let server = server.with(with_limits!(VariantsServer::new(service)));
         let watches = Watches::new(watches::Parts {
