@@ -58,6 +58,10 @@ pub(crate) struct UpArguments {
     /// Address of the variant service's gRPC server.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     variant_address: SocketAddr,
+
+    /// Answer gRPC calls without a token that bring everything along and name no object of the cluster.
+    #[arg(long, env = "GROUNDWORK_ANONYMOUS_INLINE_CALLS")]
+    anonymous_inline_calls: bool,
 }
 
 /// Runs until a signal comes.
@@ -75,8 +79,8 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     let resolver = groundwork_resolver::Arguments {
         cluster: arguments.cluster.clone(),
         guard: arguments.guard.clone(),
-        grpc: at(arguments.resolver_address),
-        repositories: arguments.repositories,
+        grpc: arguments.grpc(arguments.resolver_address),
+        repositories: arguments.repositories.clone(),
         resolver_concurrency: 4,
         ..groundwork_resolver::Arguments::default()
     };
@@ -86,7 +90,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     let renderer = groundwork_renderer::Arguments {
         cluster: arguments.cluster.clone(),
         guard: arguments.guard.clone(),
-        grpc: at(arguments.renderer_address),
+        grpc: arguments.grpc(arguments.renderer_address),
         resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
         ..groundwork_renderer::Arguments::default()
     };
@@ -96,7 +100,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
             .await?;
     let watcher = groundwork_watcher::Arguments {
         cluster: arguments.cluster.clone(),
-        grpc: at(arguments.watcher_address),
+        grpc: arguments.grpc(arguments.watcher_address),
         ..groundwork_watcher::Arguments::default()
     };
     let watcher =
@@ -104,7 +108,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     let variant = groundwork_variant_service::Arguments {
         cluster: arguments.cluster.clone(),
         guard: arguments.guard.clone(),
-        grpc: at(arguments.variant_address),
+        grpc: arguments.grpc(arguments.variant_address),
         watcher: WatcherArguments { watcher: Some(watcher.url()), ..WatcherArguments::default() },
         ..groundwork_variant_service::Arguments::default()
     };
@@ -139,6 +143,9 @@ async fn ending(
     result
 }
 
-fn at(grpc_address: SocketAddr) -> GrpcArguments {
-    GrpcArguments { grpc_address, ..GrpcArguments::default() }
+impl UpArguments {
+    fn grpc(&self, grpc_address: SocketAddr) -> GrpcArguments {
+        let anonymous_inline_calls = self.anonymous_inline_calls;
+        GrpcArguments { grpc_address, anonymous_inline_calls, ..GrpcArguments::default() }
+    }
 }

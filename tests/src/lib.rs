@@ -11,5 +11,5 @@ pub use cluster::{Cluster, Part, UnknownFields, cluster, install_crds, installed
 pub use fixtures::{Fixtures, fixtures, fixtures_folder};
 pub use manifests::{Manifest, documents, files_below, manifests_in, workspace};
 pub use proxy::Proxy;
-pub use system::{ALL, Service, System, SystemOptions};
+pub use system::{ALL, MOCK_DEPLOYER, Service, System, SystemOptions};
 pub use wait::{get, wait_for};

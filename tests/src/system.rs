@@ -19,6 +19,8 @@ use crate::wait::{get, wait_for};
 
 /// Where the service accounts live.
 const NAMESPACE: &str = "groundwork-system";
+/// Account and rights of the deployer, which `k8s/base` leaves out.
+pub const MOCK_DEPLOYER: &str = "k8s/components/mock-deployer";
 /// The services, in an order in which they may be started.
 pub const ALL: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
 
@@ -97,11 +99,14 @@ impl System {
         plane.start_controller_manager()?;
         if options.namespaces.is_empty() {
             apply(&plane, "k8s/base", &[])?;
+            apply(&plane, MOCK_DEPLOYER, &[])?;
         } else {
             apply(&plane, "k8s/namespaced-accounts", &[])?;
+            apply_file(&plane, "k8s/components/mock-deployer/account.yaml")?;
             for namespace in &options.namespaces {
                 plane.create_namespace(namespace).await?;
                 apply(&plane, "k8s/namespaced", &["--namespace", namespace])?;
+                apply(&plane, "k8s/components/mock-deployer-namespaced", &["--namespace", namespace])?;
             }
         }
         let mut ports = BTreeMap::new();
@@ -276,13 +281,21 @@ impl System {
 }
 
 fn apply(plane: &ControlPlane, folder: &str, arguments: &[&str]) -> Result<()> {
+    apply_as(plane, "-k", folder, arguments)
+}
+
+fn apply_file(plane: &ControlPlane, file: &str) -> Result<()> {
+    apply_as(plane, "-f", file, &[])
+}
+
+fn apply_as(plane: &ControlPlane, flag: &str, path: &str, arguments: &[&str]) -> Result<()> {
     let mut command = plane.kubectl()?;
     let output = command
-        .args(["apply", "--server-side", "-k"])
-        .arg(workspace().join(folder))
+        .args(["apply", "--server-side", flag])
+        .arg(workspace().join(path))
         .args(arguments)
         .output()?;
-    ensure!(output.status.success(), "{folder}: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 

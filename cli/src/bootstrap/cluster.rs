@@ -24,15 +24,22 @@ const SERVED: Duration = Duration::from_secs(30);
 const TOKEN: i64 = 365 * 24 * 3600;
 
 /// Accounts, rights and policies; the test of this module compares them with the folder.
-const MANIFESTS: [(&str, &str); 8] = [
+const MANIFESTS: [(&str, &str); 9] = [
     ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
     ("base/service-accounts.yaml", include_str!("../../../k8s/base/service-accounts.yaml")),
     ("base/watcher.yaml", include_str!("../../../k8s/base/watcher.yaml")),
     ("base/resolver.yaml", include_str!("../../../k8s/base/resolver.yaml")),
     ("base/renderer.yaml", include_str!("../../../k8s/base/renderer.yaml")),
-    ("base/deployer.yaml", include_str!("../../../k8s/base/deployer.yaml")),
     ("base/variant.yaml", include_str!("../../../k8s/base/variant.yaml")),
     ("admission/deployitem-type.yaml", include_str!("../../../k8s/admission/deployitem-type.yaml")),
+    (
+        "components/mock-deployer/account.yaml",
+        include_str!("../../../k8s/components/mock-deployer/account.yaml"),
+    ),
+    (
+        "components/mock-deployer/rights.yaml",
+        include_str!("../../../k8s/components/mock-deployer/rights.yaml"),
+    ),
 ];
 
 /// Waits, applies, and writes tokens.
@@ -191,10 +198,11 @@ mod tests {
     fn everything_in_the_folders_is_applied() {
         let k8s = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../k8s");
         let mut found = Vec::new();
-        for folder in ["base", "admission"] {
+        for folder in ["base", "admission", "components/mock-deployer"] {
             for entry in std::fs::read_dir(k8s.join(folder)).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
-                if name.ends_with(".yaml") && name != "kustomization.yaml" {
+                // Programs are started by compose.yaml.
+                if name.ends_with(".yaml") && name != "kustomization.yaml" && name != "workload.yaml" {
                     found.push(format!("{folder}/{name}"));
                 }
             }

@@ -27,6 +27,7 @@ mod report;
 mod run;
 mod seen;
 mod ticket;
+mod workers;
 
 pub use arguments::{BusArguments, ClusterArguments, ConnectError};
 pub use backoff::Backoff;
@@ -37,3 +38,4 @@ pub use metrics::Metrics;
 pub use objects::{Metadata, Objects, Stored, is_object_name};
 pub use report::Report;
 pub use run::{Controller, Options};
+pub use workers::{Interrupted, Workers};

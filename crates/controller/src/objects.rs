@@ -96,14 +96,14 @@ impl Objects {
         &self.client
     }
 
-    /// Reads an object; `None` if it does not exist. The name may come from another object: one that no object can have
-    /// names nothing.
+    /// Reads an object; `None` if it does not exist. Names may come from other objects: one that no object can have names
+    /// nothing.
     ///
     /// # Errors
     ///
     /// It could not be read.
     pub async fn get<K: Stored>(&self, namespace: &str, name: &str) -> Result<Option<K>, ApiError> {
-        if !is_object_name(name) {
+        if !is_object_name(name) || !is_object_name(namespace) {
             return Ok(None);
         }
         let api = self.api::<K>(namespace);
@@ -120,6 +120,7 @@ impl Objects {
     ///
     /// They could not be read.
     pub async fn list<K: Stored>(&self, namespace: &str, labels: &str) -> Result<Vec<K>, ApiError> {
+        check::<K>(namespace, None)?;
         let api = self.api::<K>(namespace);
         let parameters = ListParams::default().labels(labels);
         let list = self.run::<K, _>("list", namespace, labels, api.list(&parameters)).await?;
@@ -136,6 +137,7 @@ impl Objects {
     /// [`ApiError::AlreadyExists`], or it was refused.
     pub async fn create<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
         let (namespace, name) = place(object);
+        check::<K>(&namespace, object.meta().name.as_deref())?;
         let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let api = self.api::<K>(&namespace);
         let stored = self.run::<K, _>("create", &namespace, &name, api.create(&parameters, object)).await?;
@@ -149,6 +151,7 @@ impl Objects {
     /// [`ApiError::Conflict`] if it changed meanwhile, or it was refused.
     pub async fn replace<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
         let (namespace, name) = place(object);
+        check::<K>(&namespace, Some(&name))?;
         let api = self.api::<K>(&namespace);
         let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let request = api.replace(&name, &parameters, object);
@@ -163,6 +166,7 @@ impl Objects {
     /// As [`Objects::replace`].
     pub async fn replace_status<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
         let (namespace, name) = place(object);
+        check::<K>(&namespace, Some(&name))?;
         let api = self.api::<K>(&namespace);
         let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let request = api.replace_status(&name, &parameters, object);
@@ -181,6 +185,7 @@ impl Objects {
         name: &str,
         change: &Metadata,
     ) -> Result<K, ApiError> {
+        check::<K>(namespace, Some(name))?;
         let mut metadata = json!({"resourceVersion": change.resource_version});
         if let Some(finalizers) = &change.finalizers {
             metadata["finalizers"] = json!(finalizers);
@@ -202,7 +207,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// It could not be asked for. That it does not exist, or is another object by now, is no error.
+    /// It could not be asked for. That it does not exist, cannot exist by its name, or is another object by now, is no error.
     pub async fn delete<K: Stored>(
         &self,
         namespace: &str,
@@ -210,6 +215,9 @@ impl Objects {
         uid: Option<&str>,
         resource_version: Option<&str>,
     ) -> Result<Option<K>, ApiError> {
+        if !is_object_name(name) || !is_object_name(namespace) {
+            return Ok(None);
+        }
         let preconditions = Preconditions {
             uid: uid.map(str::to_owned),
             resource_version: resource_version.map(str::to_owned),
@@ -301,6 +309,19 @@ fn place<K: Stored>(object: &K) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
+/// Names are written into the path of a request: one that no object can have could lead to another object, or bring
+/// parameters along.
+fn check<K: Stored>(namespace: &str, name: Option<&str>) -> Result<(), ApiError> {
+    for (field, text) in [("metadata.namespace", Some(namespace)), ("metadata.name", name)] {
+        if text.is_some_and(|text| !is_object_name(text)) {
+            let object = format!("{} {namespace:?}/{:?}", K::plural(&()), name.unwrap_or_default());
+            let causes = format!("{field} must be lower case letters, digits, \"-\" and \".\"");
+            return Err(ApiError::Invalid { object, causes });
+        }
+    }
+    Ok(())
+}
+
 /// Whether an object can have this name (RFC 1123 subdomain); others could change the path of a request.
 pub fn is_object_name(name: &str) -> bool {
     let is_plain =
@@ -315,6 +336,8 @@ pub fn is_object_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+
     use super::*;
 
     #[test]
@@ -324,6 +347,49 @@ mod tests {
         }
         for name in ["", "..", ".", "a/b", "../secrets/x", "a?b", "a%2f", "A", "-a", "a-", &"x".repeat(254)] {
             assert!(!is_object_name(name), "{name}");
+        }
+    }
+
+    /// The server of this test does not exist, so a request that is made fails as one that may pass.
+    #[tokio::test]
+    async fn no_verb_writes_a_name_into_a_path_that_no_object_can_have() {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let telemetry = groundwork_telemetry::Telemetry::silent("test");
+        let metrics = Metrics::new(&telemetry.metrics, "test");
+        let objects = Objects::new(Client::try_from(config).unwrap(), "test", metrics);
+        let secret = |namespace: &str, name: &str| -> Secret {
+            serde_json::from_value(json!({"metadata": {"namespace": namespace, "name": name}})).unwrap()
+        };
+        for (namespace, name) in [
+            ("team", "../../kube-system/secrets/x"),
+            ("team", "victim?dryRun=All"),
+            ("team", "a%2fb"),
+            ("team", ""),
+            ("../kube-system", "x"),
+            ("team/secrets/x?a=", "x"),
+            ("", "x"),
+        ] {
+            let place = format!("{namespace:?}/{name:?}");
+            assert_eq!(objects.get::<Secret>(namespace, name).await, Ok(None), "get {place}");
+            assert_eq!(
+                objects.delete::<Secret>(namespace, name, None, None).await,
+                Ok(None),
+                "delete {place}"
+            );
+            let object = secret(namespace, name);
+            let change = Metadata::default();
+            for (verb, answer) in [
+                ("create", objects.create(&object).await),
+                ("replace", objects.replace(&object).await),
+                ("replace_status", objects.replace_status(&object).await),
+                ("patch", objects.patch_metadata::<Secret>(namespace, name, &change).await),
+            ] {
+                assert!(matches!(answer, Err(ApiError::Invalid { .. })), "{verb} {place}: {answer:?}");
+            }
+            if namespace != "team" {
+                let listed = objects.list::<Secret>(namespace, "").await;
+                assert!(matches!(listed, Err(ApiError::Invalid { .. })), "list {place}: {listed:?}");
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Who is calling, and what they may see (`design.md`, Security: gRPC is no back door).
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,21 +16,24 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use tonic::Status;
+use tonic::codegen::http::HeaderMap;
 use tonic::metadata::MetadataMap;
 use tracing::Instrument;
 
+use crate::reviews::Reviews;
 use crate::token::TokenSource;
 
 /// How long an answer of the API server is relied on: for a user that it knows, …
 const KNOWN: Duration = Duration::from_secs(60);
 /// … a token that it refuses, …
-const REFUSED: Duration = Duration::from_secs(5);
+const REFUSED: Duration = Duration::from_secs(10);
 /// … a right that is there, …
 const ALLOWED: Duration = Duration::from_secs(10);
 /// … and one that is not.
 const DENIED: Duration = Duration::from_secs(2);
-/// Bounds of what is remembered.
+/// Bounds of what is remembered. Tokens that nobody knows have a room of their own: a flood of them drives out no other.
 const TOKENS: u64 = 1_000;
+const UNKNOWN_TOKENS: u64 = 10_000;
 const DECISIONS: u64 = 10_000;
 /// How long the API server may take for one review.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -45,6 +49,8 @@ struct Inner {
     client: Client,
     /// By digest: no token is kept.
     tokens: Cache<TokenDigest, Option<Arc<User>>>,
+    unknown: Cache<TokenDigest, ()>,
+    reviews: Reviews,
     decisions: Cache<Question, bool>,
     own: Own,
 }
@@ -117,8 +123,10 @@ impl Access {
     /// `client` needs the right to create TokenReviews and SubjectAccessReviews (ClusterRole `system:auth-delegator`).
     pub fn new(client: Client) -> Self {
         let tokens = Cache::builder().max_capacity(TOKENS).expire_after(Lifetime).build();
+        let unknown = Cache::builder().max_capacity(UNKNOWN_TOKENS).time_to_live(REFUSED).build();
         let decisions = Cache::builder().max_capacity(DECISIONS).expire_after(Lifetime).build();
-        Self(Arc::new(Inner { client, tokens, decisions, own: Own::new() }))
+        let reviews = Reviews::default();
+        Self(Arc::new(Inner { client, tokens, unknown, reviews, decisions, own: Own::new() }))
     }
 
     /// The token of this very process. Its calls are not reviewed: they come from the process whose rights they would use.
@@ -151,19 +159,37 @@ impl Access {
     ///
     /// As [`Access::authorise`].
     pub async fn authenticate(&self, call: &MetadataMap) -> Result<Arc<User>, Status> {
-        let token = bearer(call)?;
+        self.authenticate_from(call.as_ref(), None).await
+    }
+
+    /// The same for a call from an address, which has only so many tokens reviewed that nobody knows yet.
+    pub(crate) async fn authenticate_from(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Result<Arc<User>, Status> {
+        let refused = || {
+            let text = "the API server does not accept the bearer token of the call";
+            status::unauthenticated(reasons::TOKEN_INVALID, text)
+        };
+        let token = bearer(headers)?;
         let digest = digest(token);
         if digest == self.0.own.digest {
             return Ok(Arc::clone(&self.0.own.user));
         }
-        let review = self.review_token(token.to_owned());
+        if self.0.unknown.contains_key(&digest) {
+            return Err(refused());
+        }
+        let review = async {
+            self.0.reviews.pass(peer)?;
+            self.review_token(token.to_owned()).await
+        };
         let user = self.0.tokens.try_get_with(digest, review).await.map_err(|status| (*status).clone())?;
-        user.ok_or_else(|| {
-            status::unauthenticated(
-                reasons::TOKEN_INVALID,
-                "the API server does not accept the bearer token of the call",
-            )
-        })
+        if user.is_none() {
+            self.0.unknown.insert(digest, ()).await;
+            self.0.tokens.invalidate(&digest).await;
+        }
+        user.ok_or_else(refused)
     }
 
     /// Whether a user may `get` it. The whole namespace is asked for first, so that calls about its objects share the answer.
@@ -264,8 +290,7 @@ impl Own {
 
 impl User {
     fn new(info: UserInfo) -> Self {
-        // All of it takes part in decisions. Maps and lists print alike each time.
-        let digest = digest(&format!("{info:?}"));
+        let digest = digest_of(&info);
         Self { name: info.username.clone().unwrap_or_default(), info, digest, is_this_process: false }
     }
 }
@@ -274,10 +299,39 @@ fn digest(text: &str) -> TokenDigest {
     Sha256::digest(text).into()
 }
 
-fn bearer(call: &MetadataMap) -> Result<&str, Status> {
+/// Every field takes part in decisions, each with its length, so that no two users are taken for one.
+fn digest_of(info: &UserInfo) -> TokenDigest {
+    let mut digest = Sha256::new();
+    let mut part = |text: Option<&str>| {
+        // Absent is another thing than empty.
+        digest.update([u8::from(text.is_some())]);
+        let text = text.unwrap_or_default();
+        digest.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+        digest.update(text);
+    };
+    part(info.username.as_deref());
+    part(info.uid.as_deref());
+    for group in info.groups.iter().flatten() {
+        part(Some(group));
+    }
+    part(None);
+    for (key, values) in info.extra.iter().flatten() {
+        part(Some(key));
+        for value in values {
+            part(Some(value));
+        }
+        part(None);
+    }
+    digest.finalize().into()
+}
+
+fn bearer(headers: &HeaderMap) -> Result<&str, Status> {
     let refused = |text: &str| status::unauthenticated(reasons::TOKEN_INVALID, text);
-    let value = call.get("authorization").ok_or_else(|| {
-        refused("the call names an object of the cluster and needs a bearer token in \"authorization\"")
+    let value = headers.get("authorization").ok_or_else(|| {
+        refused(
+            "the call needs a bearer token in \"authorization\"; one that names no object of the cluster needs none where \
+             the service runs with --anonymous-inline-calls",
+        )
     })?;
     let text = value.to_str().map_err(|_| refused("\"authorization\" is not plain text"))?;
     match text.split_once(' ') {
@@ -300,5 +354,49 @@ impl Expiry<TokenDigest, Option<Arc<User>>> for Lifetime {
 impl Expiry<Question, bool> for Lifetime {
     fn expire_after_create(&self, _: &Question, is_allowed: &bool, _: Instant) -> Option<Duration> {
         Some(if *is_allowed { ALLOWED } else { DENIED })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Users that a text would show alike, or who differ in a single field.
+    #[test]
+    fn no_two_users_are_taken_for_one() {
+        let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        let extra = |pairs: &[(&str, &[&str])]| -> Option<BTreeMap<String, Vec<String>>> {
+            Some(
+                pairs
+                    .iter()
+                    .map(|(key, values)| ((*key).to_owned(), texts(values).unwrap_or_default()))
+                    .collect(),
+            )
+        };
+        let named = |name: &str| UserInfo { username: Some(name.to_owned()), ..UserInfo::default() };
+        let users = [
+            UserInfo::default(),
+            named(""),
+            named("a"),
+            UserInfo { uid: Some("a".to_owned()), ..UserInfo::default() },
+            UserInfo { uid: Some("b".to_owned()), ..named("a") },
+            UserInfo { groups: texts(&["b"]), ..named("a") },
+            UserInfo { groups: texts(&["b", "c"]), ..named("a") },
+            UserInfo { groups: texts(&["bc"]), ..named("a") },
+            UserInfo { groups: texts(&["c", "b"]), ..named("a") },
+            UserInfo { groups: texts(&["b\", \"c"]), ..named("a") },
+            UserInfo { extra: extra(&[("b", &[])]), ..named("a") },
+            UserInfo { extra: extra(&[("b", &["c"])]), ..named("a") },
+            UserInfo { extra: extra(&[("b", &[]), ("c", &[])]), ..named("a") },
+            UserInfo { groups: texts(&["b"]), extra: extra(&[("c", &[])]), ..named("a") },
+        ];
+        for (index, one) in users.iter().enumerate() {
+            assert_eq!(digest_of(one), digest_of(&one.clone()));
+            for other in &users[index + 1..] {
+                assert_ne!(digest_of(one), digest_of(other), "{one:?} {other:?}");
+            }
+        }
     }
 }

@@ -20,6 +20,11 @@ pub struct GrpcArguments {
     /// PEM file with the private key of that certificate
     #[arg(long, requires = "grpc_tls_cert", env = "GROUNDWORK_GRPC_TLS_KEY", value_name = "FILE")]
     pub grpc_tls_key: Option<PathBuf>,
+
+    // Not by default: the work of such a call is done for anybody who reaches the port.
+    /// Answer calls without a token that bring everything along and name no object of the cluster
+    #[arg(long, env = "GROUNDWORK_ANONYMOUS_INLINE_CALLS")]
+    pub anonymous_inline_calls: bool,
 }
 
 impl Default for GrpcArguments {
@@ -29,6 +34,7 @@ impl Default for GrpcArguments {
             grpc_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             grpc_tls_cert: None,
             grpc_tls_key: None,
+            anonymous_inline_calls: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What every gRPC server and client of the services has (`design.md`, Security and On the wire).
 //!
-//! - [`Server`]: health, reflection, traces, TLS and a graceful end around the services of one process.
+//! - [`Server`]: health, reflection, traces, TLS, [`Limits`] and a graceful end around the services of one process; and who
+//!   may call them at all.
 //! - [`Access`]: who is calling, and may they `get` the objects that the call names?
 //! - [`Channel`]: a connection that is made when it is needed, carries a bearer token and the trace, and
 //!   [`retry`] for calls that may be made twice.
@@ -8,14 +9,19 @@
 //! Services and clients are generated with tonic's own limit of 4 MiB; [`with_limits!`] sets ours.
 
 mod access;
+mod admission;
 mod arguments;
 mod client;
+mod incoming;
+mod limits;
+mod reviews;
 mod server;
 mod token;
 
 pub use access::{Access, User, Wanted};
 pub use arguments::{GrpcArguments, ResolverArguments};
 pub use client::{Channel, ClientError, Identity, connect, retry};
+pub use limits::{Amount, Limits};
 pub use server::{Server, ServerError};
 pub use token::{TokenError, TokenSource};
 

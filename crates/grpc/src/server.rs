@@ -18,7 +18,11 @@ use tonic::transport::{Identity, ServerTlsConfig};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use crate::access::Access;
+use crate::admission::{AdmissionLayer, Callers};
 use crate::arguments::GrpcArguments;
+use crate::incoming::counted;
+use crate::limits::{Ledger, Limits};
 
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long calls may take to end; watches of health have no end of their own.
@@ -48,6 +52,9 @@ pub struct Server {
     listener: TcpListener,
     tls: Option<ServerTlsConfig>,
     health: Health,
+    limits: Limits,
+    may_be_anonymous: bool,
+    callers: Option<Callers>,
     routes: RoutesBuilder,
     names: Vec<&'static str>,
 }
@@ -79,6 +86,9 @@ impl Server {
             listener,
             tls,
             health: telemetry.health.clone(),
+            limits: Limits::default(),
+            may_be_anonymous: arguments.anonymous_inline_calls,
+            callers: None,
             routes: RoutesBuilder::default(),
             names: Vec::new(),
         })
@@ -93,6 +103,21 @@ impl Server {
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
+    }
+
+    /// Asks every caller for a token, but for health and reflection; with `--anonymous-inline-calls` one who shows none reaches
+    /// the services, which refuse them what names an object. That the caller may have what the call names is up to the services.
+    #[must_use]
+    pub fn for_callers_of(mut self, access: Access) -> Self {
+        self.callers = Some(Callers { access, may_be_anonymous: self.may_be_anonymous });
+        self
+    }
+
+    /// Other limits than the usual.
+    #[must_use]
+    pub fn within(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// Adds a generated service; give it [`crate::with_limits!`].
@@ -129,16 +154,22 @@ impl Server {
         let reflection = reflection.build_v1().map_err(|source| ServerError::Reflection { source })?;
         self.routes.add_service(reflection);
 
+        let ledger = Ledger::new(self.limits);
         let mut server = tonic::transport::Server::builder()
             .trace_fn(trace::server_span(self.service))
+            .max_concurrent_streams(ledger.limits().streams)
+            .timeout(ledger.limits().call_time)
             .http2_keepalive_interval(Some(KEEPALIVE));
         let is_encrypted = self.tls.is_some();
         if let Some(tls) = self.tls {
+            let tls = tls.timeout(ledger.limits().request_time);
             server = server.tls_config(tls).map_err(|source| ServerError::Tls { source })?;
         }
         tracing::info!(address = %self.address, is_encrypted, "answering calls");
         let incoming = TcpIncoming::from(self.listener).with_nodelay(Some(true));
+        let incoming = counted(incoming, ledger.clone());
         let serving = server
+            .layer(AdmissionLayer { ledger, callers: self.callers })
             .add_routes(self.routes.routes())
             .serve_with_incoming_shutdown(incoming, end.clone().cancelled_owned());
         tokio::select! {

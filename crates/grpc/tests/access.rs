@@ -98,6 +98,7 @@ async fn calls_are_decided_by_the_api_server() {
     the_process_itself_passes(&plane, &access).await;
     let without_rights = Access::new(plane.service_account_client("a", "all").await.unwrap());
     a_service_without_rights_says_which(&without_rights, &all).await;
+    invented_tokens_cost_few_reviews(&plane, &all).await;
     drop(plane);
     nothing_is_allowed_while_the_server_is_away(&access).await;
 }
@@ -109,7 +110,8 @@ async fn callers_without_a_valid_token(access: &Access, token: &str) {
     for (metadata, text) in [
         (
             MetadataMap::new(),
-            "the call names an object of the cluster and needs a bearer token in \"authorization\"",
+            "the call needs a bearer token in \"authorization\"; one that names no object of the cluster needs none where \
+             the service runs with --anonymous-inline-calls",
         ),
         (basic, "\"authorization\" must read \"Bearer <token>\""),
         (call(" "), "\"authorization\" must read \"Bearer <token>\""),
@@ -186,6 +188,33 @@ async fn a_service_without_rights_says_which(access: &Access, token: &str) {
     let text =
         "may not create tokenreviews.authentication.k8s.io: grant it to the service account of this service";
     assert_eq!(told(&status), (Code::Unavailable, "API_SERVER_UNAVAILABLE".to_owned(), text.to_owned()));
+}
+
+/// Two thousand tokens that somebody makes up, and one of them again and again.
+async fn invented_tokens_cost_few_reviews(plane: &ControlPlane, token: &str) {
+    let access = Access::new(plane.client().await.unwrap());
+    let before = reviews(plane, "tokenreviews");
+    access.authenticate(&call(token)).await.unwrap();
+    let start = Instant::now();
+    let mut told = std::collections::BTreeMap::<String, usize>::new();
+    for number in 0..2_000 {
+        for text in [format!("invented-{number}"), "invented-0".to_owned()] {
+            let refused = access.authenticate(&call(&text)).await.unwrap_err();
+            let reason = status::reason(&refused).unwrap_or_default();
+            if text == "invented-0" {
+                // As long as the answer is remembered.
+                assert!(reason == "TOKEN_INVALID" || start.elapsed() > Duration::from_secs(5), "{refused}");
+            } else {
+                *told.entry(reason).or_default() += 1;
+            }
+        }
+        access.authenticate(&call(token)).await.unwrap();
+    }
+    // A hundred at once and fifty a second.
+    let seconds = usize::try_from(start.elapsed().as_secs()).unwrap() + 1;
+    let made = reviews(plane, "tokenreviews") - before;
+    assert!(made <= 101 + 50 * seconds, "{made} reviews in {seconds} s: {told:?}");
+    assert!(told["TOO_MANY_TOKENS"] > 0, "{told:?}");
 }
 
 async fn nothing_is_allowed_while_the_server_is_away(access: &Access) {

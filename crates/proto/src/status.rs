@@ -38,6 +38,15 @@ pub mod reasons {
     pub const BUS_UNAVAILABLE: &str = "BUS_UNAVAILABLE";
     /// `UNAVAILABLE`: another replica leads.
     pub const NOT_LEADER: &str = "NOT_LEADER";
+    /// `RESOURCE_EXHAUSTED`: the caller's address has too many calls, or too many bytes in them; `UNAVAILABLE`: all callers
+    /// together have.
+    pub const TOO_MANY_CALLS: &str = "TOO_MANY_CALLS";
+    /// `RESOURCE_EXHAUSTED`: too many tokens that nobody knows came from the caller's address; `UNAVAILABLE`: from all.
+    pub const TOO_MANY_TOKENS: &str = "TOO_MANY_TOKENS";
+    /// `RESOURCE_EXHAUSTED`: the request is larger than a message may be ([`crate::MAX_MESSAGE`]).
+    pub const REQUEST_TOO_LARGE: &str = "REQUEST_TOO_LARGE";
+    /// `DEADLINE_EXCEEDED`: the request did not come in time.
+    pub const REQUEST_TOO_SLOW: &str = "REQUEST_TOO_SLOW";
     /// `RESOURCE_EXHAUSTED`: the answer does not fit into a message ([`crate::MAX_MESSAGE`]).
     pub const ANSWER_TOO_LARGE: &str = "ANSWER_TOO_LARGE";
 }

@@ -201,9 +201,37 @@ fn export_name(item: &DeployItem) -> String {
     export_of(item).map_or_else(|| format!("{}-export", item.name_any()), str::to_owned)
 }
 
+/// Whether a Secret was made for this very item.
+fn is_export_of(secret: &Secret, item: &DeployItem) -> bool {
+    let uid = item.uid();
+    secret
+        .owner_references()
+        .iter()
+        .any(|owner| owner.kind == DeployItem::KIND && Some(&owner.uid) == uid.as_ref())
+}
+
+/// The status, which others can write, may name any Secret: only the one that belongs to the item goes.
 async fn delete_export(item: &DeployItem, objects: &Objects) -> Result<(), ApiError> {
-    if let Some(name) = export_of(item) {
-        objects.delete::<Secret>(&item.namespace().unwrap_or_default(), name, None, None).await?;
+    let Some(name) = export_of(item) else { return Ok(()) };
+    let namespace = item.namespace().unwrap_or_default();
+    let Some(secret) = objects.get::<Secret>(&namespace, name).await? else { return Ok(()) };
+    if is_export_of(&secret, item) {
+        objects.delete::<Secret>(&namespace, name, secret.uid().as_deref(), None).await?;
+        return Ok(());
+    }
+    let message = format!(
+        "the secret {name} that status.exportRef names was not deleted: it has no owner reference to this DeployItem; \
+         delete it by hand if nobody needs it"
+    );
+    let report = Report {
+        reason: "ForeignObject",
+        message: &message,
+        component: "groundwork-deployer",
+        occurrence: name,
+    };
+    tracing::warn!(item = %format_args!("{namespace}/{}", item.name_any()), message);
+    if let Err(error) = objects.warn(item, &report).await {
+        tracing::warn!(%error, "an Event could not be recorded");
     }
     Ok(())
 }
@@ -240,7 +268,7 @@ async fn write_export(
             let Some(found) = objects.get::<Secret>(&namespace, &name).await? else {
                 return Err(ApiError::Conflict(format!("secrets {namespace}/{name}")));
             };
-            if !found.owner_references().iter().any(|owner| Some(&owner.uid) == item.uid().as_ref()) {
+            if !is_export_of(&found, item) {
                 return Ok(None);
             }
             if found.data != secret.data {

@@ -10,6 +10,7 @@ use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName, 
 use groundwork_proto::resolver::v1::fetch_resource_request::Content;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::resolver::v1::{FetchResourceRequest, GetDescriptorRequest, ResolveRequest};
+use groundwork_proto::status::{self, reasons};
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
@@ -113,10 +114,12 @@ impl RemoteRepository {
     }
 
     fn failed(&self, name: &str, version: &str, status: &Status) -> RepositoryError {
-        if matches!(
+        let is_crowded = status::reason(status).is_some_and(|reason| reason == reasons::TOO_MANY_CALLS);
+        let may_pass = matches!(
             status.code(),
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown
-        ) {
+        );
+        if is_crowded || may_pass {
             let mut unavailable = self.shared.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
             *unavailable = Some(status.message().to_owned());
         }

@@ -7,7 +7,7 @@ use groundwork_api::{
     Target, Time,
 };
 use groundwork_blueprint::Filesystem;
-use groundwork_controller::{ApiError, Objects};
+use groundwork_controller::{ApiError, Interrupted, Objects, Workers};
 use groundwork_grpc::{Access, Wanted};
 use groundwork_lifecycle::{Inputs, ObjectSet, Outcome, merge_condition, render, validate};
 use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName};
@@ -33,7 +33,13 @@ pub(crate) struct Service {
     pub(crate) access: Access,
     pub(crate) objects: Objects,
     pub(crate) components: Option<Components>,
+    /// For calls only: jobs do not wait for them.
+    pub(crate) workers: Workers,
 }
+
+/// Objects and files that a call may bring along.
+const MOST_OBJECTS: usize = 1_000;
+const MOST_FILES: usize = 1_000;
 
 #[tonic::async_trait]
 impl Renderer for Service {
@@ -42,19 +48,23 @@ impl Renderer for Service {
         request: Request<ValidateRequest>,
     ) -> Result<Response<ValidateResponse>, Status> {
         let json = request.into_inner().installation.unwrap_or_default();
-        let installation: Installation = decode(&json.text, "installation")?;
-        let violations = validate(&installation);
-        let violation = |error: &groundwork_blueprint::FieldError| Violation {
-            field: error.path.to_string(),
-            message: error.to_string(),
-        };
-        Ok(Response::new(ValidateResponse { violations: violations.iter().map(violation).collect() }))
+        let validated = self.workers.run(move || {
+            let installation: Installation = decode(&json.text, "installation")?;
+            let violation = |error: &groundwork_blueprint::FieldError| Violation {
+                field: error.path.to_string(),
+                message: error.to_string(),
+            };
+            Ok(ValidateResponse { violations: validate(&installation).iter().map(violation).collect() })
+        });
+        validated.await.map_err(interrupted)?.map(Response::new)
     }
 
     async fn render(&self, request: Request<RenderRequest>) -> Result<Response<RenderResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        let (installation, outcome) = match request.input {
-            Some(Input::Inline(input)) => inline(input).await?,
+        match request.input {
+            Some(Input::Inline(input)) => {
+                self.workers.run(|| inline(input)).await.map_err(interrupted)?.map(Response::new)
+            }
             Some(Input::Installation(name)) => {
                 let namespace = Some(name.namespace.as_str());
                 let installation = Wanted {
@@ -66,17 +76,16 @@ impl Renderer for Service {
                 let secrets = Wanted { group: "", resource: "secrets", namespace, name: None };
                 // What is rendered may hold what Secrets hold.
                 self.access.authorise(&metadata, &[installation, secrets]).await?;
-                self.of_cluster(name).await?
+                self.of_cluster(name).await.map(Response::new)
             }
-            None => return Err(missing("input")),
-        };
-        response(&installation, &outcome).map(Response::new)
+            None => Err(missing("input")),
+        }
     }
 }
 
 impl Service {
     /// Renders what the next job of an Installation would render.
-    async fn of_cluster(&self, name: ObjectName) -> Result<(Installation, Outcome), Status> {
+    async fn of_cluster(&self, name: ObjectName) -> Result<RenderResponse, Status> {
         let found =
             self.objects.get::<Installation>(&name.namespace, &name.name).await.map_err(unavailable)?;
         let installation = found.ok_or_else(|| {
@@ -90,7 +99,7 @@ impl Service {
         let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
         let remote = self.components.as_ref().map(|components| components.repositories(name, &job));
         let answers = remote.clone();
-        let task = tokio::task::spawn_blocking(move || {
+        let rendered = self.workers.run(move || {
             let none = RepositoryMap::empty("a resolver (none is configured)");
             let outcome = render(&Inputs {
                 installation: &installation,
@@ -103,18 +112,24 @@ impl Service {
                 },
                 blueprint: None,
             });
-            (installation, outcome)
+            response(&installation, &outcome)
         });
-        let rendered = task.await.map_err(|_| status::internal("RENDER_FAILED", "rendering did not end"))?;
+        let rendered = rendered.await.map_err(interrupted)?;
         match answers.and_then(|answers| answers.unavailable()) {
-            None => Ok(rendered),
+            None => rendered,
             Some(why) => Err(status::unavailable("RESOLVER_UNAVAILABLE", why)),
         }
     }
 }
 
+fn interrupted(error: Interrupted) -> Status {
+    status::internal("WORK_INTERRUPTED", error.to_string())
+}
+
 /// Renders what the request brings along, and reads nothing else.
-async fn inline(input: RenderInput) -> Result<(Installation, Outcome), Status> {
+fn inline(input: RenderInput) -> Result<RenderResponse, Status> {
+    at_most(MOST_OBJECTS, input.objects.len(), "objects", "inline.objects")?;
+    at_most(MOST_FILES, input.blueprint.len(), "files", "inline.blueprint")?;
     let mut installation = None;
     let mut context = None;
     let mut overwrites = None;
@@ -149,18 +164,22 @@ async fn inline(input: RenderInput) -> Result<(Installation, Outcome), Status> {
         return Err(invalid("inline.objects", "there is no Installation among them"));
     };
     let files = files(input.blueprint)?;
-    let task = tokio::task::spawn_blocking(move || {
-        let outcome = render(&Inputs {
-            installation: &installation,
-            context: context.as_ref().filter(|context| context.name_any() == installation.spec.context()),
-            overwrites: overwrites.as_ref(),
-            objects: &objects,
-            repositories: &RepositoryMap::empty("the cluster (a call with all inputs reads no repository)"),
-            blueprint: files.as_ref(),
-        });
-        (installation, outcome)
+    let outcome = render(&Inputs {
+        installation: &installation,
+        context: context.as_ref().filter(|context| context.name_any() == installation.spec.context()),
+        overwrites: overwrites.as_ref(),
+        objects: &objects,
+        repositories: &RepositoryMap::empty("the cluster (a call with all inputs reads no repository)"),
+        blueprint: files.as_ref(),
     });
-    task.await.map_err(|_| status::internal("RENDER_FAILED", "rendering did not end"))
+    response(&installation, &outcome)
+}
+
+fn at_most(limit: usize, count: usize, what: &str, field: &str) -> Result<(), Status> {
+    if count <= limit {
+        return Ok(());
+    }
+    Err(invalid(field, &format!("there are {count} {what}, a call may bring {limit}")))
 }
 
 /// The files that a caller brings along, if any.
@@ -253,7 +272,25 @@ mod tests {
 
     use tonic::Code;
 
-    use super::files;
+    use groundwork_proto::component::v1::Json;
+    use groundwork_proto::renderer::v1::RenderInput;
+
+    use super::{MOST_FILES, MOST_OBJECTS, files, inline};
+
+    #[test]
+    fn a_call_brings_only_so_many_objects_and_files() {
+        let objects =
+            RenderInput { objects: vec![Json::default(); MOST_OBJECTS + 1], ..RenderInput::default() };
+        let blueprint = (0..=MOST_FILES).map(|number| (number.to_string(), Vec::new())).collect();
+        let files = RenderInput { blueprint, ..RenderInput::default() };
+        for (input, text) in [
+            (objects, "inline.objects: there are 1001 objects, a call may bring 1000"),
+            (files, "inline.blueprint: there are 1001 files, a call may bring 1000"),
+        ] {
+            let refused = inline(input).unwrap_err();
+            assert_eq!((refused.code(), refused.message()), (Code::InvalidArgument, text));
+        }
+    }
 
     #[test]
     fn a_path_cannot_be_a_file_and_a_folder() {

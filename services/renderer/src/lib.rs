@@ -21,7 +21,7 @@ use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, 
 use groundwork_bus::Bus;
 use groundwork_controller::{
     Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWork,
+    OriginalAtWork, Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, connect,
@@ -117,13 +117,15 @@ impl Renderer {
         let components = channel.map(Components::new);
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+        let access = Access::new(client);
         let service = grpc::Service {
-            access: Access::new(client),
+            access: access.clone(),
             objects: objects.clone(),
             components: components.clone(),
+            workers: Workers::default(),
         };
-        let server =
-            Server::bind(&arguments.grpc, &telemetry).await?.with(with_limits!(RendererServer::new(service)));
+        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
+        let server = server.with(with_limits!(RendererServer::new(service)));
         let pickup = arguments.pickup_timeout.to_std().and_then(|limit| SignedDuration::try_from(limit).ok());
         let pickup = pickup.filter(|limit| !limit.is_zero());
         let controller = Controller {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt, stream};
 use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
 use groundwork_component::{ComponentVersion, Reference, Repositories, Repository, RepositoryError};
-use groundwork_controller::{ApiError, Objects};
+use groundwork_controller::{ApiError, Objects, Workers};
 use groundwork_grpc::{Access, Wanted};
 use groundwork_lifecycle::{Failure, Resolution};
 use groundwork_proto::MAX_MESSAGE;
@@ -48,6 +48,14 @@ pub(crate) struct Service {
     contexts: Arc<DefaultContexts>,
     stores: Stores,
     readers: Arc<Semaphore>,
+    workers: Crew,
+}
+
+/// Workers for the jobs of Installations, and for everything else that is asked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Crew {
+    pub(crate) jobs: Workers,
+    pub(crate) calls: Workers,
 }
 
 impl Service {
@@ -56,8 +64,9 @@ impl Service {
         objects: Objects,
         contexts: Arc<DefaultContexts>,
         stores: Stores,
+        workers: Crew,
     ) -> Self {
-        Self { access, objects, contexts, stores, readers: Arc::new(Semaphore::new(READERS)) }
+        Self { access, objects, contexts, stores, readers: Arc::new(Semaphore::new(READERS)), workers }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
@@ -98,8 +107,12 @@ impl Service {
                 return Err(errors::superseded(name));
             }
             let subject = self.subject_of_job(installation).await;
-            let mut subject = subject.map_err(|error| errors::api(&error))?;
-            let resolution = subject.resolve();
+            let subject = subject.map_err(|error| errors::api(&error))?;
+            let evaluated = self.workers.jobs.run(move || {
+                let resolution = subject.resolve();
+                (subject, resolution)
+            });
+            let (mut subject, resolution) = evaluated.await.map_err(|_| errors::interrupted())?;
             let Some(statement) = Statement::of_job(&subject.installation, &resolution) else {
                 return Ok((subject, resolution));
             };
@@ -145,28 +158,25 @@ impl Resolver for Service {
             tracing::info!(installation = %format_args!("{}/{}", name.namespace, name.name), warning.message);
         }
         let stores = self.stores.of_new_job(&name.namespace, &name.name, &job);
-        let (resolution, closure) = self
-            .blocking(move || {
-                let closure = resolution.closure(&stores);
-                (resolution, closure)
-            })
-            .await?;
-        answer(&subject, &resolution, closure).map(Response::new)
+        let answer = self.blocking(move || answer(&subject, &resolution, resolution.closure(&stores)));
+        answer.await?.map(Response::new)
     }
 
     async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        match request.input {
-            Some(explain_request::Input::Inline(input)) => explain::inline(input),
+        let calls = &self.workers.calls;
+        let explained = match request.input {
+            Some(explain_request::Input::Inline(input)) => calls.run(|| explain::inline(input)).await,
             Some(explain_request::Input::Installation(name)) => {
                 let name = self.authorise(&metadata, Some(name)).await?;
                 let installation = self.installation(&name).await?;
                 let subject = Subject::read(installation, Depth::Reference, &self.objects).await;
-                explain::of_cluster(&subject.map_err(|error| errors::api(&error))?)
+                let subject = subject.map_err(|error| errors::api(&error))?;
+                calls.run(move || explain::of_cluster(&subject)).await
             }
-            None => Err(wire::invalid("input", "must be given")),
-        }
-        .map(Response::new)
+            None => return Err(wire::invalid("input", "must be given")),
+        };
+        explained.map_err(|_| errors::interrupted())?.map(Response::new)
     }
 
     async fn get_descriptor(

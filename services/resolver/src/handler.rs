@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, Kind as Typed};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
-use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake};
+use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake, Workers};
 use groundwork_lifecycle::machine::Job;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -24,6 +24,7 @@ const JOB: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Watching {
     pub(crate) contexts: Arc<DefaultContexts>,
+    pub(crate) workers: Workers,
 }
 
 /// The kind of a type, for the bus.
@@ -96,9 +97,12 @@ impl Handler for Watching {
             return Ok(Settled::default());
         };
         let subject = Subject::read(installation, Depth::Reference, wake.objects).await?;
-        let Some(statement) = Statement::between_jobs(&subject.installation, &subject.resolve()) else {
-            return Ok(Settled::default());
-        };
+        let evaluated = self.workers.run(move || {
+            let statement = Statement::between_jobs(&subject.installation, &subject.resolve());
+            (subject, statement)
+        });
+        let (subject, statement) = evaluated.await.map_err(|error| Failed::new(error.to_string()))?;
+        let Some(statement) = statement else { return Ok(Settled::default()) };
         match statement.write(subject.installation, wake.objects).await {
             Ok(_) | Err(ApiError::NotFound(_)) => Ok(Settled::default()),
             Err(error) => Err(error.into()),

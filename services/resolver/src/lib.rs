@@ -33,6 +33,7 @@ use groundwork_telemetry::Telemetry;
 use kube::Client;
 
 use contexts::DefaultContexts;
+use grpc::Crew;
 use handler::{Watching, kind, namespaces};
 use stores::Stores;
 
@@ -146,10 +147,13 @@ impl Resolver {
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
         let access = Access::new(client);
+        let crew = Crew::default();
+        let jobs = crew.jobs.clone();
+        let stores = Stores::new(map);
         let service =
-            grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), Stores::new(map));
-        let server =
-            Server::bind(&arguments.grpc, &telemetry).await?.with(with_limits!(ResolverServer::new(service)));
+            grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, crew);
+        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+        let server = server.with(with_limits!(ResolverServer::new(service)));
         let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
         // With rights in some namespaces only nobody can watch namespaces.
         if arguments.cluster.namespaces.is_empty() {
@@ -158,7 +162,7 @@ impl Resolver {
         let controller = Controller {
             bus,
             objects,
-            handler: Arc::new(Watching { contexts: Arc::clone(&contexts) }),
+            handler: Arc::new(Watching { contexts: Arc::clone(&contexts), workers: jobs }),
             options: Options {
                 service: SERVICE,
                 work,

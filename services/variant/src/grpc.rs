@@ -1,7 +1,7 @@
 //! `Expand`: what a set should have, without making it.
 
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
-use groundwork_controller::{ApiError, Failed, Objects};
+use groundwork_controller::{ApiError, Failed, Interrupted, Objects, Workers};
 use groundwork_grpc::{Access, Wanted};
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::status::{self, Violation, reasons};
@@ -20,7 +20,12 @@ use crate::set::children;
 pub(crate) struct Service {
     pub(crate) access: Access,
     pub(crate) objects: Objects,
+    /// For calls only: sets do not wait for them.
+    pub(crate) workers: Workers,
 }
+
+/// Objects that a call may bring along.
+const MOST_OBJECTS: usize = 20_000;
 
 type Expanded = Result<(Vec<PackageVariant>, Vec<usize>), Failure>;
 
@@ -28,17 +33,19 @@ type Expanded = Result<(Vec<PackageVariant>, Vec<usize>), Failure>;
 impl Variants for Service {
     async fn expand(&self, request: Request<ExpandRequest>) -> Result<Response<ExpandResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        let expanded = match request.input {
-            Some(Input::Inline(input)) => inline(input).await?,
-            Some(Input::Set(name)) => self.of_cluster(&name, &metadata).await?,
-            None => return Err(invalid("input", "it must be given")),
-        };
-        response(expanded).map(Response::new)
+        match request.input {
+            Some(Input::Inline(input)) => {
+                let expanded = self.workers.run(move || response(inline(&input)?)).await;
+                expanded.map_err(interrupted)?.map(Response::new)
+            }
+            Some(Input::Set(name)) => self.of_cluster(&name, &metadata).await.map(Response::new),
+            None => Err(invalid("input", "it must be given")),
+        }
     }
 }
 
 impl Service {
-    async fn of_cluster(&self, name: &ObjectName, metadata: &MetadataMap) -> Result<Expanded, Status> {
+    async fn of_cluster(&self, name: &ObjectName, metadata: &MetadataMap) -> Result<ExpandResponse, Status> {
         let ObjectName { namespace, name } = name;
         let of = |group, resource, name| Wanted { group, resource, namespace: Some(namespace), name };
         let set = of(PackageVariantSet::GROUP, PackageVariantSet::PLURAL, Some(name.as_str()));
@@ -72,27 +79,32 @@ impl Service {
                     .await?;
             }
         }
-        let gathered: Gathered = gather(&set, &self.objects).await.map_err(of_read)?;
+        let gathered: Gathered = gather(&set, &self.objects, &self.workers).await.map_err(of_read)?;
         let children = children(&set, &self.objects).await.map_err(of_api)?;
-        let expansion = match gathered.expand(set.clone()).await.map_err(of_read)? {
+        let expansion = match gathered.expand(set.clone(), &self.workers).await.map_err(of_read)? {
             Ok(expansion) => expansion,
-            Err(failure) => return Ok(Err(failure)),
+            Err(failure) => return response(Err(failure)),
         };
-        // Names of those that exist; the others get one as they would from the controller.
-        let named = plan(&set, &expansion, &children, |_| false).map(|plan| plan.names);
-        let variants = named.map(|names| {
-            let pairs = expansion.variants.iter().zip(names);
-            (
-                pairs.map(|(variant, name)| child(&set, &name, variant)).collect(),
-                expansion.target_counts.clone(),
-            )
+        let answer = self.workers.run(move || {
+            // Names of those that exist; the others get one as they would from the controller.
+            let named = plan(&set, &expansion, &children, |_| false).map(|plan| plan.names);
+            response(named.map(|names| {
+                let pairs = expansion.variants.iter().zip(names);
+                let variants = pairs.map(|(variant, name)| child(&set, &name, variant)).collect();
+                (variants, expansion.target_counts.clone())
+            }))
         });
-        Ok(variants)
+        answer.await.map_err(interrupted)?
     }
 }
 
 /// Expands what the request brings along, and reads nothing else.
-async fn inline(input: ExpandInput) -> Result<Expanded, Status> {
+fn inline(input: &ExpandInput) -> Result<Expanded, Status> {
+    let count = input.objects.len();
+    if count > MOST_OBJECTS {
+        let text = format!("there are {count} objects, a call may bring {MOST_OBJECTS}");
+        return Err(invalid("inline.objects", &text));
+    }
     let mut set: Option<PackageVariantSet> = None;
     let mut others = Vec::new();
     for (index, json) in input.objects.iter().enumerate() {
@@ -119,8 +131,11 @@ async fn inline(input: ExpandInput) -> Result<Expanded, Status> {
     for (field, object) in &others {
         bundle.add(object).map_err(|error| invalid(field, &error.to_string()))?;
     }
-    let task = tokio::task::spawn_blocking(move || bundle.expand(&set));
-    task.await.map_err(|_| status::internal("EXPAND_FAILED", "the expansion did not end"))
+    Ok(bundle.expand(&set))
+}
+
+fn interrupted(error: Interrupted) -> Status {
+    status::internal("WORK_INTERRUPTED", error.to_string())
 }
 
 fn response(expanded: Expanded) -> Result<ExpandResponse, Status> {
@@ -169,4 +184,16 @@ fn of_api(error: ApiError) -> Status {
 #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 fn of_read(error: Failed) -> Status {
     status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_brings_only_so_many_objects() {
+        let objects = vec![Json::default(); MOST_OBJECTS + 1];
+        let refused = inline(&ExpandInput { objects }).err().unwrap();
+        assert_eq!(refused.message(), "inline.objects: there are 20001 objects, a call may bring 20000");
+    }
 }

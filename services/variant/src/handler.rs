@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use groundwork_api::{Kind as Typed, PackageRevision, PackageVariant, PackageVariantSet};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
-use groundwork_controller::{Failed, Handler, Key, Settled, Wake};
+use groundwork_controller::{Failed, Handler, Key, Settled, Wake, Workers};
 use groundwork_variant::FINALIZER;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -26,6 +26,8 @@ pub(crate) fn kind<K: Typed>() -> Kind {
 /// What the controllers of the service have in common.
 pub(crate) struct Shared {
     pub(crate) watches: Watches,
+    /// For sets; calls have others.
+    pub(crate) workers: Workers,
     memory: Mutex<Memory>,
 }
 
@@ -42,7 +44,7 @@ struct Memory {
 
 impl Shared {
     pub(crate) fn new(watches: Watches) -> Self {
-        Self { watches, memory: Mutex::default() }
+        Self { watches, workers: Workers::default(), memory: Mutex::default() }
     }
 
     fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{Kind as _, ObjectSelector, PackageRevision, PackageVariantSet, Repository};
-use groundwork_controller::{ApiError, Failed, Objects};
+use groundwork_controller::{ApiError, Failed, Objects, Workers};
 use groundwork_variant::{
     Attributes, Expansion, Failure, Inputs, Objects as Selectable, Unavailable, expand,
 };
@@ -36,22 +36,32 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// Expands away from the threads that serve others: large sets take a while.
-    pub(crate) async fn expand(self, set: PackageVariantSet) -> Result<Result<Expansion, Failure>, Failed> {
-        let task = tokio::task::spawn_blocking(move || {
+    pub(crate) async fn expand(
+        self,
+        set: PackageVariantSet,
+        workers: &Workers,
+    ) -> Result<Result<Expansion, Failure>, Failed> {
+        let expanded = workers.run(move || {
             expand(&Inputs {
                 set: &set,
                 revisions: self.revisions.as_deref(),
                 objects: Selectable { repositories: &self.repositories, others: &self.others },
             })
         });
-        task.await.map_err(|_| Failed::new("the expansion did not end"))
+        expanded.await.map_err(|error| Failed::new(error.to_string()))
     }
 }
 
 /// Reads what a set names and selects. A set that breaks rules needs nothing.
-pub(crate) async fn gather(set: &PackageVariantSet, objects: &Objects) -> Result<Gathered, Failed> {
+pub(crate) async fn gather(
+    set: &PackageVariantSet,
+    objects: &Objects,
+    workers: &Workers,
+) -> Result<Gathered, Failed> {
     let mut gathered = Gathered::default();
-    if !groundwork_variant::validate_set(set).is_empty() {
+    let checked = set.clone();
+    let violations = workers.run(move || groundwork_variant::validate_set(&checked));
+    if !violations.await.map_err(|error| Failed::new(error.to_string()))?.is_empty() {
         return Ok(gathered);
     }
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();

@@ -24,6 +24,7 @@ use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
 use groundwork_bus::Bus;
 use groundwork_controller::{
     Backoff, ClusterArguments, Controller, GuardArguments, Metrics, Objects, Options, OriginalAtWork, PORCH,
+    Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, connect, with_limits,
@@ -133,9 +134,11 @@ impl Variants {
             watcher.as_deref().map(|url| connect(url, watcher_tls_ca.as_deref(), token)).transpose()?;
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-        let service = grpc::Service { access: Access::new(client), objects: objects.clone() };
-        let server =
-            Server::bind(&arguments.grpc, &telemetry).await?.with(with_limits!(VariantsServer::new(service)));
+        let access = Access::new(client);
+        let service =
+            grpc::Service { access: access.clone(), objects: objects.clone(), workers: Workers::default() };
+        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
+        let server = server.with(with_limits!(VariantsServer::new(service)));
         let watches = Watches::new(watches::Parts {
             watcher: channel.map(|channel| with_limits!(WatcherClient::new(channel))),
             bus: bus.clone(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use groundwork_api::{PackageVariant, PackageVariantSet, PackageVariantSetStatus, ResourceExt as _, Time};
-use groundwork_controller::{ApiError, Failed, Key, Objects, Report, Settled};
+use groundwork_controller::{ApiError, Failed, Key, Objects, Report, Settled, Workers};
 use groundwork_variant::{
     Action, Expansion, Failure, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
 };
@@ -48,10 +48,10 @@ pub(crate) async fn handle(
         // Garbage collection takes the children, and their own finalizers the rest (4.7).
         return Ok(Some(Settled::default()));
     }
-    let gathered = gather(&set, objects).await?;
+    let gathered = gather(&set, objects, &shared.workers).await?;
     shared.watches.wants(shared, key, gathered.kinds.clone());
-    let outcome = match gathered.expand(set.clone()).await? {
-        Ok(expansion) => reconcile(&set, expansion, objects).await?,
+    let outcome = match gathered.expand(set.clone(), &shared.workers).await? {
+        Ok(expansion) => reconcile(&set, expansion, objects, &shared.workers).await?,
         Err(failure) => Outcome::Failed(failure),
     };
     report(&set, &outcome, objects).await?;
@@ -72,11 +72,20 @@ async fn reconcile(
     set: &PackageVariantSet,
     expansion: Expansion,
     objects: &Objects,
+    workers: &Workers,
 ) -> Result<Outcome, Failed> {
-    let mut taken = BTreeSet::new();
+    let mut taken = BTreeSet::<String>::new();
+    let mut expansion = expansion;
     for _ in 0..ATTEMPTS {
         let children = children(set, objects).await?;
-        let plan = match plan(set, &expansion, &children, |name| taken.contains(name)) {
+        let (owner, others) = (set.clone(), taken.clone());
+        let planned = workers.run(move || {
+            let plan = plan(&owner, &expansion, &children, |name| others.contains(name));
+            (expansion, plan)
+        });
+        let planned = planned.await.map_err(|error| Failed::new(error.to_string()))?;
+        expansion = planned.0;
+        let plan = match planned.1 {
             Ok(plan) => plan,
             Err(failure) => return Ok(Outcome::Failed(failure)),
         };

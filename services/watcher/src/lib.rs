@@ -118,7 +118,7 @@ impl Watcher {
             plan: plan.clone(),
             desk: desk.clone(),
         };
-        let server = Server::bind(&arguments.grpc, &telemetry).await?;
+        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
         let server = server.with(with_limits!(WatcherServer::new(service)));
         let election = Election::new(client.clone(), &arguments.lease, board.clone());
         let work = Work { client, bus, board, metrics, plan, desk, election };

@@ -167,8 +167,8 @@ fn essence(mut item: Value) -> Value {
     json!([prefix, labels, annotations, item["spec"]])
 }
 
-/// What is rendered holds values of Secrets: it is for those who may get them. Who brings everything along needs no token, and
-/// gets what the cluster made of the same objects.
+/// What is rendered holds values of Secrets: it is for those who may get them. Who brings everything along may be anybody whom the
+/// API server knows, and gets what the cluster made of the same objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -204,6 +204,7 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
     let installations = "installations.landscaper.gardener.cloud";
     let reader = account(&case, "reader", &[installations]).await?;
     let allowed = account(&case, "allowed", &[installations, "secrets"]).await?;
+    let stranger = account(&case, "stranger", &[]).await?;
     let calls = |token: Option<&str>| {
         Ok::<_, anyhow::Error>(RendererClient::new(channel(system, "renderer", token)?))
     };
@@ -214,8 +215,10 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
         let refused = calls(token)?.render(named()).await.err().context("Render is refused")?;
         assert_eq!(told(&refused), (refusal.0, refusal.1.to_owned()));
     }
-    let answers =
-        [calls(None)?.render(with(HashMap::new())).await?, calls(Some(&allowed))?.render(named()).await?];
+    let answers = [
+        calls(Some(&stranger))?.render(with(HashMap::new())).await?,
+        calls(Some(&allowed))?.render(named()).await?,
+    ];
     for answer in answers.map(tonic::Response::into_inner) {
         ensure!(answer.failure.is_none(), "{:?}", answer.failure);
         let rendered = answer.deploy_items.into_iter().map(|item| Ok(essence(decode(Some(item))?)));
@@ -234,14 +237,18 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
         let template = (format!("{folder}/all.tpl"), item.as_bytes().to_vec());
         HashMap::from([("blueprint.yaml".to_owned(), format!("{head}{deployment}").into_bytes()), template])
     };
-    let answer = calls(None)?.render(with(files("parts"))).await?.into_inner();
+    let answer = calls(Some(&stranger))?.render(with(files("parts"))).await?.into_inner();
     ensure!(answer.failure.is_none(), "{:?}", answer.failure);
     let items = answer.deploy_items.into_iter().map(|item| decode(Some(item))).collect::<Result<Vec<_>>>()?;
     assert_eq!(
         items.iter().map(|item| &item["spec"]["config"]).collect::<Vec<_>>(),
         [&json!({"user": "alice"})]
     );
-    let refused = calls(None)?.render(with(files("../parts"))).await.err().context("a way out is refused")?;
+    let refused = calls(Some(&stranger))?
+        .render(with(files("../parts")))
+        .await
+        .err()
+        .context("a way out is refused")?;
     assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
     Ok(())
 }
@@ -250,7 +257,9 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn validation_names_all_fields_at_once() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
-    let mut renderer = RendererClient::new(channel(system, "renderer", None)?);
+    let case = Case::new(system, "validating").await?;
+    let stranger = account(&case, "stranger", &[]).await?;
+    let mut renderer = RendererClient::new(channel(system, "renderer", Some(&stranger))?);
     let installation = json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
         "metadata": {"name": "server", "namespace": "team"},

@@ -16,7 +16,7 @@ use groundwork_proto::variant::v1::variants_client::VariantsClient;
 use groundwork_proto::variant::v1::{ExpandRequest, expand_request};
 use groundwork_proto::watcher::v1::GetStreamStatusRequest;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
-use groundwork_tests::{System, SystemOptions, documents, files_below, wait_for, workspace};
+use groundwork_tests::{MOCK_DEPLOYER, System, SystemOptions, documents, files_below, wait_for, workspace};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -41,6 +41,9 @@ const UNUSED: [(&str, &str, &str, &str); 2] = [
     ("renderer", "update", "executions/finalizers", "the same"),
 ];
 
+/// Where the rights of all services are.
+const BASE: [&str; 2] = ["k8s/base", MOCK_DEPLOYER];
+
 /// A right: service, verb, resource.
 type Right = (String, String, String);
 
@@ -48,8 +51,17 @@ fn texts(value: &Value) -> impl Iterator<Item = String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned)
 }
 
-/// What the bindings in a folder give to each service by the roles in it.
-fn granted(folder: &str) -> Result<BTreeSet<Right>> {
+/// What the bindings in folders give to each service by the roles beside them.
+fn granted(folders: &[&str]) -> Result<BTreeSet<Right>> {
+    let mut rights = BTreeSet::new();
+    for folder in folders {
+        // Roles of one name are in several folders.
+        rights.extend(granted_in(folder)?);
+    }
+    Ok(rights)
+}
+
+fn granted_in(folder: &str) -> Result<BTreeSet<Right>> {
     let mut objects = Vec::new();
     for file in files_below(&workspace().join(folder))? {
         objects.extend(documents(&std::fs::read_to_string(file)?)?);
@@ -93,18 +105,32 @@ fn asked(system: &System) -> Result<(BTreeSet<Right>, Vec<Value>)> {
     Ok((granted.iter().filter_map(right).collect(), refused))
 }
 
+/// Who installs the services gets none that makes believe, with rights on every Secret.
+#[test]
+fn the_mock_deployer_is_not_in_the_base() -> Result<()> {
+    for folder in ["k8s/base", "k8s/namespaced", "k8s/namespaced-accounts", "k8s/overlays/ha"] {
+        for file in files_below(&workspace().join(folder))? {
+            let text = std::fs::read_to_string(&file)?;
+            ensure!(!text.contains("deployer"), "{}", file.display());
+        }
+    }
+    let deployer = |rights: BTreeSet<Right>| rights.into_iter().any(|(service, ..)| service == "deployer");
+    ensure!(!deployer(granted(&["k8s/base"])?) && deployer(granted(&[MOCK_DEPLOYER])?));
+    Ok(())
+}
+
 /// `k8s/namespaced` gives in one namespace what `k8s/base` gives in all, but for what no Role can give: the watch
 /// on namespaces, and a look at the leases of all of them.
 #[test]
 fn roles_give_what_cluster_roles_give() -> Result<()> {
-    let mut base = granted("k8s/base")?;
+    let mut base = granted(&BASE)?;
     for verb in ["list", "watch"] {
         ensure!(base.remove(&("watcher".to_owned(), verb.to_owned(), "namespaces".to_owned())), "{verb}");
     }
     // The leases of an original lie in a namespace of its own, so services with Roles do not look for them.
     base.retain(|(service, _, resource)| service == "watcher" || resource != "leases");
-    let roles: BTreeSet<Right> =
-        granted("k8s/namespaced")?.union(&granted("k8s/namespaced-accounts")?).cloned().collect();
+    let roles =
+        granted(&["k8s/namespaced", "k8s/namespaced-accounts", "k8s/components/mock-deployer-namespaced"])?;
     assert_eq!(roles, base);
     Ok(())
 }
@@ -128,7 +154,7 @@ async fn every_right_is_used_and_none_is_missing() -> Result<()> {
     ensure!(refused.is_empty(), "rights are missing in k8s/base: {refused:#?}");
     let excused =
         UNUSED.map(|(service, verb, resource, _)| (service.to_owned(), verb.to_owned(), resource.to_owned()));
-    let idle: Vec<Right> = granted("k8s/base")?
+    let idle: Vec<Right> = granted(&BASE)?
         .into_iter()
         .filter(|right| !used.contains(right) && !excused.contains(right))
         .collect();

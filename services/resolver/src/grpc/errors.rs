@@ -30,7 +30,7 @@ pub(super) fn contended(name: &ObjectName) -> Status {
 }
 
 pub(super) fn interrupted() -> Status {
-    status::internal("READ_INTERRUPTED", "reading the store did not end; the log of the resolver says why")
+    status::internal("WORK_INTERRUPTED", "the work did not end; the log of the resolver says why")
 }
 
 pub(super) fn too_large(what: &str) -> Status {

@@ -11,11 +11,19 @@ use tonic::Status;
 use super::wire;
 use crate::subject::Subject;
 
+/// Rules that a call may bring along.
+const MOST_RULES: usize = 10_000;
+
 /// For a reference and rules that the request brings along.
 pub(super) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
     let original = wire::read_reference(input.reference)?;
     let object = input.overwrites.map(|json| wire::decode(&json, "inline.overwrites"));
     let object: Option<ComponentVersionOverwrites> = object.transpose()?;
+    let count = object.as_ref().map_or(0, |object| object.overwrites.len());
+    if count > MOST_RULES {
+        let problem = format!("has {count} rules, a call may bring {MOST_RULES}");
+        return Err(wire::invalid("inline.overwrites", &problem));
+    }
     let rules = object.as_ref().map(Overwrites::from).unwrap_or_default();
     let (substitution, outcomes) = rules.explain(&original);
     let name = object.as_ref().map(ResourceExt::name_any).filter(|name| !name.is_empty());

@@ -10,6 +10,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tonic::Status;
 
+/// Bytes that a text of a reference may have; names and versions of components are far shorter.
+const LONGEST_TEXT: usize = 4 * 1024;
+const LONGEST_CONTEXT: usize = 64 * 1024;
+
 pub(super) fn invalid(field: &str, problem: &str) -> Status {
     let violation = Violation::new(field, problem);
     status::invalid(reasons::INVALID_REQUEST, format!("{field} {problem}"), [violation])
@@ -41,8 +45,14 @@ pub(super) fn read_reference(reference: Option<proto::Reference>) -> Result<Refe
         if text.is_empty() {
             return Err(invalid(field, "must be given"));
         }
+        if text.len() > LONGEST_TEXT {
+            return Err(invalid(field, &format!("must have at most {LONGEST_TEXT} bytes")));
+        }
     }
     let field = "reference.repository_context";
+    if reference.repository_context.as_ref().is_some_and(|context| context.text.len() > LONGEST_CONTEXT) {
+        return Err(invalid(field, &format!("must have at most {LONGEST_CONTEXT} bytes")));
+    }
     let context = reference.repository_context.map(|json| decode::<Value>(&json, field)).transpose()?;
     if context.as_ref().is_some_and(|context| !context.is_object() && !context.is_null()) {
         return Err(invalid(field, "must be an object"));

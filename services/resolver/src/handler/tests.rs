@@ -5,7 +5,8 @@ use super::*;
 use crate::Arguments;
 
 fn watching(arguments: &Arguments) -> Watching {
-    Watching { contexts: Arc::new(DefaultContexts::new(arguments).unwrap()) }
+    let contexts = Arc::new(DefaultContexts::new(arguments).unwrap());
+    Watching { contexts, workers: Workers::default() }
 }
 
 fn snapshot(generation: i64, fields: &Value) -> Snapshot {

@@ -1,5 +1,7 @@
 //! `Explain`, `GetDescriptor` and `FetchResource`.
 
+use std::time::{Duration, Instant};
+
 use crate::common::*;
 use groundwork_grpc::TokenSource;
 use groundwork_proto::component::v1::Json;
@@ -137,8 +139,11 @@ async fn rules_are_explained() {
     check_echo(&world.resolver().explain(request).await.unwrap().into_inner());
     assert_eq!(world.installation("server").await, before);
 
-    // With everything in the request nobody is asked who they are.
-    let nobody = world.caller(TokenSource::none());
+    // With everything in the request nobody needs rights; but they say who they are.
+    let refused =
+        world.caller(TokenSource::none()).explain(ExplainRequest { input: None }).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::Unauthenticated, "TOKEN_INVALID".to_owned()));
+    let nobody = world.caller(world.account("nobody", &json!([])).await);
     let rules =
         documents(&std::fs::read_to_string(example().join("component-overwrites.yaml")).unwrap()).remove(0);
     let context = json!({"type": "ociRegistry", "baseUrl": "eu.gcr.io/gardener-project/landscaper/tutorials/components"});
@@ -173,4 +178,52 @@ async fn rules_are_explained() {
         !broken.message().contains("s3cret") && broken.message().starts_with("inline.overwrites"),
         "{broken}"
     );
+}
+
+/// The runtime of this test has one thread: work on it would hold everybody up.
+#[tokio::test]
+async fn a_large_call_holds_nobody_up_and_one_too_large_is_told_the_limit() {
+    let Some(world) = world("large-calls").await else { return };
+    let mut client = world.caller(world.account("anybody", &json!([])).await);
+    let mut ask = async |count: usize| {
+        let rule = |number: usize| {
+            let repository = json!({"type": "ociRegistry", "list": vec![1; 500]});
+            let source = json!({"repositoryContext": repository, "version": number.to_string()});
+            json!({"source": source, "substitution": {"version": "v2"}})
+        };
+        let rules = json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "ComponentVersionOverwrites",
+            "metadata": {"name": "many"}, "overwrites": (0..count).map(rule).collect::<Vec<_>>(),
+        });
+        let context = json!({"type": "ociRegistry", "baseUrl": "R"});
+        let reference = reference(&context, "example.org/shop", "v1");
+        let overwrites = Some(Json { text: rules.to_string() });
+        let input = Some(Input::Inline(ExplainInput { reference, overwrites }));
+        let call = client.explain(ExplainRequest { input });
+        let (longest, answer) = longest_pause(call).await;
+        (longest, answer.map(tonic::Response::into_inner))
+    };
+    let (longest, answer) = ask(10_000).await;
+    assert_eq!(answer.unwrap().rules.len(), 10_000);
+    assert!(longest < Duration::from_millis(500), "for {longest:?} nobody else was served");
+    let refused = ask(10_001).await.1.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert_eq!(refused.message(), "inline.overwrites has 10001 rules, a call may bring 10000");
+}
+
+/// The longest time for which a timer of the same thread was late.
+async fn longest_pause<T>(work: impl Future<Output = T>) -> (Duration, T) {
+    let (mut work, mut longest) = (std::pin::pin!(work), Duration::ZERO);
+    let mut ticks = tokio::time::interval(Duration::from_millis(1));
+    let mut last = Instant::now();
+    loop {
+        tokio::select! {
+            biased;
+            _ = ticks.tick() => {
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            }
+            done = &mut work => return (longest.max(last.elapsed()), done),
+        }
+    }
 }
