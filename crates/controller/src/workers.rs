@@ -1,18 +1,59 @@
 //! Work that takes the processor for long, away from the threads that serve others.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use groundwork_telemetry::Condition;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Stack of a worker. Engines grow theirs where they recurse.
+const STACK: usize = 4 << 20;
+/// How long a piece of work may take, if nothing else is said.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// So many pieces of work at a time; the others wait. Calls and jobs have workers of their own, so that neither takes the turn of
 /// the other. Clones share them.
+///
+/// Nothing can end a computation from outside. One that takes longer than the limit is given up: its turn goes to others, it runs on
+/// with the lowest priority, and [`Workers::told_by`] makes readiness tell. Beyond twice the number of workers nothing new is begun
+/// beside such work.
 #[derive(Debug, Clone)]
-pub struct Workers(Arc<Semaphore>);
+pub struct Workers(Arc<Shared>);
 
-/// The work did not end: it panicked, which is logged where it happened.
+#[derive(Debug)]
+struct Shared {
+    turns: Arc<Semaphore>,
+    count: usize,
+    limit: Duration,
+    late: Mutex<BTreeSet<u64>>,
+    next: std::sync::atomic::AtomicU64,
+    condition: Option<Condition>,
+}
+
+/// Why a piece of work gave nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the work did not end; the log of the service says why")]
-pub struct Interrupted;
+pub enum Interrupted {
+    /// It panicked, which is logged where it happened.
+    #[error("the work did not end; the log of the service says why")]
+    Panicked,
+    /// It runs on, and nobody waits for it any more.
+    #[error("it takes longer than {} s and was given up", .0.as_secs())]
+    Late(Duration),
+    /// It was not begun, because too much runs on beyond its limit.
+    #[error(
+        "{0} pieces of work run on beyond their limit, so that no further one is begun; the service has to be restarted"
+    )]
+    Crowded(usize),
+}
+
+impl Interrupted {
+    /// It was, or would be, too much for the limits; otherwise it is a fault of the service.
+    pub fn is_limit(self) -> bool {
+        self != Self::Panicked
+    }
+}
 
 impl Default for Workers {
     /// As many as there are processors.
@@ -24,28 +65,147 @@ impl Default for Workers {
 impl Workers {
     /// At least one.
     pub fn new(count: usize) -> Self {
-        Self(Arc::new(Semaphore::new(count.max(1))))
+        Self::with(count, LIMIT, None)
+    }
+
+    fn with(count: usize, limit: Duration, condition: Option<Condition>) -> Self {
+        let count = count.max(1);
+        Self(Arc::new(Shared {
+            turns: Arc::new(Semaphore::new(count)),
+            count,
+            limit,
+            late: Mutex::default(),
+            next: 0.into(),
+            condition,
+        }))
+    }
+
+    /// The same number with another limit.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        Self::with(self.0.count, limit, self.0.condition.clone())
+    }
+
+    /// The same number, with a condition that does not hold while much runs on beyond its limit.
+    #[must_use]
+    pub fn told_by(&self, condition: Condition) -> Self {
+        condition.ready();
+        Self::with(self.0.count, self.0.limit, Some(condition))
     }
 
     /// Does a piece of work when it is its turn. Dropping the future before gives the turn away; work that has begun keeps it
-    /// until its end, so that callers who go and come again do not get more of the processors than others.
+    /// until its end or its limit, so that callers who go and come again do not get more of the processors than others.
     ///
     /// # Errors
     ///
-    /// The work panicked.
+    /// See [`Interrupted`].
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Interrupted> {
         // The semaphore is never closed.
-        let permit = Arc::clone(&self.0).acquire_owned().await.map_err(|_| Interrupted)?;
+        let turn = Arc::clone(&self.0.turns).acquire_owned().await.map_err(|_| Interrupted::Panicked)?;
+        let late = self.0.late().len();
+        if late >= self.0.count.saturating_mul(2) {
+            return Err(Interrupted::Crowded(late));
+        }
+        let (sender, mut answer) = oneshot::channel();
+        let thread = spawn(work, sender).map_err(|error| {
+            tracing::error!(%error, "no thread for a piece of work");
+            Interrupted::Panicked
+        })?;
+        let shared = Arc::clone(&self.0);
+        // A task of its own: who asked may go, and the turn is given back all the same.
+        let watch = async move {
+            let answered = tokio::time::timeout(shared.limit, &mut answer).await;
+            drop(turn);
+            match answered {
+                Ok(result) => result.unwrap_or(Err(Interrupted::Panicked)),
+                Err(_) => {
+                    tracing::warn!(limit = ?shared.limit, "a piece of work takes too long and is given up");
+                    thread.step_back();
+                    let limit = shared.limit;
+                    tokio::spawn(shared.outlive(async move { drop(answer.await) }));
+                    Err(Interrupted::Late(limit))
+                }
+            }
+        };
         let span = tracing::Span::current();
-        let task = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            span.in_scope(work)
-        });
-        task.await.map_err(|_| Interrupted)
+        tokio::spawn(tracing::Instrument::instrument(watch, span)).await.unwrap_or(Err(Interrupted::Panicked))
     }
+}
+
+impl Shared {
+    fn late(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a piece of work that has been given up, until it ends after all.
+    async fn outlive(self: Arc<Self>, end: impl Future<Output = ()>) {
+        let id = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.late().insert(id);
+        self.tell();
+        end.await;
+        self.late().remove(&id);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        let Some(condition) = &self.condition else { return };
+        let late = self.late().len();
+        if late * 2 < self.count.max(8) {
+            condition.ready();
+        } else {
+            condition.not_ready(format!(
+                "{late} pieces of work run on beyond their limit of {} s; the log names them, a restart ends them",
+                self.limit.as_secs()
+            ));
+        }
+    }
+}
+
+/// A thread of its own for each piece of work: one that is given up gets a lower priority, which it could not shake off again.
+fn spawn<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+    sender: oneshot::Sender<Result<T, Interrupted>>,
+) -> std::io::Result<Thread> {
+    let span = tracing::Span::current();
+    let thread = Thread::default();
+    let id = thread.clone();
+    std::thread::Builder::new().name("worker".to_owned()).stack_size(STACK).spawn(move || {
+        id.note();
+        let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(work)));
+        // Nobody waits for what was given up.
+        drop(sender.send(result.map_err(|_| Interrupted::Panicked)));
+    })?;
+    Ok(thread)
+}
+
+/// A thread, for the system.
+#[derive(Debug, Clone, Default)]
+struct Thread(#[cfg(target_os = "linux")] Arc<std::sync::OnceLock<rustix::process::Pid>>);
+
+#[cfg(target_os = "linux")]
+impl Thread {
+    fn note(&self) {
+        _ = self.0.set(rustix::thread::gettid());
+    }
+
+    /// Everything else goes first from now on.
+    fn step_back(&self) {
+        const LOWEST: i32 = 19;
+        let Some(thread) = self.0.get() else { return };
+        if let Err(error) = rustix::process::setpriority_process(Some(*thread), LOWEST) {
+            tracing::debug!(%error, "the priority of a thread stays");
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+#[allow(clippy::unused_self, reason = "other systems have no priority of single threads")]
+impl Thread {
+    fn note(&self) {}
+    fn step_back(&self) {}
 }
 
 #[cfg(test)]
@@ -74,7 +234,7 @@ mod tests {
                 tokio::spawn(async move { workers.run(work).await })
             })
             .collect();
-        while workers.0.available_permits() > 0 {
+        while workers.0.turns.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         // Two work, and keep their turn although nobody waits for them; two of the others go.
@@ -86,7 +246,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         }
-        assert_eq!((workers.0.available_permits(), done.load(Ordering::SeqCst)), (0, 0));
+        assert_eq!((workers.0.turns.available_permits(), done.load(Ordering::SeqCst)), (0, 0));
         for _ in 0..3 {
             go.send(()).unwrap();
         }
@@ -98,7 +258,36 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_no_end_of_the_others() {
         let workers = Workers::new(1);
-        assert_eq!(workers.run(|| panic!("on purpose")).await, Err::<(), _>(Interrupted));
+        assert_eq!(workers.run(|| panic!("on purpose")).await, Err::<(), _>(Interrupted::Panicked));
         assert_eq!(workers.run(|| 1).await, Ok(1));
+    }
+
+    /// What is given up holds no turn, readiness tells of it, and nothing is begun beside too much of it.
+    #[tokio::test]
+    async fn work_beyond_its_limit_is_given_up() {
+        let telemetry = groundwork_telemetry::Telemetry::silent("test");
+        let workers = Workers::new(4)
+            .within(Duration::from_millis(200))
+            .told_by(telemetry.health.condition("rendering"));
+        let (go, gate) = channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let mut given_up = Vec::new();
+        for _ in 0..8 {
+            let gate = Arc::clone(&gate);
+            let work = move || _ = gate.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            given_up.push(workers.run(work).await);
+            assert!(workers.0.turns.available_permits() == 4, "its turn is free");
+        }
+        assert_eq!(given_up, vec![Err(Interrupted::Late(Duration::from_millis(200))); 8]);
+        while workers.0.late().len() < 8 {
+            tokio::task::yield_now().await;
+        }
+        let told = telemetry.health.problems();
+        assert!(told[0].starts_with("rendering: 8 pieces of work run on"), "{told:?}");
+        assert_eq!(workers.run(|| 1).await, Err(Interrupted::Crowded(8)));
+        drop(go);
+        telemetry.health.until(true).await;
+        // On a busy machine even this may take too long.
+        while workers.run(|| 1).await != Ok(1) {}
     }
 }

@@ -118,6 +118,11 @@ pub fn internal(reason: &str, message: impl Into<String>) -> Status {
     status(Code::Internal, reason, message)
 }
 
+/// Work that was begun for a caller and gave nothing: it took too long (`RESOURCE_EXHAUSTED`), or it is a fault of ours (`INTERNAL`).
+pub fn interrupted(took_too_long: bool, message: impl Into<String>) -> Status {
+    if took_too_long { exhausted("WORK_TOO_LONG", message) } else { internal("WORK_INTERRUPTED", message) }
+}
+
 /// A status of any code with a reason.
 pub fn status(code: Code, reason: &str, message: impl Into<String>) -> Status {
     Status::with_error_details(code, message, info(reason))

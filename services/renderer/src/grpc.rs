@@ -123,7 +123,7 @@ impl Service {
 }
 
 fn interrupted(error: Interrupted) -> Status {
-    status::internal("WORK_INTERRUPTED", error.to_string())
+    status::interrupted(error.is_limit(), error.to_string())
 }
 
 /// Renders what the request brings along, and reads nothing else.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::metadata::{FINALIZER, annotation, label};
-use groundwork_api::{DeployItem, Execution, Installation, Kind as _, Time};
+use groundwork_api::{DeployItem, ErrorCode, Execution, Installation, Kind as _, Time};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::OVERWRITE_CONDITION;
-use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake};
+use groundwork_controller::{ApiError, Failed, Handler, Interrupted, Key, Settled, Wake, Workers};
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, phase, refused, report};
 use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, is_shortened, prepare};
 use groundwork_proto::component::v1::ObjectName;
@@ -31,6 +31,7 @@ const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 pub(crate) struct Installations {
     pub(crate) components: Option<Components>,
     pub(crate) pickup_timeout: Option<SignedDuration>,
+    workers: Workers,
     /// What is known of running jobs. It only saves reads: every write carries the version it was decided on.
     trees: Mutex<HashMap<Key, Tree>>,
     /// Whose item an item is, for the moment when it is gone.
@@ -42,8 +43,12 @@ pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
 }
 
 impl Installations {
-    pub(crate) fn new(components: Option<Components>, pickup_timeout: Option<SignedDuration>) -> Self {
-        Self { components, pickup_timeout, trees: Mutex::default(), owners: Mutex::default() }
+    pub(crate) fn new(
+        components: Option<Components>,
+        pickup_timeout: Option<SignedDuration>,
+        workers: Workers,
+    ) -> Self {
+        Self { components, pickup_timeout, workers, trees: Mutex::default(), owners: Mutex::default() }
     }
 
     fn trees(&self) -> MutexGuard<'_, HashMap<Key, Tree>> {
@@ -265,6 +270,7 @@ impl Installations {
         };
         if let Some((context, overwrites)) = own {
             let objects = inputs::fetch(&installation, context.as_ref(), wake.objects).await?;
+            let about = installation.clone();
             let render = move || {
                 prepare(&Inputs {
                     installation: &installation,
@@ -277,7 +283,7 @@ impl Installations {
                     blueprint: None,
                 })
             };
-            return blocking(render).await;
+            return self.rendered(&about, render).await;
         }
         let Some(components) = &self.components else {
             let message = "the Installation names a component, and no resolver is configured (--resolver)";
@@ -293,6 +299,7 @@ impl Installations {
         let objects = inputs::fetch(&installation, resolved.context.as_ref(), wake.objects).await?;
         let repositories = components.repositories(name, &job);
         let answers = repositories.clone();
+        let about = installation.clone();
         let render = move || {
             prepare(&Inputs {
                 installation: &installation,
@@ -303,7 +310,7 @@ impl Installations {
                 blueprint: None,
             })
         };
-        let prepared = blocking(render).await?;
+        let prepared = self.rendered(&about, render).await?;
         match answers.unavailable() {
             None => Ok(prepared),
             Some(why) => {
@@ -311,6 +318,33 @@ impl Installations {
                 Err(Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message)))
             }
         }
+    }
+
+    /// Renders beside the runtime. What takes too long, or panics, would do so again: it ends the job.
+    async fn rendered(
+        &self,
+        installation: &Installation,
+        render: impl FnOnce() -> Prepared + Send + 'static,
+    ) -> Result<Prepared, Interruption> {
+        let problem = match self.workers.run(render).await {
+            Ok(prepared) => return Ok(prepared),
+            Err(problem) => problem,
+        };
+        let (reason, code) = match problem {
+            Interrupted::Late(_) => ("RenderTimeout", ErrorCode::Timeout),
+            Interrupted::Panicked => ("RenderFailed", ErrorCode::InternalProblem),
+            Interrupted::Crowded(_) => {
+                let message = format!("rendering: {problem}");
+                return Err(Interruption::Passing(Failure::passing("Reconcile", "RenderFailed", message)));
+            }
+        };
+        let failure = Failure {
+            operation: "handlePhaseInit".into(),
+            reason: reason.into(),
+            message: format!("rendering this installation: {problem}"),
+            codes: vec![code],
+        };
+        Ok(Prepared::failed(installation, failure))
     }
 
     /// Tells in the status what keeps the job from going on.
@@ -376,15 +410,6 @@ fn asks_resolver(installation: &Installation) -> bool {
         || status.is_some_and(|status| {
             status.conditions.iter().any(|condition| condition.type_ == OVERWRITE_CONDITION)
         })
-}
-
-async fn blocking(render: impl FnOnce() -> Prepared + Send + 'static) -> Result<Prepared, Interruption> {
-    let span = tracing::Span::current();
-    let task = tokio::task::spawn_blocking(move || span.in_scope(render));
-    task.await.map_err(|_| {
-        let message = "rendering did not end; the log of the renderer says why";
-        Interruption::Passing(Failure::passing("Reconcile", "RenderFailed", message))
-    })
 }
 
 fn is_running(tree: &Tree) -> bool {

@@ -53,12 +53,18 @@ pub struct Arguments {
     /// How long a deployer may take to pick a DeployItem up, such as 5m; none for no limit.
     #[arg(long, env = "GROUNDWORK_PICKUP_TIMEOUT", default_value = PICKUP_TIMEOUT, value_name = "DURATION")]
     pub pickup_timeout: Duration,
+    /// How long rendering one Installation may take before its job fails, such as 30s.
+    #[arg(long, env = "GROUNDWORK_RENDER_TIMEOUT", default_value = RENDER_TIMEOUT, value_name = "DURATION")]
+    pub render_timeout: Duration,
     /// Installations that are worked on at the same time.
     #[arg(long, env = "GROUNDWORK_RENDERER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub renderer_concurrency: usize,
 }
 
 const PICKUP_TIMEOUT: &str = "5m";
+const RENDER_TIMEOUT: &str = "30s";
+/// For `--render-timeout none`.
+const LONGEST_RENDERING: std::time::Duration = std::time::Duration::from_hours(1);
 const CONCURRENCY: usize = 16;
 
 impl Default for Arguments {
@@ -69,6 +75,7 @@ impl Default for Arguments {
             resolver: ResolverArguments::default(),
             grpc: GrpcArguments::default(),
             pickup_timeout: PICKUP_TIMEOUT.parse().unwrap_or_default(),
+            render_timeout: RENDER_TIMEOUT.parse().unwrap_or_default(),
             renderer_concurrency: CONCURRENCY,
         }
     }
@@ -128,10 +135,15 @@ impl Renderer {
         let server = server.with(with_limits!(RendererServer::new(service)));
         let pickup = arguments.pickup_timeout.to_std().and_then(|limit| SignedDuration::try_from(limit).ok());
         let pickup = pickup.filter(|limit| !limit.is_zero());
+        let workers = Workers::new(arguments.renderer_concurrency);
+        // Rendering without any limit would let one Installation hold a slot for ever.
+        let limit =
+            arguments.render_timeout.to_std().filter(|limit| !limit.is_zero()).unwrap_or(LONGEST_RENDERING);
+        let workers = workers.within(limit).told_by(telemetry.health.condition("rendering"));
         let controller = Controller {
             bus,
             objects,
-            handler: Arc::new(Installations::new(components, pickup)),
+            handler: Arc::new(Installations::new(components, pickup, workers)),
             options: Options {
                 service: SERVICE,
                 work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],

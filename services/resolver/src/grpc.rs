@@ -112,7 +112,7 @@ impl Service {
                 let resolution = subject.resolve();
                 (subject, resolution)
             });
-            let (mut subject, resolution) = evaluated.await.map_err(|_| errors::interrupted())?;
+            let (mut subject, resolution) = evaluated.await.map_err(errors::of_work)?;
             let Some(statement) = Statement::of_job(&subject.installation, &resolution) else {
                 return Ok((subject, resolution));
             };
@@ -176,7 +176,7 @@ impl Resolver for Service {
             }
             None => return Err(wire::invalid("input", "must be given")),
         };
-        explained.map_err(|_| errors::interrupted())?.map(Response::new)
+        explained.map_err(errors::of_work)?.map(Response::new)
     }
 
     async fn get_descriptor(

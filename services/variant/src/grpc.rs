@@ -135,7 +135,7 @@ fn inline(input: &ExpandInput) -> Result<Expanded, Status> {
 }
 
 fn interrupted(error: Interrupted) -> Status {
-    status::internal("WORK_INTERRUPTED", error.to_string())
+    status::interrupted(error.is_limit(), error.to_string())
 }
 
 fn response(expanded: Expanded) -> Result<ExpandResponse, Status> {

@@ -1,7 +1,7 @@
 //! Failures of calls as statuses. What a job fails of is no status: it is part of the answer.
 
 use groundwork_component::RepositoryError;
-use groundwork_controller::ApiError;
+use groundwork_controller::{ApiError, Interrupted};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
 use tonic::{Code, Status};
@@ -30,7 +30,11 @@ pub(super) fn contended(name: &ObjectName) -> Status {
 }
 
 pub(super) fn interrupted() -> Status {
-    status::internal("WORK_INTERRUPTED", "the work did not end; the log of the resolver says why")
+    of_work(Interrupted::Panicked)
+}
+
+pub(super) fn of_work(error: Interrupted) -> Status {
+    status::interrupted(error.is_limit(), error.to_string())
 }
 
 pub(super) fn too_large(what: &str) -> Status {
