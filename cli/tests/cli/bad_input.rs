@@ -421,6 +421,15 @@ fn common_mistakes() {
 fn signatures_and_pull_secrets() {
     failing(
         |input| {
+            let exports = "spec:\n  exports: {data: [{name: a, dataRef: b}]}\n";
+            input.replace("installation.yaml", "spec:\n", exports)
+        },
+        "handlePhaseInit",
+        "ConstructExports",
+        &["spec.exports: this version does not have exports of installations"],
+    );
+    failing(
+        |input| {
             input.replace("installation.yaml", "spec:\n", "spec:\n  verification: {signatureName: release}\n")
         },
         "InitPrerequisites",
@@ -431,7 +440,7 @@ fn signatures_and_pull_secrets() {
     echo_server.replace("context.yaml", "metadata:", "registryPullSecrets: [{name: pull}]\nmetadata:");
     let run = echo_server.render(&[]);
     assert_eq!(run.code, 0);
-    assert!(run.err.contains("registryPullSecrets of context \"default\" are not used"), "{}", run.err);
+    assert!(run.err.contains("registryPullSecrets of the context: without effect"), "{}", run.err);
 }
 
 #[test]

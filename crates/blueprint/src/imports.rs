@@ -1,6 +1,6 @@
 //! From what an Installation supplies to the imports that templates see (`blueprints.md` 3.3 to 3.7).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{FieldType, ImportDefinition, ObjectReference};
 use serde_json::{Map, Value};
@@ -54,6 +54,60 @@ pub struct Imports {
     pub values: Map<String, Value>,
     /// The target imports among them, for deploy items that refer to them.
     pub targets: BTreeMap<String, TargetValue>,
+    /// Names that import executions have added and no import declares: they exist for templates alone (`blueprints.md` 3.8).
+    pub added: BTreeSet<String>,
+}
+
+impl Imports {
+    /// Takes in a binding of an import execution: it adds a value or replaces one, that of a target too.
+    pub(crate) fn bind(&mut self, name: &str, value: Value, definitions: &[ImportDefinition]) {
+        match find(definitions, name).map(|definition| definition.type_.as_deref()) {
+            None => drop(self.added.insert(name.to_owned())),
+            Some(type_name) => match type_name.and_then(|type_name| target_value(type_name, &value)) {
+                Some(target) => drop(self.targets.insert(name.to_owned(), target)),
+                // What is no Target any more cannot be referred to.
+                None => drop(self.targets.remove(name)),
+            },
+        }
+        self.values.insert(name.to_owned(), value);
+    }
+}
+
+fn find<'a>(definitions: &'a [ImportDefinition], name: &str) -> Option<&'a ImportDefinition> {
+    let found = definitions.iter().find(|definition| definition.name == name);
+    found.or_else(|| definitions.iter().find_map(|definition| find(&definition.imports, name)))
+}
+
+/// Target objects in the form that an import of this type has.
+fn target_value(type_name: &str, value: &Value) -> Option<TargetValue> {
+    let target = |object: &Value| {
+        let text = |name: &str| object.pointer(name).and_then(Value::as_str).map(str::to_owned);
+        let reference =
+            ObjectReference { name: text("/metadata/name")?, namespace: text("/metadata/namespace") };
+        Some(ImportedTarget { reference, object: object.clone() })
+    };
+    match type_name.parse().ok()? {
+        FieldType::Data => None,
+        FieldType::Target => target(value).map(TargetValue::Single),
+        FieldType::TargetList => {
+            value.as_array()?.iter().map(target).collect::<Option<_>>().map(TargetValue::List)
+        }
+        FieldType::TargetMap => {
+            let entry = |(key, object): (&String, &Value)| Some((key.clone(), target(object)?));
+            value.as_object()?.iter().map(entry).collect::<Option<_>>().map(TargetValue::Map)
+        }
+    }
+}
+
+/// What is supplied and asked for nowhere: most likely a name that is misspelt.
+pub(crate) fn undeclared(definitions: &[ImportDefinition], supplied: &Supplied) -> Vec<String> {
+    let data = supplied.data.keys().map(|name| ("data import", name));
+    let targets = supplied.targets.keys().map(|name| ("target import", name));
+    let mapped = supplied.mapped.keys().map(|name| ("import data mapping", name));
+    let unknown = data.chain(targets).chain(mapped).filter(|(_, name)| find(definitions, name).is_none());
+    unknown
+        .map(|(kind, name)| format!("{kind} {name:?}: the blueprint declares no import of this name"))
+        .collect()
 }
 
 /// Why an import cannot be used. Texts name the import and its type, never its value.

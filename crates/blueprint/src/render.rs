@@ -73,6 +73,10 @@ pub enum ExecutionError {
     Template(#[from] TemplateError),
     #[error(transparent)]
     Descriptors(#[from] UnknownSchemaVersion),
+    #[error(
+        "execution {executor:?} sets state, which this version does not keep from one run to the next; remove it"
+    )]
+    State { executor: String },
     /// TPL-007.
     #[error("error while decoding templated execution: {source} (execution {executor:?})")]
     Decode { executor: String, source: DecodeError },
@@ -101,8 +105,12 @@ pub fn render(request: &Request<'_>) -> Result<Rendered, RenderError> {
         .map_err(RenderError::Imports)?;
     let bindings = bindings(request).map_err(|error| RenderError::DeployExecution(error.into()))?;
     let engine = Engine::new(&request.blueprint.files, request.components);
-    let mut renderer =
-        Renderer { request, engine, bindings, imports, warnings: request.blueprint.warnings.clone() };
+    let mut warnings = request.blueprint.warnings.clone();
+    // Data imports may only feed the data mappings.
+    if request.supplied.mapped.is_empty() {
+        warnings.extend(imports::undeclared(&definition.imports, request.supplied));
+    }
+    let mut renderer = Renderer { request, engine, bindings, imports, warnings };
     renderer.import_executions()?;
     let deploy_items = renderer.deploy_executions()?;
     Ok(Rendered { imports: renderer.imports, deploy_items, warnings: renderer.warnings })
@@ -138,9 +146,12 @@ impl Renderer<'_> {
             let result = self.engine.run(kind, executor, &self.with_imports());
             let output = result.map_err(|error| RenderError::ImportExecution(error.into()))?;
             self.warn_of_further_documents(kind, &executor.name, &output);
+            self.warn_of_keys(kind, &executor.name, &output, &["bindings", "errors"]);
             let (bindings, errors) = decode_import_output(&output)
                 .map_err(|error| RenderError::ImportExecution(self.decode_error(&executor.name, error)))?;
-            self.imports.values.extend(bindings);
+            for (name, value) in bindings {
+                self.imports.bind(&name, value, &request.blueprint.definition.imports);
+            }
             if !errors.is_empty() {
                 let redaction = self.redaction();
                 return Err(RenderError::Refused(
@@ -160,7 +171,7 @@ impl Renderer<'_> {
             let result = self.engine.run(ExecutionKind::Deploy, executor, &bindings);
             let output = result.map_err(|error| RenderError::DeployExecution(error.into()))?;
             self.warn_of_further_documents(ExecutionKind::Deploy, &executor.name, &output);
-            self.look_over(&executor.name, &output);
+            self.look_over(&executor.name, &output)?;
             let decoded = deploy::decode_items(output.get("deployItems").unwrap_or(&Value::Null));
             let decoded = decoded.map_err(|error| self.decode_error(&executor.name, error));
             items.extend(decoded.map_err(RenderError::DeployExecution)?);
@@ -202,18 +213,38 @@ impl Renderer<'_> {
         }
     }
 
-    fn look_over(&mut self, executor: &str, output: &Output) {
+    /// A key that nobody reads is most likely misspelt.
+    fn warn_of_keys(&mut self, kind: ExecutionKind, executor: &str, output: &Output, known: &[&str]) {
+        const MOST: usize = 5;
+        let unknown = output
+            .document
+            .keys()
+            .filter(|key| !known.iter().any(|known| known.eq_ignore_ascii_case(key)))
+            .take(MOST);
+        let names: Vec<String> = unknown.map(|key| format!("{key:?}")).collect();
+        if !names.is_empty() {
+            let (kind, names, known) = (kind.label(), names.join(", "), known.join(" and "));
+            let message = format!("{kind} {executor:?}: {names} of the output is not read, only {known}");
+            self.warnings.push(self.redaction().apply(&message));
+        }
+    }
+
+    fn look_over(&mut self, executor: &str, output: &Output) -> Result<(), RenderError> {
         let misspelt = !output.document.is_empty()
             && output.get("deployItems").is_none()
             && output.get("state").is_none();
         if misspelt {
             self.warnings.push(format!("deploy execution {executor:?}: the output has no key deployItems"));
+        } else {
+            self.warn_of_keys(ExecutionKind::Deploy, executor, output, &["deployItems", "state"]);
         }
-        if output.get("state").is_some() {
-            self.warnings.push(format!(
-                "deploy execution {executor:?}: its state is not stored here; every run begins with an empty one"
-            ));
+        let is_empty = |state: &Value| state.is_null() || state.as_object().is_some_and(Map::is_empty);
+        if output.get("state").is_some_and(|state| !is_empty(state)) {
+            return Err(RenderError::DeployExecution(ExecutionError::State {
+                executor: executor.to_owned(),
+            }));
         }
+        Ok(())
     }
 }
 

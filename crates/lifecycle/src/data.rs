@@ -35,7 +35,7 @@ pub(crate) fn export_holder(execution: &Execution, values: Value) -> DataObject 
 pub(crate) fn import_copies(installation: &Installation, job: &str, imports: &Imports) -> Vec<Write> {
     let copier = Copier::new(installation, job);
     let mut copies = Vec::new();
-    for (name, value) in &imports.values {
+    for (name, value) in imports.values.iter().filter(|(name, _)| !imports.added.contains(*name)) {
         match imports.targets.get(name) {
             None => copies.push(Write::DataObject(Change::Ensure(copier.data(name, value)))),
             Some(TargetValue::Single(target)) => {

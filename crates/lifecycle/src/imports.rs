@@ -201,8 +201,14 @@ impl Loader<'_> {
 /// One entry, or all of them as a map; each is read as YAML.
 fn value_of(entries: &Entries, key: Option<&str>, place: &str) -> Result<Value, String> {
     let parse = |key: &str, bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes);
-        yaml::from_str(&text).map_err(|error| format!("key {key} in {place} is no valid YAML: {error}"))
+        // Replacing what is no text would change the value in silence.
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            format!(
+                "key {key} in {place} is not UTF-8 text (byte {} is none); import another key of it",
+                error.valid_up_to()
+            )
+        })?;
+        yaml::from_str(text).map_err(|error| format!("key {key} in {place} is no valid YAML: {error}"))
     };
     match key {
         Some(key) => {

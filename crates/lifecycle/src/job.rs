@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::conditions::ConditionUpdate;
 use crate::failure::Failure;
+use crate::gaps::{self, Written};
 use crate::imports::{self, ImportedObjects};
 use crate::objects;
 use crate::validate::validate;
@@ -161,6 +162,13 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
         component_definition: &component_definition,
     };
     let rendered = groundwork_blueprint::render(&request);
+    let written = Written {
+        installation: inputs.installation,
+        context: inputs.context,
+        blueprint: Some(&blueprint.definition),
+        items: rendered.as_ref().map(|rendered| &rendered.deploy_items[..]).unwrap_or_default(),
+    };
+    outcome.warnings.extend(gaps::left_out(&written).into_iter().map(Warning::from));
     record(&rendered, outcome);
     let rendered = rendered.map_err(|error| render_problem(&error))?;
     let execution = objects::execution(inputs.installation, rendered.deploy_items);
@@ -181,7 +189,12 @@ fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>
     }
     let selection = component::select(inputs, outcome)?;
     refuse_signature(inputs.installation)?;
-    Ok(selection)
+    let written =
+        Written { installation: inputs.installation, context: inputs.context, blueprint: None, items: &[] };
+    match gaps::refusal(&written) {
+        Some(failure) => Err(failure.into()),
+        None => Ok(selection),
+    }
 }
 
 /// A demand that cannot be met must not pass for one that was.

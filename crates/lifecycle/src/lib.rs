@@ -13,6 +13,7 @@ mod conditions;
 mod data;
 pub mod deployer;
 mod failure;
+mod gaps;
 mod imports;
 mod job;
 pub mod machine;
@@ -24,6 +25,7 @@ mod validate;
 
 pub use conditions::{ConditionUpdate, merge_condition};
 pub use failure::Failure;
+pub use gaps::{Effect, GAPS, Gap, topics};
 pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet};
 pub use job::{
     Inputs, Outcome, OverwriteChange, OverwriteReport, Problem, Resolution, Subject, Warning, findings,

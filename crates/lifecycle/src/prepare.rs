@@ -5,7 +5,7 @@ use groundwork_api::{ImportStatus, Installation};
 use crate::data;
 use crate::failure::Failure;
 use crate::imports::ImportedObjects;
-use crate::job::{Inputs, Outcome, Problem, render};
+use crate::job::{Inputs, Outcome, render};
 use crate::machine::Write;
 
 /// The result of rendering for one job.
@@ -29,10 +29,7 @@ pub struct Prepared {
 pub fn prepare(inputs: &Inputs<'_>) -> Prepared {
     let installation = inputs.installation;
     let job_id = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
-    let mut outcome = render(inputs);
-    if outcome.failure.is_none() {
-        outcome.failure = refuse_exports(installation).map(Problem::from);
-    }
+    let outcome = render(inputs);
     let (imports, imports_hash) = data::fingerprints(installation, inputs.objects);
     let copies = if outcome.failure.is_none() {
         data::import_copies(installation, &job_id, &outcome.imports)
@@ -64,14 +61,6 @@ impl Prepared {
             copies: Vec::new(),
         }
     }
-}
-
-/// What cannot be published must not pass for published.
-fn refuse_exports(installation: &Installation) -> Option<Failure> {
-    let spec = &installation.spec;
-    let exports = !spec.data_exports().is_empty() || !spec.target_exports().is_empty();
-    let message = "spec.exports: this version cannot export; remove it to go on without";
-    exports.then(|| Failure::new("handlePhaseInit", "ConstructExports", message))
 }
 
 /// The hash over all imports as they are now.

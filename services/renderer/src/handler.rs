@@ -9,7 +9,9 @@ use groundwork_api::metadata::{FINALIZER, annotation, label};
 use groundwork_api::{DeployItem, ErrorCode, Execution, Installation, Kind as _, Time};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::OVERWRITE_CONDITION;
-use groundwork_controller::{ApiError, Failed, Handler, Interrupted, Key, Settled, Wake, Workers};
+use groundwork_controller::{
+    ApiError, Failed, Handler, Interrupted, Key, Objects, Report, Settled, Wake, Workers,
+};
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, phase, refused, report};
 use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, is_shortened, prepare};
 use groundwork_proto::component::v1::ObjectName;
@@ -212,6 +214,7 @@ impl Installations {
                 Next::Prepare => {
                     let prepared = self.prepare(tree, wake).await?;
                     log_shortened(&prepared);
+                    tell_warnings(tree, &prepared, wake.objects).await;
                     tree.prepared = Some(prepared);
                 }
                 Next::HashImports => {
@@ -353,6 +356,29 @@ impl Installations {
         for (_, error) in tree::write_all(tree, vec![write], wake.objects).await {
             tracing::debug!(%error, "the status could not tell why the job waits");
         }
+    }
+}
+
+/// What did not stop the job and people should know all the same: in the log and in an Event, once a job.
+async fn tell_warnings(tree: &mut Tree, prepared: &Prepared, objects: &Objects) {
+    let warnings: Vec<&str> =
+        prepared.outcome.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    let job = &prepared.job_id;
+    if warnings.is_empty() || tree.warned.as_ref() == Some(job) {
+        return;
+    }
+    let message = warnings.join("; ");
+    tracing::warn!(job, warnings = message, "rendering left something out");
+    tree.warned = Some(job.clone());
+    let Some(installation) = tree.installation.get() else { return };
+    let report = Report {
+        reason: "RenderWarnings",
+        message: &message,
+        component: "groundwork-renderer",
+        occurrence: job,
+    };
+    if let Err(error) = objects.warn(installation, &report).await {
+        tracing::warn!(%error, "an Event could not be recorded");
     }
 }
 

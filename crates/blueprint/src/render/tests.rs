@@ -212,9 +212,10 @@ fn deploy_executions() {
         (vec![item("b"), item("a")], "b a"),
         (vec![item("b").to_lowercase(), String::new()], "b"),
         (vec!["deployItems: null".into(), "deployItems: []".into()], ""),
+        (vec!["deployItems: []\nstate: {}".into(), "state: null".into()], ""),
         (
-            vec!["state: {a: 1}".into()],
-            "; deploy execution \"e0\": its state is not stored here; every run begins with an empty one",
+            vec![item("a") + "\ndeployItem: []"],
+            "a; deploy execution \"e0\": \"deployItem\" of the output is not read, only deployItems and state",
         ),
         (vec!["items: []".into()], "; deploy execution \"e0\": the output has no key deployItems"),
         (
@@ -238,6 +239,11 @@ fn deploy_executions() {
     }
     for (templates, expected) in [
         (
+            vec![item("a") + "\nstate: {a: 1}"],
+            "unable to template executions: execution \"e0\" sets state, which this version does not keep from one run to the next; \
+             remove it",
+        ),
+        (
             vec![item("a"), item("a")],
             "error validating deployitem templates: deployExecutions[1]: Duplicate value: \"a\"",
         ),
@@ -254,6 +260,45 @@ fn deploy_executions() {
         let templates: Vec<&str> = templates.iter().map(String::as_str).collect();
         assert_eq!(executions(&templates).unwrap_err(), expected);
     }
+}
+
+/// What nobody reads is told: misspelt names of imports, and of results.
+#[test]
+fn what_is_not_read_is_told() {
+    let blueprint = format!("imports: [{{name: a, required: false, schema: {{}}}}]{SHOW_IMPORTS}");
+    let warnings = rendered(&blueprint, "data: {a: 1, b: 2}").unwrap().warnings;
+    assert_eq!(warnings, ["data import \"b\": the blueprint declares no import of this name"]);
+    let blueprint = import_executions(&["binding: {b: 1}"]) + SHOW_IMPORTS;
+    let warnings = rendered(&blueprint, "{}").unwrap().warnings;
+    assert_eq!(
+        warnings,
+        ["import execution \"e0\": \"binding\" of the output is not read, only bindings and errors"]
+    );
+}
+
+/// `blueprints.md` 3.8, 4.4: bindings of import executions that no import declares are for templates alone, and one that replaces a
+/// target import is what deploy items refer to.
+#[test]
+fn bindings_that_replace_imports() {
+    let blueprint = |binding: &str| {
+        format!(
+            "imports:\n- {{name: a, required: false, schema: {{}}}}\n- {{name: t, type: target, targetType: example.org/k}}\n\
+             importExecutions:\n- name: x\n  type: GoTemplate\n  template: |\n    bindings:\n      a: 1\n      b: 2\n      {binding}\n\
+             deployExecutions:\n- name: x\n  type: GoTemplate\n  template: |\n    \
+             deployItems: [{{name: i, type: m, target: {{import: t}}}}]\n"
+        )
+    };
+    let given = "target: {t: example.org/k}";
+    let result = rendered(&blueprint("c: 3"), given).unwrap();
+    assert_eq!(result.imports.added.iter().map(String::as_str).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(result.deploy_items[0].target.as_ref().unwrap().name, "t");
+    let result = rendered(&blueprint("t: {metadata: {name: other, namespace: ns}, spec: {type: k}}"), given);
+    let target = result.unwrap().deploy_items[0].target.clone().unwrap();
+    assert_eq!((target.name.as_str(), target.namespace.as_deref()), ("other", Some("ns")));
+    assert_eq!(
+        rendered(&blueprint("t: no target"), given).unwrap_err(),
+        "invalid deployitem specification \"i\": target import \"t\" not found"
+    );
 }
 
 /// A file gives the same as an inline template. B-11, B-16, B-17, B-63.

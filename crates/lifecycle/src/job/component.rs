@@ -26,12 +26,6 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
         let cause = format!("context \"{}/{name}\" not found", namespace(installation));
         Failure::caused_by(PREREQUISITES, "CalculateContext", ("Context", "GetContext"), cause)
     })?;
-    if !context.registry_pull_secrets.is_empty() {
-        let message = format!(
-            "registryPullSecrets of context {name:?} are not used: no registry is asked, components come from the stores of the repository map"
-        );
-        outcome.warnings.push(Warning::from(message));
-    }
     let overwrites = overwrites(inputs, context, outcome)?;
     let inline = inline(installation)?;
     outcome.warnings.extend(inline.warnings().iter().cloned().map(Warning::from));

@@ -132,6 +132,8 @@ pub struct Tree {
     pub(super) request_taken: bool,
     /// The job whose rendering this process has begun, and lived through so far.
     pub(super) begun: Option<String>,
+    /// The job whose warnings have been told.
+    pub warned: Option<String>,
     /// Whether Targets that late items name exist, as read last.
     pub targets: BTreeMap<String, bool>,
     templates: Option<Arc<Templates>>,
@@ -158,7 +160,7 @@ impl Tree {
 
     /// What remains of it after a failed attempt: nothing but what no object tells.
     pub fn forget(self) -> Self {
-        Self { begun: self.begun, ..Self::new(self.namespace, self.name) }
+        Self { begun: self.begun, warned: self.warned, ..Self::new(self.namespace, self.name) }
     }
 
     /// The templates of the Execution as it is known now.

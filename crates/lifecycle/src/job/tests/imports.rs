@@ -88,6 +88,24 @@ fn missing_and_broken_sources() {
     }
 }
 
+/// Replacing bytes that are no text would change a value in silence.
+#[test]
+fn entries_that_are_no_text() {
+    let data = |import: &str| format!("{{data: [{{name: value, {import}}}]}}");
+    let objects = "{kind: Secret, metadata: {name: binary}, data: {key: /w==, text: YQ==}}";
+    for import in ["secretRef: {name: binary}", "secretRef: {name: binary, key: key}"] {
+        let mut world = world(&[&importing(&data(import)), EMPTY_CONTEXT]);
+        world
+            .objects
+            .add_secret(serde_json::from_value(groundwork_yaml::from_str(objects).unwrap()).unwrap());
+        let (place, message) = world.failure();
+        assert_eq!(place, "init/ImportsSatisfied");
+        let expected = "data import \"value\": key key in secret team/binary is not UTF-8 text (byte 0 is none); \
+                        import another key of it";
+        assert_eq!(message, expected);
+    }
+}
+
 /// Every problem is told at once, and targets are looked up like data.
 #[test]
 fn missing_targets() {

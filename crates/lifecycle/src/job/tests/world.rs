@@ -19,7 +19,7 @@ pub(super) struct World {
     installation: Installation,
     context: Option<Context>,
     overwrites: Option<ComponentVersionOverwrites>,
-    objects: ObjectSet,
+    pub(super) objects: ObjectSet,
     stores: Stores,
 }
 
