@@ -2,6 +2,7 @@
 
 mod decode;
 mod dependencies;
+mod labels;
 
 use std::collections::BTreeMap;
 
@@ -168,46 +169,17 @@ fn label_errors(item: &DeployItemTemplate, path: &FieldPath) -> Vec<FieldError> 
     let path = path.key("labels");
     let mut errors = Vec::new();
     for (key, value) in &item.labels {
-        if !is_qualified_name(key) {
-            let detail = "a label key is an optional DNS name and a slash, then at most 63 of A-Z, a-z, 0-9, - _ . \
-                          with a letter or digit at both ends";
-            errors.push(FieldError::new(path.clone(), Violation::Invalid(json!(key)), detail));
-        }
-        if !(value.is_empty() || is_name_part(value)) {
-            // The value may come from an import, so only its key is told.
-            let detail = format!(
-                "the value of {key:?} is neither empty nor at most 63 of A-Z, a-z, 0-9, - _ . with a letter or digit \
-                 at both ends"
-            );
-            errors.push(FieldError::new(path.clone(), Violation::Invalid(json!("<redacted>")), detail));
-        }
+        let invalid =
+            |shown: &str, problem| FieldError::new(path.clone(), Violation::Invalid(json!(shown)), problem);
+        errors.extend(labels::key_problems(key).into_iter().map(|problem| invalid(key, problem)));
+        // What comes from an import is taken out with all other messages.
+        errors.extend(labels::value_problems(value).into_iter().map(|problem| invalid(value, problem)));
     }
     errors
 }
 
-fn is_qualified_name(key: &str) -> bool {
-    match key.split_once('/') {
-        None => is_name_part(key),
-        Some((prefix, name)) => {
-            let label = |label: &str| {
-                !label.is_empty()
-                    && label
-                        .bytes()
-                        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-                    && !label.starts_with('-')
-                    && !label.ends_with('-')
-            };
-            prefix.len() <= 253 && prefix.split('.').all(label) && is_name_part(name)
-        }
-    }
-}
-
 fn is_name_part(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let ends = [text.bytes().next(), text.bytes().next_back()];
-    text.len() <= 63
-        && text.bytes().all(inner)
-        && ends.into_iter().all(|byte| byte.is_some_and(|byte| byte.is_ascii_alphanumeric()))
+    text.len() <= 63 && labels::is_name(text)
 }
 
 #[cfg(test)]

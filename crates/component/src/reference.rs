@@ -60,6 +60,42 @@ impl RepositoryContext {
         }
     }
 
+    /// Whether both lead to the same place: as equality, but a member that is read without regard to case
+    /// (`components.md` 1.5) may be spelt either way. Rules of overwrites compare what is written instead.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        self.with_canonical_members() == other.with_canonical_members()
+    }
+
+    fn with_canonical_members(&self) -> Self {
+        const READ_WITHOUT_CASE: [&str; 2] = ["baseUrl", "filePath"];
+        let mut value = self.0.clone();
+        if let Some(members) = value.as_object_mut() {
+            for canonical in READ_WITHOUT_CASE {
+                let alias =
+                    members.keys().find(|key| *key != canonical && key.eq_ignore_ascii_case(canonical));
+                if !members.contains_key(canonical)
+                    && let Some(alias) = alias.cloned()
+                    && let Some(found) = members.remove(&alias)
+                {
+                    members.insert(canonical.to_owned(), found);
+                }
+            }
+        }
+        Self(value)
+    }
+
+    /// A member that contexts of this type must have, and this one does not.
+    pub fn missing_member(&self) -> Option<&'static str> {
+        let type_name = self.type_name();
+        let member = match type_name.strip_suffix("/v1").unwrap_or(type_name) {
+            "ociRegistry" | "OCIRegistry" | "oci" => "baseUrl",
+            "CommonTransportFormat" => "filePath",
+            _ => return None,
+        };
+        let is_missing = self.text(member).is_ok_and(|text| text.is_none_or(str::is_empty));
+        is_missing.then_some(member)
+    }
+
     /// Compact JSON with sorted members: the form shown to users, and a key for caches.
     pub fn to_json(&self) -> String {
         self.0.to_string()
@@ -112,6 +148,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// I-31.
+    #[test]
+    fn members_are_found_whatever_their_case() {
+        let context = |value: Value| RepositoryContext::new(value).unwrap();
+        let written = context(json!({"type": "ociRegistry", "baseURL": "example.org"}));
+        let mapped = context(json!({"type": "ociRegistry", "baseUrl": "example.org"}));
+        assert!(written.is_same_place(&mapped) && written != mapped);
+        assert!(!written.is_same_place(&context(json!({"type": "ociRegistry", "baseUrl": "other.org"}))));
+        assert_eq!((written.missing_member(), mapped.missing_member()), (None, None));
+        assert_eq!(context(json!({"type": "OCIRegistry/v1"})).missing_member(), Some("baseUrl"));
+        assert_eq!(
+            context(json!({"type": "CommonTransportFormat", "filePath": ""})).missing_member(),
+            Some("filePath")
+        );
+        assert_eq!(context(json!({"type": "other"})).missing_member(), None);
+    }
 
     #[test]
     fn equality_is_that_of_json() {

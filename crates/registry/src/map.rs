@@ -84,7 +84,7 @@ impl RepositoryMap {
         for (context, directory, position) in
             entries(&document).map_err(|(at, problem)| malformed(at, problem))?
         {
-            if map.stores.iter().any(|(known, _)| *known == context) {
+            if map.stores.iter().any(|(known, _)| known.is_same_place(&context)) {
                 return Err(malformed(position, format!("the repository context {context} is mapped twice")));
             }
             map.stores.push((context, base.join(directory)));
@@ -104,7 +104,7 @@ impl RepositoryMap {
     /// The context; nothing of the other map is taken then.
     pub fn merge(&mut self, other: Self) -> Result<(), RepositoryContext> {
         let clash = other.stores.iter().find(|(context, directory)| {
-            self.stores.iter().any(|(known, other)| known == context && other != directory)
+            self.stores.iter().any(|(known, other)| known.is_same_place(context) && other != directory)
         });
         if let Some((context, _)) = clash {
             return Err(context.clone());
@@ -122,12 +122,16 @@ impl RepositoryMap {
 
 impl Repositories for RepositoryMap {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        if let Some((_, directory)) = self.stores.iter().find(|(known, _)| known == context) {
+        if let Some((_, directory)) = self.stores.iter().find(|(known, _)| known.is_same_place(context)) {
             return Ok(Arc::new(CtfDirectory::new(directory, context.clone())));
         }
         let type_name = context.type_name();
         if !KNOWN_TYPES.contains(&type_name.strip_suffix("/v1").unwrap_or(type_name)) {
             return Err(RepositoryError::UnknownType { type_name: type_name.to_owned() });
+        }
+        if let Some(member) = context.missing_member() {
+            let problem = format!("a repository context of type {type_name} needs {member}");
+            return Err(RepositoryError::Malformed { address: context.to_json(), problem });
         }
         Err(RepositoryError::NotMapped { context: context.to_json(), map: self.source.clone() })
     }

@@ -1,10 +1,10 @@
-//! What `k8s/admission` refuses, with status 403.
+//! What `k8s/admission` refuses.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use groundwork_testkit::{Server, servers_or_skip};
-use groundwork_tests::{Manifest, Part, cluster, workspace};
+use groundwork_tests::{Manifest, Part, UnknownFields, cluster, workspace};
 use kube::Error;
 use serde_json::json;
 
@@ -50,4 +50,87 @@ async fn the_type_of_a_deploy_item_cannot_change() -> Result<()> {
         }
     }
     bail!("the type can be changed");
+}
+
+fn installation(name: &str, spec: &serde_json::Value, owner: Option<&str>) -> Manifest {
+    let mut document = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1",
+        "kind": "Installation",
+        "metadata": {"name": name},
+        "spec": {"blueprint": {"ref": {"resourceName": "b"}}},
+    });
+    document["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    if let Some(kind) = owner {
+        document["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": kind, "name": "parent", "uid": "1",
+        }]);
+    }
+    Manifest { file: "admission.rs".into(), document }
+}
+
+/// I-64, I-90, I-98, I-128: `kubectl apply` says no to what the job would refuse, and takes what the original takes.
+#[tokio::test]
+async fn rules_over_several_fields() -> Result<()> {
+    if !servers_or_skip(&[Server::Kubectl]) {
+        return Ok(());
+    }
+    let Some(cluster) = cluster("admission-installations").await? else {
+        return Ok(());
+    };
+    let before =
+        installation("stands-already", &json!({"imports": {"data": [{"name": "a", "dataRef": "a"}]}}), None);
+    cluster.create(&before).await?;
+    let folder = workspace().join("k8s/admission");
+    let output = cluster.plane().kubectl()?.args(["apply", "-k"]).arg(folder).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let data = json!({"name": "a", "dataRef": "a"});
+    let target = json!({"name": "a", "target": "t"});
+    let twice = json!({"imports": {"data": [data], "targets": [target]}});
+    // The server takes notice of a policy a moment after it was created.
+    let mut attempt = 0;
+    while cluster
+        .try_create(&installation(&format!("early-{attempt}"), &twice, None), UnknownFields::Refused)
+        .await
+        .is_ok()
+    {
+        attempt += 1;
+        ensure!(attempt < 100, "the policy never takes effect");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let cron = |schedule: &str| json!({"automaticReconcile": {"failedReconcile": {"cronSpec": schedule}}});
+    let export = |target: &str| json!({"exports": {"targets": [{"name": "a", "target": target}]}});
+    for (spec, says) in [
+        (twice, "names of imports must be unique over data and targets"),
+        (
+            json!({"exports": {"data": [data], "targets": [target]}}),
+            "names of exports must be unique over data and targets",
+        ),
+        (cron("x"), "cronSpec must have five fields"),
+        (cron("@fortnightly"), "cronSpec must have five fields"),
+        (export("My_T"), "must have the name of an object"),
+    ] {
+        let refused = cluster.try_create(&installation("refused", &spec, None), UnknownFields::Refused).await;
+        let answer = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        ensure!(answer.contains(says), "{spec}: {answer:?}");
+    }
+    let many: Vec<_> = (0..300).map(|index| json!({"name": format!("i{index}"), "dataRef": "a"})).collect();
+    for (index, (spec, owner)) in [
+        (json!({"imports": {"data": [data], "targets": [{"name": "b", "target": "t"}]}}), None),
+        (json!({"imports": {"data": many}}), None),
+        (cron("*/5 1,2 * jan-mar MON"), None),
+        (cron("CRON_TZ=Europe/Berlin 30 2 * * *"), None),
+        (cron("@every 1h30m"), None),
+        (cron(""), None),
+        (export("my.t-1"), None),
+        (export("My_T"), Some("Installation")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let taken = cluster
+            .try_create(&installation(&format!("taken-{index}"), &spec, owner), UnknownFields::Refused)
+            .await;
+        taken.with_context(|| format!("{spec} is taken"))?;
+    }
+    Ok(())
 }

@@ -138,7 +138,7 @@ fn add_components(functions: &mut Functions, components: &Arc<Components>) {
         let reference = reference.as_str().ok_or("unable to assert the first argument as string")?;
         Ok(Value::from(resource_key::key(&known, &reference.to_text())?))
     });
-    functions.add("getRepositoryContext", Signature::fixed(&[Type::Any]), |context, arguments| {
+    functions.add("getRepositoryContext", Signature::fixed(&[Type::Map]), |context, arguments| {
         let document = arguments[0].to_json().unwrap_or_default();
         let list =
             document.pointer("/component/repositoryContexts").or_else(|| document.get("repositoryContexts"));

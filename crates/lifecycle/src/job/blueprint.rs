@@ -36,9 +36,18 @@ pub(super) fn resolve(
         Some(files) => files.clone(),
         None => files(installation, root).map_err(|cause| failure(installation, &cause))?,
     };
+    let is_inline = tried.is_none() && installation.spec.blueprint.inline.is_some();
     Blueprint::load(files).map_err(|error| {
         let excerpts = load_excerpts(&error);
-        Problem { failure: failure(installation, &error.to_string()), excerpts }
+        let cause = match &error {
+            LoadError::Unreadable(cause) if is_inline => {
+                format!(
+                    "unable to read blueprint file from inline defined blueprint: {BLUEPRINT_FILE}: {cause}"
+                )
+            }
+            other => other.to_string(),
+        };
+        Problem { failure: failure(installation, &cause), excerpts }
     })
 }
 

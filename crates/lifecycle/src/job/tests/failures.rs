@@ -124,6 +124,10 @@ fn blueprints() {
     fails(&format!("{blueprint_type}, access: {{type: ftp}}"), "access method \"ftp\" not supported");
     fails(&format!("{blueprint_type}, tree: {{readme: x}}"), "unable to read blueprint");
     fails(&format!("{blueprint_type}, tree: {{blueprint.yaml: '['}}"), "unable to decode blueprint");
+    let inline = installation("  blueprint: {inline: {filesystem: {readme: x}}}");
+    let cause =
+        "unable to read blueprint file from inline defined blueprint: blueprint.yaml: file does not exist";
+    check(&[&inline, CONTEXT], place, &format!("{start}{cause}"));
     let other = installation(&format!("{SHOP_REFERENCE}\n  blueprint: {{ref: {{resourceName: nothing}}}}"));
     let cause = "failed to get resource with name \"nothing\" of component example.org/shop:1.0.0: not found; the \
                  component has \"blueprint\"";
