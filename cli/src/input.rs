@@ -1,7 +1,5 @@
 //! Files to documents.
 
-mod strict;
-
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,7 +9,7 @@ use groundwork_yaml::{self as yaml, Content, Node};
 
 use crate::diagnostic::{Diagnostic, Source};
 
-pub(crate) use strict::Schemas;
+pub(crate) use groundwork_manifest::Schemas;
 
 /// `repositories.yaml` is no manifest; it has its own argument.
 pub(crate) const REPOSITORIES_FILE: &str = "repositories.yaml";

@@ -148,7 +148,19 @@ impl System {
             std::fs::write(&kubeconfig, config.to_string())?;
             self.proxies.push(proxy);
         }
+        let called = match service {
+            "renderer" => Some("resolver"),
+            "variant" => Some("watcher"),
+            _ => None,
+        };
         let mut command = Command::new(self.binary(&account)?);
+        if let Some(called) = called {
+            let audience = groundwork_grpc::audience(called);
+            let token = self.plane.service_account_token_for(NAMESPACE, &account, Some(&audience)).await?;
+            let file = kubeconfig.with_extension(format!("{called}-token"));
+            std::fs::write(&file, token)?;
+            command.env(format!("GROUNDWORK_{}_TOKEN_FILE", called.to_uppercase()), file);
+        }
         let (admin, grpc) = self.ports[name];
         command
             .env("KUBECONFIG", kubeconfig)

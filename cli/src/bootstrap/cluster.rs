@@ -23,6 +23,9 @@ const SERVED: Duration = Duration::from_secs(30);
 /// Tokens are renewed whenever the trial cluster starts; a year is longer than one runs.
 const TOKEN: i64 = 365 * 24 * 3600;
 
+/// Who calls whom.
+const CALLS: [(&str, &str); 2] = [("renderer", "resolver"), ("variant", "watcher")];
+
 /// Accounts, rights and policies; the test of this module compares them with the folder.
 const MANIFESTS: [(&str, &str); 9] = [
     ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
@@ -53,8 +56,12 @@ pub(super) fn run(arguments: &ClusterArguments) -> Result<(), Failure> {
         apply_all(&client).await?;
         let owner = Owner { user: arguments.user, group: arguments.user };
         for service in SERVICES {
-            let token = token(&client, service).await?;
+            let token = token(&client, service, None).await?;
             files::write(&arguments.folder.join(service).join("token"), &token, owner)?;
+        }
+        for (service, called) in CALLS {
+            let token = token(&client, service, Some(called)).await?;
+            files::write(&arguments.folder.join(service).join(format!("{called}-token")), &token, owner)?;
         }
         println!("CRDs, accounts, rights and tokens are in place");
         Ok(())
@@ -173,9 +180,11 @@ async fn until_served(api: &Api<CustomResourceDefinition>, name: &str) -> Result
     }
 }
 
-async fn token(client: &Client, service: &str) -> Result<String, Failure> {
+/// A token for the API server, or one that only another service accepts.
+async fn token(client: &Client, service: &str, called: Option<&str>) -> Result<String, Failure> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
-    let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN), ..TokenRequestSpec::default() };
+    let audiences = called.map(|called| vec![groundwork_grpc::audience(called)]);
+    let spec = TokenRequestSpec { audiences, expiration_seconds: Some(TOKEN), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
     let name = format!("groundwork-{service}");
     let answer = accounts.create_token_request(&name, &PostParams::default(), &request).await;

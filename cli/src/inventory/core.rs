@@ -6,31 +6,17 @@ use groundwork_yaml::{Content, Entry, Step};
 use crate::diagnostic::Diagnostic;
 use crate::input::Document;
 
-const SECRET_FIELDS: [&str; 7] =
-    ["apiVersion", "kind", "metadata", "type", "immutable", "data", "stringData"];
-const CONFIG_MAP_FIELDS: [&str; 6] = ["apiVersion", "kind", "metadata", "immutable", "data", "binaryData"];
-
 /// `stringData` wins over `data`, as in a cluster.
 pub(crate) fn secret(document: &Document, diagnostics: &mut Vec<Diagnostic>) -> Entries {
-    only_known(document, &SECRET_FIELDS, diagnostics);
     let mut entries = base64_entries(document, "data", diagnostics);
     entries.extend(text_entries(document, "stringData", diagnostics));
     entries
 }
 
 pub(crate) fn config_map(document: &Document, diagnostics: &mut Vec<Diagnostic>) -> Entries {
-    only_known(document, &CONFIG_MAP_FIELDS, diagnostics);
     let mut entries = text_entries(document, "data", diagnostics);
     entries.extend(base64_entries(document, "binaryData", diagnostics));
     entries
-}
-
-fn only_known(document: &Document, known: &[&str], diagnostics: &mut Vec<Diagnostic>) {
-    let Content::Mapping(members) = &document.node.content else { return };
-    for member in members.iter().filter(|member| !known.contains(&member.key.as_str())) {
-        let message = format!("{}: unknown field {:?}", document.title(), member.key);
-        diagnostics.push(Diagnostic::error(message).at(&document.source, member.key_position));
-    }
 }
 
 fn text_entries(document: &Document, field: &str, diagnostics: &mut Vec<Diagnostic>) -> Entries {

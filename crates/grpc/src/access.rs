@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use data_encoding::BASE64URL_NOPAD;
 use groundwork_proto::status::{self, reasons};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -12,8 +13,8 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Resource};
 use moka::Expiry;
 use moka::future::Cache;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tonic::Status;
 use tonic::codegen::http::HeaderMap;
@@ -47,6 +48,8 @@ pub struct Access(Arc<Inner>);
 
 struct Inner {
     client: Client,
+    /// Of tokens that are for this service only.
+    audience: String,
     /// By digest: no token is kept.
     tokens: Cache<TokenDigest, Option<Arc<User>>>,
     unknown: Cache<TokenDigest, ()>,
@@ -121,12 +124,16 @@ impl fmt::Display for Wanted<'_> {
 
 impl Access {
     /// `client` needs the right to create TokenReviews and SubjectAccessReviews (ClusterRole `system:auth-delegator`).
-    pub fn new(client: Client) -> Self {
+    ///
+    /// Two sorts of tokens are accepted: those for the [audience](crate::audience) of this service, which programs should show,
+    /// and those that the API server accepts itself, which people have.
+    pub fn new(client: Client, audience: impl Into<String>) -> Self {
         let tokens = Cache::builder().max_capacity(TOKENS).expire_after(Lifetime).build();
         let unknown = Cache::builder().max_capacity(UNKNOWN_TOKENS).time_to_live(REFUSED).build();
         let decisions = Cache::builder().max_capacity(DECISIONS).expire_after(Lifetime).build();
         let reviews = Reviews::default();
-        Self(Arc::new(Inner { client, tokens, unknown, reviews, decisions, own: Own::new() }))
+        let audience = audience.into();
+        Self(Arc::new(Inner { client, audience, tokens, unknown, reviews, decisions, own: Own::new() }))
     }
 
     /// The token of this very process. Its calls are not reviewed: they come from the process whose rights they would use.
@@ -216,11 +223,16 @@ impl Access {
     }
 
     async fn review_token(&self, token: String) -> Result<Option<Arc<User>>, Status> {
-        let review =
-            TokenReview { spec: TokenReviewSpec { token, audiences: None }, ..TokenReview::default() };
+        let own = &self.0.audience;
+        // The API server decides; what the token says of itself only tells which question to ask.
+        let audiences = claims(&token, own).then(|| vec![own.clone()]);
+        let is_for_us = audiences.is_some();
+        let review = TokenReview { spec: TokenReviewSpec { token, audiences }, ..TokenReview::default() };
         let status =
             self.create("tokenreviews.authentication.k8s.io", &review).await?.status.unwrap_or_default();
-        let user = status.user.filter(|_| status.authenticated.unwrap_or_default());
+        // A server that knows no audiences says of none that the token is for it.
+        let is_confirmed = !is_for_us || status.audiences.iter().flatten().any(|audience| audience == own);
+        let user = status.user.filter(|_| is_confirmed && status.authenticated.unwrap_or_default());
         Ok(user.map(|info| Arc::new(User::new(info))))
     }
 
@@ -323,6 +335,27 @@ fn digest_of(info: &UserInfo) -> TokenDigest {
         part(None);
     }
     digest.finalize().into()
+}
+
+/// Whether a token says that it is for an audience. Nothing is checked here.
+fn claims(token: &str, audience: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Audiences {
+        One(String),
+        Many(Vec<String>),
+    }
+    #[derive(Deserialize)]
+    struct Claims {
+        aud: Audiences,
+    }
+    let payload = token.split('.').nth(1).unwrap_or_default();
+    let payload = BASE64URL_NOPAD.decode(payload.as_bytes()).unwrap_or_default();
+    match serde_json::from_slice(&payload) {
+        Ok(Claims { aud: Audiences::One(one) }) => one == audience,
+        Ok(Claims { aud: Audiences::Many(many) }) => many.iter().any(|one| one == audience),
+        Err(_) => false,
+    }
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Status> {

@@ -50,4 +50,9 @@ pub struct ResolverArguments {
     /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
     #[arg(long, env = "GROUNDWORK_RESOLVER_TLS_CA", value_name = "FILE")]
     pub resolver_tls_ca: Option<PathBuf>,
+
+    // Never the token for the API server: whoever stands in the place of the resolver would read every Secret with it.
+    /// File with the token to show there, made for the audience groundwork-resolver only; read again when it changes
+    #[arg(long, env = "GROUNDWORK_RESOLVER_TOKEN_FILE", value_name = "FILE")]
+    pub resolver_token_file: Option<PathBuf>,
 }

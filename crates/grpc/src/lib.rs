@@ -25,6 +25,11 @@ pub use limits::{Amount, Limits};
 pub use server::{Server, ServerError};
 pub use token::{TokenError, TokenSource};
 
+/// The audience of tokens that are for one of our services and open nothing else, such as `groundwork-resolver`.
+pub fn audience(service: &str) -> String {
+    format!("groundwork-{service}")
+}
+
 /// Sets the limit of messages on a generated server or client to [`groundwork_proto::MAX_MESSAGE`], both ways.
 #[macro_export]
 macro_rules! with_limits {

@@ -147,6 +147,8 @@ impl Server {
         let mut reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(groundwork_proto::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // The details of errors: a client that shows them has to know them.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
             .with_service_name("grpc.health.v1.Health");
         for name in &self.names {
             reflection = reflection.with_service_name(*name);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
 /// The bearer token that calls carry. Clones share it. Never shown by `Debug`.
 #[derive(Clone)]
@@ -65,15 +65,9 @@ impl TokenSource {
         Self(Source::File(Arc::new(TokenFile { path: path.into(), last: Mutex::new(None) })))
     }
 
-    /// The token that a client of the API server uses: that of the service account in a pod, else the one in the
-    /// kubeconfig. None if the client shows a certificate or asks a program.
-    pub fn of_config(config: &kube::Config) -> Self {
-        let auth = &config.auth_info;
-        match (&auth.token, &auth.token_file) {
-            (Some(token), _) => Self::fixed(token.expose_secret()),
-            (None, Some(path)) => Self::file(path),
-            (None, None) => Self::none(),
-        }
+    /// The content of a file if one is given, else none.
+    pub fn of_file(path: Option<PathBuf>) -> Self {
+        path.map_or_else(Self::none, Self::file)
     }
 
     /// Whether there is no token at all.
@@ -125,6 +119,8 @@ fn stamp(path: &Path) -> std::io::Result<(u64, Option<SystemTime>)> {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     fn text(source: &TokenSource) -> String {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
+const AUDIENCE: &str = "groundwork-test";
 const GROUP: &str = "landscaper.gardener.cloud";
 
 fn wanted<'a>(namespace: &'a str, name: Option<&'a str>) -> Wanted<'a> {
@@ -89,14 +90,15 @@ async fn calls_are_decided_by_the_api_server() {
     let client = plane.client().await.unwrap();
     let all = account(&client, "all", &[]).await;
     let one = account(&client, "one", &["only-this"]).await;
-    let access = Access::new(client);
+    let access = Access::new(client, AUDIENCE);
 
     callers_without_a_valid_token(&access, &all).await;
     a_namespace_is_asked_for_once(&plane, &access, &all).await;
     a_single_name_is_enough(&access, &one).await;
     other_namespaces_are_denied(&access, &all).await;
     the_process_itself_passes(&plane, &access).await;
-    let without_rights = Access::new(plane.service_account_client("a", "all").await.unwrap());
+    tokens_for_one_service_open_no_other(&plane, &access).await;
+    let without_rights = Access::new(plane.service_account_client("a", "all").await.unwrap(), AUDIENCE);
     a_service_without_rights_says_which(&without_rights, &all).await;
     invented_tokens_cost_few_reviews(&plane, &all).await;
     drop(plane);
@@ -178,9 +180,29 @@ async fn the_process_itself_passes(plane: &ControlPlane, access: &Access) {
     let own = access.token_of_this_process().token().unwrap().unwrap();
     access.authorise(&call(own.expose_secret()), &[wanted("b", Some("x"))]).await.unwrap();
     // Not in another process.
-    let other = Access::new(plane.client().await.unwrap());
+    let other = Access::new(plane.client().await.unwrap(), AUDIENCE);
     let refused = other.authenticate(&call(own.expose_secret())).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);
+}
+
+/// A token that a service was shown cannot be shown by it to anybody else.
+async fn tokens_for_one_service_open_no_other(plane: &ControlPlane, access: &Access) {
+    let ours = plane.service_account_token_for("a", "all", Some(AUDIENCE)).await.unwrap();
+    let theirs = plane.service_account_token_for("a", "all", Some("groundwork-other")).await.unwrap();
+    access.authorise(&call(&ours), &[wanted("a", Some("x"))]).await.unwrap();
+    let other = Access::new(plane.client().await.unwrap(), "groundwork-other");
+    for (access, token) in [(access, &theirs), (&other, &ours)] {
+        let refused = access.authenticate(&call(token)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    }
+    // Nor to the API server, although the account has rights there.
+    let kubeconfig = kube::config::Kubeconfig::read_from(plane.kubeconfig()).unwrap();
+    let options = kube::config::KubeConfigOptions::default();
+    let mut of_plane = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    of_plane.auth_info = kube::config::AuthInfo { token: Some(ours.into()), ..Default::default() };
+    let accounts = Api::<ServiceAccount>::namespaced(Client::try_from(of_plane).unwrap(), "a");
+    let refused = accounts.list(&Default::default()).await.unwrap_err();
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 401), "{refused}");
 }
 
 async fn a_service_without_rights_says_which(access: &Access, token: &str) {
@@ -192,7 +214,7 @@ async fn a_service_without_rights_says_which(access: &Access, token: &str) {
 
 /// Two thousand tokens that somebody makes up, and one of them again and again.
 async fn invented_tokens_cost_few_reviews(plane: &ControlPlane, token: &str) {
-    let access = Access::new(plane.client().await.unwrap());
+    let access = Access::new(plane.client().await.unwrap(), AUDIENCE);
     let before = reviews(plane, "tokenreviews");
     access.authenticate(&call(token)).await.unwrap();
     let start = Instant::now();

@@ -283,7 +283,7 @@ async fn a_request_over_the_limit_is_told_the_limit() {
 async fn callers_are_asked_for_a_token_unless_the_service_says_otherwise() {
     let access = || {
         let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        Access::new(kube::Client::try_from(config).unwrap())
+        Access::new(kube::Client::try_from(config).unwrap(), "test")
     };
     let access_of_process = access();
     let world = World::new(limits(), true, Some((access_of_process.clone(), false))).await;

@@ -79,6 +79,12 @@ async fn contracts_can_be_asked_for() {
     assert_eq!(names, ["grpc.health.v1.Health"]);
     let symbol = MessageRequest::FileContainingSymbol("groundwork.resolver.v1.Resolver".to_owned());
     assert!(matches!(ask(symbol).await, MessageResponse::FileDescriptorResponse(_)));
+    // What errors carry can be shown too.
+    for detail in ["google.rpc.ErrorInfo", "google.rpc.BadRequest"] {
+        let symbol = MessageRequest::FileContainingSymbol(detail.to_owned());
+        let answer = ask(symbol).await;
+        assert!(matches!(answer, MessageResponse::FileDescriptorResponse(_)), "{detail}: {answer:?}");
+    }
     end.cancel();
     serving.await.unwrap().unwrap();
 }

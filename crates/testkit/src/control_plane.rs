@@ -105,9 +105,23 @@ impl ControlPlane {
     /// # Errors
     /// When the account does not exist, or no token can be had.
     pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String, StartError> {
+        self.service_account_token_for(namespace, name, None).await
+    }
+
+    /// The same for an audience that is not the API server.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::service_account_token`].
+    pub async fn service_account_token_for(
+        &self,
+        namespace: &str,
+        name: &str,
+        audience: Option<&str>,
+    ) -> Result<String, StartError> {
         let accounts = Api::<ServiceAccount>::namespaced(self.client().await?, namespace);
         let request = TokenRequest {
             spec: Some(TokenRequestSpec {
+                audiences: audience.map(|audience| vec![audience.to_owned()]),
                 expiration_seconds: Some(24 * 3600),
                 ..TokenRequestSpec::default()
             }),

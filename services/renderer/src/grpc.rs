@@ -7,9 +7,10 @@ use groundwork_api::{
     Target, Time,
 };
 use groundwork_blueprint::Filesystem;
-use groundwork_controller::{ApiError, Interrupted, Objects, Workers};
+use groundwork_controller::{ApiError, Interrupted, Objects, Workers, is_object_name};
 use groundwork_grpc::{Access, Wanted};
 use groundwork_lifecycle::{Inputs, ObjectSet, Outcome, merge_condition, render, validate};
+use groundwork_manifest::{JsonError, Schemas};
 use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName};
 use groundwork_proto::renderer::v1::render_request::Input;
 use groundwork_proto::renderer::v1::renderer_server::Renderer;
@@ -49,7 +50,16 @@ impl Renderer for Service {
     ) -> Result<Response<ValidateResponse>, Status> {
         let json = request.into_inner().installation.unwrap_or_default();
         let validated = self.workers.run(move || {
-            let installation: Installation = decode(&json.text, "installation")?;
+            let object = match groundwork_manifest::read(&json.text, Schemas::shared()) {
+                Ok(object) => object,
+                // Every field that is wrong, as with the rules behind.
+                Err(JsonError::Structure(problems)) => {
+                    let told = |message| Violation { field: String::new(), message };
+                    return Ok(ValidateResponse { violations: problems.into_iter().map(told).collect() });
+                }
+                Err(error) => return Err(invalid("installation", &error.to_string())),
+            };
+            let installation: Installation = typed(object, "installation")?;
             let violation = |error: &groundwork_blueprint::FieldError| Violation {
                 field: error.path.to_string(),
                 message: error.to_string(),
@@ -66,6 +76,7 @@ impl Renderer for Service {
                 self.workers.run(|| inline(input)).await.map_err(interrupted)?.map(Response::new)
             }
             Some(Input::Installation(name)) => {
+                let name = checked(name, "installation")?;
                 let namespace = Some(name.namespace.as_str());
                 let installation = Wanted {
                     group: Installation::GROUP,
@@ -136,27 +147,36 @@ fn inline(input: RenderInput) -> Result<RenderResponse, Status> {
     let mut objects = ObjectSet::default();
     for (index, json) in input.objects.iter().enumerate() {
         let field = format!("inline.objects[{index}]");
-        let object: Value = decode(&json.text, &field)?;
-        match object.get("kind").and_then(Value::as_str).unwrap_or_default() {
-            Installation::KIND if installation.is_none() => installation = Some(decode(&json.text, &field)?),
-            Installation::KIND => return Err(invalid(&field, "there is more than one Installation")),
-            Context::KIND => context = Some(decode::<Context>(&json.text, &field)?),
-            ComponentVersionOverwrites::KIND => {
-                overwrites = Some(decode::<ComponentVersionOverwrites>(&json.text, &field)?);
+        let object = groundwork_manifest::read(&json.text, Schemas::shared())
+            .map_err(|error| invalid(&field, &error.to_string()))?;
+        let text = |member: &str| object[member].as_str().unwrap_or_default().to_owned();
+        match (text("apiVersion").as_str(), text("kind").as_str()) {
+            (Installation::API_VERSION, Installation::KIND) if installation.is_none() => {
+                installation = Some(typed(object, &field)?);
             }
-            DataObject::KIND => {
-                let object: DataObject = decode(&json.text, &field)?;
+            (Installation::API_VERSION, Installation::KIND) => {
+                return Err(invalid(&field, "there is more than one Installation"));
+            }
+            (Context::API_VERSION, Context::KIND) => context = Some(typed::<Context>(object, &field)?),
+            (ComponentVersionOverwrites::API_VERSION, ComponentVersionOverwrites::KIND) => {
+                overwrites = Some(typed::<ComponentVersionOverwrites>(object, &field)?);
+            }
+            (DataObject::API_VERSION, DataObject::KIND) => {
+                let object: DataObject = typed(object, &field)?;
                 objects.data_objects.insert(object.name_any(), object);
             }
-            Target::KIND => {
-                let target: Target = decode(&json.text, &field)?;
+            (Target::API_VERSION, Target::KIND) => {
+                let target: Target = typed(object, &field)?;
                 objects.targets.insert(target.name_any(), target);
             }
-            "Secret" => objects.add_secret(decode::<Secret>(&json.text, &field)?),
-            "ConfigMap" => objects.add_config_map(decode::<ConfigMap>(&json.text, &field)?),
+            ("v1", "Secret") => objects.add_secret(typed::<Secret>(object, &field)?),
+            ("v1", "ConfigMap") => objects.add_config_map(typed::<ConfigMap>(object, &field)?),
             _ => {
                 let kinds = "Installation, Context, ComponentVersionOverwrites, DataObject, Target, Secret, ConfigMap";
-                return Err(invalid(&field, &format!("its kind must be one of {kinds}")));
+                return Err(invalid(
+                    &field,
+                    &format!("its kind must be one of {kinds}, with its apiVersion"),
+                ));
             }
         }
     }
@@ -232,15 +252,19 @@ fn response(installation: &Installation, outcome: &Outcome) -> Result<RenderResp
     })
 }
 
-/// The message names the field and what is wrong with its form, and quotes nothing.
-fn decode<T: DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
-    serde_json::from_str(text).map_err(|error| {
-        let what = match error.classify() {
-            serde_json::error::Category::Syntax | serde_json::error::Category::Eof => "it is not JSON",
-            _ => "it is not an object of its kind",
-        };
-        invalid(field, &format!("{what} (line {}, column {})", error.line(), error.column()))
-    })
+/// The message names the field, and quotes nothing.
+fn typed<T: DeserializeOwned>(object: Value, field: &str) -> Result<T, Status> {
+    serde_json::from_value(object).map_err(|_| invalid(field, "it is not an object of its kind"))
+}
+
+/// An object by its name. What cannot be a name names nothing, and could change the path of a request.
+fn checked(name: ObjectName, field: &str) -> Result<ObjectName, Status> {
+    for (member, text) in [("namespace", &name.namespace), ("name", &name.name)] {
+        if !is_object_name(text) {
+            return Err(invalid(&format!("{field}.{member}"), "it must be a name as Kubernetes has them"));
+        }
+    }
+    Ok(name)
 }
 
 fn encode<T: Serialize>(object: &T) -> Result<Json, Status> {

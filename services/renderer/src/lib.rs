@@ -24,8 +24,8 @@ use groundwork_controller::{
     OriginalAtWork, Workers,
 };
 use groundwork_grpc::{
-    Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, connect,
-    with_limits,
+    Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, audience,
+    connect, with_limits,
 };
 use groundwork_proto::renderer::v1::renderer_server::RendererServer;
 use groundwork_telemetry::Telemetry;
@@ -118,13 +118,13 @@ impl Renderer {
         token: TokenSource,
         telemetry: Telemetry,
     ) -> Result<Self, StartError> {
-        let ResolverArguments { resolver, resolver_tls_ca } = &arguments.resolver;
+        let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
         let channel =
             resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
         let components = channel.map(Components::new);
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-        let access = Access::new(client);
+        let access = Access::new(client, audience(SERVICE));
         let service = grpc::Service {
             access: access.clone(),
             objects: objects.clone(),

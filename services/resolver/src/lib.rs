@@ -26,7 +26,7 @@ use groundwork_controller::{
     Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
     OriginalAtWork,
 };
-use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, with_limits};
+use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
 use groundwork_registry::{MapError, RepositoryMap};
 use groundwork_telemetry::Telemetry;
@@ -146,7 +146,7 @@ impl Resolver {
         let contexts = Arc::new(DefaultContexts::new(&arguments)?);
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-        let access = Access::new(client);
+        let access = Access::new(client, audience(SERVICE));
         let crew = Crew::default();
         let jobs = crew.jobs.clone();
         let stores = Stores::new(map);

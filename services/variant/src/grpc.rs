@@ -1,15 +1,15 @@
 //! `Expand`: what a set should have, without making it.
 
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
-use groundwork_controller::{ApiError, Failed, Interrupted, Objects, Workers};
+use groundwork_controller::{ApiError, Failed, Interrupted, Objects, Workers, is_object_name};
 use groundwork_grpc::{Access, Wanted};
+use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::status::{self, Violation, reasons};
 use groundwork_proto::variant::v1::expand_request::Input;
 use groundwork_proto::variant::v1::variants_server::Variants;
 use groundwork_proto::variant::v1::{ExpandFailure, ExpandInput, ExpandRequest, ExpandResponse};
 use groundwork_variant::{Bundle, Failure, child, plan};
-use serde_json::Value;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
@@ -47,6 +47,11 @@ impl Variants for Service {
 impl Service {
     async fn of_cluster(&self, name: &ObjectName, metadata: &MetadataMap) -> Result<ExpandResponse, Status> {
         let ObjectName { namespace, name } = name;
+        for (member, text) in [("set.namespace", namespace), ("set.name", name)] {
+            if !is_object_name(text) {
+                return Err(invalid(member, "it must be a name as Kubernetes has them"));
+            }
+        }
         let of = |group, resource, name| Wanted { group, resource, namespace: Some(namespace), name };
         let set = of(PackageVariantSet::GROUP, PackageVariantSet::PLURAL, Some(name.as_str()));
         self.access.authorise(metadata, &[set]).await?;
@@ -109,8 +114,8 @@ fn inline(input: &ExpandInput) -> Result<Expanded, Status> {
     let mut others = Vec::new();
     for (index, json) in input.objects.iter().enumerate() {
         let field = format!("inline.objects[{index}]");
-        let object: Value =
-            serde_json::from_str(&json.text).map_err(|_| invalid(&field, "it is not JSON"))?;
+        let object = groundwork_manifest::read(&json.text, Schemas::shared())
+            .map_err(|error| invalid(&field, &error.to_string()))?;
         let is_set = object["kind"] == PackageVariantSet::KIND
             && object["apiVersion"]
                 .as_str()

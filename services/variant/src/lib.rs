@@ -27,7 +27,7 @@ use groundwork_controller::{
     Workers,
 };
 use groundwork_grpc::{
-    Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, connect, with_limits,
+    Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, audience, connect, with_limits,
 };
 use groundwork_proto::variant::v1::variants_server::VariantsServer;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
@@ -68,6 +68,11 @@ pub struct WatcherArguments {
     /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
     #[arg(long, env = "GROUNDWORK_WATCHER_TLS_CA", value_name = "FILE")]
     pub watcher_tls_ca: Option<PathBuf>,
+
+    // Never the token for the API server: whoever stands in the place of the watcher would have the rights of this service.
+    /// File with the token to show there, made for the audience groundwork-watcher only; read again when it changes
+    #[arg(long, env = "GROUNDWORK_WATCHER_TOKEN_FILE", value_name = "FILE")]
+    pub watcher_token_file: Option<PathBuf>,
 }
 
 const CONCURRENCY: usize = 8;
@@ -129,12 +134,12 @@ impl Variants {
         token: TokenSource,
         telemetry: Telemetry,
     ) -> Result<Self, StartError> {
-        let WatcherArguments { watcher, watcher_tls_ca } = &arguments.watcher;
+        let WatcherArguments { watcher, watcher_tls_ca, .. } = &arguments.watcher;
         let channel =
             watcher.as_deref().map(|url| connect(url, watcher_tls_ca.as_deref(), token)).transpose()?;
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-        let access = Access::new(client);
+        let access = Access::new(client, audience(SERVICE));
         let service =
             grpc::Service { access: access.clone(), objects: objects.clone(), workers: Workers::default() };
         let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let command = Command::parse();
     groundwork_telemetry::run(SERVICE, &command.telemetry.clone(), async |telemetry| {
         let config = command.service.cluster.config().await?;
-        let token = TokenSource::of_config(&config);
+        let token = TokenSource::of_file(command.service.watcher.watcher_token_file.clone());
         let bus = command.bus.connect(SERVICE).await?;
         let client = kube::Client::try_from(config)?;
         Variants::start(command.service, bus.clone(), client, token, telemetry).await?.run().await?;

@@ -33,7 +33,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use groundwork_bus::Bus;
 use groundwork_controller::ClusterArguments;
-use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, with_limits};
+use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::watcher::v1::watcher_server::WatcherServer;
 use groundwork_telemetry::Telemetry;
 use kube::Client;
@@ -110,7 +110,7 @@ impl Watcher {
         let metrics = Metrics::new(&telemetry.metrics);
         let board = Board::new(telemetry.health.condition("stream"), metrics.clone());
         let (plan, desk) = (Plan::new(arguments.cluster.namespaces), Desk::default());
-        let access = Access::new(client.clone());
+        let access = Access::new(client.clone(), audience(SERVICE));
         let service = Service {
             access: access.clone(),
             bus: bus.clone(),

@@ -280,6 +280,26 @@ async fn validation_names_all_fields_at_once() -> Result<()> {
     );
     ensure!(answer.violations.iter().all(|violation| !violation.message.is_empty()), "{answer:?}");
 
+    let misspelt = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+        "metadata": {"name": "server", "namespace": "team"},
+        "spec": {"contxt": "default", "blueprint": {"inline": {"filesystem": {}}}},
+    });
+    let request = ValidateRequest { installation: Some(encode(&misspelt)?) };
+    let answer = renderer.validate(request).await?.into_inner();
+    let messages: Vec<&str> = answer.violations.iter().map(|found| found.message.as_str()).collect();
+    assert_eq!(messages, ["unknown field \"spec.contxt\""]);
+    let objects = vec![encode(&misspelt)?];
+    let input = Some(Input::Inline(RenderInput { objects, ..RenderInput::default() }));
+    let refused =
+        renderer.render(RenderRequest { input }).await.err().context("a misspelt field is refused")?;
+    assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+    assert_eq!(refused.message(), "inline.objects[0]: unknown field \"spec.contxt\"");
+    let nameless = ObjectName { namespace: "team".to_owned(), name: String::new() };
+    let input = Some(Input::Installation(nameless));
+    let refused = renderer.render(RenderRequest { input }).await.err().context("no name is refused")?;
+    assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+
     let broken = ValidateRequest { installation: Some(Json { text: "{\"spec\": hidden}".to_owned() }) };
     let refused = renderer.validate(broken).await.err().context("what is no JSON is refused")?;
     assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));

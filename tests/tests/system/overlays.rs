@@ -68,6 +68,7 @@ async fn check(name: &str, bus_servers: usize, services: &[&str]) -> Result<()> 
     restricted_pods(&system, name, &workloads).await?;
     network::check(&Policies::of(overlay.of_kind("NetworkPolicy")), &workloads)?;
     disruption_budgets(&overlay)?;
+    tokens_are_for_one_service(&workloads)?;
 
     secrets(&system)?;
     if name == "ha" && !tls_secrets(&system)? {
@@ -121,6 +122,23 @@ fn disruption_budgets(overlay: &Overlay) -> Result<()> {
         let has_one = budgets.iter().any(|budget| &budget["spec"]["selector"] == selector);
         let replicas = workload.document["spec"]["replicas"].as_u64().unwrap_or(1);
         ensure!(has_one == (replicas > 1), "{}: {replicas} replicas, budget: {has_one}", workload.name());
+    }
+    Ok(())
+}
+
+/// Who calls another service shows it a token for that service and for nobody else, whether the connection is encrypted or not:
+/// a service in the place of another learns nothing that opens the API server.
+fn tokens_are_for_one_service(workloads: &[Workload]) -> Result<()> {
+    for (caller, called) in [("groundwork-renderer", "resolver"), ("groundwork-variant", "watcher")] {
+        let workload = workloads.iter().find(|workload| workload.name() == caller).context(caller)?;
+        let variables = workload.variables();
+        let url = variables.get(format!("GROUNDWORK_{}", called.to_uppercase()).as_str());
+        ensure!(url.is_some_and(|url| url.contains(called)), "{caller}: {url:?}");
+        let file = variables.get(format!("GROUNDWORK_{}_TOKEN_FILE", called.to_uppercase()).as_str());
+        let folder = format!("/var/run/secrets/groundwork/{called}/token");
+        ensure!(file == Some(&folder.as_str()), "{caller}: {file:?}");
+        let expected = [(groundwork_grpc::audience(called), "token".to_owned())];
+        ensure!(workload.tokens() == expected, "{caller}: {:?}", workload.tokens());
     }
     Ok(())
 }

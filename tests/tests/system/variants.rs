@@ -456,7 +456,7 @@ async fn expand_gives_one_answer() -> Result<()> {
         ensure!(status::reason(&refusal).is_some(), "{refusal}");
     }
     let of_cluster = call(Some(&reader), name()).await??;
-    let brought = call(None, inline).await??;
+    let brought = call(Some(&stranger), inline).await??;
     ensure!(of_cluster.failure.is_none(), "{of_cluster:?}");
     let read = |variants: &[Json]| -> Result<Vec<Value>> {
         variants.iter().map(|json| Ok(serde_json::from_str(&json.text)?)).collect()
@@ -493,12 +493,12 @@ async fn expand_gives_one_answer() -> Result<()> {
         (Code::NotFound, Some("SET_NOT_FOUND"))
     );
     let broken = Input::Inline(ExpandInput { objects: vec![Json { text: "{".to_owned() }] });
-    let invalid = call(None, broken).await?.err().context("it is no JSON")?;
+    let invalid = call(Some(&stranger), broken).await?.err().context("it is no JSON")?;
     assert_eq!((invalid.code(), status::violations(&invalid).len()), (Code::InvalidArgument, 1));
     let mut failing = objects[0].clone();
     failing["spec"]["targets"] = json!([]);
     let failing = Input::Inline(ExpandInput { objects: vec![text(&failing)] });
-    let failure = call(None, failing).await??.failure.context("it fails")?;
+    let failure = call(Some(&stranger), failing).await??.failure.context("it fails")?;
     assert_eq!((failure.reason.as_str(), failure.violations.len()), ("ValidationError", 1));
     Ok(())
 }

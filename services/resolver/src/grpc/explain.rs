@@ -17,7 +17,7 @@ const MOST_RULES: usize = 10_000;
 /// For a reference and rules that the request brings along.
 pub(super) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
     let original = wire::read_reference(input.reference)?;
-    let object = input.overwrites.map(|json| wire::decode(&json, "inline.overwrites"));
+    let object = input.overwrites.map(|json| wire::object(&json, "inline.overwrites"));
     let object: Option<ComponentVersionOverwrites> = object.transpose()?;
     let count = object.as_ref().map_or(0, |object| object.overwrites.len());
     if count > MOST_RULES {

@@ -1,8 +1,10 @@
 //! Between messages and the types of the engines. What cannot be read is refused with the path of its field.
 
+use groundwork_api::Kind;
 use groundwork_component::{ComponentVersion, Reference, RepositoryContext};
 use groundwork_controller::is_object_name;
 use groundwork_lifecycle::Failure;
+use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1 as proto;
 use groundwork_proto::status::{self, Violation, reasons};
 use serde::Serialize;
@@ -59,6 +61,18 @@ pub(super) fn read_reference(reference: Option<proto::Reference>) -> Result<Refe
     }
     let repository = context.and_then(RepositoryContext::new);
     Ok(Reference { repository, name: reference.name, version: reference.version })
+}
+
+/// An object of a kind, checked as strictly as an API server can: a misspelt field would change what the others mean.
+pub(super) fn object<T: Kind + DeserializeOwned>(json: &proto::Json, field: &str) -> Result<T, Status> {
+    let value = groundwork_manifest::read(&json.text, Schemas::shared())
+        .map_err(|error| invalid(field, &format!("is not what it should be: {error}")))?;
+    for (member, wanted) in [("apiVersion", T::API_VERSION), ("kind", T::KIND)] {
+        if value[member] != wanted {
+            return Err(invalid(&format!("{field}.{member}"), &format!("must be {wanted}")));
+        }
+    }
+    serde_json::from_value(value).map_err(|_| invalid(field, "is not an object of its kind"))
 }
 
 /// The message names the place, and quotes nothing.

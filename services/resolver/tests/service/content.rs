@@ -162,6 +162,7 @@ async fn rules_are_explained() {
         {"source": {"componentName": "x"}, "substitution": {"version": "v1"}},
         {"source": {}, "substitution": {}},
     ]});
+    let echo_rules = rules.clone();
     let mut other_rules = rules;
     other_rules["overwrites"] = other["overwrites"].clone();
     let answer = explain(Some(other_rules)).await.unwrap();
@@ -171,6 +172,15 @@ async fn rules_are_explained() {
         (Outcome::NotMatched, &["componentName".to_owned()][..])
     );
     assert_eq!(answer.findings, ["rule 2 of my-overwrites replaces nothing: its substitution is empty"]);
+
+    // A rule without a name would match everything.
+    let typo = json!([{"source": {"componentNam": "x"}, "substitution": {"version": "v1"}}]);
+    let mut misspelt = echo_rules.clone();
+    misspelt["overwrites"] = typo;
+    let refused = explain(Some(misspelt)).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+    let unknown = "unknown field \"overwrites[0].source.componentNam\"";
+    assert!(refused.message().contains(unknown), "{refused}");
 
     let broken = explain(Some(json!({"overwrites": "s3cret"}))).await.unwrap_err();
     assert_eq!(reason(&broken).0, Code::InvalidArgument);

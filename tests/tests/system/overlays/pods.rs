@@ -37,6 +37,23 @@ impl Workload {
         &self.template()["spec"]["containers"][0]
     }
 
+    /// Audiences of the tokens that are mounted, and the files that hold them.
+    pub(super) fn tokens(&self) -> Vec<(String, String)> {
+        let volumes = self.template()["spec"]["volumes"].as_array().into_iter().flatten();
+        let sources = volumes.filter_map(|volume| volume.pointer("/projected/sources")?.as_array()).flatten();
+        let token = |source: &Value| {
+            let text = |field| source["serviceAccountToken"][field].as_str().map(str::to_owned);
+            Some((text("audience")?, text("path")?))
+        };
+        sources.filter_map(token).collect()
+    }
+
+    /// Variables of the container that have a value.
+    pub(super) fn variables(&self) -> BTreeMap<&str, &str> {
+        let all = self.container()["env"].as_array().into_iter().flatten();
+        all.filter_map(|variable| Some((variable["name"].as_str()?, variable["value"].as_str()?))).collect()
+    }
+
     /// What a controller would create.
     pub(super) fn pod(&self) -> Value {
         let mut spec = self.template()["spec"].clone();
@@ -113,6 +130,10 @@ impl Running {
         let name = format!("groundwork-{service}");
         let account = self.workload(&name)?.template()["spec"]["serviceAccountName"].clone();
         let account = account.as_str().context("an account")?.to_owned();
+        for (audience, path) in self.workload(&name)?.tokens() {
+            let token = system.plane.service_account_token_for(NAMESPACE, &account, Some(&audience)).await?;
+            self.files.insert(("serviceAccountToken", audience), BTreeMap::from([(path, token)]));
+        }
         let path = system.plane.service_account_kubeconfig(NAMESPACE, &account).await?;
         let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
         config["contexts"][0]["context"]["namespace"] = json!(NAMESPACE);
@@ -190,6 +211,10 @@ impl Running {
     }
 
     fn content(&self, source: &Value) -> Result<Vec<(String, String)>> {
+        if let Some(audience) = source.pointer("/serviceAccountToken/audience").and_then(Value::as_str) {
+            let key = ("serviceAccountToken", audience.to_owned());
+            return Ok(self.files.get(&key).context("a token")?.clone().into_iter().collect());
+        }
         let (kind, value) = match (&source["secret"], &source["configMap"]) {
             (Value::Null, map) => ("configMap", map),
             (secret, _) => ("secret", secret),

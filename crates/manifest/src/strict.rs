@@ -4,9 +4,10 @@
 //! in CEL are not looked at here.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use groundwork_yaml::{Content, Node, Position};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Fields that every object may have beside those of its schema.
 const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -27,15 +28,34 @@ const METADATA: [&str; 14] = [
     "managedFields",
 ];
 
+/// Fields of the kinds of Kubernetes that are imported; what is in them is looked at where it is read.
+const CORE: [(&str, &[&str]); 2] = [
+    ("Secret", &["type", "data", "stringData", "immutable"]),
+    ("ConfigMap", &["data", "binaryData", "immutable"]),
+];
+
 /// The schemas of all kinds, by `apiVersion` and `kind`.
 #[derive(Debug)]
-pub(crate) struct Schemas(HashMap<(String, String), Value>);
+pub struct Schemas(HashMap<(String, String), Value>);
 
 /// A finding: where, and what.
-pub(crate) type Finding = (Position, String);
+pub type Finding = (Position, String);
+
+impl Default for Schemas {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Schemas {
-    pub(crate) fn new() -> Self {
+    /// The same for all who ask; making them takes a moment.
+    pub fn shared() -> &'static Self {
+        static SCHEMAS: LazyLock<Schemas> = LazyLock::new(Schemas::new);
+        &SCHEMAS
+    }
+
+    /// Those of our CRDs, and the fields of the kinds of Kubernetes that are imported.
+    pub fn new() -> Self {
         let mut schemas = HashMap::new();
         for crd in groundwork_api::crds() {
             for version in crd.spec.versions {
@@ -45,11 +65,17 @@ impl Schemas {
                 schemas.insert((api_version, crd.spec.names.kind.clone()), schema);
             }
         }
+        let free = json!({"x-kubernetes-preserve-unknown-fields": true});
+        for (kind, fields) in CORE {
+            let properties: Map<String, Value> =
+                fields.iter().map(|field| ((*field).to_owned(), free.clone())).collect();
+            schemas.insert(("v1".to_owned(), kind.to_owned()), json!({"properties": properties}));
+        }
         Self(schemas)
     }
 
     /// Whether there is a kind of that name, and every violation of its schema.
-    pub(crate) fn check(&self, api_version: &str, kind: &str, object: &Node) -> Option<Vec<Finding>> {
+    pub fn check(&self, api_version: &str, kind: &str, object: &Node) -> Option<Vec<Finding>> {
         let schema = self.0.get(&(api_version.to_owned(), kind.to_owned()))?;
         let mut findings = Vec::new();
         walk(schema, object, "", &mut findings);
@@ -60,7 +86,7 @@ impl Schemas {
     }
 
     /// The group and version of a kind, for a hint about a wrong one.
-    pub(crate) fn api_version_of(&self, kind: &str) -> Option<&str> {
+    pub fn api_version_of(&self, kind: &str) -> Option<&str> {
         self.0.keys().find(|(_, known)| known == kind).map(|(api_version, _)| api_version.as_str())
     }
 }
