@@ -1,10 +1,13 @@
 //! What `k8s/admission` refuses.
 
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use groundwork_testkit::{Server, servers_or_skip};
-use groundwork_tests::{Manifest, Part, UnknownFields, cluster, workspace};
+use groundwork_tests::{Cluster, Manifest, Part, UnknownFields, cluster, workspace};
+use groundwork_yaml::Options;
 use kube::Error;
 use serde_json::json;
 
@@ -24,12 +27,10 @@ async fn the_type_of_a_deploy_item_cannot_change() -> Result<()> {
     if !servers_or_skip(&[Server::Kubectl]) {
         return Ok(());
     }
-    let Some(cluster) = cluster("admission").await? else {
+    let Some(cluster) = cluster(NAMESPACES[0]).await? else {
         return Ok(());
     };
-    let folder = workspace().join("k8s/admission");
-    let output = cluster.plane().kubectl()?.args(["apply", "-k"]).arg(folder).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    apply_policies(&cluster)?;
     cluster.create(&deploy_item("a")).await?;
     // The server takes notice of a policy a moment after it was created.
     for attempt in 0..100 {
@@ -52,6 +53,34 @@ async fn the_type_of_a_deploy_item_cannot_change() -> Result<()> {
     bail!("the type can be changed");
 }
 
+/// Other tests of this control plane put in objects that have never met a policy, so it is bound to the namespaces of these.
+fn apply_policies(cluster: &Cluster) -> Result<()> {
+    let kubectl = |arguments: &[&str]| -> Result<Command> {
+        let mut command = cluster.plane().kubectl()?;
+        command.args(arguments).current_dir(workspace());
+        Ok(command)
+    };
+    let built = kubectl(&["kustomize", "k8s/admission"])?.output()?;
+    ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let mut list = Vec::new();
+    for document in groundwork_yaml::parse_all(&String::from_utf8(built.stdout)?, Options::default())? {
+        let mut object = document.to_value();
+        if object["kind"] == "ValidatingAdmissionPolicyBinding" {
+            object["spec"]["matchResources"] = json!({"namespaceSelector": {"matchExpressions": [{
+                "key": "kubernetes.io/metadata.name", "operator": "In", "values": NAMESPACES,
+            }]}});
+        }
+        list.push(object);
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": list}).to_string();
+    let mut applying = kubectl(&["apply", "-f", "-"])?.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    applying.stdin.take().context("it reads")?.write_all(list.as_bytes())?;
+    ensure!(applying.wait()?.success(), "the policies are not taken");
+    Ok(())
+}
+
+const NAMESPACES: [&str; 2] = ["admission", "admission-installations"];
+
 fn installation(name: &str, spec: &serde_json::Value, owner: Option<&str>) -> Manifest {
     let mut document = json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1",
@@ -59,7 +88,9 @@ fn installation(name: &str, spec: &serde_json::Value, owner: Option<&str>) -> Ma
         "metadata": {"name": name},
         "spec": {"blueprint": {"ref": {"resourceName": "b"}}},
     });
-    document["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        document["spec"][field] = value.clone();
+    }
     if let Some(kind) = owner {
         document["metadata"]["ownerReferences"] = json!([{
             "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": kind, "name": "parent", "uid": "1",
@@ -74,15 +105,13 @@ async fn rules_over_several_fields() -> Result<()> {
     if !servers_or_skip(&[Server::Kubectl]) {
         return Ok(());
     }
-    let Some(cluster) = cluster("admission-installations").await? else {
+    let Some(cluster) = cluster(NAMESPACES[1]).await? else {
         return Ok(());
     };
     let before =
         installation("stands-already", &json!({"imports": {"data": [{"name": "a", "dataRef": "a"}]}}), None);
     cluster.create(&before).await?;
-    let folder = workspace().join("k8s/admission");
-    let output = cluster.plane().kubectl()?.args(["apply", "-k"]).arg(folder).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    apply_policies(&cluster)?;
     let data = json!({"name": "a", "dataRef": "a"});
     let target = json!({"name": "a", "target": "t"});
     let twice = json!({"imports": {"data": [data], "targets": [target]}});

@@ -8,6 +8,7 @@ mod exports;
 mod failures;
 mod faults;
 mod grpc;
+mod heavy;
 mod herd;
 mod imports;
 mod lifecycle;

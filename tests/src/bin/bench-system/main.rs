@@ -39,6 +39,9 @@ async fn main() -> Result<()> {
     tell(bench.reaction(200).await?);
     tell(bench.restart_renderer().await?);
     tell(bench.restart_watcher(20_000).await?);
+    tell(bench.items(20, 20).await?);
+    tell(bench.items(1000, 1).await?);
+    tell(bench.beside(MANY, 5000).await?);
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&Value::Object(figures))?;
         std::fs::write(&path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;

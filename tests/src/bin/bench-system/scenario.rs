@@ -68,16 +68,9 @@ impl Bench {
         let api_server = self.system.plane.api_server_pid()?;
         let api_before = usage(api_server)?;
         let start = Instant::now();
-        let names: Vec<String> = (0..count).map(|index| format!("many-{index:04}")).collect();
-        let parameters = PostParams::default();
-        stream::iter(&names)
-            .map(Ok)
-            .try_for_each_concurrent(CREATORS, async |name| {
-                self.installations.create(&parameters, &installation(name)).await.map(drop)
-            })
-            .await?;
+        let names = self.create_many("many", count).await?;
         let applied = start.elapsed();
-        self.until_succeeded(count).await.with_context(|| self.system.logs())?;
+        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
         let seconds = start.elapsed().as_secs_f64();
         let mut figures = Figures::new();
         figures.insert("burst.installations".into(), json!(count));
@@ -107,8 +100,70 @@ impl Bench {
         Ok(figures)
     }
 
-    /// Watches until so many Installations have succeeded; a list again and again would keep the API server busy.
-    async fn until_succeeded(&self, count: usize) -> Result<()> {
+    async fn create_many(&self, prefix: &str, count: usize) -> Result<HashSet<String>> {
+        let names: HashSet<String> = (0..count).map(|index| format!("{prefix}-{index:04}")).collect();
+        let parameters = PostParams::default();
+        stream::iter(&names)
+            .map(Ok::<_, kube::Error>)
+            .try_for_each_concurrent(CREATORS, async |name| {
+                self.installations.create(&parameters, &installation(name)).await.map(drop)
+            })
+            .await?;
+        Ok(names)
+    }
+
+    /// The same number beside one Installation with many items, which began before them.
+    pub(crate) async fn beside(&mut self, count: usize, items: usize) -> Result<Figures> {
+        let alone = Instant::now();
+        let names = self.create_many("alone", count).await?;
+        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
+        let alone = alone.elapsed().as_secs_f64();
+        let large = large_installation("large", items);
+        self.installations.create(&PostParams::default(), &large).await?;
+        let start = Instant::now();
+        let names = self.create_many("beside", count).await?;
+        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
+        let beside = start.elapsed().as_secs_f64();
+        self.until_succeeded(&HashSet::from(["large".to_owned()]))
+            .await
+            .with_context(|| self.system.logs())?;
+        let large = start.elapsed().as_secs_f64();
+        Ok(Figures::from_iter([
+            ("beside.items_of_the_large_one".to_owned(), json!(items)),
+            ("beside.alone_seconds".to_owned(), rounded(alone)),
+            ("beside.seconds".to_owned(), rounded(beside)),
+            ("beside.ratio".to_owned(), rounded(beside / alone)),
+            ("beside.large_one_seconds".to_owned(), rounded(large)),
+        ]))
+    }
+
+    /// What one item costs in an Installation with so many of them, over some Installations one after the other.
+    pub(crate) async fn items(&mut self, items: usize, runs: usize) -> Result<Figures> {
+        let renderer = self.system.service("renderer")?.program.pid()?;
+        let before = usage(renderer)?.cpu_seconds;
+        let start = Instant::now();
+        for run in 0..runs {
+            let name = format!("items-{items}-{run}");
+            let object = large_installation(&name, items);
+            self.installations.create(&PostParams::default(), &object).await?;
+            self.until_succeeded(&HashSet::from([name])).await.with_context(|| self.system.logs())?;
+        }
+        let all = per(items * runs, 1);
+        Ok(Figures::from_iter([
+            (
+                format!("items.{items}.wall_ms_per_item"),
+                rounded(start.elapsed().as_secs_f64() * 1000.0 / all),
+            ),
+            (
+                format!("items.{items}.renderer_cpu_ms_per_item"),
+                rounded((usage(renderer)?.cpu_seconds - before) * 1000.0 / all),
+            ),
+        ]))
+    }
+
+    /// Watches until these Installations have succeeded; a list again and again would keep the API server busy.
+    async fn until_succeeded(&self, names: &HashSet<String>) -> Result<()> {
+        let count = names.len();
         let mut done = HashSet::new();
         let end = tokio::time::Instant::now() + PATIENCE;
         let mut version = "0".to_owned();
@@ -119,8 +174,9 @@ impl Bench {
                 if let WatchEvent::Added(installation) | WatchEvent::Modified(installation) = event {
                     version = installation.resource_version().unwrap_or_default();
                     let phase = installation.status.as_ref().and_then(|status| status.phase.as_deref());
-                    if phase == Some("Succeeded") {
-                        done.insert(installation.name_any());
+                    let name = installation.name_any();
+                    if phase == Some("Succeeded") && names.contains(&name) {
+                        done.insert(name);
                     }
                 }
                 if done.len() == count {
@@ -245,13 +301,24 @@ impl Bench {
 }
 
 fn installation(name: &str) -> Installation {
+    with_blueprint(name, BLUEPRINT)
+}
+
+/// With so many items that do not depend on one another.
+fn large_installation(name: &str, items: usize) -> Installation {
+    let item = "    - name: item\n";
+    let loops = format!("    {{{{- range until {items} }}}}\n    - name: item-{{{{ . }}}}\n");
+    with_blueprint(name, &(BLUEPRINT.replace(item, &loops) + "    {{- end }}\n"))
+}
+
+fn with_blueprint(name: &str, blueprint: &str) -> Installation {
     let object = json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
         "metadata": {
             "name": name, "namespace": NAMESPACE,
             "annotations": {"landscaper.gardener.cloud/reconcile-if-changed": "true"},
         },
-        "spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": BLUEPRINT}}}},
+        "spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": blueprint}}}},
     });
     serde_json::from_value(object).expect("the object above is an Installation")
 }
