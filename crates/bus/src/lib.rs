@@ -44,6 +44,8 @@ pub use work::{Delivery, WorkQueue};
 
 /// Name of the stream.
 pub const STREAM: &str = "GROUNDWORK";
+/// Bytes that the stream may have unless something else is asked for: room for half a million objects.
+pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
 /// Largest body of an event, in bytes (design, Events).
 pub const LARGEST: usize = 64 * 1024;
 /// A delivery that is neither acknowledged nor in progress for this long is delivered again.

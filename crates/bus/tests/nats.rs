@@ -205,6 +205,26 @@ async fn a_stream_with_other_settings_is_corrected_and_keeps_what_is_not_ours() 
     assert!(!refused.is_transient());
 }
 
+/// A full stream refuses what is new, and says so; what it holds stays.
+#[tokio::test]
+async fn a_full_stream_loses_nothing() {
+    let Some(nats) = server("").await else { return };
+    let bus = Bus::connect(NatsOptions { max_bytes: 20_000, ..options(&nats) }).await.unwrap();
+    bus.ensure_stream().await.unwrap();
+    let mut stored = 0;
+    let refused = loop {
+        match bus.publish(&applied(&secret(&format!("s-{stored}")), 1), None).await {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+        assert!(stored < 1_000, "it takes everything");
+    };
+    assert!(refused.to_string().contains("maximum bytes exceeded"), "{refused}");
+    assert!(bus.last(&secret("s-0")).await.unwrap().is_some());
+    let status = bus.status().await.unwrap();
+    assert_eq!((status.messages, status.bytes <= 20_000), (stored, true));
+}
+
 #[tokio::test]
 async fn consumers_have_the_settings_that_were_asked_for() {
     let Some(nats) = server("").await else { return };

@@ -33,6 +33,14 @@ pub struct BusArguments {
     /// Number of NATS servers that keep the stream.
     #[arg(long, env = "GROUNDWORK_NATS_REPLICAS", value_name = "COUNT", default_value_t = 1)]
     pub nats_replicas: usize,
+    /// Bytes that the stream may have; the watcher stops publishing and says so when it is full.
+    #[arg(
+        long,
+        env = "GROUNDWORK_NATS_MAX_BYTES",
+        value_name = "BYTES",
+        default_value_t = groundwork_bus::MAX_BYTES
+    )]
+    pub nats_max_bytes: u64,
 }
 
 /// Which part of the cluster a service works on.
@@ -67,6 +75,7 @@ impl BusArguments {
         let mut options = NatsOptions::new(&self.nats);
         options.name = format!("groundwork-{service}");
         options.replicas = self.nats_replicas;
+        options.max_bytes = self.nats_max_bytes;
         options.ca.clone_from(&self.nats_ca);
         if let Some(file) = &self.nats_credentials {
             options.login = Login::Credentials(file.clone());

@@ -78,7 +78,7 @@ pub struct User {
     is_this_process: bool,
 }
 
-/// Something that a caller must be allowed to `get`.
+/// Something that a caller must be allowed to `get`, or whatever the call needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted<'a> {
     /// API group; empty for the core.
@@ -94,6 +94,7 @@ pub struct Wanted<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Question {
     user: TokenDigest,
+    verb: &'static str,
     group: String,
     resource: String,
     namespace: Option<String>,
@@ -150,10 +151,24 @@ impl Access {
     /// `UNAUTHENTICATED` without a valid token, `PERMISSION_DENIED` when a right is missing, `UNAVAILABLE` when the API
     /// server gives no answer. No text holds the token.
     pub async fn authorise(&self, call: &MetadataMap, wanted: &[Wanted<'_>]) -> Result<Arc<User>, Status> {
+        self.authorise_to("get", call, wanted).await
+    }
+
+    /// The same for another verb of Kubernetes than `get`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Access::authorise`].
+    pub async fn authorise_to(
+        &self,
+        verb: &'static str,
+        call: &MetadataMap,
+        wanted: &[Wanted<'_>],
+    ) -> Result<Arc<User>, Status> {
         let user = self.authenticate(call).await?;
         for wanted in wanted {
-            if !self.may_get(&user, wanted).await? {
-                let text = format!("user {:?} may not get {wanted}", user.name);
+            if !self.may(&user, verb, wanted).await? {
+                let text = format!("user {:?} may not {verb} {wanted}", user.name);
                 return Err(status::denied(reasons::ACCESS_DENIED, text));
             }
         }
@@ -199,26 +214,32 @@ impl Access {
         user.ok_or_else(refused)
     }
 
-    /// Whether a user may `get` it. The whole namespace is asked for first, so that calls about its objects share the answer.
-    async fn may_get(&self, user: &Arc<User>, wanted: &Wanted<'_>) -> Result<bool, Status> {
-        if user.is_this_process || self.decide(user, &Wanted { name: None, ..*wanted }).await? {
+    /// Whether a user may do this with it. The whole namespace is asked for first, so that calls about its objects share the answer.
+    async fn may(&self, user: &Arc<User>, verb: &'static str, wanted: &Wanted<'_>) -> Result<bool, Status> {
+        if user.is_this_process || self.decide(user, verb, &Wanted { name: None, ..*wanted }).await? {
             return Ok(true);
         }
         match wanted.name {
-            Some(_) => self.decide(user, wanted).await,
+            Some(_) => self.decide(user, verb, wanted).await,
             None => Ok(false),
         }
     }
 
-    async fn decide(&self, user: &Arc<User>, wanted: &Wanted<'_>) -> Result<bool, Status> {
+    async fn decide(
+        &self,
+        user: &Arc<User>,
+        verb: &'static str,
+        wanted: &Wanted<'_>,
+    ) -> Result<bool, Status> {
         let question = Question {
             user: user.digest,
+            verb,
             group: wanted.group.to_owned(),
             resource: wanted.resource.to_owned(),
             namespace: wanted.namespace.map(str::to_owned),
             name: wanted.name.map(str::to_owned),
         };
-        let review = self.review_access(&user.info, wanted);
+        let review = self.review_access(&user.info, verb, wanted);
         self.0.decisions.try_get_with(question, review).await.map_err(|status| (*status).clone())
     }
 
@@ -236,9 +257,9 @@ impl Access {
         Ok(user.map(|info| Arc::new(User::new(info))))
     }
 
-    async fn review_access(&self, user: &UserInfo, wanted: &Wanted<'_>) -> Result<bool, Status> {
+    async fn review_access(&self, user: &UserInfo, verb: &str, wanted: &Wanted<'_>) -> Result<bool, Status> {
         let attributes = ResourceAttributes {
-            verb: Some("get".to_owned()),
+            verb: Some(verb.to_owned()),
             group: Some(wanted.group.to_owned()),
             resource: Some(wanted.resource.to_owned()),
             namespace: wanted.namespace.map(str::to_owned),

@@ -30,6 +30,8 @@ pub mod reasons {
     pub const TOKEN_INVALID: &str = "TOKEN_INVALID";
     /// `PERMISSION_DENIED`: the user of the token may not get the object, or its Secrets.
     pub const ACCESS_DENIED: &str = "ACCESS_DENIED";
+    /// `PERMISSION_DENIED`: the Installation that the request names does not lead to the component version.
+    pub const COMPONENT_NOT_REACHED: &str = "COMPONENT_NOT_REACHED";
     /// `UNAVAILABLE`: the API server gives no answer.
     pub const API_SERVER_UNAVAILABLE: &str = "API_SERVER_UNAVAILABLE";
     /// `UNAVAILABLE`: a repository of components gives no answer.

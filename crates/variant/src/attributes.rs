@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use groundwork_api::ObjectMeta;
 
-/// `kubectl apply` keeps whole objects in this annotation, values included; expressions have no business with it.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Longer annotations are written by programs for themselves, such as packed copies of the object.
+const LONGEST: usize = 1_024;
 
 /// All that selectors and expressions may see of an object (`packagevariants.md` 4.4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,14 +11,15 @@ pub struct Attributes {
     pub name: String,
     pub namespace: String,
     pub labels: BTreeMap<String, String>,
-    /// Without the one in which `kubectl apply` keeps the object, which may hold values of a Secret.
+    /// Without those in which programs keep the object or something like it: who writes a set may not be allowed to list what it
+    /// selects, and a copy of a Secret holds its values.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl From<&ObjectMeta> for Attributes {
     fn from(metadata: &ObjectMeta) -> Self {
         let mut annotations = metadata.annotations.clone().unwrap_or_default();
-        annotations.remove(LAST_APPLIED);
+        annotations.retain(|name, value| !is_copy(name, value));
         Self {
             name: metadata.name.clone().unwrap_or_default(),
             namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -28,20 +29,39 @@ impl From<&ObjectMeta> for Attributes {
     }
 }
 
+/// Whether an annotation may hold the object: `kubectl apply`, kapp, Fleet and others leave it there, as JSON, packed, or in parts.
+fn is_copy(name: &str, value: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    ["last-applied", "applied", "original"].iter().any(|prefix| name.starts_with(prefix))
+        || value.len() > LONGEST
+        || value.trim_start().starts_with(['{', '['])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_applied_object_is_not_shown_by_its_annotation() {
-        let annotation = |name: &str| (name.to_owned(), "x".to_owned());
+    fn copies_of_an_object_are_not_shown_by_its_annotations() {
+        let long = "x".repeat(LONGEST + 1);
+        let annotations = [
+            ("kubectl.kubernetes.io/last-applied-configuration", "x"),
+            ("example.org/last-applied", "x"),
+            ("objectset.rio.cattle.io/applied", "H4sIAAAA"),
+            ("kapp.k14s.io/original", "x"),
+            ("example.org/state", " {\"data\": {}}"),
+            ("example.org/list", "[1]"),
+            ("example.org/long", &long),
+            ("example.org/region", "eu"),
+            ("mine", "x"),
+        ];
         let metadata = ObjectMeta {
             name: Some("a".to_owned()),
-            annotations: Some([annotation(LAST_APPLIED), annotation("mine")].into()),
+            annotations: Some(annotations.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
             ..ObjectMeta::default()
         };
         let seen = Attributes::from(&metadata);
         assert_eq!((seen.name.as_str(), seen.namespace.as_str()), ("a", ""));
-        assert_eq!(seen.annotations.into_keys().collect::<Vec<_>>(), ["mine"]);
+        assert_eq!(seen.annotations.into_keys().collect::<Vec<_>>(), ["example.org/region", "mine"]);
     }
 }

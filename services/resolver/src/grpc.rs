@@ -28,6 +28,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::contexts::DefaultContexts;
+use crate::reach::{Noting, Reach, Reaches};
 use crate::status::Statement;
 use crate::stores::{JobStores, Stores};
 use crate::subject::{Depth, Subject};
@@ -47,6 +48,7 @@ pub(crate) struct Service {
     objects: Objects,
     contexts: Arc<DefaultContexts>,
     stores: Stores,
+    reaches: Reaches,
     readers: Arc<Semaphore>,
     workers: Crew,
 }
@@ -66,7 +68,8 @@ impl Service {
         stores: Stores,
         workers: Crew,
     ) -> Self {
-        Self { access, objects, contexts, stores, readers: Arc::new(Semaphore::new(READERS)), workers }
+        let readers = Arc::new(Semaphore::new(READERS));
+        Self { access, objects, contexts, stores, reaches: Reaches::new(), readers, workers }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
@@ -129,6 +132,24 @@ impl Service {
         Err(errors::contended(name))
     }
 
+    /// Lets only component versions pass that the Installation reaches: who may get one Installation may not read whole stores.
+    async fn within_reach(&self, name: &ObjectName, reference: &Reference) -> Result<(), Status> {
+        if self.reaches.known(&name.namespace, &name.name).is_some_and(|reach| reach.has(reference)) {
+            return Ok(());
+        }
+        let installation = self.installation(name).await?;
+        let subject = Subject::read(installation, Depth::Repositories, &self.objects).await;
+        let subject = subject.map_err(|error| errors::api(&error))?;
+        let stores = self.stores.of_job(&name.namespace, &name.name, "");
+        let noting = Noting { inner: stores, reach: Reach::default() };
+        let reach = noting.reach.clone();
+        // A closure that ends at a version which cannot be had reaches what was asked for until then.
+        self.blocking(move || drop(subject.resolve().closure(&noting))).await?;
+        let is_within = reach.has(reference);
+        self.reaches.learn(&name.namespace, &name.name, reach);
+        if is_within { Ok(()) } else { Err(errors::beyond(name, reference)) }
+    }
+
     /// Runs something that reads stores where it may block.
     async fn blocking<T: Send + 'static>(
         &self,
@@ -158,8 +179,12 @@ impl Resolver for Service {
             tracing::info!(installation = %format_args!("{}/{}", name.namespace, name.name), warning.message);
         }
         let stores = self.stores.of_new_job(&name.namespace, &name.name, &job);
-        let answer = self.blocking(move || answer(&subject, &resolution, resolution.closure(&stores)));
-        answer.await?.map(Response::new)
+        let noting = Noting { inner: stores, reach: Reach::default() };
+        let reach = noting.reach.clone();
+        let answer = self.blocking(move || answer(&subject, &resolution, resolution.closure(&noting)));
+        let answer = answer.await?;
+        self.reaches.learn(&name.namespace, &name.name, reach);
+        answer.map(Response::new)
     }
 
     async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainResponse>, Status> {
@@ -186,6 +211,7 @@ impl Resolver for Service {
         let (metadata, _, request) = request.into_parts();
         let reference = wire::located_reference(request.reference)?;
         let name = self.authorise(&metadata, request.installation).await?;
+        self.within_reach(&name, &reference).await?;
         let stores = self.stores.of_job(&name.namespace, &name.name, "");
         let read = move || open(&stores, &reference)?.descriptor(&reference.name, &reference.version);
         let descriptor = self.blocking(read).await?.map_err(|error| errors::repository(&error))?;
@@ -207,6 +233,7 @@ impl Resolver for Service {
             return Err(wire::invalid("local_blob", "must be given"));
         };
         let name = self.authorise(&metadata, request.installation).await?;
+        self.within_reach(&name, &reference).await?;
         let stores = self.stores.of_job(&name.namespace, &name.name, &request.job_id);
         let read = move || {
             let repository = open(&stores, &reference)?;

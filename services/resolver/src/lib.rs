@@ -11,6 +11,7 @@
 mod contexts;
 mod grpc;
 mod handler;
+mod reach;
 mod status;
 mod stores;
 mod subject;

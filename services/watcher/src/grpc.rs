@@ -21,7 +21,7 @@ use crate::board::{Board, Content, WatchState};
 use crate::plan::{self, Plan};
 use crate::settle::Replay;
 use crate::source::Scope;
-use crate::term::Command;
+use crate::term::{Command, Kept};
 
 /// Bounds of the time that an interest lasts, in seconds.
 const SHORTEST: i64 = 10;
@@ -77,9 +77,10 @@ impl Watcher for Service {
         request: Request<EnsureWatchRequest>,
     ) -> Result<Response<EnsureWatchResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        let (interest, version) = interest(&request)?;
+        let (mut interest, version) = interest(&request)?;
         let wanted = wanted(&interest.kind, interest.namespace.as_deref(), None);
-        self.access.authorise(&metadata, &[wanted]).await?;
+        let user = self.access.authorise_to("watch", &metadata, &[wanted]).await?;
+        interest.holder = holder(&interest.holder, &user.name);
         let (kind, namespace) = (interest.kind.clone(), interest.namespace.clone());
         let expires = (interest.expires > Timestamp::now()).then_some(interest.expires);
         let (done, stored) = oneshot::channel();
@@ -87,7 +88,13 @@ impl Watcher for Service {
         let command = Command::Ensure { interest, version, done };
         commands.send(command).await.map_err(|_| not_leader())?;
         match timeout(LIMIT, stored).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(Kept::Stored)) => {}
+            Ok(Ok(Kept::TooMany { limit, whose })) => {
+                let text = format!(
+                    "{whose} {limit} interests already: end some with a ttl of 0, or wait until they are over"
+                );
+                return Err(status::exhausted("TOO_MANY_INTERESTS", text));
+            }
             Ok(Err(_)) => return Err(not_leader()),
             Err(_) => {
                 let text = "the interest cannot be kept now: the watcher does not reach the stream";
@@ -153,7 +160,7 @@ impl Watcher for Service {
         let asked: Vec<&Kind> = kind.as_ref().map_or_else(|| watched.iter().collect(), |kind| vec![kind]);
         let wanted: Vec<Wanted<'_>> =
             asked.iter().map(|kind| wanted(kind, namespace.as_deref(), name.as_deref())).collect();
-        self.access.authorise(&metadata, &wanted).await?;
+        self.access.authorise_to("watch", &metadata, &wanted).await?;
         let commands = self.desk.commands()?;
         if watched.is_empty() {
             let text = "the kind is not watched: register an interest with EnsureWatch first";
@@ -237,13 +244,21 @@ fn invalid(violations: Vec<Violation>, message: &str) -> Status {
     status::invalid(reasons::INVALID_REQUEST, message, violations)
 }
 
+/// An interest belongs to the user who asked for it: no other can renew or end it, whatever they call themselves. The first `@`
+/// is where the user begins, since a name in a request has none.
+fn holder(name: &str, user: &str) -> String {
+    format!("{name}@{user}")
+}
+
 /// The interest that a request asks for, and the version in which the objects are to be read.
 fn interest(request: &EnsureWatchRequest) -> Result<(Interest, String), Status> {
     let mut violations = Vec::new();
     let kind = kind_of(&request.group, &request.plural, "").map_err(|wrong| violations.extend(wrong));
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     for (field, text) in [("version", &request.version), ("holder", &request.holder)] {
-        if text.is_empty() || text.len() > 253 {
-            violations.push(Violation::new(field, "must be given, with at most 253 bytes"));
+        if text.is_empty() || text.len() > 63 || !text.bytes().all(is_plain) {
+            let rule = "must be given: at most 63 letters, digits, \"-\", \".\" and \"_\"";
+            violations.push(Violation::new(field, rule));
         }
     }
     if !(request.namespace.is_empty() || is_label(&request.namespace)) {
@@ -320,6 +335,15 @@ mod tests {
         let refused = super::interest(&wrong).unwrap_err();
         let fields: Vec<_> = status::violations(&refused).into_iter().map(|wrong| wrong.field).collect();
         assert_eq!(fields, ["plural", "group", "version", "holder", "namespace", "ttl"]);
+    }
+
+    #[test]
+    fn no_two_users_have_the_same_interest() {
+        assert_eq!(holder("variant", "system:serviceaccount:a:b"), "variant@system:serviceaccount:a:b");
+        for holder in ["a@b", "", "a b", "a/b", &"x".repeat(64)] {
+            let request = EnsureWatchRequest { holder: holder.to_owned(), ..request() };
+            assert!(super::interest(&request).is_err(), "{holder}");
+        }
     }
 
     #[test]

@@ -33,10 +33,23 @@ const AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Keep an interest; it is on the stream when this is done.
-    Ensure { interest: Interest, version: String, done: oneshot::Sender<()> },
+    Ensure { interest: Interest, version: String, done: oneshot::Sender<Kept> },
     /// Publish again.
     Replay { kind: Option<Kind>, namespace: Option<String>, name: Option<String>, replay: Replay },
 }
+
+/// What became of an interest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// It is on the stream, or there is none to end.
+    Stored,
+    /// Somebody has as many as there may be.
+    TooMany { limit: usize, whose: &'static str },
+}
+
+/// Interests of one user, and of all: each costs a message on the stream, and perhaps a watch.
+const MOST_OF_USER: usize = 100;
+const MOST: usize = 1_000;
 
 /// What outlives the stream.
 #[derive(Debug, Default)]
@@ -44,6 +57,41 @@ struct Memory {
     interests: Vec<Interest>,
     /// Versions that kinds were asked for in; after a restart the API server is asked for one.
     versions: HashMap<Kind, String>,
+}
+
+impl Memory {
+    /// Whether there is room for an interest; `None` if there is nothing to do.
+    fn room_for(&self, interest: &Interest, now: Timestamp) -> Option<Kept> {
+        if self.interests.iter().any(|known| is_same(known, interest)) {
+            return Some(Kept::Stored);
+        }
+        // Ending what does not exist is no news.
+        if interest.expires <= now {
+            return None;
+        }
+        let others = self.interests.iter().filter(|known| known.expires > now);
+        let user = |interest: &Interest| interest.holder.split_once('@').map(|(_, user)| user.to_owned());
+        let own = others.clone().filter(|known| user(known) == user(interest)).count();
+        if own >= MOST_OF_USER {
+            return Some(Kept::TooMany { limit: MOST_OF_USER, whose: "this user has" });
+        }
+        if others.count() >= MOST {
+            return Some(Kept::TooMany { limit: MOST, whose: "all users together have" });
+        }
+        Some(Kept::Stored)
+    }
+
+    /// Keeps an interest. The version in which a kind is read stays while somebody else relies on it.
+    fn take(&mut self, interest: Interest, version: String) {
+        self.interests.retain(|known| !is_same(known, &interest));
+        let is_shared = self.interests.iter().any(|known| known.kind == interest.kind);
+        if !is_shared || !self.versions.contains_key(&interest.kind) {
+            self.versions.insert(interest.kind.clone(), version);
+        }
+        self.interests.push(interest);
+        let interests = &self.interests;
+        self.versions.retain(|kind, _| interests.iter().any(|known| known.kind == *kind));
+    }
 }
 
 /// What the stream holds.
@@ -282,13 +330,14 @@ impl Term {
     async fn obey(&mut self, command: Command, running: &mut Running) -> Result<(), StreamLost> {
         match command {
             Command::Ensure { interest, version, done } => {
-                self.outlet.store(&Record::Interest(interest.clone())).await?;
-                self.memory.versions.insert(interest.kind.clone(), version);
-                self.memory.interests.retain(|known| !is_same(known, &interest));
-                self.memory.interests.push(interest);
-                self.adjust(running);
+                let kept = self.memory.room_for(&interest, Timestamp::now());
+                if kept == Some(Kept::Stored) {
+                    self.outlet.store(&Record::Interest(interest.clone())).await?;
+                    self.memory.take(interest, version);
+                    self.adjust(running);
+                }
                 // Whoever asked may have gone.
-                let _ = done.send(());
+                let _ = done.send(kept.unwrap_or(Kept::Stored));
             }
             Command::Replay { kind, namespace, name, replay } => {
                 for (scope, requests) in running.requests() {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Running, account, arrives, configmap, create, kind, last, plane, until};
+use common::{Running, account, arrives, configmap, create, grant, kind, last, plane, until};
 use groundwork_bus::{Bus, Record};
 use groundwork_grpc::{Channel, TokenSource, connect};
 use groundwork_proto::status;
@@ -63,6 +63,7 @@ async fn the_watcher_does_what_it_is_asked_for() {
     watcher.ready().await;
 
     strangers_learn_nothing(&plane, &client, &watcher).await;
+    an_interest_is_for_those_who_may_watch_and_belongs_to_them(&plane, &client, &watcher).await;
     a_kind_is_watched(&client, &bus, &mut admin).await;
     a_kind_is_watched_when_it_appears(&client, &bus, &mut admin).await;
     events_are_published_again(&client, &bus, &mut admin).await;
@@ -119,6 +120,76 @@ async fn strangers_learn_nothing(plane: &ControlPlane, client: &Client, watcher:
     assert!(status.watches.is_empty() && status.messages > 0, "{status:?}");
 }
 
+/// A token of an account with these verbs on all service accounts.
+async fn caller(
+    plane: &ControlPlane,
+    client: &Client,
+    watcher: &Running,
+    name: &str,
+    verbs: &[&str],
+) -> Calls {
+    account(client, name).await;
+    let rules = json!([{"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": verbs}]);
+    grant(client, name, name, None, rules).await;
+    calls(watcher, &plane.service_account_token("default", name).await.unwrap())
+}
+
+/// Both calls write, so reading is not enough; and nobody reaches what another user has asked for, nor fills the stream.
+async fn an_interest_is_for_those_who_may_watch_and_belongs_to_them(
+    plane: &ControlPlane,
+    client: &Client,
+    watcher: &Running,
+) {
+    let mut viewer = caller(plane, client, watcher, "viewer", &["get", "list"]).await;
+    let mut one = caller(plane, client, watcher, "one", &["get", "watch"]).await;
+    let mut other = caller(plane, client, watcher, "other", &["get", "watch"]).await;
+    let accounts = || interest("", "serviceaccounts", 600);
+    let replay = || {
+        let kind = Kind { group: String::new(), plural: "serviceaccounts".into() };
+        ReplayRequest { kind: Some(kind), ..ReplayRequest::default() }
+    };
+    let refusals =
+        [viewer.ensure_watch(accounts()).await.unwrap_err(), viewer.replay(replay()).await.unwrap_err()];
+    for refused in refusals {
+        assert_eq!(told(&refused), (Code::PermissionDenied, "ACCESS_DENIED".to_owned()));
+        assert!(refused.message().contains("may not watch serviceaccounts"), "{refused}");
+    }
+    ensure(&mut one, accounts()).await;
+    one.replay(replay()).await.unwrap();
+    // The same holder in name only.
+    ensure(&mut other, accounts()).await;
+    ensure(&mut other, interest("", "serviceaccounts", 0)).await;
+    let holders = watch(&mut one, "serviceaccounts").await.unwrap().holders;
+    assert_eq!(holders, ["test@system:serviceaccount:default:one"]);
+
+    let named = |number: usize, seconds| EnsureWatchRequest {
+        holder: format!("h-{number}"),
+        ..interest("", "serviceaccounts", seconds)
+    };
+    let before = one.get_stream_status(GetStreamStatusRequest {}).await.unwrap().into_inner().messages;
+    // What does not exist is not ended, and costs nothing.
+    for number in 0..20 {
+        ensure(&mut one, named(number, 0)).await;
+    }
+    let after = one.get_stream_status(GetStreamStatusRequest {}).await.unwrap().into_inner().messages;
+    assert_eq!(after, before);
+    for number in 1..100 {
+        ensure(&mut one, named(number, 600)).await;
+    }
+    let refused = one.ensure_watch(named(100, 600)).await.unwrap_err();
+    assert_eq!(told(&refused), (Code::ResourceExhausted, "TOO_MANY_INTERESTS".to_owned()));
+    assert!(refused.message().starts_with("this user has 100 interests already"), "{refused}");
+    // What there is can be renewed and ended, and others are not concerned.
+    ensure(&mut one, named(7, 600)).await;
+    ensure(&mut other, accounts()).await;
+    ensure(&mut other, interest("", "serviceaccounts", 0)).await;
+    for number in 1..100 {
+        ensure(&mut one, named(number, 0)).await;
+    }
+    ensure(&mut one, interest("", "serviceaccounts", 0)).await;
+    assert_eq!(watch(&mut one, "serviceaccounts").await, None);
+}
+
 async fn a_kind_is_watched(client: &Client, bus: &Bus, admin: &mut Calls) {
     let before = create(client, service_account("before")).await;
     let answer = ensure(admin, interest("", "serviceaccounts", 60)).await;
@@ -126,7 +197,7 @@ async fn a_kind_is_watched(client: &Client, bus: &Bus, admin: &mut Calls) {
     arrives(bus, "serviceaccounts", &before).await;
     arrives(bus, "serviceaccounts", &create(client, service_account("live")).await).await;
     let status = watch(admin, "serviceaccounts").await.unwrap();
-    assert_eq!((status.synced, status.holders), (true, vec!["test".to_owned()]));
+    assert_eq!((status.synced, status.holders), (true, vec!["test@admin".to_owned()]));
     // One that is always watched.
     assert!(ensure(admin, interest("", "secrets", 60)).await.synced);
     let cluster = admin.get_stream_status(GetStreamStatusRequest {}).await.unwrap().into_inner();

@@ -72,6 +72,8 @@ pub struct NatsOptions {
     pub ca: Option<PathBuf>,
     /// On how many servers of a cluster the stream is kept. Only the watcher's counts.
     pub replicas: usize,
+    /// Bytes that the stream may have. Only the watcher's count. Beyond, publishing fails and says so: nothing is dropped.
+    pub max_bytes: u64,
     /// When a delivery that is neither acknowledged nor in progress is delivered again. All replicas of a service must
     /// agree.
     pub ack_wait: Duration,
@@ -87,6 +89,7 @@ impl NatsOptions {
             login: Login::None,
             ca: None,
             replicas: 1,
+            max_bytes: crate::MAX_BYTES,
             ack_wait: crate::ACK_WAIT,
             name: "groundwork".to_owned(),
         }
@@ -152,6 +155,7 @@ pub(crate) struct NatsBus {
     context: jetstream::Context,
     server: String,
     replicas: usize,
+    max_bytes: u64,
     ack_wait: Duration,
     signals: Arc<Signals>,
     epochs: tokio::sync::Mutex<Epochs>,
@@ -191,8 +195,17 @@ impl NatsBus {
             .map_err(|error| BusError::Options(error.to_string()))?;
         let _ = tokio::time::timeout(FIRST_ATTEMPT, attempts.changed()).await;
         let context = jetstream::ContextBuilder::new().timeout(LIMIT).build(client.clone());
-        let (replicas, ack_wait) = (options.replicas, options.ack_wait);
-        Ok(Self { client, context, server, replicas, ack_wait, signals, epochs: Default::default() })
+        let NatsOptions { replicas, max_bytes, ack_wait, .. } = options;
+        Ok(Self {
+            client,
+            context,
+            server,
+            replicas,
+            max_bytes,
+            ack_wait,
+            signals,
+            epochs: Default::default(),
+        })
     }
 
     pub(crate) fn is_connected(&self) -> bool {

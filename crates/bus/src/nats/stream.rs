@@ -62,16 +62,17 @@ struct PublishAck {
 }
 
 /// What we set. All else is the operator's (placement, compression).
-fn settings(replicas: usize) -> Value {
+fn settings(replicas: usize, max_bytes: u64) -> Value {
     json!({
         "name": STREAM,
         "subjects": subject::stream_subjects(),
         "storage": "file",
         "retention": "limits",
-        "discard": "old",
+        // What is on the stream is the state of the cluster: rather nothing new than something lost.
+        "discard": "new",
         "max_msgs_per_subject": 1,
         "max_msgs": -1,
-        "max_bytes": -1,
+        "max_bytes": max_bytes,
         "max_age": 0,
         "max_consumers": -1,
         "num_replicas": replicas.max(1),
@@ -126,7 +127,7 @@ impl NatsBus {
     }
 
     pub(crate) async fn ensure_stream(&self) -> Result<StreamState, BusError> {
-        let wanted = settings(self.replicas);
+        let wanted = settings(self.replicas, self.max_bytes);
         let created = match self.stream_info().await {
             Ok(info) if not_kept(&wanted, &info.config).is_empty() => false,
             Ok(info) => {
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_was_not_kept_is_named() {
-        let wanted = settings(3);
+        let wanted = settings(3, 1_000);
         let mut kept = wanted.clone();
         assert_eq!(not_kept(&wanted, &kept), "");
         kept["subjects"].as_array_mut().unwrap().reverse();

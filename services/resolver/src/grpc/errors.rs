@@ -1,6 +1,6 @@
 //! Failures of calls as statuses. What a job fails of is no status: it is part of the answer.
 
-use groundwork_component::RepositoryError;
+use groundwork_component::{Reference, RepositoryError};
 use groundwork_controller::{ApiError, Interrupted};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
@@ -22,6 +22,14 @@ pub(super) fn no_installation(name: &ObjectName) -> Status {
 pub(super) fn superseded(name: &ObjectName) -> Status {
     let text = format!("installation {}/{} has another job by now", name.namespace, name.name);
     status::failed_precondition(reasons::JOB_SUPERSEDED, text)
+}
+
+pub(super) fn beyond(name: &ObjectName, reference: &Reference) -> Status {
+    let text = format!(
+        "installation {}/{} does not lead to component {:?} in version {:?} of that repository: ask in the name of one that refers to it",
+        name.namespace, name.name, reference.name, reference.version
+    );
+    status::denied(reasons::COMPONENT_NOT_REACHED, text)
 }
 
 pub(super) fn contended(name: &ObjectName) -> Status {

@@ -30,23 +30,35 @@ async fn world(namespace: &str) -> Option<World> {
     Some(world)
 }
 
+/// Refers to a version that the store does not hold.
+const NINE: &str = "
+kind: Installation
+metadata: {name: nine}
+spec:
+  context: default
+  componentDescriptor:
+    ref:
+      repositoryContext: {type: ociRegistry, baseUrl: example.org/my-own-registry/components}
+      componentName: my-own-echo-server
+      version: v9.9.9
+  blueprint: {ref: {resourceName: blueprint}}
+";
+
 async fn descriptor(
     world: &World,
     context: Value,
     name: &str,
     version: &str,
 ) -> Result<Option<Vec<u8>>, Status> {
-    let request = GetDescriptorRequest {
-        reference: reference(&context, name, version),
-        installation: world.object("server"),
-    };
+    let installation = world.object(if version == "v9.9.9" { "nine" } else { "server" });
+    let request = GetDescriptorRequest { reference: reference(&context, name, version), installation };
     Ok(world.resolver().get_descriptor(request).await?.into_inner().descriptor)
 }
 
 async fn blob(world: &World, version: &str, blob: &str) -> Result<(i64, Vec<u8>), Status> {
     let request = FetchResourceRequest {
         reference: reference(&own(), "my-own-echo-server", version),
-        installation: world.object("server"),
+        installation: world.object(if version == "v9.9.9" { "nine" } else { "server" }),
         job_id: "job-1".into(),
         content: Some(Content::LocalBlob(blob.to_owned())),
     };
@@ -66,6 +78,7 @@ fn reason(status: &Status) -> (Code, String) {
 #[tokio::test]
 async fn descriptors_and_content() {
     let Some(world) = world("content").await else { return };
+    world.apply_text(NINE).await;
     let text = descriptor(&world, own(), "my-own-echo-server", "v0.2.0").await.unwrap().unwrap();
     let document: Value = groundwork_yaml::from_str(&String::from_utf8(text).unwrap()).unwrap();
     assert_eq!(document["component"]["version"], "v0.2.0");
@@ -84,10 +97,22 @@ async fn descriptors_and_content() {
     assert_eq!(reason(&missing), (Code::NotFound, "COMPONENT_VERSION_NOT_FOUND".to_owned()));
     let empty = blob(&world, "v0.2.0", "").await.unwrap_err();
     assert_eq!(reason(&empty), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
-    for context in [json!({"type": "ociRegistry", "baseUrl": "elsewhere"}), json!({"type": "unheard-of"})] {
-        let unknown = descriptor(&world, context, "my-own-echo-server", "v0.2.0").await.unwrap_err();
-        assert_eq!(reason(&unknown), (Code::FailedPrecondition, "REPOSITORY_UNKNOWN".to_owned()));
+    // Who may get one Installation may not read whole stores by it.
+    for (context, name, version) in [
+        (json!({"type": "ociRegistry", "baseUrl": "elsewhere"}), "my-own-echo-server", "v0.2.0"),
+        (json!({"type": "unheard-of"}), "my-own-echo-server", "v0.2.0"),
+        (own(), "my-own-echo-server", "v0.1.0"),
+        (own(), "another", "v0.2.0"),
+    ] {
+        let refused = descriptor(&world, context, name, version).await.unwrap_err();
+        assert_eq!(
+            reason(&refused),
+            (Code::PermissionDenied, "COMPONENT_NOT_REACHED".to_owned()),
+            "{refused}"
+        );
     }
+    let refused = blob(&world, "v0.1.0", digest).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::PermissionDenied, "COMPONENT_NOT_REACHED".to_owned()));
     let nowhere = descriptor(&world, Value::Null, "my-own-echo-server", "v0.2.0").await.unwrap_err();
     assert_eq!(reason(&nowhere), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
 }
