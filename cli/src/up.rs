@@ -9,7 +9,6 @@
 use std::error::Error;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -39,9 +38,16 @@ pub(crate) struct UpArguments {
     #[arg(long, value_name = "URL", env = "GROUNDWORK_NATS_URL")]
     nats: Option<String>,
 
-    /// File that maps repository contexts to the stores that components are read from.
-    #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES")]
-    repositories: Option<PathBuf>,
+    #[command(flatten)]
+    resolver: groundwork_resolver::Settings,
+    #[command(flatten)]
+    renderer: groundwork_renderer::Settings,
+    #[command(flatten)]
+    deployer: groundwork_deployer::Settings,
+    #[command(flatten)]
+    variant: groundwork_variant_service::Settings,
+    #[command(flatten)]
+    lease: groundwork_watcher::LeaseArguments,
 
     /// Address of the resolver's gRPC server.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
@@ -71,7 +77,7 @@ pub(crate) fn run(arguments: UpArguments) -> ExitCode {
 }
 
 async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure> {
-    let client = arguments.cluster.client().await?;
+    let client = async |service| arguments.cluster.client(service).await;
     let bus = match &arguments.nats {
         Some(url) => Bus::connect(NatsOptions::new(url)).await?,
         None => Bus::in_process(),
@@ -80,47 +86,66 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         cluster: arguments.cluster.clone(),
         guard: arguments.guard.clone(),
         grpc: arguments.grpc(arguments.resolver_address),
-        repositories: arguments.repositories.clone(),
-        resolver_concurrency: 4,
-        ..groundwork_resolver::Arguments::default()
+        settings: arguments.resolver.clone(),
     };
     let of = |service| telemetry.of_service(service);
-    let resolver =
-        Resolver::start(resolver, bus.clone(), client.clone(), of(groundwork_resolver::SERVICE)).await?;
+    let resolver = Resolver::start(
+        resolver,
+        bus.clone(),
+        client(groundwork_resolver::SERVICE).await?,
+        of(groundwork_resolver::SERVICE),
+    )
+    .await?;
     let renderer = groundwork_renderer::Arguments {
         cluster: arguments.cluster.clone(),
         guard: arguments.guard.clone(),
         grpc: arguments.grpc(arguments.renderer_address),
         resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
-        ..groundwork_renderer::Arguments::default()
+        settings: arguments.renderer.clone(),
     };
     let token = resolver.token_of_this_process();
-    let renderer =
-        Renderer::start(renderer, bus.clone(), client.clone(), token, of(groundwork_renderer::SERVICE))
-            .await?;
+    let renderer = Renderer::start(
+        renderer,
+        bus.clone(),
+        client(groundwork_renderer::SERVICE).await?,
+        token,
+        of(groundwork_renderer::SERVICE),
+    )
+    .await?;
     let watcher = groundwork_watcher::Arguments {
         cluster: arguments.cluster.clone(),
         grpc: arguments.grpc(arguments.watcher_address),
-        ..groundwork_watcher::Arguments::default()
+        lease: arguments.lease.clone(),
     };
-    let watcher =
-        Watcher::start(watcher, bus.clone(), client.clone(), of(groundwork_watcher::SERVICE)).await?;
+    let watcher = Watcher::start(
+        watcher,
+        bus.clone(),
+        client(groundwork_watcher::SERVICE).await?,
+        of(groundwork_watcher::SERVICE),
+    )
+    .await?;
     let variant = groundwork_variant_service::Arguments {
         cluster: arguments.cluster.clone(),
         guard: arguments.guard.clone(),
         grpc: arguments.grpc(arguments.variant_address),
         watcher: WatcherArguments { watcher: Some(watcher.url()), ..WatcherArguments::default() },
-        ..groundwork_variant_service::Arguments::default()
+        settings: arguments.variant.clone(),
     };
     let token = watcher.token_of_this_process();
-    let variant =
-        Variants::start(variant, bus.clone(), client.clone(), token, of(groundwork_variant_service::SERVICE))
-            .await?;
+    let variant = Variants::start(
+        variant,
+        bus.clone(),
+        client(groundwork_variant_service::SERVICE).await?,
+        token,
+        of(groundwork_variant_service::SERVICE),
+    )
+    .await?;
     let deployer = groundwork_deployer::Arguments {
-        cluster: arguments.cluster,
-        guard: arguments.guard,
-        ..groundwork_deployer::Arguments::default()
+        cluster: arguments.cluster.clone(),
+        guard: arguments.guard.clone(),
+        settings: arguments.deployer.clone(),
     };
+    let client = client(groundwork_deployer::SERVICE).await?;
     let deployer = groundwork_deployer::run(deployer, bus.clone(), client, of(groundwork_deployer::SERVICE));
     let (resolved, rendered, watched, varied, deployed) = tokio::join!(
         ending(&telemetry, async { resolver.run().await.map_err(Failure::from) }),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use groundwork_bus::{Bus, BusError, Login, NatsOptions};
+use http::header::{HeaderValue, USER_AGENT};
 use kube::{Client, Config};
 
 /// Where the bus is.
@@ -89,13 +90,17 @@ impl BusArguments {
 }
 
 impl ClusterArguments {
-    /// How to reach the API server that the environment names.
+    /// How to reach the API server that the environment names, for a service, which every request names.
     ///
     /// # Errors
     ///
     /// There is no usable configuration.
-    pub async fn config(&self) -> Result<Config, ConnectError> {
-        Ok(Config::infer().await?)
+    pub async fn config(&self, service: &str) -> Result<Config, ConnectError> {
+        let mut config = Config::infer().await?;
+        let agent = format!("groundwork-{service}/{}", env!("CARGO_PKG_VERSION"));
+        // The names of services are fixed texts of letters.
+        config.headers.extend(HeaderValue::from_str(&agent).map(|agent| (USER_AGENT, agent)));
+        Ok(config)
     }
 
     /// A client for that API server.
@@ -103,7 +108,7 @@ impl ClusterArguments {
     /// # Errors
     ///
     /// There is no usable configuration.
-    pub async fn client(&self) -> Result<Client, ConnectError> {
-        Ok(Client::try_from(self.config().await?)?)
+    pub async fn client(&self, service: &str) -> Result<Client, ConnectError> {
+        Ok(Client::try_from(self.config(service).await?)?)
     }
 }

@@ -32,6 +32,14 @@ pub struct Arguments {
     pub cluster: ClusterArguments,
     #[command(flatten)]
     pub guard: GuardArguments,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What is the deployer's own, wherever it runs.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct Settings {
     /// Identity that is written to `status.deployer` of the items.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_IDENTITY", default_value = IDENTITY)]
     pub identity: String,
@@ -48,9 +56,14 @@ impl Default for Arguments {
         Self {
             cluster: ClusterArguments::default(),
             guard: GuardArguments::default(),
-            identity: IDENTITY.to_owned(),
-            deployer_concurrency: CONCURRENCY,
+            settings: Settings::default(),
         }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { identity: IDENTITY.to_owned(), deployer_concurrency: CONCURRENCY }
     }
 }
 
@@ -69,7 +82,7 @@ pub async fn run(
     arguments.guard.pass(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
     let metrics = Metrics::new(&telemetry.metrics, SERVICE);
     let information = DeployerInformation {
-        identity: arguments.identity,
+        identity: arguments.settings.identity,
         name: SERVICE.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..DeployerInformation::default()
@@ -83,7 +96,7 @@ pub async fn run(
             work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
             indexed: Vec::new(),
             namespaces: arguments.cluster.namespaces,
-            concurrency: arguments.deployer_concurrency,
+            concurrency: arguments.settings.deployer_concurrency,
             backoff: Backoff::default(),
         },
         metrics,

@@ -22,7 +22,7 @@ struct Command {
 fn main() -> ExitCode {
     let command = Command::parse();
     groundwork_telemetry::run(SERVICE, &command.telemetry.clone(), async |telemetry| {
-        let client = command.service.cluster.client().await?;
+        let client = command.service.cluster.client(SERVICE).await?;
         let bus = command.bus.connect(SERVICE).await?;
         run(command.service, bus.clone(), client, telemetry).await?;
         bus.drain().await;

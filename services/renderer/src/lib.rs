@@ -50,6 +50,14 @@ pub struct Arguments {
     pub resolver: ResolverArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What is the renderer's own, wherever it runs.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct Settings {
     /// How long a deployer may take to pick a DeployItem up, such as 5m; none for no limit.
     #[arg(long, env = "GROUNDWORK_PICKUP_TIMEOUT", default_value = PICKUP_TIMEOUT, value_name = "DURATION")]
     pub pickup_timeout: Duration,
@@ -74,6 +82,14 @@ impl Default for Arguments {
             guard: GuardArguments::default(),
             resolver: ResolverArguments::default(),
             grpc: GrpcArguments::default(),
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
             pickup_timeout: PICKUP_TIMEOUT.parse().unwrap_or_default(),
             render_timeout: RENDER_TIMEOUT.parse().unwrap_or_default(),
             renderer_concurrency: CONCURRENCY,
@@ -133,12 +149,17 @@ impl Renderer {
         };
         let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
         let server = server.with(with_limits!(RendererServer::new(service)));
-        let pickup = arguments.pickup_timeout.to_std().and_then(|limit| SignedDuration::try_from(limit).ok());
+        let pickup =
+            arguments.settings.pickup_timeout.to_std().and_then(|limit| SignedDuration::try_from(limit).ok());
         let pickup = pickup.filter(|limit| !limit.is_zero());
-        let workers = Workers::new(arguments.renderer_concurrency);
+        let workers = Workers::new(arguments.settings.renderer_concurrency);
         // Rendering without any limit would let one Installation hold a slot for ever.
-        let limit =
-            arguments.render_timeout.to_std().filter(|limit| !limit.is_zero()).unwrap_or(LONGEST_RENDERING);
+        let limit = arguments
+            .settings
+            .render_timeout
+            .to_std()
+            .filter(|limit| !limit.is_zero())
+            .unwrap_or(LONGEST_RENDERING);
         let workers = workers.within(limit).told_by(telemetry.health.condition("rendering"));
         let controller = Controller {
             bus,
@@ -149,7 +170,7 @@ impl Renderer {
                 work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
                 indexed: vec![kind::<DataObject>(), kind::<Target>()],
                 namespaces: arguments.cluster.namespaces,
-                concurrency: arguments.renderer_concurrency,
+                concurrency: arguments.settings.renderer_concurrency,
                 backoff: Backoff::default(),
             },
             metrics,

@@ -8,7 +8,7 @@ use groundwork_controller::{ApiError, Objects};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Arguments, StartError};
+use crate::{Settings, StartError};
 
 /// Pauses after a failure, while nobody else would try again.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -32,15 +32,15 @@ enum Plan {
 }
 
 impl DefaultContexts {
-    pub(crate) fn new(arguments: &Arguments) -> Result<Self, StartError> {
-        let text = arguments.default_repository_context.as_deref().filter(|text| !text.is_empty());
+    pub(crate) fn new(settings: &Settings) -> Result<Self, StartError> {
+        let text = settings.default_repository_context.as_deref().filter(|text| !text.is_empty());
         let value = text.map(serde_json::from_str::<Value>).transpose();
         let repository_context = value.map_err(|_| StartError::DefaultContext)?;
         if repository_context.as_ref().is_some_and(|value| !value.is_object()) {
             return Err(StartError::DefaultContext);
         }
-        let excluded = arguments.exclude_namespaces.iter().cloned().collect();
-        Ok(Self { is_enabled: !arguments.no_default_contexts, excluded, repository_context })
+        let excluded = settings.exclude_namespaces.iter().cloned().collect();
+        Ok(Self { is_enabled: !settings.no_default_contexts, excluded, repository_context })
     }
 
     /// Whether a namespace gets one.
@@ -110,12 +110,12 @@ mod tests {
 
     const R1: &str = r#"{"type":"ociRegistry","baseUrl":"R1"}"#;
 
-    fn contexts(arguments: &Arguments) -> DefaultContexts {
-        DefaultContexts::new(arguments).unwrap()
+    fn contexts(settings: &Settings) -> DefaultContexts {
+        DefaultContexts::new(settings).unwrap()
     }
 
-    fn with_default(text: &str) -> Arguments {
-        Arguments { default_repository_context: Some(text.to_owned()), ..Arguments::default() }
+    fn with_default(text: &str) -> Settings {
+        Settings { default_repository_context: Some(text.to_owned()), ..Settings::default() }
     }
 
     fn written(members: &Value) -> Context {
@@ -137,7 +137,7 @@ mod tests {
         let reverted = json!({
             "repositoryContext": r1, "registryPullSecrets": [{"name": "s"}], "componentVersionOverwrites": "o",
         });
-        let without = contexts(&Arguments::default());
+        let without = contexts(&Settings::default());
         assert_eq!(without.plan("team", None), Plan::Create(written(&json!({}))));
         assert_eq!(without.plan("team", Some(written(&by_hand))), Plan::Nothing);
 
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn where_there_are_none() {
-        let excluding = contexts(&Arguments { exclude_namespaces: vec!["a".into()], ..Arguments::default() });
+        let excluding = contexts(&Settings { exclude_namespaces: vec!["a".into()], ..Settings::default() });
         assert!(!excluding.concern("a") && excluding.concern("b"));
-        let off = contexts(&Arguments { no_default_contexts: true, ..Arguments::default() });
+        let off = contexts(&Settings { no_default_contexts: true, ..Settings::default() });
         assert!(!off.concern("b"));
     }
 

@@ -55,6 +55,14 @@ pub struct Arguments {
     #[command(flatten)]
     pub grpc: GrpcArguments,
 
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What is the resolver's own, wherever it runs.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct Settings {
     /// File that maps repository contexts to the stores that components are read from
     #[arg(long, env = "GROUNDWORK_REPOSITORIES", value_name = "FILE")]
     pub repositories: Option<PathBuf>,
@@ -89,6 +97,14 @@ impl Default for Arguments {
             cluster: ClusterArguments::default(),
             guard: GuardArguments::default(),
             grpc: GrpcArguments::default(),
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
             repositories: None,
             default_repository_context: None,
             no_default_contexts: false,
@@ -140,11 +156,11 @@ impl Resolver {
         client: Client,
         telemetry: Telemetry,
     ) -> Result<Self, StartError> {
-        let map = match &arguments.repositories {
+        let map = match &arguments.settings.repositories {
             Some(path) => RepositoryMap::load(path)?,
             None => RepositoryMap::empty("the file of --repositories (none is given)"),
         };
-        let contexts = Arc::new(DefaultContexts::new(&arguments)?);
+        let contexts = Arc::new(DefaultContexts::new(&arguments.settings)?);
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
         let access = Access::new(client, audience(SERVICE));
@@ -169,7 +185,7 @@ impl Resolver {
                 work,
                 indexed: Vec::new(),
                 namespaces: arguments.cluster.namespaces,
-                concurrency: arguments.resolver_concurrency.max(1),
+                concurrency: arguments.settings.resolver_concurrency.max(1),
                 backoff: Backoff::default(),
             },
             metrics,

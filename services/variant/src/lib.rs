@@ -52,6 +52,14 @@ pub struct Arguments {
     pub watcher: WatcherArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What is the service's own, wherever it runs.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct Settings {
     /// PackageVariantSets and PackageVariants that are worked on at the same time.
     #[arg(long, env = "GROUNDWORK_VARIANT_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub variant_concurrency: usize,
@@ -91,8 +99,14 @@ impl Default for Arguments {
             guard: GuardArguments::default(),
             watcher: WatcherArguments::default(),
             grpc: GrpcArguments::default(),
-            variant_concurrency: CONCURRENCY,
+            settings: Settings::default(),
         }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { variant_concurrency: CONCURRENCY }
     }
 }
 
@@ -163,7 +177,7 @@ impl Variants {
                 work: vec![kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()],
                 indexed: Vec::new(),
                 namespaces: arguments.cluster.namespaces,
-                concurrency: arguments.variant_concurrency.max(1),
+                concurrency: arguments.settings.variant_concurrency.max(1),
                 backoff: BACKOFF,
             },
             metrics,

@@ -23,7 +23,7 @@ struct Command {
 fn main() -> ExitCode {
     let command = Command::parse();
     groundwork_telemetry::run(SERVICE, &command.telemetry.clone(), async |telemetry| {
-        let config = command.service.cluster.config().await?;
+        let config = command.service.cluster.config(SERVICE).await?;
         let token = TokenSource::of_file(command.service.watcher.watcher_token_file.clone());
         let bus = command.bus.connect(SERVICE).await?;
         let client = kube::Client::try_from(config)?;

@@ -4,14 +4,16 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use groundwork_api::DeployItem;
 use groundwork_testkit::Program;
 use groundwork_tests::{System, get, wait_for};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 
+use crate::case::Case;
 use crate::echo_server::{applied, deleted, options};
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, blueprint, outcome};
 
 /// A lease that somebody renews.
 async fn original_leads(system: &System) -> Result<()> {
@@ -23,6 +25,30 @@ async fn original_leads(system: &System) -> Result<()> {
         "spec": {"holderIdentity": "pod-1", "leaseDurationSeconds": 15, "renewTime": format!("{renewed:.6}")},
     }))?;
     api.create(&PostParams::default(), &lease).await?;
+    Ok(())
+}
+
+/// An item whose deployer does not exist fails after the time-out that this process was given.
+async fn settings_reach_their_service(system: &System) -> Result<()> {
+    let case = Case::new(system, "settings").await?;
+    let nobody =
+        blueprint(&[("item", json!({}))]).replace("landscaper.gardener.cloud/mock", "example.org/nobody");
+    let (phase, _) = outcome(&case.install("orphaned", &nobody).await?);
+    let items = case.list::<DeployItem>("").await?;
+    let error =
+        items.first().and_then(|item| item.status.clone()?.last_error).context("the item has an error")?;
+    ensure!(phase == "Failed" && error.message.contains("within 1 seconds"), "{phase} {}", error.message);
+    Ok(())
+}
+
+fn requests_name_their_service(system: &System) -> Result<()> {
+    let log = std::fs::read_to_string(system.plane.audit_log().context("there is an audit log")?)?;
+    for service in ALL {
+        ensure!(
+            log.contains(&format!("\"userAgent\":\"groundwork-{service}/")),
+            "no request of the {service}"
+        );
+    }
     Ok(())
 }
 
@@ -47,6 +73,7 @@ async fn one_process_does_it_all() -> Result<()> {
         .arg("up")
         .arg("--repositories")
         .arg(repositories)
+        .env("GROUNDWORK_PICKUP_TIMEOUT", "1s")
         .env("KUBECONFIG", system.plane.kubeconfig())
         .env("GROUNDWORK_ADMIN_ADDRESS", format!("127.0.0.1:{port}"));
     let refused = tokio::process::Command::from(command_again(&command)).output().await?;
@@ -69,6 +96,8 @@ async fn one_process_does_it_all() -> Result<()> {
     .with_context(log)?;
     applied(&system).await.with_context(log)?;
     deleted(&system).await.with_context(log)?;
+    settings_reach_their_service(&system).await.with_context(log)?;
+    requests_name_their_service(&system)?;
     up.signal("TERM")?;
     wait_for("it ends", PATIENCE, async || {
         if up.is_running() { Err("it runs") } else { Ok(()) }.map_err(str::to_owned)

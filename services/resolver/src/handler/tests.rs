@@ -2,9 +2,9 @@ use groundwork_bus::{Event, Feed, Record};
 use serde_json::json;
 
 use super::*;
-use crate::Arguments;
+use crate::Settings;
 
-fn watching(arguments: &Arguments) -> Watching {
+fn watching(arguments: &Settings) -> Watching {
     let contexts = Arc::new(DefaultContexts::new(arguments).unwrap());
     Watching { contexts, workers: Workers::default() }
 }
@@ -82,7 +82,7 @@ fn names(keys: &[Key]) -> Vec<&str> {
 
 #[test]
 fn a_change_of_rules_concerns_those_who_use_them() {
-    let (watching, world) = (watching(&Arguments::default()), world());
+    let (watching, world) = (watching(&Settings::default()), world());
     let keys = |kind: Kind, name: &str, change: &Change| {
         watching.keys(&ObjectId::new(kind, Some("team"), name), change, &world.index)
     };
@@ -105,7 +105,7 @@ fn a_change_of_rules_concerns_those_who_use_them() {
 
 #[test]
 fn a_change_of_the_spec_counts_between_jobs() {
-    let (watching, world) = (watching(&Arguments::default()), world());
+    let (watching, world) = (watching(&Settings::default()), world());
     let object = ObjectId::new(kind::<Installation>(), Some("team"), "named");
     let keys = |generation, job: &str, finished: &str| {
         let snapshot = snapshot(generation, &installation_fields(None, job, finished));
@@ -122,7 +122,7 @@ fn a_change_of_the_spec_counts_between_jobs() {
 
 #[test]
 fn namespaces_get_contexts() {
-    let arguments = Arguments { exclude_namespaces: vec!["kube-system".into()], ..Arguments::default() };
+    let arguments = Settings { exclude_namespaces: vec!["kube-system".into()], ..Settings::default() };
     let (watching, index) = (watching(&arguments), Index::new());
     let there = Change::Applied(snapshot(1, &json!({})));
     let leaving = Snapshot { deletion_timestamp: Some("t".into()), ..Snapshot::default() };
@@ -137,7 +137,7 @@ fn namespaces_get_contexts() {
 
 #[test]
 fn at_the_start_jobs_and_namespaces_are_looked_at() {
-    let watching = watching(&Arguments::default());
+    let watching = watching(&Settings::default());
     let installation = ObjectId::new(kind::<Installation>(), Some("team"), "named");
     let namespace = ObjectId::new(namespaces(), None, "team");
     let key = |object: &ObjectId, snapshot: &Snapshot, is_start| {
@@ -156,7 +156,7 @@ fn at_the_start_jobs_and_namespaces_are_looked_at() {
 /// The replica that got the event of a namespace may die before it has made the Context.
 #[test]
 fn every_replica_looks_at_a_new_namespace_later() {
-    let watching = watching(&Arguments::default());
+    let watching = watching(&Settings::default());
     let namespace = ObjectId::new(namespaces(), None, "team");
     let (key, at) = watching.deadline(&namespace, &snapshot(1, &json!({})), false).unwrap();
     assert_eq!(key, ObjectId::new(kind::<Context>(), Some("team"), "default"));

@@ -9,7 +9,7 @@ use groundwork_grpc::{Channel, TokenSource, connect, with_limits};
 use groundwork_proto::component::v1::{Json, ObjectName, Reference};
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::resolver::v1::{ResolveRequest, ResolveResponse};
-use groundwork_resolver::{Arguments, Resolver};
+use groundwork_resolver::{Arguments, Resolver, Settings};
 use groundwork_telemetry::Telemetry;
 use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Server, servers_or_skip};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -75,7 +75,8 @@ pub(crate) fn example() -> PathBuf {
 }
 
 pub(crate) fn with_repositories(path: PathBuf) -> Arguments {
-    Arguments { repositories: Some(path), ..Arguments::default() }
+    let settings = Settings { repositories: Some(path), ..Settings::default() };
+    Arguments { settings, ..Arguments::default() }
 }
 
 /// The objects in a YAML text.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::*;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
-use groundwork_resolver::Arguments;
+use groundwork_resolver::{Arguments, Settings};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -64,11 +64,12 @@ async fn every_namespace_gets_a_context() {
 
 #[tokio::test]
 async fn a_configured_repository_is_forced_into_contexts() {
-    let arguments = Arguments {
+    let settings = Settings {
         default_repository_context: Some(r#"{"type":"ociRegistry","baseUrl":"R1"}"#.to_owned()),
         exclude_namespaces: vec!["forced-excluded".to_owned()],
-        ..Arguments::default()
+        ..Settings::default()
     };
+    let arguments = Arguments { settings, ..Arguments::default() };
     let Some(world) = World::start("forced", arguments).await else { return };
     let excluded = World::start("forced-excluded", Arguments::default()).await.unwrap();
     world

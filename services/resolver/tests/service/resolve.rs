@@ -6,7 +6,7 @@ use groundwork_component::RepositoryContext;
 use groundwork_proto::resolver::v1::ResolveRequest;
 use groundwork_proto::status;
 use groundwork_registry::CtfWriter;
-use groundwork_resolver::Arguments;
+use groundwork_resolver::{Arguments, Settings};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -195,7 +195,8 @@ async fn what_fails_later_leaves_the_condition() {
 
 #[tokio::test]
 async fn missing_objects_fail_the_job_and_keep_the_condition() {
-    let arguments = Arguments { no_default_contexts: true, ..Arguments::default() };
+    let settings = Settings { no_default_contexts: true, ..Settings::default() };
+    let arguments = Arguments { settings, ..Arguments::default() };
     let Some(world) = World::start("missing", arguments).await else { return };
     world.apply_text(&[CONTEXT, RULES, SHOP].join("\n---\n")).await;
     world.run_job("shop", "job-1").await;
