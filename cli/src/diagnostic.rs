@@ -8,6 +8,8 @@ use anstyle::{AnsiColor, Style};
 use groundwork_blueprint::Excerpt;
 use groundwork_yaml::Position;
 
+use crate::terminal::shown;
+
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
@@ -117,7 +119,7 @@ impl Diagnostic {
             Severity::Error => (ERROR, "error"),
             Severity::Warning => (WARNING, "warning"),
         };
-        let mut text = format!("{style}{label}{style:#}: {}\n", self.message);
+        let mut text = format!("{style}{label}{style:#}: {}\n", shown(&self.message));
         match &self.place {
             None => {}
             Some(Place::File(source, position)) => {
@@ -135,11 +137,12 @@ impl Diagnostic {
 
 fn show_place(text: &mut String, name: &str, line: usize, column: Option<usize>, source: Option<&str>) {
     let at = column.map_or_else(|| format!("{name}:{line}"), |column| format!("{name}:{line}:{column}"));
+    let at = shown(&at);
     let gutter = " ".repeat(line.to_string().len());
     let _ = writeln!(text, "{gutter}{PLACE}-->{PLACE:#} {at}");
     let Some(source) = source else { return };
     let _ = writeln!(text, "{gutter} {PLACE}|{PLACE:#}");
-    let _ = writeln!(text, "{PLACE}{line} |{PLACE:#} {}", source.replace('\t', " "));
+    let _ = writeln!(text, "{PLACE}{line} |{PLACE:#} {}", shown(&source.replace('\t', " ")));
     if let Some(column) = column {
         let blanks = " ".repeat(column.saturating_sub(1));
         let _ = writeln!(text, "{gutter} {PLACE}|{PLACE:#} {blanks}{ERROR}^{ERROR:#}");

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
+use crate::terminal::shown;
 
 #[derive(Debug, Args)]
 pub(crate) struct EventsArguments {
@@ -194,8 +195,7 @@ fn text(event: &Event) -> String {
     };
     let version = event.change.resource_version();
     let line = format!("{:.3}  {kind:<15}  {name:<40}  {what}  {version}{rest}", event.time);
-    // What others wrote must not move the cursor.
-    line.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+    shown(&line).into_owned()
 }
 
 /// Phase and jobs, where they are shown.
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(shown(&bus, &["-n", "a"]).await, format!("{one}{three}"));
         assert_eq!(shown(&bus, &["-k", "Secret", "-n", "a"]).await, three);
         let two = shown(&bus, &["-k", "inst", "-n", "b"]).await;
-        assert!(two.contains("phase=\u{fffd}[2J") && !two.contains('\u{1b}'), "{two:?}");
+        assert!(two.contains("phase=\\u{1b}[2J") && !two.contains('\u{1b}'), "{two:?}");
         let json: Value = serde_json::from_str(&shown(&bus, &["-o", "json", "-k", "secrets"]).await).unwrap();
         assert_eq!(
             (&json["change"], &json["name"], &json["sequence"]),

@@ -16,6 +16,7 @@ mod output;
 mod render;
 mod rendering;
 mod template;
+mod terminal;
 mod up;
 mod variants;
 mod wait;

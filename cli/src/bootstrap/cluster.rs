@@ -27,7 +27,7 @@ const TOKEN: i64 = 365 * 24 * 3600;
 const CALLS: [(&str, &str); 2] = [("renderer", "resolver"), ("variant", "watcher")];
 
 /// Accounts, rights and policies; the test of this module compares them with the folder.
-const MANIFESTS: [(&str, &str); 9] = [
+const MANIFESTS: [(&str, &str); 10] = [
     ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
     ("base/service-accounts.yaml", include_str!("../../../k8s/base/service-accounts.yaml")),
     ("base/watcher.yaml", include_str!("../../../k8s/base/watcher.yaml")),
@@ -35,6 +35,7 @@ const MANIFESTS: [(&str, &str); 9] = [
     ("base/renderer.yaml", include_str!("../../../k8s/base/renderer.yaml")),
     ("base/variant.yaml", include_str!("../../../k8s/base/variant.yaml")),
     ("admission/deployitem-type.yaml", include_str!("../../../k8s/admission/deployitem-type.yaml")),
+    ("admission/installation-spec.yaml", include_str!("../../../k8s/admission/installation-spec.yaml")),
     (
         "components/mock-deployer/account.yaml",
         include_str!("../../../k8s/components/mock-deployer/account.yaml"),

@@ -9,6 +9,7 @@ use groundwork_lifecycle::{Outcome, OverwriteReport};
 use groundwork_yaml as yaml;
 
 use crate::rendering::Rendering;
+use crate::terminal::shown;
 
 const TITLE: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -20,8 +21,8 @@ pub(super) fn show(rendering: &Rendering<'_>) -> String {
     let metadata = &rendering.installation.metadata;
     let mut text = format!(
         "{TITLE}Installation {}/{}{TITLE:#}\n",
-        metadata.namespace.as_deref().unwrap_or_default(),
-        metadata.name.as_deref().unwrap_or_default()
+        shown(metadata.namespace.as_deref().unwrap_or_default()),
+        shown(metadata.name.as_deref().unwrap_or_default())
     );
     let Outcome { overwrites, deploy_items, failure, .. } = &rendering.outcome;
     if let Some(report) = overwrites {
@@ -66,11 +67,11 @@ fn show_overwrites(text: &mut String, report: &OverwriteReport) {
             }
             RuleOutcome::NotReached => (FAINT, "not reached", "all attributes have been set".to_owned()),
         };
-        let _ = writeln!(text, "    rule {}: {style}{word}{style:#} ({detail})", index + 1);
+        let _ = writeln!(text, "    rule {}: {style}{word}{style:#} ({})", index + 1, shown(&detail));
     }
     let substitution = &report.substitution;
-    let _ = writeln!(text, "    written:   {}", show_reference(&substitution.original));
-    let _ = writeln!(text, "    effective: {}", show_reference(&substitution.effective));
+    let _ = writeln!(text, "    written:   {}", shown(&show_reference(&substitution.original)));
+    let _ = writeln!(text, "    effective: {}", shown(&show_reference(&substitution.effective)));
     let condition = OverwriteCondition::from(substitution);
     let status = if condition.status { "True" } else { "False" };
     let _ =
@@ -104,12 +105,12 @@ fn show_reference(reference: &Reference) -> String {
 }
 
 fn show_item(text: &mut String, item: &DeployItem) {
-    let name = printable(item.metadata.name.as_deref().unwrap_or_default());
-    let type_name = printable(&item.spec.type_);
+    let name = shown(item.metadata.name.as_deref().unwrap_or_default());
+    let type_name = shown(&item.spec.type_);
     let _ = writeln!(text, "\n  {TITLE}DeployItem {name}{TITLE:#} {FAINT}{type_name}{FAINT:#}");
     if let Some(target) = &item.spec.target {
-        let _ =
-            writeln!(text, "    target: {}/{}", target.namespace.as_deref().unwrap_or_default(), target.name);
+        let target = format!("{}/{}", target.namespace.as_deref().unwrap_or_default(), target.name);
+        let _ = writeln!(text, "    target: {}", shown(&target));
     }
     if let Some(config) = item.spec.config.get() {
         push_indented(text, &yaml::to_string(config), 4);
@@ -118,11 +119,6 @@ fn show_item(text: &mut String, item: &DeployItem) {
 
 fn push_indented(text: &mut String, block: &str, indent: usize) {
     for line in block.lines() {
-        let _ = writeln!(text, "{:indent$}{}", "", printable(line));
+        let _ = writeln!(text, "{:indent$}{}", "", shown(line));
     }
-}
-
-/// Text of templates without anything that a terminal would obey.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -416,6 +416,17 @@ fn common_mistakes() {
     assert_eq!(groundwork(&["render", "-", "-n", "Bad Name"], "").code, 2);
 }
 
+/// What others wrote must not speak to the terminal.
+#[test]
+fn escapes_of_terminals_are_shown() {
+    let echo_server = EchoServer::new();
+    echo_server.replace("installation.yaml", "name: server", "name: \"ser\\e[2Jver\"");
+    let run = echo_server.render(&[]);
+    let both = format!("{}{}", run.out, run.err);
+    assert!(!both.contains('\u{1b}'), "{both:?}");
+    assert!(run.out.contains("ser\\u{1b}[2Jver") && run.err.contains("ser\\u{1b}[2Jver"), "{both}");
+}
+
 /// What is not done yet is said, and not left out in silence.
 #[test]
 fn signatures_and_pull_secrets() {

@@ -18,11 +18,13 @@ pub(crate) struct Redaction {
 }
 
 impl Redaction {
-    /// Covers every text and number in these values.
-    pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a Value>) -> Self {
+    /// Covers every text and number in these values, and the keys of maps that are no names: those that the author has not written in
+    /// `known`, and that are more than letters.
+    pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a Value>, known: &str) -> Self {
         let mut secrets = Vec::new();
+        let is_name = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphabetic()) || known.contains(key);
         for value in values {
-            collect(value, &mut secrets);
+            collect(value, &is_name, &mut secrets);
         }
         secrets.sort_by_key(|text| std::cmp::Reverse(text.len()));
         secrets.dedup();
@@ -47,22 +49,71 @@ impl Redaction {
 }
 
 /// The forms in which a message may hold a value.
-fn collect(value: &Value, texts: &mut Vec<String>) {
+fn collect(value: &Value, is_name: &impl Fn(&str) -> bool, texts: &mut Vec<String>) {
     match value {
-        Value::String(text) => {
-            let quoted = format!("{text:?}");
-            let escaped =
-                value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-            let forms = [text.as_str(), quoted.trim_matches('"'), escaped.trim_matches('"')];
-            let forms = forms.into_iter().chain(text.lines().map(str::trim));
-            texts.extend(forms.filter(|form| form.len() >= SHORTEST_SECRET).map(str::to_owned));
-        }
+        Value::String(text) => collect_text(text, texts),
         Value::Number(number) => {
-            let text = number.to_string();
-            texts.extend((text.len() >= SHORTEST_SECRET).then_some(text));
+            let mut forms = vec![number.to_string()];
+            if let Some(float) = number.as_f64().filter(|float| float.fract() != 0.0) {
+                // As `printf` rounds it; a whole number stands in front of its zeros as it is.
+                forms.extend((1..=6).map(|digits| format!("{float:.digits$}")));
+                forms.extend((1..=6).map(|digits| {
+                    format!("{float:.digits$e}").split('e').next().unwrap_or_default().to_owned()
+                }));
+            }
+            texts.extend(forms.into_iter().filter(|form| form.len() >= SHORTEST_SECRET));
         }
-        Value::Array(items) => items.iter().for_each(|item| collect(item, texts)),
-        Value::Object(members) => members.values().for_each(|value| collect(value, texts)),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, is_name, texts)),
+        Value::Object(members) => {
+            for (key, value) in members {
+                if !is_name(key) {
+                    collect_text(key, texts);
+                }
+                collect(value, is_name, texts);
+            }
+        }
         Value::Null | Value::Bool(_) => {}
+    }
+}
+
+fn collect_text(text: &str, texts: &mut Vec<String>) {
+    let quoted = format!("{text:?}");
+    let json = Value::from(text).to_string();
+    // As Go writes JSON.
+    let escapes = [
+        ('<', "\\u003c"),
+        ('>', "\\u003e"),
+        ('&', "\\u0026"),
+        ('\u{2028}', "\\u2028"),
+        ('\u{2029}', "\\u2029"),
+    ];
+    let escaped = escapes.iter().fold(json, |json, (from, to)| json.replace(*from, to));
+    let forms = [text, quoted.trim_matches('"'), escaped.trim_matches('"')];
+    let forms = forms.into_iter().chain(text.lines().map(str::trim));
+    texts.extend(forms.filter(|form| form.len() >= SHORTEST_SECRET).map(str::to_owned));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn forms_of_values() {
+        let values = json!({
+            "password": "hunter2", "user-4711": {"port": 80}, "known-key": 1, "pi": 3.14159, "line": "a\u{2028}secret", "html": "<b>x",
+        });
+        let redaction = Redaction::of([&values], "{{ index .imports \"known-key\" }}");
+        for (message, expected) in [
+            ("hunter2", "[...]"),
+            ("map[user-4711:80]", "map[[...]:80]"),
+            ("known-key of password", "known-key of password"),
+            ("3.14 3.142 3.14159 3.141590", "[...] [...] [...] [...]"),
+            (r#""a\u2028secret""#, "\"[...]\""),
+            (r#""\u003cb\u003ex""#, "\"[...]\""),
+        ] {
+            assert_eq!(redaction.apply(message), expected, "{message}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::components::{Components, UnknownSchemaVersion};
 use crate::deploy::{self, DecodeError, DeployError, RawItem, ScalarText};
 use crate::imports::{self, ImportError, Imports, Supplied};
-use crate::load::Blueprint;
+use crate::load::{BLUEPRINT_FILE, Blueprint};
 use crate::redaction::Redaction;
 use crate::schema::SchemaSource;
 use crate::template::{Engine, ExecutionKind, Output, TemplateError};
@@ -194,7 +194,8 @@ impl Renderer<'_> {
 
     /// Covers the imports and what import executions made of them.
     fn redaction(&self) -> Redaction {
-        Redaction::of(self.imports.values.values())
+        let definition = self.request.blueprint.files.read(BLUEPRINT_FILE).unwrap_or_default();
+        Redaction::of(self.imports.values.values(), &String::from_utf8_lossy(definition))
     }
 
     /// Every execution gets a map of its own, so that none sees what another one changed (`blueprints.md` 4.5).

@@ -136,9 +136,9 @@ impl Engine {
         let template = Template::parse(TEMPLATE_NAME, source, &self.functions, &self.options)
             .map_err(|error| failed(error.to_string(), error.line(), error.column()))?;
         let data = TemplateValue::from_json(&Value::Object(bindings.clone()), self.options.numbers);
-        template
-            .render(data)
-            .map_err(|error| failed(error::without_values(&error, bindings), error.line(), error.column()))
+        template.render(data).map_err(|error| {
+            failed(error::without_values(&error, source, bindings), error.line(), error.column())
+        })
     }
 }
 

@@ -104,12 +104,16 @@ pub(super) fn enrich(
 /// An engine's error without the values of sensitive bindings: functions such as `fail` put them there.
 ///
 /// What leads to the problem (positions, text of the template) holds none, and stays readable.
-pub(super) fn without_values(error: &groundwork_gotemplate::Error, bindings: &Map<String, Value>) -> String {
+pub(super) fn without_values(
+    error: &groundwork_gotemplate::Error,
+    source: &str,
+    bindings: &Map<String, Value>,
+) -> String {
     let message = error.to_string();
     let place = message.strip_suffix(error.message()).unwrap_or_default().len();
     let (place, problem) = message.split_at(place + call_length(error.message()));
     let sensitive = SENSITIVE.iter().filter_map(|name| bindings.get(*name));
-    format!("{place}{}", Redaction::of(sensitive).apply(problem))
+    format!("{place}{}", Redaction::of(sensitive, source).apply(problem))
 }
 
 /// The length of `error calling NAME: ` at the begin of a problem.

@@ -1,0 +1,33 @@
+//! Texts of others, made safe for a terminal.
+
+use std::borrow::Cow;
+
+/// The text without anything that a terminal would obey, or that would turn the direction of what is read: such characters are shown by
+/// their numbers. Line breaks stay.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let show = |character: char| {
+        if is_obeyed(character) { character.escape_unicode().to_string() } else { character.to_string() }
+    };
+    Cow::Owned(text.chars().map(show).collect())
+}
+
+fn is_obeyed(character: char) -> bool {
+    let turns =
+        matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    character != '\n' && (character.is_control() || turns || matches!(character, '\u{2028}' | '\u{2029}'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_shown() {
+        assert_eq!(shown("plain\nlines ü"), "plain\nlines ü");
+        assert_eq!(shown("\u{1b}[2Jgone\r\u{202e}txt"), "\\u{1b}[2Jgone\\u{d}\\u{202e}txt");
+        assert_eq!(shown("\u{9b}31m\u{2028}"), "\\u{9b}31m\\u{2028}");
+    }
+}
