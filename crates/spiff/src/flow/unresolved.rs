@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::control;
 use crate::issue::Issue;
 use crate::scope::dotted;
 use crate::syntax;
@@ -149,6 +148,10 @@ fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
             }
         }
         Value::Expression(expression) => {
+            if let Expr::Control(shown) = &*expression.0 {
+                found.push(describe(node, shown.to_string(), false, context, Some(String::new())));
+                return;
+            }
             found.push(describe(
                 node,
                 expression.0.to_string(),
@@ -173,11 +176,12 @@ fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
     }
     if node.has(Flags::ERROR.with(Flags::FAILED)) {
         let text = match &node.value {
-            Value::Map(map) => control::describe(map).unwrap_or_else(|| "<map>".to_owned()),
+            Value::Map(_) => "<map>".to_owned(),
             Value::List(_) => "<list>".to_owned(),
             scalar => crate::yaml::write(scalar).trim_end().to_owned(),
         };
-        found.push(describe(node, text, false, context, None));
+        // It was not evaluated, at whatever path.
+        found.push(describe(node, text, false, context, Some(String::new())));
     }
 }
 

@@ -1,0 +1,183 @@
+//! How stubs, markers and templates come together (sections 2.2, 3, 5.4, 8 and 10), beyond the worked examples.
+
+#![allow(clippy::unwrap_used)]
+
+use groundwork_spiff::{Document, Engine, Value};
+
+/// The document as YAML, or the report.
+fn run(template: &str, stubs: &[&str]) -> String {
+    let engine = Engine::new();
+    let read = |text: &str| Document::read(text, "test", engine.limits()).unwrap();
+    let stubs: Vec<_> = stubs.iter().map(|stub| read(stub)).collect();
+    match engine.cascade(&read(template), &stubs, None) {
+        Ok(output) => output.to_yaml(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn value(yaml: &str) -> serde_json::Value {
+    let document = Document::read(yaml, "wanted", Engine::new().limits()).unwrap();
+    Value::to_json(document.value())
+}
+
+#[track_caller]
+fn table(cases: &[(&str, &[&str], &str)]) {
+    for (template, stubs, wanted) in cases {
+        let output = run(template, stubs);
+        assert!(!output.starts_with("unresolved nodes"), "{template}: {output}");
+        assert_eq!(value(&output), value(wanted), "{template}");
+    }
+}
+
+#[test]
+fn markers_count_although_the_expression_fails() {
+    table(&[
+        ("secret: (( &temporary ( nope ) ))\na: (( secret ))\n", &["secret: 5\n"], "a: 5"),
+        ("secret: (( &local ( nope + 1 ) ))\na: 1\n", &["secret: 5\n"], "a: 1"),
+        (
+            "secret: (( &temporary ( late ) ))\nlate: (( nope ))\na: 1\n",
+            &["secret: 5\nlate: 6\n"],
+            "a: 1\nlate: 6",
+        ),
+    ]);
+}
+
+#[test]
+fn lists_take_flags_from_stubs() {
+    table(&[
+        ("l: [ 1 ]\n", &["l: [ { <<: (( &temporary )) }, 2 ]\n"], "{}"),
+        ("l: [ 1 ]\n", &["l: (( &temporary ( 5 ) ))\n"], "{}"),
+        ("l: [ { <<: (( x )) } ]\nx: [ 1 ]\n", &["l: { <<: (( &temporary )), a: 1 }\n"], "x: [ 1 ]"),
+        ("m: { a: 1 }\n", &["m: (( &temporary ( 5 ) ))\n"], "{}"),
+    ]);
+}
+
+#[test]
+fn insertions_bring_no_flags() {
+    table(&[
+        (
+            "a: 1\n",
+            &["c: { <<: (( merge q )), b: 1 }\n", "q: { <<: (( &inject )), a: 2 }\n"],
+            "a: 1\nq: { a: 2 }",
+        ),
+        (
+            "a: 1\n",
+            &["c: [ { <<: (( merge q )) }, 1 ]\n", "q: [ { <<: (( &inject )) }, 2 ]\n"],
+            "a: 1\nq: [ 2 ]",
+        ),
+        ("c: { <<: (( &temporary ( q ) )) }\nq: {}\n", &[], "q: {}"),
+    ]);
+}
+
+#[test]
+fn lists_are_injected_into_once() {
+    let entry = "(( &inject ( 5 ) ))";
+    table(&[
+        ("l: x\n", &[&format!("l: [ {entry}, 6 ]\n"), "l: z\n"], "l: [ 5, 6 ]"),
+        ("l: x\n", &[&format!("l: [ {entry}, 6 ]\n")], "l: [ 5, 5, 6 ]"),
+        ("l: [ 1 ]\n", &[&format!("l: [ {entry}, 6 ]\n")], "l: [ 5, 1 ]"),
+        ("l: [ 1 ]\n", &["l: [ (( &default ( 5 ) )), 6 ]\n"], "l: [ 5, 1 ]"),
+    ]);
+}
+
+#[test]
+fn a_default_that_is_overridden_overrides() {
+    let cfg = "cfg: { port: (( &default ( 80 ) )) }\n";
+    table(&[
+        ("cfg: { port: 1 }\n", &[cfg, "cfg: { port: 443 }\n"], "cfg: { port: 443 }"),
+        ("cfg: {}\n", &[cfg, "cfg: { port: 443 }\n"], "cfg: { port: 443 }"),
+        ("cfg: { port: 1 }\n", &[cfg, cfg], "cfg: { port: 1 }"),
+        // What was injected is no default for the documents nearer still.
+        ("cfg: { port: 1 }\n", &["cfg: {}\n", cfg], "cfg: { port: 80 }"),
+    ]);
+}
+
+#[test]
+fn dynamic_markers_take_any_template() {
+    let hello = "hello: (( &template ( \"hello \" (who || \"stub\") ) ))\n";
+    for dynamic in ["hello", "true ? hello :~", "( hello )"] {
+        let stub = format!("greet: (( &dynamic ( {dynamic} ) ))\n{hello}");
+        table(&[
+            ("who: doc\ngreet: literal\n", &[&stub], "who: doc\ngreet: hello doc"),
+            ("a: (( stub(greet) ))\n", &[&stub], "a: hello stub"),
+            // A merge fails, so that the node is made again where it stands.
+            ("who: doc\ngreet: (( merge ))\n", &[&stub], "who: doc\ngreet: hello doc"),
+            ("who: doc\nx: (( merge greet || 1 ))\n", &[&stub], "who: doc\nx: 1"),
+        ]);
+    }
+    let inner = format!("m: {{ greet: (( &dynamic ( hello ) )) }}\n{hello}");
+    table(&[
+        ("who: doc\nm: { <<: (( merge )) }\n", &[&inner], "who: doc\nm: { greet: hello stub }"),
+        // It stays dynamic for the documents nearer still.
+        (
+            "who: doc\nm: { greet: 1 }\n",
+            &["m: { greet: 2 }\nwho: far\n", &inner],
+            "who: far\nm: { greet: hello far }",
+        ),
+    ]);
+    let report = run("x: (( &dynamic ( 5 ) ))\n", &[]);
+    assert!(report.ends_with("\t*dynamic marker for non-template value node"), "{report}");
+    let report = run("x: (( &dynamic ( nope ) ))\n", &[]);
+    assert!(report.ends_with("\t*dynamic marker for non-template value node"), "{report}");
+}
+
+#[test]
+fn names_that_lambdas_capture() {
+    let tpl = "tpl:\n  <<: (( &template &temporary ))\n  deep: { f: (( &temporary ( |n|->base + n ) )) }\n";
+    table(&[(
+        &format!("{tpl}inst: (( ( $base = 7 ) *tpl ))\nr: (( inst.deep.f(1) ))\n"),
+        &[],
+        "inst: { deep: {} }\nr: 8",
+    )]);
+    for (expression, wanted) in [
+        // What is captured wins over a field that is nearer.
+        ("( $a = 1 ) (|x|->x a)(\"-\")", "\"-1\""),
+        ("( $a = 1 ) ( $f = |x|->x a ) ( $a = 2 ) f(\"-\")", "fails"),
+        ("( $a = 1 ) ( $f = |x|->x a ) ( $a = 2 ) (f)(\"-\")", "\"-1\""),
+    ] {
+        let output = run(&format!("a: 5\nx: (( {expression} ))\n"), &[]);
+        if wanted == "fails" {
+            assert!(output.contains("unknown function 'f'"), "{output}");
+        } else {
+            assert_eq!(value(&output)["x"], value(wanted), "{expression}");
+        }
+    }
+}
+
+#[test]
+fn the_place_of_definition_in_lambdas_of_lambdas() {
+    table(&[(
+        "lib: { <<: (( &temporary )), unit: lib, mk: (( |a|->|b|->_.unit a b )) }\nuse: { unit: use, r: (( lib.mk(1)(2) )) }\n",
+        &[],
+        "use: { unit: use, r: lib12 }",
+    )]);
+}
+
+#[test]
+fn insertions_that_are_no_expressions() {
+    let report = run("l: [ { <<: (( oops + )) }, (( nope )) ]\nr: (( l ))\n", &[]);
+    assert!(report.contains("(( oops + ))\tin test\tl.[0].<<\t()\t*parse error near"), "{report}");
+    assert!(report.contains("(( nope ))\tin test\tl.[1]\t()\t*'nope' not found"), "{report}");
+    assert!(report.contains("\tin test\tr\t()\t@'l' not complete"), "{report}");
+    let report = run("m: { <<: (( \"(( oops + ))\" )), a: (( nope )) }\n", &[]);
+    assert!(
+        report.contains("\tm.<<\t(") && report.contains("\tin test\tm.a\t()\t*'nope' not found"),
+        "{report}"
+    );
+}
+
+#[test]
+fn markers_are_printed_as_they_were_written() {
+    for (text, printed) in [
+        ("&default (nope)", "&default ((nope))"),
+        ("&default ( nope )", "&default (( nope ))"),
+        ("&inject ( late )", "late"),
+        ("prefer late", "late"),
+        ("&tag:a:b ( nope+1 )", "(( &tag:a:b ( nope+1 ) ))"),
+        ("&tag:a:b(nope + 1)", "&tag:a:b ((nope + 1))"),
+    ] {
+        let report = run(&format!("x: (( {text} ))\nlate: (( late ))\n"), &[]);
+        let shown = if printed.starts_with("((") { printed.to_owned() } else { format!("(( {printed} ))") };
+        assert!(report.contains(&format!("\t{shown}\tin test\tx\t")), "{text}: {report}");
+    }
+}
