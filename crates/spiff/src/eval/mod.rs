@@ -143,12 +143,12 @@ fn assignments(
         Ok(Err(info))
     };
     for (key, value) in entries {
-        let key = evaluate(run, key, env)?;
+        let key = run.inside(|run| evaluate(run, key, env))?;
         let Some(key_value) = key.value else { return pending(key.info) };
         let Value::String(name) = key_value else {
             return Err(Fault::issue("assignment target must evaluate to string"));
         };
-        let value = evaluate(run, value, env)?;
+        let value = run.inside(|run| evaluate(run, value, env))?;
         let Some(value) = value.value else { return pending(value.info) };
         names.push((name, value));
     }
@@ -157,7 +157,10 @@ fn assignments(
 
 fn scope(run: &mut Run<'_>, entries: &[(Expr, Expr)], body: &Expr, env: &Env<'_>, depth: Depth) -> Eval {
     match assignments(run, entries, env)? {
-        Ok(names) => Ok(evaluate_to(run, body, &env.with_local(names), depth)?.whole()),
+        Ok(names) => {
+            let inner = env.with_local(names);
+            Ok(run.inside(|run| evaluate_to(run, body, &inner, depth))?.whole())
+        }
         Err(pending) => Ok(Evaluated::pending(pending)),
     }
 }

@@ -9,7 +9,7 @@ use crate::env::Env;
 use crate::eval::{Evaluated, Fault, Info, RED_ZONE, STACK, evaluate, instantiate, markers};
 use crate::issue::Issue;
 use crate::operators::compare::same;
-use crate::run::is_resolved;
+use crate::run::{Catching, is_resolved};
 use crate::scope::dotted;
 use crate::shadow::{Attention, Place, ROOT};
 use crate::syntax;
@@ -148,7 +148,13 @@ impl Walker<'_, '_> {
                 let mut failed = node.clone();
                 failed.flags = failed.flags.without(Flags::FAILED).with(Flags::ERROR);
                 mark(&mut failed, &expression.0);
-                fail(&mut failed, *issue, env);
+                if self.has_met {
+                    failed.flags = failed.flags.with(Flags::CAUGHT);
+                }
+                // A failure without text does not erase what was known before.
+                if *issue != Issue::default() || failed.issue().is_none() {
+                    fail(&mut failed, *issue, env);
+                }
                 // An instance is what the stub had to say.
                 return Ok(if failed.dynamic().is_none() {
                     Next::Override(failed)
@@ -176,6 +182,8 @@ impl Walker<'_, '_> {
         place: Place,
     ) -> crate::eval::Eval {
         let volatile = std::mem::replace(&mut self.run.volatile, false);
+        let catching = Catching { waits: !node.has(Flags::CAUGHT), ..Catching::default() };
+        let catching = std::mem::replace(&mut self.run.catching, catching);
         let elsewhere = env.written_in(&node.origin.source);
         let env = elsewhere.as_ref().unwrap_or(env);
         let before = self.run.begin_reads(self.id);
@@ -197,6 +205,7 @@ impl Walker<'_, '_> {
             self.volatile.push(place);
         }
         self.run.volatile |= volatile;
+        self.has_met = std::mem::replace(&mut self.run.catching, catching).met;
         result
     }
 
@@ -222,6 +231,9 @@ impl Walker<'_, '_> {
         let mut pending = node.clone();
         let state = info.flags.only(Flags::MARKERS.with(Flags::FAILED));
         pending.flags = pending.flags.without(Flags::FAILED.with(Flags::ERROR)).with(state);
+        if self.has_met {
+            pending.flags = pending.flags.with(Flags::CAUGHT);
+        }
         if let Some(tag) = info.notes().and_then(|notes| notes.tag.clone()) {
             pending.notes_mut().tag = Some(tag);
         }
@@ -279,6 +291,10 @@ impl Walker<'_, '_> {
         let Err(message) = self.run.tags.define(tag, &place, current.value.clone()) else { return flowed };
         let mut failed = current.clone();
         failed.flags = failed.flags.with(Flags::ERROR);
+        if matches!((&failed.value, &node.value), (Value::Nil, Value::Expression(_))) {
+            // There is nothing to show but the marker.
+            failed.value = node.value.clone();
+        }
         fail(&mut failed, Issue::new(message), env);
         if same_node(node, &failed) { Flowed::Same } else { Flowed::New(failed) }
     }

@@ -187,6 +187,9 @@ fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
 
 /// A failing `merge` shows where it looked.
 fn stub_path(node: &Node, expression: &Expr) -> Option<String> {
+    if matches!(expression, Expr::Auto) {
+        return node.notes.as_ref()?.path.as_ref().map(|(path, _)| dotted(path));
+    }
     let Expr::Merge(merge) = expression else { return None };
     match merge.stub_path() {
         Some(path) => Some(dotted(&path)),
@@ -204,7 +207,11 @@ fn describe(
     let context = dotted(steps);
     let own = node.notes.as_ref().and_then(|notes| notes.path.as_ref());
     let path = path.or_else(|| own.map(|(path, _)| original_path(path, steps))).unwrap_or_default();
-    let class = if node.has(Flags::ERROR) {
+    let waits_for_instance = || {
+        node.issue()
+            .is_some_and(|issue| !issue.sequence && issue.message.starts_with("resolution of template '"))
+    };
+    let class = if node.has(Flags::ERROR) || !node.has(Flags::FAILED) && waits_for_instance() {
         Class::Failed
     } else if node.has(Flags::FAILED) {
         Class::Affected
