@@ -181,3 +181,72 @@ fn markers_are_printed_as_they_were_written() {
         assert!(report.contains(&format!("\t{shown}\tin test\tx\t")), "{text}: {report}");
     }
 }
+
+#[test]
+fn sync_is_decided_at_rest() {
+    table(&[
+        ("b: 5\nx: (( sync[b|v|->v == 5,v * 3] ))\n", &[], "b: 5\nx: 15"),
+        ("b: (( c ))\nc: 5\nx: (( sync[b|v,e|->v == 5|v|->v + 1] ))\n", &[], "b: 5\nc: 5\nx: 6"),
+        ("b: 5\nx: (( sync[b|v|->v == 5] ))\n", &[], "b: 5\nx: 5"),
+        ("b: 5\nx: (( sync(b, value == 5, value \"!\") ))\n", &[], "b: 5\nx: 5!"),
+        ("x: (( sync[nope|v,e|->v == 5] || \"else\" ))\ny: (( x ))\n", &[], "x: else\ny: else"),
+        ("x: (( sync(nope, valid == false, error) ))\n", &[], "x: \"'nope' not found\""),
+    ]);
+    for (expression, wanted) in [
+        ("sync[5|v|->v == 6]", "*sync timeout reached"),
+        ("sync[nope|v|->v == 6]", ""),
+        ("sync[nope|v,e|->false]", "*'nope' not found"),
+        ("sync[5|v|->v]", "*condition must evaluate to bool"),
+        ("sync[5|l]", "*sync condition must evaluate to a lambda value"),
+        ("sync(5)", "*2 or 3 arguments required for sync"),
+    ] {
+        let report = run(&format!("l: 1\nx: (( {expression} ))\n"), &[]);
+        assert!(report.contains("\tin test\tx\t()") && report.contains(wanted), "{report}");
+    }
+}
+
+#[test]
+fn the_function_catch_waits_a_pass() {
+    let tagged = "a: (( &temporary ( 1 ) ))\nz:\n  <<: (( &tag:t ))\n  v: 1\n";
+    for (expression, wanted) in [
+        ("catch(t::v).valid", "true"),
+        ("[ catch(t::v).valid ]", "[ true ]"),
+        ("catch[t::v|v,e|->e // \"\"]", "\"tag 't' not found\""),
+        // Where nothing can wait it is evaluated at once.
+        ("( $a = catch(t::v) ) a.valid", "false"),
+        ("(|x|->catch(t::v).valid)(1)", "false"),
+        ("catch(t::v).valid || 1", "false"),
+    ] {
+        let output = run(&format!("{tagged}b: (( {expression} ))\n"), &[]);
+        assert_eq!(value(&output)["b"], value(wanted), "{expression}: {output}");
+    }
+}
+
+#[test]
+fn tags_of_stubs_may_be_defined_again() {
+    let stub = "a: { <<: (( &tag:*t )), v: 5 }\n";
+    table(&[("a: { <<: (( &tag:*t )), v: 1 }\nr: (( t::v ))\n", &[stub], "a: { v: 5 }\nr: 5")]);
+    let report = run("b: { <<: (( &tag:t )), v: 1 }\nc: (( &tag:t ))\n", &[stub]);
+    assert_eq!(
+        report,
+        "unresolved nodes:\n\t<map>\tin test\tb\t()\t*duplicate tag \"t\": b <-> a\n\t(( &tag:t ))\tin test\tc\t()\t*duplicate tag \"t\": c <-> a"
+    );
+}
+
+#[test]
+fn what_is_told_of_nodes_that_wait_or_say_nothing() {
+    for (template, wanted) in [
+        ("x: (( ~ == b ))\nb: (( c ))\nc: 1\n", "(( nil == b ))\tin test\tx\t()\t*'b' unresolved"),
+        (
+            "r: { x: (( auto )) }\n",
+            "(( auto ))\tin test\tr.x\t(r.x)\t*auto only allowed for size entry in resource pools",
+        ),
+        (
+            "t: (( &template ( p ) ))\np: (( p ))\nx: (( *t ))\n",
+            "(( *(t) ))\tin test\tx\t()\t*resolution of template 't' failed",
+        ),
+    ] {
+        let report = run(template, &[]);
+        assert!(report.contains(&format!("\t{wanted}")), "{report}");
+    }
+}
