@@ -250,3 +250,21 @@ fn what_is_told_of_nodes_that_wait_or_say_nothing() {
         assert!(report.contains(&format!("\t{wanted}")), "{report}");
     }
 }
+
+#[test]
+fn the_state_of_entries_keeps_their_keys() {
+    let engine = Engine::new();
+    let state = |text: &str| {
+        let template = Document::read(text, "test", engine.limits()).unwrap();
+        engine.cascade(&template, &[], None).unwrap().state().map(Value::to_json)
+    };
+    for (template, wanted) in [
+        ("l: [ { name: a, v: (( &state ( 1 ) )), w: 2 }, { name: b } ]", "l: [ { name: a, v: 1 } ]"),
+        ("l: [ { key:id: a, v: (( &state ( 1 ) )) }, { id: b, v: 2 } ]", "l: [ { id: a, v: 1 } ]"),
+        ("l: [ { v: (( &state ( 1 ) )), w: 2 } ]", "l: [ { v: 1 } ]"),
+        ("m: { v: (( &state ( \"((! x ))\" ) )), w: 2 }", "m: { v: \"((! x ))\" }"),
+        ("m: { <<: (( &state )), v: 1, t: (( &temporary ( 2 ) )) }", "m: { v: 1 }"),
+    ] {
+        assert_eq!(state(template), Some(value(wanted)), "{template}");
+    }
+}
