@@ -268,3 +268,38 @@ fn the_state_of_entries_keeps_their_keys() {
         assert_eq!(state(template), Some(value(wanted)), "{template}");
     }
 }
+
+#[test]
+fn what_waited_is_still_preferred_and_marked() {
+    let late = "l1: (( l2 ))\nl2: (( l3 ))\nl3: { a: 1, b: 2 }\n";
+    let fields = "l1: { a: 1, b: 2 }\nl2: { a: 1, b: 2 }\nl3: { a: 1, b: 2 }\n";
+    table(&[
+        (
+            &format!("{late}x: (( prefer l1 ))\n"),
+            &["x: { b: 3, c: 4 }\n"],
+            &format!("{fields}x: {{ a: 1, b: 3 }}"),
+        ),
+        (&format!("{late}x: (( l1 ))\n"), &["x: { b: 3, c: 4 }\n"], &format!("{fields}x: {{ b: 3, c: 4 }}")),
+        (&format!("{late}x: (( &temporary ( l1 ) ))\n"), &[], fields),
+        (
+            &format!("{late}x: (( &tag:t ( l1 ) ))\ny: (( t::a ))\n"),
+            &[],
+            &format!("{fields}x: {{ a: 1, b: 2 }}\ny: 1"),
+        ),
+    ]);
+}
+
+#[test]
+fn entries_that_moved_are_told_where_they_are() {
+    let report = run("l: [ (( nope )) ]\n", &["l: [ (( &inject ( 1 ) )) ]\n"]);
+    assert_eq!(report, "unresolved nodes:\n\t(( nope ))\tin test\tl.[1]\t()\t*'nope' not found");
+}
+
+#[test]
+fn a_sync_in_a_template_waits_with_the_document() {
+    let template = "t: (( &template &temporary ( sync[late|v|->v == 6] || \"else\" ) ))\nx: (( *t ))\n";
+    table(&[
+        (&format!("{template}late: (( l2 ))\nl2: 6\n"), &[], "x: 6\nlate: 6\nl2: 6"),
+        (&format!("{template}late: 5\n"), &[], "x: else\nlate: 5"),
+    ]);
+}

@@ -89,8 +89,8 @@ pub(crate) fn flow(
 
 /// Whether a `sync` waits in a document that has come to rest: nothing will change what it waits for, so it fails from now on.
 fn gives_up(run: &mut Run<'_>, id: DocumentId, volatile: &mut Vec<Place>) -> bool {
-    let waiting = std::mem::replace(&mut run.syncing.waiting, false);
-    if !waiting || run.syncing.over || run.syncing.depth > 1 {
+    // Instances of templates wait with the document that they are in.
+    if run.syncing.depth > 1 || run.syncing.over || !std::mem::replace(&mut run.syncing.waiting, false) {
         return false;
     }
     run.syncing.over = true;

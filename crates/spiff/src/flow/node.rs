@@ -229,7 +229,7 @@ impl Walker<'_, '_> {
 
     fn still_pending(&self, node: &Node, info: &Info, env: &Env<'_>) -> Flowed {
         let mut pending = node.clone();
-        let state = info.flags.only(Flags::MARKERS.with(Flags::FAILED));
+        let state = info.flags.only(Flags::MARKERS.with(Flags::FAILED).with(Flags::PREFERRED));
         pending.flags = pending.flags.without(Flags::FAILED.with(Flags::ERROR)).with(state);
         if self.has_met {
             pending.flags = pending.flags.with(Flags::CAUGHT);
@@ -248,7 +248,8 @@ impl Walker<'_, '_> {
 
     /// The node of a value, with the annotations that came with it.
     fn evaluated(&self, node: &Node, value: Value, info: &Info, env: &Env<'_>) -> Node {
-        let kept = node.flags.only(Flags::MARKERS.with(Flags::INJECTED).with(Flags::IMPLIED));
+        let own = Flags::MARKERS.with(Flags::INJECTED).with(Flags::IMPLIED).with(Flags::PREFERRED);
+        let kept = node.flags.only(own);
         let mut new = Node::at(value, node.origin.clone());
         new.flags = kept.with(info.flags.without(Flags::FAILED.with(Flags::ERROR)));
         if let Value::String(text) = &new.value
@@ -351,16 +352,16 @@ fn is_made_of(node: &Node, stub: &Node) -> bool {
 /// No stub has a say in such a node.
 const FINAL: Flags = Flags::MERGED.with(Flags::REPLACE).with(Flags::INJECTED);
 
-/// Notes why a node has no value, and the path that it was evaluated at. Where it fails as before it keeps the path: an option that
-/// a control has chosen is told at its own path.
+/// Notes why a node has no value, and the path that it was evaluated at. What a control has chosen stands further up than where it
+/// was evaluated first; where it fails as before it keeps that path.
 pub(crate) fn fail(node: &mut Node, issue: Issue, env: &Env<'_>) {
-    if node.issue().is_some_and(|known| **known == issue) {
+    let path = env.path.steps();
+    let is_known = node.issue().is_some_and(|known| **known == issue);
+    let notes = node.notes_mut();
+    if is_known && notes.path.as_ref().is_some_and(|(known, _)| known.len() > path.len()) {
         return;
     }
-    let path = env.path.steps();
-    let stub_path = env.stub_path.steps();
-    let notes = node.notes_mut();
-    notes.path = Some((path, stub_path));
+    notes.path = Some((path, env.stub_path.steps()));
     notes.issue = Some(Arc::new(issue));
 }
 

@@ -291,6 +291,10 @@ fn usages(certificate: &X509Certificate<'_>) -> Vec<String> {
             "1.3.6.1.5.5.7.3.5" => Some("IPSECEndSystem"),
             "1.3.6.1.5.5.7.3.6" => Some("IPSECTunnel"),
             "1.3.6.1.5.5.7.3.7" => Some("IPSECUser"),
+            "1.3.6.1.4.1.311.10.3.3" => Some("MicrosoftServerGatedCrypto"),
+            "2.16.840.1.113730.4.1" => Some("NetscapeServerGatedCrypto"),
+            "1.3.6.1.4.1.311.2.1.22" => Some("MicrosoftCommercialCodeSigning"),
+            "1.3.6.1.4.1.311.61.1.1" => Some("MicrosoftKernelCodeSigning"),
             _ => None,
         });
         usages.extend(other.map(str::to_owned));
