@@ -284,7 +284,8 @@ impl Engine {
         self
     }
 
-    /// Grants `rand`, password hashes and WireGuard keys (section 11.5); without it they fail where they are called.
+    /// Grants `rand`, `encrypt`, new password hashes and WireGuard keys (section 11.5); without it they fail where they are called.
+    /// Checking hashes and reading keys, certificates and encrypted values needs no grant.
     #[must_use]
     pub fn with_randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = Some(randomness);

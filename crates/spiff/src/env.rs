@@ -111,17 +111,32 @@ impl<'s> Env<'s> {
         path.iter().fold(Cursor::roots(self.stubs), |cursor, step| cursor.child(step)).find()
     }
 
-    /// The names of the scope expressions, lambdas and loops around the expression, the innermost last.
+    /// The names of the scope expressions, lambdas, loops and templates around the expression, also across maps and lists, up to the end
+    /// of its environment; the innermost last, each once.
     pub(crate) fn locals(&self) -> Vec<(Name, Value)> {
-        let mut names = Vec::new();
+        let mut names: Vec<(Name, Value)> = Vec::new();
         let mut scope = self.scope.as_ref();
         while let Some(current) = scope {
-            let ScopeKind::Local(own) = &current.kind else { break };
-            names.extend(own.iter().rev().cloned());
-            scope = current.parent.as_ref();
+            if let ScopeKind::Local(own) = &current.kind {
+                for (name, value) in own.iter().rev() {
+                    if names.iter().all(|(known, _)| known != name) {
+                        names.push((Arc::clone(name), value.clone()));
+                    }
+                }
+            }
+            scope = current.parent.as_ref().filter(|_| !current.boundary);
         }
         names.reverse();
         names
+    }
+
+    /// What `_.name` starts from in a lambda that is evaluated here, among `locals`: that of the lambda or template around it (5.4).
+    pub(crate) fn definition_scope(&self, locals: &[(Name, Value)]) -> Option<ScopeRef> {
+        match locals.iter().rev().find(|(name, _)| &**name == "_") {
+            Some((_, Value::Lambda(outer))) => outer.scope.clone(),
+            Some((_, Value::Template(outer))) => outer.scope.clone(),
+            _ => self.scope.clone(),
+        }
     }
 }
 

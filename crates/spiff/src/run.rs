@@ -21,11 +21,34 @@ pub(crate) struct Run<'e> {
     pub(crate) tags: Tags,
     /// Set by whatever may have another outcome in the next pass although nothing that it read has changed (18.1).
     pub(crate) volatile: bool,
+    pub(crate) catching: Catching,
+    pub(crate) syncing: Syncing,
     /// Why the run has to end: the first limit that was reached.
     pub(crate) abort: Option<LimitError>,
     steps: u64,
     calls: usize,
     started: Instant,
+}
+
+/// How the function `catch` is met: the pass that comes to it first leaves it alone (section 8.5).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Catching {
+    /// Whether the node in work can wait for the next pass with it.
+    pub(crate) waits: bool,
+    /// Bodies, scopes, maps and left sides of alternatives around the expression in work: they are evaluated at once.
+    pub(crate) inside: u32,
+    pub(crate) met: bool,
+}
+
+/// How `sync` stands (section 8.5).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Syncing {
+    /// Documents in each other.
+    pub(crate) depth: u32,
+    /// Whether one has waited in the pass.
+    pub(crate) waiting: bool,
+    /// Whether the document has come to rest: who still waits fails.
+    pub(crate) over: bool,
 }
 
 /// A document in work.
@@ -57,6 +80,8 @@ impl<'e> Run<'e> {
             documents: Vec::new(),
             tags: Tags::default(),
             volatile: false,
+            catching: Catching::default(),
+            syncing: Syncing::default(),
             abort: None,
             steps: 0,
             calls: 0,
@@ -105,6 +130,14 @@ impl<'e> Run<'e> {
     pub(crate) fn stop(&mut self, limit: LimitError) -> Fault {
         self.abort.get_or_insert(limit);
         Fault::Abort
+    }
+
+    /// Evaluates what is never left for the next pass with a function `catch` in it.
+    pub(crate) fn inside<T>(&mut self, evaluate: impl FnOnce(&mut Self) -> T) -> T {
+        self.catching.inside += 1;
+        let result = evaluate(self);
+        self.catching.inside -= 1;
+        result
     }
 
     /// Does something that calls and may be called by itself again.

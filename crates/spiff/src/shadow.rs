@@ -72,6 +72,10 @@ impl Shadow {
         self.pass += 1;
     }
 
+    pub(crate) fn is_first_pass(&self) -> bool {
+        self.pass <= 1
+    }
+
     fn shade(&self, place: Place) -> &Shade {
         &self.shades[place as usize]
     }

@@ -15,8 +15,8 @@ use crate::value::{Node, TagMark, Value};
 #[derive(Debug, Default)]
 pub(crate) struct Tags {
     known: BTreeMap<String, Tag>,
-    /// Counts the documents of the run, stubs included.
-    document: usize,
+    /// Names of those that the document in work has defined.
+    own: Vec<String>,
     /// Finished documents of the stream.
     stream: Vec<Value>,
 }
@@ -25,21 +25,26 @@ pub(crate) struct Tags {
 struct Tag {
     value: Value,
     path: String,
-    document: usize,
     global: bool,
+    /// Whether an earlier document of the stream has defined it: then no other may.
+    foreign: bool,
 }
 
 impl Tags {
     /// Tags that are not global end with their document.
     pub(crate) fn next_document(&mut self) {
         self.known.retain(|_, tag| tag.global);
-        self.document += 1;
+        self.own.clear();
     }
 
     /// A document of the stream is known by its number from now on, and its tags are those of another document.
     pub(crate) fn finished(&mut self, value: Value) {
         self.stream.push(value);
-        self.document += 1;
+        for name in self.own.drain(..) {
+            if let Some(tag) = self.known.get_mut(&name) {
+                tag.foreign = true;
+            }
+        }
     }
 
     /// Document `number` of the stream: from 1, or counted back from the current one.
@@ -49,18 +54,21 @@ impl Tags {
         self.stream.get(usize::try_from(position).ok()?)
     }
 
-    /// Makes a value known by a tag.
+    /// Makes a value known by a tag. At the same path it may have been before, also in a stub.
     pub(crate) fn define(&mut self, mark: &TagMark, path: &str, value: Value) -> Result<(), String> {
         let name = normalized(&mark.name);
         if let Some(known) = self.known.get(&name) {
-            if known.document != self.document {
+            if known.foreign {
                 return Err(format!("duplicate tag \"{name}\": {path} in foreign document"));
             }
             if known.path != path {
                 return Err(format!("duplicate tag \"{name}\": {path} <-> {}", known.path));
             }
         }
-        let tag = Tag { value, path: path.to_owned(), document: self.document, global: mark.global };
+        let tag = Tag { value, path: path.to_owned(), global: mark.global, foreign: false };
+        if !self.own.contains(&name) {
+            self.own.push(name.clone());
+        }
         self.known.insert(name, tag);
         Ok(())
     }

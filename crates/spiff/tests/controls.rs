@@ -110,3 +110,55 @@ fn a_round_that_fails_says_which_it_was() {
     assert!(report.contains("*error evaluating body\n"), "{report}");
     assert!(report.contains("control variables:  k[p]=\"v\"; i[0]=1: resolution of template"), "{report}");
 }
+
+/// The document with a stub as YAML, or the report.
+fn run_with(template: &str, stub: &str) -> String {
+    let engine = Engine::new().with_features(Features { control: true, ..Features::default() });
+    let read = |text: &str| Document::read(text, "test", engine.limits()).unwrap();
+    match engine.cascade(&read(template), &[read(stub)], None) {
+        Ok(output) => output.to_yaml(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn stubs_override_what_a_control_came_to() {
+    for (template, stub, wanted) in [
+        ("x: { <<if: true, <<then: (( width )) }", "x: 9", "x: 9"),
+        ("x: { <<if: false, <<then: 1 }", "x: 3", "x: 3"),
+        ("x: { <<switch: a, b: 1 }", "x: 3", "x: 3"),
+        ("x: { <<wrong: a }", "x: 3", "x: 3"),
+        ("x: { <<if: true, <<then: { w: (( width )), h: 1 } }", "x: { w: 7 }", "x: { w: 7, h: 1 }"),
+        // What was not chosen may have failed.
+        ("x: { <<if: false, <<then: (( width )), <<else: { a: 1 } }", "y: 1", "x: { a: 1 }"),
+        ("x: { <<if: true, <<then: 5, <<else: { <<switch: a, b: 1 } }", "y: 1", "x: 5"),
+        // Nothing fires before stubs have been at the fields.
+        ("rate: 3\nx: { <<for: { u: [ 1 ] }, <<do: (( u * rate )) }", "rate: 10", "rate: 10\nx: [ 10 ]"),
+        (
+            "rate: 3\nx: { <<for: { u: [ 1 ] }, <<do: { v: (( rate )) } }",
+            "rate: 10",
+            "rate: 10\nx: [ { v: 10 } ]",
+        ),
+    ] {
+        assert_eq!(value(&run_with(template, stub)), value(wanted), "{template}");
+    }
+}
+
+#[test]
+fn controls_that_failed_are_no_values() {
+    for (template, wanted) in [
+        (
+            "x: { <<if: true, <<then: { <<switch: medium, big: 1 } }\ny: (( x || 1 ))\n",
+            "<switch control>\tin test\tx\t()\t*invalid switch value: \"medium\"",
+        ),
+        ("x: { <<if: true, <<then: (( w * 2 )) }\n", "(( w * 2 ))\tin test\tx\t(...<<then)\t*'w' not found"),
+        (
+            "x: { <<for: { i: [ 1 ] }, <<do: 1, <<mapkey: text }\n",
+            "<for control>\tin test\tx\t()\t*mapkey must be an expression",
+        ),
+    ] {
+        let report = run(template);
+        assert!(report.starts_with(&format!("unresolved nodes:\n\t{wanted}")), "{report}");
+        assert!(!report.contains("\ty\t()\t*"), "{report}");
+    }
+}

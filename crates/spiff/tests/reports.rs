@@ -59,17 +59,17 @@ fn reports_name_what_is_left() {
         (
             "x: { <<if: true, <<switch: a }\n",
             &[],
-            "\t<if control>\tin test\tx\t()\t*multiple controls \"<<if\" and \"<<switch\"",
+            "\t<map>\tin test\tx\t()\t*multiple controls \"<<if\" and \"<<switch\"",
         ),
         (
             "x: { <<wrong: true }\n",
             &[],
-            "\t<wrong control>\tin test\tx\t()\t*unknown control or control option \"<<wrong\"",
+            "\t<map>\tin test\tx\t()\t*unknown control or control option \"<<wrong\"",
         ),
         (
             "x: { <<for: { i: [ 1, 2 ] }, <<do: (( i + nope )) }\n",
             &[],
-            "\t<for control>\tin test\tx\t()\t*error evaluating body\n\t\t\tcontrol variables:  i[0]=1: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found\n\t\t\tcontrol variables:  i[1]=2: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found",
+            "\t<map>\tin test\tx\t()\t*error evaluating body\n\t\t\tcontrol variables:  i[0]=1: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found\n\t\t\tcontrol variables:  i[1]=2: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found",
         ),
         // Where the original says nothing, the line ends.
         ("a: (( nope -and true ))\n", &[], "\t(( nope -and true ))\tin test\ta\t()"),

@@ -26,7 +26,6 @@ mod paths;
 mod random;
 mod reflection;
 pub(crate) mod regex;
-mod regex_syntax;
 mod semver;
 mod string_lists;
 mod strings;

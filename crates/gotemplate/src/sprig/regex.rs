@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use super::Outcome;
-use super::regex_syntax::{compile_error, translate};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
@@ -20,13 +19,13 @@ pub(super) fn register(functions: &mut Functions) {
     let counted = Signature::fixed(&[Type::String, Type::String, Type::Int]);
     functions
         .add("regexMatch", two.clone(), |context, args| match pattern(context, args) {
-            Ok(pattern) => Ok(Value::Bool(pattern.regex.is_match(&subject(args).text))),
+            Ok(pattern) => Ok(Value::Bool(pattern.pattern.regex().is_match(&subject(args).text))),
             // The original drops the error.
             Err(CallError::Message(_)) => Ok(Value::Bool(false)),
             Err(limit) => Err(limit),
         })
         .add("mustRegexMatch", two.clone(), |context, args| {
-            Ok(Value::Bool(pattern(context, args)?.regex.is_match(&subject(args).text)))
+            Ok(Value::Bool(pattern(context, args)?.pattern.regex().is_match(&subject(args).text)))
         })
         .add("regexQuoteMeta", Signature::fixed(&[Type::String]), |_, args| {
             Ok(quote_meta(args.string(0)).into())
@@ -48,8 +47,7 @@ pub(super) fn register(functions: &mut Functions) {
 /// A compiled pattern with the names of its groups.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    regex: regex::Regex,
-    names: Vec<Option<String>>,
+    pattern: groundwork_gopattern::Pattern,
     is_empty: bool,
 }
 
@@ -118,10 +116,8 @@ fn compile(source: &Str) -> Result<Pattern, String> {
         return Err(format!("invalid UTF-8: `{rest}`"));
     }
     let shown = source.to_text();
-    let translated = translate(&shown)?;
-    let regex = regex::Regex::new(&translated.pattern)
-        .map_err(|_| format!("expression nests too deeply: `{shown}`"))?;
-    Ok(Pattern { regex, names: translated.names, is_empty: source.is_empty() })
+    let pattern = groundwork_gopattern::Pattern::compile(&shown)?;
+    Ok(Pattern { pattern, is_empty: source.is_empty() })
 }
 
 /// The text to search. Each broken byte is searched as U+FFFD, but stays in what is found.
@@ -169,13 +165,13 @@ fn limit(args: &[Value]) -> usize {
 
 fn find(_: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcome {
     let subject = subject(args);
-    let found = pattern.regex.find(&subject.text).map(|found| subject.slice(found.range()));
+    let found = pattern.pattern.regex().find(&subject.text).map(|found| subject.slice(found.range()));
     Ok(Str::from(found.unwrap_or_default()).into())
 }
 
 fn find_all(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcome {
     let subject = subject(args);
-    let found = pattern.regex.find_iter(&subject.text).take(limit(args));
+    let found = pattern.pattern.regex().find_iter(&subject.text).take(limit(args));
     let found: Vec<Str> = found.map(|found| subject.slice(found.range()).into()).collect();
     context.spend(found.len())?;
     if found.is_empty() { Ok(List::nil(Element::String).into()) } else { Ok(List::strings(found).into()) }
@@ -191,7 +187,7 @@ fn split(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcom
     }
     let mut parts: Vec<Str> = Vec::new();
     let (mut begin, mut end) = (0, 0);
-    for found in pattern.regex.find_iter(&subject.text).take(limit) {
+    for found in pattern.pattern.regex().find_iter(&subject.text).take(limit) {
         if parts.len() == limit - 1 {
             break;
         }
@@ -213,7 +209,7 @@ fn replace(context: &mut Context<'_>, pattern: &Pattern, args: &[Value], expands
     let (subject, replacement) = (subject(args), args.string(2));
     let mut out: Vec<u8> = Vec::with_capacity(subject.raw.len());
     let mut end = 0;
-    for captures in pattern.regex.captures_iter(&subject.text) {
+    for captures in pattern.pattern.regex().captures_iter(&subject.text) {
         let Some(whole) = captures.get(0) else { continue };
         out.extend(subject.slice(end..whole.start()));
         if expands {
@@ -261,15 +257,19 @@ fn reference(text: &[u8]) -> Option<(&str, &[u8])> {
     if body.is_some() { rest.strip_prefix(b"}").map(|rest| (name, rest)) } else { Some((name, rest)) }
 }
 
-/// Where a group by number or name matched; of groups with the same name, the first.
+/// Where a group by number or name matched.
 fn group(name: &str, pattern: &Pattern, captures: &regex::Captures<'_>) -> Option<Range<usize>> {
-    let is_number = name.bytes().all(|b| b.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
-    let index = if is_number {
-        name.parse().ok()
+    Some(captures.get(pattern.pattern.group(name)?)?.range())
+}
+
+/// Go's `Compile(…)` prefix of a complaint.
+fn compile_error(pattern: &[u8], complaint: &str) -> String {
+    let shown = if text::can_backquote(pattern) {
+        format!("`{}`", text::lossy(pattern))
     } else {
-        pattern.names.iter().position(|known| known.as_deref() == Some(name))
+        text::quote(pattern)
     };
-    Some(captures.get(index?)?.range())
+    format!("regexp: Compile({shown}): {complaint}")
 }
 
 fn quote_meta(subject: &[u8]) -> Vec<u8> {

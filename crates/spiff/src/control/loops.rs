@@ -57,6 +57,9 @@ pub(super) fn run(
         Err(message) => return Ok(Outcome::Failed(Issue::new(message))),
     };
     let key = template(control, "<<mapkey");
+    if key.as_ref().is_some_and(|key| !matches!(key.content.value, Value::Expression(_))) {
+        return Ok(Outcome::Failed(Issue::new("mapkey must be an expression")));
+    }
     let keyed = key.is_some();
     let rounds = Loop { variables, body, key, env };
     let mut results = Results::default();

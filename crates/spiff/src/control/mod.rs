@@ -12,7 +12,8 @@ use crate::issue::Issue;
 use crate::operators::concatenate::{go_syntax, shorten};
 use crate::run::{is_escaped, is_resolved};
 use crate::shadow::Place;
-use crate::value::{Flags, Map, Node, Value};
+use crate::syntax::ast::{Expr, Name};
+use crate::value::{Flags, Map, Node, Pending, Value};
 
 /// The controls with the options that each takes.
 const CONTROLS: [(&str, &[&str]); 5] = [
@@ -29,7 +30,9 @@ enum Outcome {
     Pending,
     Undefined,
     Value(Node),
-    /// It can never be run: this is what becomes of the map.
+    /// The map is none of a control: it can never be run.
+    Malformed(Issue),
+    /// Its value or options do not fit; it can never be run.
     Failed(Issue),
     /// What it instantiates fails for now.
     Retry(Issue),
@@ -67,11 +70,25 @@ pub(crate) fn is_template_option(map: &Map, key: &str) -> bool {
     map.get("<<for").is_some() && matches!(key, "<<do" | "<<mapkey")
 }
 
-/// How issues show a map with a control.
-pub(crate) fn describe(map: &Map) -> Option<String> {
+/// How issues show a map whose control does not fit.
+fn describe(map: &Map) -> Value {
     let own = CONTROLS.iter().map(|(name, _)| *name).find(|name| map.get(name).is_some());
-    let control = own.or_else(|| map.keys().map(|key| &**key).find(|key| is_control_key(key)))?;
-    Some(format!("<{} control>", &control[2..]))
+    failure(&own.map_or_else(|| "<map>".to_owned(), |own| format!("<{} control>", &own[2..])))
+}
+
+/// What a control has become that can never be run: no value, so that nobody reads it.
+fn failure(shown: &str) -> Value {
+    Value::Expression(Pending(Arc::new(Expr::Control(Name::from(shown)))))
+}
+
+/// Whether all of a control map has been read: what it needs is parsed and what it instantiates is made a template in the pass that
+/// sees it first. Nothing fires in the first pass over a document, so that stubs have been at all that it looks at (section 12).
+fn is_read(walker: &Walker<'_, '_>, map: &Map) -> bool {
+    let is_unread = |key: &str| {
+        is_template_option(map, key)
+            && map.get(key).is_some_and(|option| !matches!(option.value, Value::Template(_)))
+    };
+    !walker.run.document(walker.id).shadow.is_first_pass() && !map.keys().any(|key| is_unread(key))
 }
 
 /// Runs the control of a map whose fields have been flowed, if it can be run. `node` is the map before, `at` its place.
@@ -85,6 +102,12 @@ pub(crate) fn fire(
 ) -> Result<Flowed, Fault> {
     let Value::Map(map) = &flowed.value else { return Ok(Flowed::New(flowed)) };
     let map = Arc::clone(map);
+    if let Value::Map(read) = &node.value
+        && !is_read(walker, read)
+    {
+        // New in any case: it has to be looked at again.
+        return Ok(Flowed::New(flowed));
+    }
     let before = walker.run.begin_reads(walker.id);
     let outcome = run(walker, &map, env);
     let waits = matches!(outcome, Ok(Outcome::Pending | Outcome::Retry(_)));
@@ -100,15 +123,29 @@ pub(crate) fn fire(
             fail(&mut new, issue, env);
             return Ok(if changed || !same_node(node, &new) { Flowed::New(new) } else { Flowed::Same });
         }
-        Outcome::Failed(issue) => {
-            new.value = Value::string(describe(&map).unwrap_or_else(|| "<control>".to_owned()));
+        Outcome::Malformed(issue) => {
+            new.value = failure("<map>");
             new.flags = new.flags.with(Flags::ERROR);
             fail(&mut new, issue, env);
         }
-        Outcome::Undefined => new.flags = new.flags.with(Flags::UNDEFINED),
+        Outcome::Failed(issue) => {
+            new.value = describe(&map);
+            new.flags = new.flags.with(Flags::ERROR);
+            fail(&mut new, issue, env);
+        }
+        Outcome::Undefined => {
+            new.value = Value::Nil;
+            new.flags = new.flags.with(Flags::UNDEFINED);
+        }
         Outcome::Value(value) => {
-            new.flags = new.flags.without(Flags::ERROR);
+            // What was chosen stays failed, and says why.
+            let state = value.flags.only(Flags::ERROR.with(Flags::FAILED));
+            new.flags = new.flags.without(Flags::ERROR).with(state);
             new.notes = None;
+            if let Some(notes) = value.notes.filter(|notes| notes.issue.is_some()) {
+                let own = new.notes_mut();
+                (own.issue, own.path) = (notes.issue, notes.path);
+            }
             new.value = value.value;
         }
     }
@@ -118,7 +155,7 @@ pub(crate) fn fire(
 fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome, Fault> {
     let control = match find(map) {
         Ok(control) => control,
-        Err(message) => return Ok(Outcome::Failed(Issue::new(message))),
+        Err(outcome) => return Ok(outcome),
     };
     let with_control = walker.run.control();
     if control.name == "<<switch" && control.value.has(Flags::UNDEFINED) {
@@ -139,10 +176,8 @@ fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome,
         "<<merge" => merge(&control),
         _ => loops::run(walker, &control, env)?,
     };
-    // What was chosen has to be final; what was not may have failed.
     Ok(match outcome {
         Outcome::Value(node) if node.has(Flags::UNDEFINED) => Outcome::Undefined,
-        Outcome::Value(node) if !is_resolved(&node, with_control) => Outcome::Pending,
         outcome => outcome,
     })
 }
@@ -163,36 +198,39 @@ fn is_settled(node: &Node, control: bool) -> bool {
 }
 
 /// The control of a map, if the map is one as the rules of section 12 want it.
-fn find(map: &Map) -> Result<Control<'_>, String> {
+fn find(map: &Map) -> Result<Control<'_>, Outcome> {
     let present: Vec<_> = CONTROLS.iter().filter(|(name, _)| map.get(name).is_some()).collect();
     let keys: Vec<&str> = map.keys().map(|key| &**key).filter(|key| is_control_key(key)).collect();
+    let malformed = |message: String| Outcome::Malformed(Issue::new(message));
     let is_option = |key: &str| CONTROLS.iter().any(|(_, options)| options.contains(&key));
     if let Some(unknown) =
         keys.iter().find(|key| !is_option(key) && CONTROLS.iter().all(|(name, _)| name != *key))
     {
-        return Err(format!("unknown control or control option \"{unknown}\""));
+        return Err(malformed(format!("unknown control or control option \"{unknown}\"")));
     }
     let (name, options) = match present.as_slice() {
         [one] => **one,
         [] => {
             let names: Vec<_> = keys.iter().map(|key| &key[2..]).collect();
-            return Err(format!("control options [{}] without control", names.join(" ")));
+            return Err(malformed(format!("control options [{}] without control", names.join(" "))));
         }
         several => {
             let names: Vec<_> = several.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-            return Err(format!("multiple controls {}", names.join(" and ")));
+            return Err(malformed(format!("multiple controls {}", names.join(" and "))));
         }
     };
     if let Some(foreign) = keys.iter().find(|key| **key != name && !options.contains(key)) {
-        return Err(format!("invalid option \"{}\" for control \"{}\"", &foreign[2..], &name[2..]));
+        let message = format!("invalid option \"{}\" for control \"{}\"", &foreign[2..], &name[2..]);
+        return Err(malformed(message));
     }
-    let Some(value) = map.get(name) else { return Err(String::new()) };
+    let Some(value) = map.get(name) else { return Err(malformed(String::new())) };
     let control = Control { name, map, value };
     let takes_fields =
         matches!(name, "<<type" | "<<merge") || (name == "<<switch" && map.get("<<cases").is_none());
     let regular: Vec<_> = control.regular().map(|(key, _)| &**key).collect();
     if !takes_fields && !regular.is_empty() {
-        return Err(format!("no regular fields [{}] allowed", regular.join(" ")));
+        let message = format!("no regular fields [{}] allowed", regular.join(" "));
+        return Err(Outcome::Failed(Issue::new(message)));
     }
     Ok(control)
 }

@@ -452,14 +452,7 @@ fn evaluate(expression: &Expr, env: &Env<'_>, tags: &mut Tags) -> Eval {
             None => Ok(None),
             Some(names) => evaluate(body, &local(env, names), tags),
         },
-        Expr::Lambda(lambda) => {
-            let mut statics = Vec::new();
-            for scope in env.scopes.iter().rev() {
-                let Scope::Local(names) = scope else { break };
-                statics.splice(0..0, names.iter().cloned());
-            }
-            Ok(Some(plain(Plain::Lambda(lambda.clone(), statics))))
-        }
+        Expr::Lambda(lambda) => Ok(Some(plain(Plain::Lambda(lambda.clone(), captured(env))))),
         Expr::Binary(operator, left, right) => binary(*operator, left, right, env, tags),
         Expr::Substitute(operand) => match evaluate(operand, env, tags)? {
             None => Ok(None),
@@ -474,7 +467,7 @@ fn evaluate(expression: &Expr, env: &Env<'_>, tags: &mut Tags) -> Eval {
                 Err(Failed) => (Node::default(), plain(Plain::Scalar(Scalar(Value::string("failed"))))),
             };
             let Expr::Lambda(lambda) = &**handler else { return Err(Failed) };
-            call(lambda, &[], vec![value, error], env, tags)
+            call(lambda, &captured(env), vec![value, error], env, tags)
         }
         Expr::Chain(base, links) => match (&**base, links.as_slice()) {
             (_, [Link::Call { arguments, .. }]) => match evaluate(base, env, tags)? {
@@ -534,6 +527,21 @@ fn deeper<'a>(env: &Env<'a>) -> Result<Env<'a>, Failed> {
     Ok(Env { calls: env.calls + 1, ..env.clone() })
 }
 
+/// All local names around an expression, the innermost last, each once.
+fn captured(env: &Env<'_>) -> Vec<(String, Node)> {
+    let mut names: Vec<(String, Node)> = Vec::new();
+    for scope in env.scopes.iter().rev() {
+        let Scope::Local(own) = scope else { continue };
+        for (name, value) in own.iter().rev() {
+            if names.iter().all(|(known, _)| known != name) {
+                names.push((name.clone(), value.clone()));
+            }
+        }
+    }
+    names.reverse();
+    names
+}
+
 fn local<'a>(env: &Env<'a>, names: Vec<(String, Node)>) -> Env<'a> {
     let mut inner = env.clone();
     inner.scopes.push(Scope::Local(names));
@@ -566,7 +574,10 @@ fn map(mapping: &crate::syntax::ast::Mapping, env: &Env<'_>, tags: &mut Tags) ->
     };
     let mut results = Vec::new();
     for entry in entries {
-        let Some(result) = call(lambda, &[], vec![plain(entry.value)], env, tags)? else { return Ok(None) };
+        let statics = captured(env);
+        let Some(result) = call(lambda, &statics, vec![plain(entry.value)], env, tags)? else {
+            return Ok(None);
+        };
         if !result.undefined && result.value != Plain::Nil {
             results.push(plain(result.value));
         }

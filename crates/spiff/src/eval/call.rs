@@ -70,6 +70,7 @@ fn find(run: &Run<'_>, name: &str) -> Option<Callee> {
         "parse" => nested::parse,
         "features" => features,
         "tagdef" => tags::define,
+        "decrypt" if !run.engine.functions.contains_key(name) => nested::decrypt,
         _ => return find_library(run, name),
     };
     Some(Callee::Core(core))

@@ -1,11 +1,14 @@
 //! Functions whose arguments are not evaluated in advance (section 11.1), and the bracket forms of `catch` and `sync`.
 
+use std::sync::Arc;
+
 use super::{Depth, Eval, Evaluated, Fault, Info, define, evaluate, evaluate_to, lambda};
 use crate::env::Env;
 use crate::functions::quote;
+use crate::issue::Issue;
 use crate::run::{Run, shown};
 use crate::scope::dotted;
-use crate::syntax::ast::{Arguments, Expr, Step, Sync};
+use crate::syntax::ast::{Arguments, Expr, LambdaExpr, Step, Sync};
 use crate::value::{Flags, Value};
 
 /// How a function looks at its arguments.
@@ -20,7 +23,7 @@ pub(super) fn find(name: &str) -> Option<Intrinsic> {
         "optional" => optional,
         "catch" => catch,
         "stub" => stub,
-        "sync" => denied_sync,
+        "sync" => sync_function,
         _ => return None,
     };
     Some(function)
@@ -113,6 +116,10 @@ fn optional(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
 
 fn catch(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     let [argument] = arguments else { return Err(Fault::issue("catch requires a single argument")) };
+    if run.catching.waits && run.catching.inside == 0 {
+        run.catching.met = true;
+        return Ok(Evaluated::pending(Info::default()));
+    }
     let (valid, error, value) = match evaluate(run, argument, env) {
         Err(Fault::Abort) => return Err(Fault::Abort),
         Err(Fault::Issue(issue)) => (false, issue.message, None),
@@ -226,13 +233,105 @@ pub(super) fn type_of(arguments: &[Value], info: Info) -> Eval {
     Ok(Evaluated { value: Some(Value::string(argument.type_name())), info })
 }
 
-const SYNC_DENIED: &str = "sync: no OS operations supported in this execution environment";
-
-fn denied_sync(_: &mut Run<'_>, _: &[&Expr], _: &Env<'_>) -> Eval {
-    Err(Fault::issue(SYNC_DENIED))
+/// The values that the parts of a `sync` get of its expression.
+struct Awaited {
+    value: Value,
+    /// Why there is none.
+    error: Option<Issue>,
 }
 
-/// `sync[…]` waits for something outside, which no run of ours lets an expression look at.
-pub(super) fn sync(_: &mut Run<'_>, _: &Sync, _: &Env<'_>) -> Eval {
-    Err(Fault::issue(SYNC_DENIED))
+/// What a `sync` looks at; `Err`: it is pending.
+fn awaited(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>) -> Result<Result<Awaited, Info>, Fault> {
+    match evaluate(run, expression, env) {
+        Err(Fault::Abort) => Err(Fault::Abort),
+        Err(Fault::Issue(issue)) => Ok(Ok(Awaited { value: Value::Nil, error: Some(*issue) })),
+        Ok(Evaluated { value: None, info }) => Ok(Err(info)),
+        Ok(Evaluated { value: Some(value), .. }) => Ok(Ok(Awaited { value, error: None })),
+    }
+}
+
+/// A condition that does not hold is tried again in the next pass; when the document has come to rest, it has failed.
+fn keep_waiting(run: &mut Run<'_>, error: Option<Issue>) -> Eval {
+    let issue = error.unwrap_or_else(|| Issue::new("sync timeout reached"));
+    run.volatile = true;
+    if run.syncing.over {
+        return Err(issue.into());
+    }
+    run.syncing.waiting = true;
+    Ok(Evaluated::pending(Info::pending(issue)))
+}
+
+fn holds(condition: &Value) -> Result<bool, Fault> {
+    match condition {
+        Value::Bool(holds) => Ok(*holds),
+        _ => Err(Fault::issue("condition must evaluate to bool")),
+    }
+}
+
+/// `sync(e, cond [, value [, timeout]])`: the parts see `value`, `error` and `valid`.
+fn sync_function(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
+    let (expression, condition, result) = match arguments {
+        [expression, condition] => (expression, condition, None),
+        [expression, condition, result] | [expression, condition, result, _] => {
+            (expression, condition, Some(result))
+        }
+        _ => return Err(Fault::issue("2 or 3 arguments required for sync")),
+    };
+    let awaited = match awaited(run, expression, env)? {
+        Ok(awaited) => awaited,
+        Err(info) => return Ok(Evaluated::pending(info).whole()),
+    };
+    let message = awaited.error.as_ref().map(|issue| issue.message.clone()).unwrap_or_default();
+    let names = [
+        ("value", awaited.value.clone()),
+        ("error", Value::string(message)),
+        ("valid", Value::Bool(awaited.error.is_none())),
+    ];
+    let names = names.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    let inner = env.with_local(names);
+    let condition = run.inside(|run| evaluate(run, condition, &inner))?;
+    let Some(condition_value) = &condition.value else { return Ok(condition.whole()) };
+    if !holds(condition_value)? {
+        return keep_waiting(run, awaited.error);
+    }
+    match result {
+        Some(result) => Ok(run.inside(|run| evaluate(run, result, &inner))?.whole()),
+        None => Evaluated::ok(awaited.value),
+    }
+}
+
+/// `sync[…]`: nothing that an expression may look at changes from outside, so it is decided when the document is at rest **[D31]**.
+pub(super) fn sync(run: &mut Run<'_>, sync: &Sync, env: &Env<'_>) -> Eval {
+    let awaited = match awaited(run, &sync.expression, env)? {
+        Ok(awaited) => awaited,
+        Err(info) => return Ok(Evaluated::pending(info).whole()),
+    };
+    let error = awaited.error.as_ref().map_or(Value::Nil, |issue| Value::string(issue.message.clone()));
+    let call = |run: &mut Run<'_>, lambda: &Expr, problem: &str| -> Eval {
+        let evaluated = match lambda {
+            Expr::Lambda(expression) => define(run, expression, env)?,
+            expression => evaluate(run, expression, env)?,
+        };
+        let lambda = match evaluated.value {
+            None => return Ok(Evaluated::pending(evaluated.info).whole()),
+            Some(Value::Lambda(lambda)) => lambda,
+            Some(_) => return Err(Fault::issue(problem)),
+        };
+        let mut arguments = vec![awaited.value.clone(), error.clone()];
+        arguments.truncate(lambda.expression.parameters.len());
+        Ok(lambda::call_inline(run, &lambda, arguments, env)?.whole())
+    };
+    let condition = call(run, &sync.condition, "sync condition must evaluate to a lambda value")?;
+    let Some(condition_value) = &condition.value else { return Ok(condition) };
+    if !holds(condition_value)? {
+        return keep_waiting(run, awaited.error);
+    }
+    match (&sync.value, &sync.condition) {
+        (None, _) => Evaluated::ok(awaited.value),
+        (Some(value), Expr::Lambda(condition)) if sync.value_shares_parameters => {
+            let shared = LambdaExpr { body: value.clone(), ..(**condition).clone() };
+            call(run, &Expr::Lambda(Arc::new(shared)), "")
+        }
+        (Some(value), _) => call(run, value, "sync value must evaluate to a lambda value"),
+    }
 }

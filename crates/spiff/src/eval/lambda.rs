@@ -126,7 +126,8 @@ fn body(run: &mut Run<'_>, lambda: &Lambda, names: Vec<(Name, Value)>, env: &Env
     let mut all = lambda.statics.clone();
     all.extend(names);
     let local = env.with_local(all);
-    Ok(run.called(|run| evaluate(run, &lambda.expression.body, &local))?.whole())
+    let evaluated = run.called(|run| run.inside(|run| evaluate(run, &lambda.expression.body, &local)))?;
+    Ok(evaluated.whole())
 }
 
 fn failed(fault: Fault, lambda: &Lambda, names: &[(Name, Value)], redacted: bool) -> Fault {

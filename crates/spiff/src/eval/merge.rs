@@ -1,6 +1,6 @@
 //! The expression `merge` (section 4.2).
 
-use super::{Eval, Evaluated, Fault, Info};
+use super::{Eval, Evaluated, Fault, Info, NOT_DYNAMIC};
 use crate::env::Env;
 use crate::scope::dotted;
 use crate::syntax::ast::{Merge, MergeOption};
@@ -21,7 +21,10 @@ pub(super) fn evaluate(merge: &Merge, env: &Env<'_>) -> Eval {
         let path = path.unwrap_or_else(|| env.stub_path.steps());
         return Err(Fault::issue(format!("'{}' not found in any stub", dotted(&path))));
     };
-    info.flags = info.flags.with(node.flags.only(Flags::MARKERS));
+    if node.dynamic().is_some() {
+        return Err(Fault::issue(NOT_DYNAMIC));
+    }
+    info.flags = info.flags.with(node.flags.only(Flags::MARKERS.without(Flags::DYNAMIC)));
     if merge.option == MergeOption::Replace {
         info.flags = info.flags.with(Flags::REPLACE);
     }

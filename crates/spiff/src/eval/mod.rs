@@ -86,12 +86,13 @@ fn dispatch(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>, depth: Depth) -
         Expr::Catch { expression, handler } => intrinsic::catch_with(run, expression, handler, env),
         Expr::Sync(sync) => intrinsic::sync(run, sync, env),
         Expr::Prefer(inner) => {
-            let mut evaluated =
-                evaluate_to(run, inner, env, depth)?.wrapped(|rest| Expr::Prefer(Box::new(rest)));
+            let mut evaluated = evaluate_to(run, inner, env, depth)?.in_place_of(inner);
             evaluated.info.flags = evaluated.info.flags.with(Flags::PREFERRED);
             Ok(evaluated)
         }
         Expr::Marked(marked) => marked_value(run, marked, env, depth),
+        // A node that failed as a control is never evaluated again.
+        Expr::Control(_) => Err(Fault::issue("")),
     }
 }
 
@@ -142,12 +143,12 @@ fn assignments(
         Ok(Err(info))
     };
     for (key, value) in entries {
-        let key = evaluate(run, key, env)?;
+        let key = run.inside(|run| evaluate(run, key, env))?;
         let Some(key_value) = key.value else { return pending(key.info) };
         let Value::String(name) = key_value else {
             return Err(Fault::issue("assignment target must evaluate to string"));
         };
-        let value = evaluate(run, value, env)?;
+        let value = run.inside(|run| evaluate(run, value, env))?;
         let Some(value) = value.value else { return pending(value.info) };
         names.push((name, value));
     }
@@ -156,7 +157,10 @@ fn assignments(
 
 fn scope(run: &mut Run<'_>, entries: &[(Expr, Expr)], body: &Expr, env: &Env<'_>, depth: Depth) -> Eval {
     match assignments(run, entries, env)? {
-        Ok(names) => Ok(evaluate_to(run, body, &env.with_local(names), depth)?.whole()),
+        Ok(names) => {
+            let inner = env.with_local(names);
+            Ok(run.inside(|run| evaluate_to(run, body, &inner, depth))?.whole())
+        }
         Err(pending) => Ok(Evaluated::pending(pending)),
     }
 }
@@ -180,7 +184,8 @@ pub(crate) fn define(run: &mut Run<'_>, expression: &Arc<LambdaExpr>, env: &Env<
             Err(Fault::Abort) => return Err(Fault::Abort),
         }
     }
-    let (statics, scope) = (env.locals(), env.scope.clone());
+    let statics = env.locals();
+    let scope = env.definition_scope(&statics);
     let lambda = Lambda { expression: with_defaults(expression, &defaults), defaults, statics, scope };
     Evaluated::ok(Value::Lambda(Arc::new(lambda)))
 }
@@ -197,29 +202,36 @@ fn with_defaults(expression: &Arc<LambdaExpr>, defaults: &[Option<Value>]) -> Ar
     shown
 }
 
+/// The value of a marked expression with its markers. Of one that is pending the markers are the node's from then on, and what is left
+/// is the expression alone.
 fn marked_value(run: &mut Run<'_>, marked: &Marked, env: &Env<'_>, depth: Depth) -> Eval {
-    let mut evaluated = match &marked.expression {
-        Some(expression) => evaluate_to(run, expression, env, depth)?.wrapped(|rest| {
-            let markers = marked.markers.clone();
-            Expr::Marked(Box::new(Marked { markers, expression: Some(rest) }))
-        }),
-        None => Evaluated { value: Some(Value::Nil), info: Info::default() },
-    };
     if marked.markers.contains(&Marker::Template) {
         return Err(Fault::issue("&template only usable as marker for templates"));
     }
     let (flags, tag) = markers(marked);
-    evaluated.info.flags = evaluated.info.flags.with(flags);
-    if flags.contains(Flags::DYNAMIC)
-        && evaluated.value.as_ref().is_some_and(|value| !matches!(value, Value::Template(_)))
-    {
-        return Err(Fault::issue("dynamic marker for non-template value node"));
+    let mut evaluated = match &marked.expression {
+        Some(expression) => evaluate_to(run, expression, env, depth),
+        None => Evaluated::ok(Value::Nil),
+    };
+    if flags.contains(Flags::DYNAMIC) {
+        let is_template = matches!(&evaluated, Ok(Evaluated { value: Some(Value::Template(_)), .. }));
+        if !is_template && !matches!(evaluated, Err(Fault::Abort)) {
+            evaluated = Err(Fault::issue(NOT_DYNAMIC));
+        }
     }
+    let mut evaluated = evaluated?;
+    if let Some(expression) = &marked.expression {
+        evaluated = evaluated.in_place_of(expression);
+    }
+    evaluated.info.flags = evaluated.info.flags.with(flags);
     if tag.is_some() {
         evaluated.info.notes_mut().tag = tag;
     }
     Ok(evaluated)
 }
+
+/// A dynamic node is made of a template (section 10.3).
+pub(crate) const NOT_DYNAMIC: &str = "dynamic marker for non-template value node";
 
 /// Flags and tag that markers stand for.
 pub(crate) fn markers(marked: &Marked) -> (Flags, Option<TagMark>) {

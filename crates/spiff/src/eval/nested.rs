@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Eval, Evaluated, Fault, Info, evaluate};
 use crate::env::Env;
 use crate::flow::{Unresolved, cascade, flow};
+use crate::functions::decrypted;
 use crate::issue::Issue;
 use crate::run::Run;
 use crate::scope::dotted;
@@ -81,6 +82,12 @@ pub(super) fn parse(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Ev
         Some(_) => return Err(Fault::issue("second argument for parse must be a string")),
     };
     content(run, text, mode, env)
+}
+
+/// `decrypt(s [, key [, method]])`: what was encrypted is evaluated where it ends up.
+pub(super) fn decrypt(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
+    let text = decrypted(arguments)?;
+    content(run, &text, "import", env)
 }
 
 /// What `mode` makes of a text.

@@ -92,7 +92,7 @@ fn apply(
 
 /// `A || B`.
 fn otherwise(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
-    let info = match super::evaluate(run, left, env) {
+    let info = match run.inside(|run| super::evaluate(run, left, env)) {
         Err(Fault::Abort) => return Err(Fault::Abort),
         Ok(mut first) if first.value.is_none() || !first.info.undefined() => {
             first.info.rest = None;
@@ -106,7 +106,7 @@ fn otherwise(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eva
 
 /// `A // B`: what is pending as it was fails for this pass.
 fn otherwise_valid(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
-    let info = match super::evaluate(run, left, env) {
+    let info = match run.inside(|run| super::evaluate(run, left, env)) {
         Err(Fault::Abort) => return Err(Fault::Abort),
         Ok(mut first) if first.value.is_none() => {
             if first.info.rest.take().is_some() {

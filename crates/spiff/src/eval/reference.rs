@@ -109,13 +109,12 @@ impl Lookup<'_> {
     /// `_` of a lambda or template is the place of its definition when something follows it.
     fn in_local(&self, run: &mut Run<'_>, name: &Name, value: &Value, offset: usize) -> Eval {
         if &**name == "_" && self.steps.len() > offset + 1 {
-            let (statics, scope) = match value {
-                Value::Lambda(lambda) => (lambda.statics.clone(), lambda.scope.clone()),
-                Value::Template(template) => (Vec::new(), template.scope.clone()),
-                _ => (Vec::new(), None),
+            let scope = match value {
+                Value::Lambda(lambda) => lambda.scope.as_ref(),
+                Value::Template(template) => template.scope.as_ref(),
+                _ => None,
             };
-            let scope = Scope::local(statics, scope);
-            return self.relative(run, Some(&scope), offset + 1, None);
+            return self.relative(run, scope, offset + 1, None);
         }
         let node = Node::new(value.clone());
         if !is_locally_resolved(&node, run.control()) {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::map::is_optional_merge;
-use super::node::{content_of, same_node};
+use super::map::{is_optional_merge, stub_flags};
+use super::node::{content_of, dynamic_node, same_node};
 use super::patch::{self, Change, Patch};
 use super::{Flowed, Walker};
 use crate::control;
@@ -12,6 +12,7 @@ use crate::env::Env;
 use crate::eval::{Evaluated, Fault, evaluate, markers};
 use crate::shadow::{Attention, Place};
 use crate::syntax::ast::{Expr, Marked, Marker, Name, Step};
+use crate::syntax::strings::is_dynaml;
 use crate::value::{Flags, List, Map, Node, Pending, Value};
 
 /// Prefix of a field that makes its name the key of the list.
@@ -34,7 +35,12 @@ impl Walker<'_, '_> {
                 };
             let new = Node { value: Value::List(Arc::new(entries.into_iter().collect())), ..new };
             if !complete {
+                let new = Node { flags: new.flags.with(stub_flags(env)), ..new };
                 return Ok(if !changed && same_node(node, &new) { Flowed::Same } else { Flowed::New(new) });
+            }
+            if !changed && same_node(node, &new) {
+                // An insertion that is no expression stays, beside the other entries.
+                return self.patch_list(node, list, env, place, Attention::Deep);
             }
             return self.flow_entries_of(new, env, place);
         }
@@ -102,13 +108,18 @@ impl Walker<'_, '_> {
                 replaced.push((position, new));
             }
         }
-        let injected =
-            if attention >= Attention::Own { self.list_injections(node, env)? } else { Vec::new() };
+        let is_own = attention >= Attention::Own;
+        let injected = if is_own { list_injections(node, env) } else { Vec::new() };
+        let flags = if is_own { flags_of(node, env) } else { node.flags };
         let splices = |(position, new): &(usize, Node)| {
             new.has(Flags::UNDEFINED) || self.is_spliced(list.get(*position), new)
         };
         if !injected.is_empty() || replaced.iter().any(splices) {
-            return Ok(self.rebuild_list(node, before, place, replaced, injected));
+            let node = Node { flags, ..node.clone() };
+            return Ok(self.rebuild_list(&node, before, place, replaced, injected));
+        }
+        if flags != node.flags {
+            self.patch(place, Change::Flags(flags));
         }
         for (position, new) in replaced {
             let at = self.child_place(place, &Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
@@ -118,23 +129,6 @@ impl Walker<'_, '_> {
             self.patch(place, Change::Moved);
         }
         Ok(if self.patches.len() > before { Flowed::Patched } else { Flowed::Same })
-    }
-
-    /// Entries of the stub list that are put in front (section 10.2).
-    fn list_injections(&mut self, node: &Node, env: &Env<'_>) -> Result<Vec<Node>, Fault> {
-        if env.nomerge || node.has(Flags::MERGED.with(Flags::INJECTED)) {
-            return Ok(Vec::new());
-        }
-        let Some(Value::List(stub)) = env.find_in_stubs().map(|stub| &stub.value) else {
-            return Ok(Vec::new());
-        };
-        let mut injected = Vec::new();
-        for entry in stub.iter().filter(|entry| entry.has(Flags::INJECT)) {
-            let new = Node { flags: entry.flags.with(Flags::INJECTED), ..entry.clone() };
-            let step = Step::Index(i64::try_from(injected.len()).unwrap_or(i64::MAX));
-            injected.push(self.instance(new, entry, &env.child(&step))?);
-        }
-        Ok(injected)
     }
 
     /// Whether the entry at `place` got another key than the one in `step`: within the entry, the expression of the key
@@ -181,9 +175,6 @@ impl Walker<'_, '_> {
         let patches = self.patches.split_off(before);
         patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
         let Value::List(list) = &new.value else { return Flowed::Same };
-        if !injected.is_empty() {
-            new.flags = new.flags.with(Flags::INJECTED);
-        }
         let mut entries = injected;
         let mut replaced = replaced.into_iter().peekable();
         for (position, entry) in list.iter().enumerate() {
@@ -318,6 +309,10 @@ impl Walker<'_, '_> {
                         return Ok(Ok(spliced));
                     }
                 }
+                Value::String(text) if is_dynaml(text).is_some() => {
+                    let broken = Map::new(vec![(Arc::clone(key), base)]);
+                    spliced.entries.push(Node { value: Value::Map(Arc::new(broken)), ..entry.clone() });
+                }
                 _ => spliced.inherit(&base),
             }
         }
@@ -336,12 +331,45 @@ impl Walker<'_, '_> {
         }
         let content = Node::at(Value::List(Arc::new(entries.into_iter().collect())), node.origin.clone());
         let template = self.template(content, Value::List(Arc::new(list.clone())), env);
-        Node { value: Value::Template(template), ..node.clone() }
+        let new = Node { value: Value::Template(template), ..node.clone() };
+        if marked.markers.contains(&Marker::Dynamic) { dynamic_node(new) } else { new }
     }
 }
 
 fn key_name(node: &Node) -> &str {
     node.key_name().map_or("name", |name| &**name)
+}
+
+/// Entries of the stub list that are put in front (section 10.2): as the stub has them, also the dynamic ones.
+fn list_injections(node: &Node, env: &Env<'_>) -> Vec<Node> {
+    if !takes_injections(node, env) {
+        return Vec::new();
+    }
+    let Some(Value::List(stub)) = env.find_in_stubs().map(|stub| &stub.value) else {
+        return Vec::new();
+    };
+    let injected = stub.iter().filter(|entry| entry.has(Flags::INJECT.with(Flags::DEFAULT)));
+    let injected = injected.map(|entry| {
+        let mut new = entry.clone();
+        new.flags = new.flags.with(Flags::INJECTED).with(Flags::INJECT);
+        if let Some(notes) = &mut new.notes {
+            notes.dynamic = None;
+        }
+        new
+    });
+    injected.collect()
+}
+
+fn takes_injections(node: &Node, env: &Env<'_>) -> bool {
+    !env.nomerge && !node.has(Flags::MERGED.with(Flags::INJECTED))
+}
+
+/// What the node of the stub at its path, of whatever type, says about a list: flags (3.3, step 0), and that whatever it injects
+/// has been injected.
+fn flags_of(node: &Node, env: &Env<'_>) -> Flags {
+    let flags = node.flags.with(stub_flags(env));
+    let is_met = takes_injections(node, env) && env.find_in_stubs().is_some();
+    if is_met { flags.with(Flags::INJECTED) } else { flags }
 }
 
 /// The step of each entry; `None`: its key is not known yet, and it is not flowed.
@@ -369,7 +397,6 @@ struct Spliced {
 impl Spliced {
     /// What an inserted value says about the list.
     fn inherit(&mut self, base: &Node) {
-        self.node.flags = self.node.flags.with(base.flags.only(Flags::MARKERS));
         if base.has(Flags::MERGED) {
             self.node.flags = self.node.flags.with(Flags::NO_MERGE).with(Flags::INJECTED);
         }

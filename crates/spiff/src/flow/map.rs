@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::node::{content_of, fail, same_node};
+use super::node::{arrived, content_of, dynamic_node, fail, same_node};
 use super::patch::{self, Change};
 use super::{Flowed, Walker};
 use crate::control;
@@ -12,7 +12,7 @@ use crate::issue::Issue;
 use crate::scope::Scope;
 use crate::shadow::{Attention, Place};
 use crate::syntax::ast::{Expr, Marked, Marker, Merge, MergeOption, Name, Step};
-use crate::syntax::strings::may_be_dynaml;
+use crate::syntax::strings::{is_dynaml, may_be_dynaml};
 use crate::value::{Flags, Map, Node, Notes, Value};
 
 /// What the insertion field of a map came to.
@@ -21,6 +21,8 @@ enum Insertion {
     Fields { fields: Vec<(Name, Node)>, field: Inserted },
     /// No field of the map is looked at in this pass.
     Wait(Node),
+    /// A text that is no expression: it stays, beside the fields.
+    Broken(Node),
     /// The map is this instead.
     Instead(Node),
 }
@@ -87,7 +89,7 @@ impl Walker<'_, '_> {
             }
         }
         if attention >= Attention::Own && !node.has(Flags::MERGED.with(Flags::INJECTED)) {
-            for (key, injected) in self.injections(map, env)? {
+            for (key, injected) in injections(map, env) {
                 let at = self.child_place(place, &Step::Field(key));
                 self.put(at, injected);
             }
@@ -112,7 +114,7 @@ impl Walker<'_, '_> {
     ) -> Result<(), Fault> {
         let step = Step::Field(Arc::clone(key));
         if is_plain(child) {
-            if let Some(new) = self.override_field(child, env, &step)? {
+            if let Some(new) = self.override_field(child, env, &step) {
                 let at = self.child_place(place, &step);
                 self.put(at, new);
             }
@@ -172,7 +174,7 @@ impl Walker<'_, '_> {
         let at = self.child_place(place, &step);
         let base = self.flow_whole(field, env, at, false, Attention::Deep)?;
         let is_new = base.is_some();
-        match self.insertion(node, map, field, base.unwrap_or_else(|| field.clone()), around)? {
+        match self.insertion(node, map, field, base.unwrap_or_else(|| field.clone()), around) {
             Insertion::Instead(new) => Ok(changed(node, new)),
             Insertion::Wait(base) => {
                 if flags != node.flags {
@@ -182,6 +184,16 @@ impl Walker<'_, '_> {
                     self.put(at, base);
                 }
                 Ok(if is_new || flags != node.flags { Flowed::Patched } else { Flowed::Same })
+            }
+            Insertion::Broken(base) => {
+                let mut rest = map.clone();
+                rest.remove(key);
+                let Fields { fields, changed } =
+                    self.fields(&rest, env, place, node.has(Flags::DEFAULT), Attention::Deep)?;
+                let mut flowed: Map = fields.into_iter().collect();
+                flowed.insert(Arc::from(key), base);
+                let new = Node { flags, value: Value::Map(Arc::new(flowed)), ..node.clone() };
+                Ok(if changed || is_new || flags != node.flags { Flowed::New(new) } else { Flowed::Same })
             }
             Insertion::Fields { fields, field } => {
                 let mut rest = map.clone();
@@ -195,19 +207,19 @@ impl Walker<'_, '_> {
 
     /// What the flowed insertion field `base` means.
     fn insertion(
-        &mut self,
+        &self,
         node: &Node,
         map: &Map,
         field: &Node,
         base: Node,
         around: Around<'_, '_>,
-    ) -> Result<Insertion, Fault> {
+    ) -> Insertion {
         if base.has(Flags::UNDEFINED) {
             let mut gone = node.clone();
             gone.flags = gone.flags.with(Flags::UNDEFINED);
-            return Ok(Insertion::Instead(gone));
+            return Insertion::Instead(gone);
         }
-        let mut inserted = Inserted { flags: base.flags.only(Flags::MARKERS), ..Inserted::default() };
+        let mut inserted = Inserted::default();
         match &base.value {
             Value::Expression(expression) => {
                 if let Expr::Marked(marked) = &*expression.0 {
@@ -216,9 +228,9 @@ impl Walker<'_, '_> {
                 // The parse of a string is a pass of its own; only then a failing optional merge is dropped.
                 let evaluated = matches!(field.value, Value::Expression(_));
                 if evaluated && is_optional_merge(&expression.0) {
-                    return Ok(Insertion::Fields { fields: Vec::new(), field: inserted });
+                    return Insertion::Fields { fields: Vec::new(), field: inserted };
                 }
-                Ok(Insertion::Wait(base))
+                Insertion::Wait(base)
             }
             Value::Map(fields) => {
                 inserted.replace = base.has(Flags::REPLACE);
@@ -227,30 +239,30 @@ impl Walker<'_, '_> {
                 }
                 let fields = fields.iter().cloned().collect();
                 inserted.notes = base.notes;
-                Ok(Insertion::Fields { fields, field: inserted })
+                Insertion::Fields { fields, field: inserted }
             }
             Value::Nil => {
                 inserted.notes = base.notes;
-                Ok(Insertion::Fields { fields: Vec::new(), field: inserted })
+                Insertion::Fields { fields: Vec::new(), field: inserted }
             }
-            Value::String(text) if may_be_dynaml(text) => Ok(Insertion::Wait(base)),
+            Value::String(text) if is_dynaml(text).is_some() => Insertion::Broken(base),
             other => {
                 let message = format!("require map value for '<<' insert, found '{}'", other.type_name());
                 inserted.issue = Some(Issue::new(message));
-                Ok(Insertion::Fields { fields: Vec::new(), field: inserted })
+                Insertion::Fields { fields: Vec::new(), field: inserted }
             }
         }
     }
 
     /// Markers apply to the map; with `&template` it becomes a template.
     fn marked_map(
-        &mut self,
+        &self,
         node: &Node,
         map: &Map,
         marked: &Marked,
         base: Node,
         around: Around<'_, '_>,
-    ) -> Result<Insertion, Fault> {
+    ) -> Insertion {
         let (flags, tag) = markers(marked);
         let mut new = node.clone();
         new.flags = new.flags.with(flags).with(stub_flags(around.inner));
@@ -265,22 +277,21 @@ impl Walker<'_, '_> {
                 content.insert(Arc::from("<<"), inserted);
             }
             let mut original = map.clone();
-            original.insert(Arc::from("<<"), base);
+            // What an output shows is the text as it was written, below the key that it was written at.
+            if let Some((key, _)) = map
+                .iter()
+                .find(|(key, field)| is_insertion_key(key) && !matches!(field.value, Value::String(_)))
+            {
+                original.insert(Arc::clone(key), base);
+            }
             let content = Node { value: Value::Map(Arc::new(content)), ..node.clone() };
             let template = self.template(content, Value::Map(Arc::new(original)), around.outer);
-            new.value = Value::Template(Arc::clone(&template));
-            if flags.contains(Flags::DYNAMIC) {
-                let kept = Node {
-                    notes: Some(Box::new(Notes { dynamic: Some(template), ..Notes::default() })),
-                    ..new.clone()
-                };
-                new = self.instance(new, &kept, around.outer)?;
-            }
-            return Ok(Insertion::Instead(new));
+            new.value = Value::Template(template);
+            return Insertion::Instead(if flags.contains(Flags::DYNAMIC) { dynamic_node(new) } else { new });
         }
         content.insert(Arc::from("<<"), base);
         new.value = Value::Map(Arc::new(content));
-        Ok(Insertion::Instead(new))
+        Insertion::Instead(new)
     }
 
     /// The map of the inserted fields and the literal ones, which are flowed and win.
@@ -308,7 +319,7 @@ impl Walker<'_, '_> {
         fields.extend(self.fields(literal, env, place, is_default, Attention::Deep)?.fields);
         let mut map: Map = fields.into_iter().collect();
         if !node.has(Flags::MERGED.with(Flags::INJECTED)) {
-            for (key, injected) in self.injections(&map, env)? {
+            for (key, injected) in injections(&map, env) {
                 map.insert(key, injected);
             }
         }
@@ -396,7 +407,7 @@ impl Walker<'_, '_> {
         new.flags = new.flags.with(stub_flags(env));
         let mut is_changed = changed || new.flags != node.flags;
         if !node.has(Flags::MERGED.with(Flags::INJECTED)) {
-            for (key, injected) in self.injections(&flowed, env)? {
+            for (key, injected) in injections(&flowed, env) {
                 flowed.insert(key, injected);
                 is_changed = true;
             }
@@ -408,29 +419,11 @@ impl Walker<'_, '_> {
         Ok(if is_changed { Flowed::New(new) } else { Flowed::Same })
     }
 
-    /// Fields that the stub at the stub path adds (section 10.2).
-    fn injections(&mut self, map: &Map, env: &Env<'_>) -> Result<Vec<(Name, Node)>, Fault> {
-        if env.nomerge {
-            return Ok(Vec::new());
-        }
-        let Some(Value::Map(stub)) = env.find_in_stubs().map(|stub| &stub.value) else {
-            return Ok(Vec::new());
-        };
-        let mut injected = Vec::new();
-        for (key, field) in &**stub {
-            if field.has(Flags::INJECT.with(Flags::DEFAULT)) && map.get(key).is_none() {
-                let mut new = field.clone();
-                new.flags = new.flags.with(Flags::INJECTED).with(Flags::INJECT);
-                let new = self.instance(new, field, &env.child(&Step::Field(Arc::clone(key))))?;
-                injected.push((Arc::clone(key), new));
-            }
-        }
-        Ok(injected)
-    }
-
-    /// Whether a control map has become what it stands for.
+    /// Whether a control map has become what it stands for, if only a failure.
     pub(super) fn is_finished_control(&self, map: &Map, new: &Node) -> bool {
-        self.run.control() && control::has_controls(map) && !matches!(new.value, Value::Map(_))
+        self.run.control()
+            && control::has_controls(map)
+            && (!matches!(new.value, Value::Map(_)) || new.has(Flags::ERROR))
     }
 }
 
@@ -446,17 +439,42 @@ struct Fields {
     changed: bool,
 }
 
+/// Fields that the stub at the stub path adds (section 10.2).
+fn injections(map: &Map, env: &Env<'_>) -> Vec<(Name, Node)> {
+    if env.nomerge {
+        return Vec::new();
+    }
+    let Some(Value::Map(stub)) = env.find_in_stubs().map(|stub| &stub.value) else {
+        return Vec::new();
+    };
+    let added = stub
+        .iter()
+        .filter(|(key, field)| field.has(Flags::INJECT.with(Flags::DEFAULT)) && map.get(key).is_none());
+    added.map(|(key, field)| (Arc::clone(key), injected(field))).collect()
+}
+
+/// What a stub injects; to nearer documents it is no default.
+fn injected(field: &Node) -> Node {
+    let mut new = field.clone();
+    new.flags = new.flags.with(Flags::INJECTED).with(Flags::INJECT);
+    arrived(new, field)
+}
+
 fn changed(node: &Node, new: Node) -> Flowed {
     if same_node(node, &new) { Flowed::Same } else { Flowed::New(new) }
 }
 
-/// A map takes these over from the stub at its path.
-fn stub_flags(env: &Env<'_>) -> Flags {
+/// A map or list takes these over from the node of the stub at its path.
+pub(super) fn stub_flags(env: &Env<'_>) -> Flags {
     if env.nomerge {
         return Flags::NONE;
     }
     let taken = Flags::TEMPORARY.with(Flags::STATE);
     env.find_in_stubs().map_or(Flags::NONE, |stub| stub.flags.only(taken))
+}
+
+fn is_insertion_key(key: &str) -> bool {
+    matches!(key, "<<" | "<<<")
 }
 
 /// Whether a stub's value is all that can change the node.

@@ -40,6 +40,8 @@ pub(crate) struct Walker<'r, 'e> {
     patches: Vec<Patch>,
     /// Nodes that have to be looked at in each pass.
     volatile: Vec<Place>,
+    /// Whether the expression that was evaluated last has left a function `catch` for the next pass.
+    has_met: bool,
 }
 
 /// What became of a node.
@@ -62,7 +64,11 @@ pub(crate) fn flow(
     let mut passes = 0;
     let mut allowed = run.engine.limits.passes.unwrap_or(FREE_PASSES);
     let mut volatile = Vec::new();
-    while pass(run, id, env, over, &mut volatile)? {
+    run.syncing.depth += 1;
+    if run.syncing.depth == 1 {
+        run.syncing.over = false;
+    }
+    while pass(run, id, env, over, &mut volatile)? || gives_up(run, id, &mut volatile) {
         passes += 1;
         if passes > allowed {
             let nodes = count(&run.document(id).root);
@@ -76,8 +82,22 @@ pub(crate) fn flow(
             }
         }
     }
+    run.syncing.depth -= 1;
     let nodes = unresolved::find(&run.document(id).root);
     Ok(nodes)
+}
+
+/// Whether a `sync` waits in a document that has come to rest: nothing will change what it waits for, so it fails from now on.
+fn gives_up(run: &mut Run<'_>, id: DocumentId, volatile: &mut Vec<Place>) -> bool {
+    // Instances of templates wait with the document that they are in.
+    if run.syncing.depth > 1 || run.syncing.over || !std::mem::replace(&mut run.syncing.waiting, false) {
+        return false;
+    }
+    run.syncing.over = true;
+    for place in volatile.drain(..) {
+        run.document_mut(id).shadow.mark(place, Attention::Own);
+    }
+    true
 }
 
 /// Whether the pass changed anything.
@@ -96,7 +116,8 @@ fn pass(
     if root.has(Flags::UNDEFINED) {
         return Ok(false);
     }
-    let mut walker = Walker { run, id, patches: Vec::new(), volatile: std::mem::take(volatile) };
+    let mut walker =
+        Walker { run, id, patches: Vec::new(), volatile: std::mem::take(volatile), has_met: false };
     if let Flowed::New(mut node) = walker.visit(&root, env, ROOT, over, Attention::None)? {
         if node.has(Flags::UNDEFINED) {
             node.value = Value::Nil;

@@ -9,7 +9,7 @@ use crate::env::Env;
 use crate::eval::{Evaluated, Fault, Info, RED_ZONE, STACK, evaluate, instantiate, markers};
 use crate::issue::Issue;
 use crate::operators::compare::same;
-use crate::run::is_resolved;
+use crate::run::{Catching, is_resolved};
 use crate::scope::dotted;
 use crate::shadow::{Attention, Place, ROOT};
 use crate::syntax;
@@ -56,8 +56,7 @@ impl Walker<'_, '_> {
         let redirected = node.redirect().map(|path| env.redirected(path));
         let env = redirected.as_ref().unwrap_or(env);
         // The stub has an instance, too, which is not to get into the one that was made here.
-        let made_here =
-            node.dynamic().is_some() && env.find_in_stubs().is_some_and(|stub| stub.dynamic().is_some());
+        let made_here = env.find_in_stubs().is_some_and(|stub| is_made_of(node, stub));
         let kept = made_here.then(|| Env { nomerge: true, ..env.clone() });
         let env = kept.as_ref().unwrap_or(env);
         let flowed =
@@ -95,7 +94,7 @@ impl Walker<'_, '_> {
         match next {
             Next::Return(flowed) => Ok(flowed),
             Next::Override(new) => {
-                let result = self.overridden(&new, env, over)?.unwrap_or(new);
+                let result = self.overridden(&new, env, over).unwrap_or(new);
                 Ok(if same_node(node, &result) { Flowed::Same } else { Flowed::New(result) })
             }
         }
@@ -112,45 +111,26 @@ impl Walker<'_, '_> {
     }
 
     /// A scalar of a map whose field may be overridden by a stub: what most nodes of a document are.
-    pub(super) fn override_field(
-        &mut self,
-        node: &Node,
-        env: &Env<'_>,
-        step: &Step,
-    ) -> Result<Option<Node>, Fault> {
+    pub(super) fn override_field(&self, node: &Node, env: &Env<'_>, step: &Step) -> Option<Node> {
         if env.nomerge || env.cursor.is_empty() || node.has(FINAL) || node.redirect().is_some() {
-            return Ok(None);
+            return None;
         }
-        let Some(stub) = env.cursor.find_child(step) else { return Ok(None) };
-        let Some(mut new) = replaced_by(node, stub) else { return Ok(None) };
-        if stub.has(Flags::DYNAMIC) {
-            new = self.instance(new, stub, &env.child(step))?;
+        let stub = env.cursor.find_child(step)?;
+        if is_made_of(node, stub) {
+            return None;
         }
-        Ok((!same_node(node, &new)).then_some(new))
+        let new = arrived(replaced_by(node, stub)?, stub);
+        (!same_node(node, &new)).then_some(new)
     }
 
     /// The value of the stubs for a node, if they have one that may replace it.
-    fn overridden(&mut self, node: &Node, env: &Env<'_>, over: bool) -> Result<Option<Node>, Fault> {
+    fn overridden(&self, node: &Node, env: &Env<'_>, over: bool) -> Option<Node> {
         let redirected = node.redirect().is_some_and(|path| !path.is_empty());
         if !over || env.nomerge || redirected || node.has(Flags::MERGED.with(Flags::REPLACE)) {
-            return Ok(None);
+            return None;
         }
-        let Some(stub) = env.find_in_stubs() else { return Ok(None) };
-        let Some(new) = replaced_by(node, stub) else { return Ok(None) };
-        self.instance(new, stub, env).map(Some)
-    }
-
-    /// A dynamic node of a stub is instantiated again where it arrives (section 10.3).
-    pub(super) fn instance(&mut self, mut new: Node, stub: &Node, env: &Env<'_>) -> Result<Node, Fault> {
-        let Some(template) = stub.dynamic().cloned() else { return Ok(new) };
-        // Without an instance yet it waits as an expression, so that nobody takes the instance of the stub for it.
-        new.value = match instantiate(self.run, &template, env) {
-            Ok(Evaluated { value: Some(value), .. }) => value,
-            Ok(Evaluated { value: None, .. }) | Err(Fault::Issue(_)) => instance_to_be(),
-            Err(Fault::Abort) => return Err(Fault::Abort),
-        };
-        new.notes_mut().dynamic = Some(template);
-        Ok(new)
+        let stub = env.find_in_stubs()?;
+        replaced_by(node, stub).map(|new| arrived(new, stub))
     }
 
     fn flow_expression(
@@ -167,7 +147,14 @@ impl Walker<'_, '_> {
             Err(Fault::Issue(issue)) => {
                 let mut failed = node.clone();
                 failed.flags = failed.flags.without(Flags::FAILED).with(Flags::ERROR);
-                fail(&mut failed, *issue, env);
+                mark(&mut failed, &expression.0);
+                if self.has_met {
+                    failed.flags = failed.flags.with(Flags::CAUGHT);
+                }
+                // A failure without text does not erase what was known before.
+                if *issue != Issue::default() || failed.issue().is_none() {
+                    fail(&mut failed, *issue, env);
+                }
                 // An instance is what the stub had to say.
                 return Ok(if failed.dynamic().is_none() {
                     Next::Override(failed)
@@ -195,15 +182,22 @@ impl Walker<'_, '_> {
         place: Place,
     ) -> crate::eval::Eval {
         let volatile = std::mem::replace(&mut self.run.volatile, false);
+        let catching = Catching { waits: !node.has(Flags::CAUGHT), ..Catching::default() };
+        let catching = std::mem::replace(&mut self.run.catching, catching);
         let elsewhere = env.written_in(&node.origin.source);
         let env = elsewhere.as_ref().unwrap_or(env);
         let before = self.run.begin_reads(self.id);
         let result = match (node.dynamic(), &*expression.0) {
-            (Some(template), _) => instantiate(self.run, template, env),
-            (None, Expr::Marked(marked)) if marked.markers.contains(&Marker::Template) => {
+            (Some(template), expression) if *expression == instance_to_be() => {
+                instantiate(self.run, template, env)
+            }
+            (_, Expr::Control(_)) => {
+                Err(node.issue().map(|issue| (**issue).clone()).unwrap_or_default().into())
+            }
+            (_, Expr::Marked(marked)) if marked.markers.contains(&Marker::Template) => {
                 self.template_value(marked, node, env)
             }
-            (None, expression) => evaluate(self.run, expression, env),
+            (_, expression) => evaluate(self.run, expression, env),
         };
         let waits = !matches!(result, Ok(Evaluated { value: Some(_), .. }));
         self.run.end_reads(self.id, before, waits.then_some(place));
@@ -211,6 +205,7 @@ impl Walker<'_, '_> {
             self.volatile.push(place);
         }
         self.run.volatile |= volatile;
+        self.has_met = std::mem::replace(&mut self.run.catching, catching).met;
         result
     }
 
@@ -224,12 +219,7 @@ impl Walker<'_, '_> {
         let (flags, tag) = markers(marked);
         let mut info = Info::flagged(flags);
         info.notes_mut().tag = tag;
-        if !flags.contains(Flags::DYNAMIC) {
-            return Ok(Evaluated { value: Some(Value::Template(template)), info });
-        }
-        let instance = instantiate(self.run, &template, env)?;
-        info.notes_mut().dynamic = Some(template);
-        Ok(Evaluated { value: instance.value, info })
+        Ok(Evaluated { value: Some(Value::Template(template)), info })
     }
 
     pub(super) fn template(&self, content: Node, original: Value, env: &Env<'_>) -> Arc<Template> {
@@ -239,8 +229,14 @@ impl Walker<'_, '_> {
 
     fn still_pending(&self, node: &Node, info: &Info, env: &Env<'_>) -> Flowed {
         let mut pending = node.clone();
-        let state = info.flags.only(Flags::MARKERS.with(Flags::FAILED));
+        let state = info.flags.only(Flags::MARKERS.with(Flags::FAILED).with(Flags::PREFERRED));
         pending.flags = pending.flags.without(Flags::FAILED.with(Flags::ERROR)).with(state);
+        if self.has_met {
+            pending.flags = pending.flags.with(Flags::CAUGHT);
+        }
+        if let Some(tag) = info.notes().and_then(|notes| notes.tag.clone()) {
+            pending.notes_mut().tag = Some(tag);
+        }
         let issue = info.notes().and_then(|notes| notes.issue.as_ref()).map(|issue| (**issue).clone());
         fail(&mut pending, issue.unwrap_or_default(), env);
         // An alternative that is out of the question does not come back.
@@ -252,7 +248,8 @@ impl Walker<'_, '_> {
 
     /// The node of a value, with the annotations that came with it.
     fn evaluated(&self, node: &Node, value: Value, info: &Info, env: &Env<'_>) -> Node {
-        let kept = node.flags.only(Flags::MARKERS.with(Flags::INJECTED).with(Flags::IMPLIED));
+        let own = Flags::MARKERS.with(Flags::INJECTED).with(Flags::IMPLIED).with(Flags::PREFERRED);
+        let kept = node.flags.only(own);
         let mut new = Node::at(value, node.origin.clone());
         new.flags = kept.with(info.flags.without(Flags::FAILED.with(Flags::ERROR)));
         if let Value::String(text) = &new.value
@@ -265,12 +262,12 @@ impl Walker<'_, '_> {
             notes.and_then(|notes| notes.redirect.clone()).or_else(|| node.redirect().map(<[Step]>::to_vec));
         let key_name = notes.and_then(|notes| notes.key_name.clone()).or_else(|| node.key_name().cloned());
         let tag = notes.and_then(|notes| notes.tag.clone()).or_else(|| node.tag().cloned());
-        let dynamic = notes.and_then(|notes| notes.dynamic.clone()).or_else(|| node.dynamic().cloned());
+        let dynamic = node.dynamic().cloned();
         if redirect.is_some() || key_name.is_some() || tag.is_some() || dynamic.is_some() {
             let own = new.notes_mut();
             (own.redirect, own.key_name, own.tag, own.dynamic) = (redirect, key_name, tag, dynamic);
         }
-        new
+        if info.flags.contains(Flags::DYNAMIC) { dynamic_node(new) } else { new }
     }
 
     /// A result that looks like an expression is one (E49); interpolation is for what people wrote.
@@ -295,6 +292,10 @@ impl Walker<'_, '_> {
         let Err(message) = self.run.tags.define(tag, &place, current.value.clone()) else { return flowed };
         let mut failed = current.clone();
         failed.flags = failed.flags.with(Flags::ERROR);
+        if matches!((&failed.value, &node.value), (Value::Nil, Value::Expression(_))) {
+            // There is nothing to show but the marker.
+            failed.value = node.value.clone();
+        }
         fail(&mut failed, Issue::new(message), env);
         if same_node(node, &failed) { Flowed::Same } else { Flowed::New(failed) }
     }
@@ -319,23 +320,59 @@ pub(super) fn content_of(marked: &Marked, node: &Node) -> Option<Node> {
     Some(Node::at(Value::Expression(Pending(Arc::new(expression))), node.origin.clone()))
 }
 
-/// Stands for the instance of a dynamic node that cannot be made yet.
-fn instance_to_be() -> Value {
+/// Stands for the instance of a dynamic node, which is made in the pass after.
+fn instance_to_be() -> Expr {
     let template = Reference { tag: None, absolute: false, steps: vec![Step::Field(Arc::from("_"))] };
-    let instance = Expr::Substitute(Box::new(Expr::Reference(template)));
-    Value::Expression(Pending(Arc::new(instance)))
+    Expr::Substitute(Box::new(Expr::Reference(template)))
+}
+
+/// A node whose value is a template becomes an instance of it, here and wherever it arrives (section 10.3).
+pub(super) fn dynamic_node(mut node: Node) -> Node {
+    if let Value::Template(template) = &node.value {
+        let template = Arc::clone(template);
+        node.value = Value::Expression(Pending(Arc::new(instance_to_be())));
+        node.notes_mut().dynamic = Some(template);
+    }
+    node
+}
+
+/// What came from `stub`: of a dynamic node it is the template that arrives.
+pub(super) fn arrived(new: Node, stub: &Node) -> Node {
+    match stub.dynamic() {
+        Some(template) => dynamic_node(Node { value: Value::Template(Arc::clone(template)), ..new }),
+        None => new,
+    }
+}
+
+/// Whether a node has got the template of a dynamic one of a stub already.
+fn is_made_of(node: &Node, stub: &Node) -> bool {
+    node.dynamic().is_some() && same_template(node, stub)
 }
 
 /// No stub has a say in such a node.
 const FINAL: Flags = Flags::MERGED.with(Flags::REPLACE).with(Flags::INJECTED);
 
-/// Notes why a node has no value, and the path that it was evaluated at.
+/// Notes why a node has no value, and the path that it was evaluated at. What a control has chosen stands further up than where it
+/// was evaluated first; where it fails as before it keeps that path.
 pub(crate) fn fail(node: &mut Node, issue: Issue, env: &Env<'_>) {
     let path = env.path.steps();
-    let stub_path = env.stub_path.steps();
+    let is_known = node.issue().is_some_and(|known| **known == issue);
     let notes = node.notes_mut();
-    notes.path = Some((path, stub_path));
+    if is_known && notes.path.as_ref().is_some_and(|(known, _)| known.len() > path.len()) {
+        return;
+    }
+    notes.path = Some((path, env.stub_path.steps()));
     notes.issue = Some(Arc::new(issue));
+}
+
+/// The markers of an expression are those of its node, also if it has no value: a stub may supply one.
+fn mark(node: &mut Node, expression: &Expr) {
+    let Expr::Marked(marked) = expression else { return };
+    let (flags, tag) = markers(marked);
+    node.flags = node.flags.with(flags);
+    if tag.is_some() {
+        node.notes_mut().tag = tag;
+    }
 }
 
 fn with_value(node: &Node, value: Value) -> Node {
@@ -348,9 +385,18 @@ fn replaced_by(node: &Node, stub: &Node) -> Option<Node> {
     if is_default || node.has(Flags::INJECTED) {
         return None;
     }
-    let own = node.flags.only(Flags::MARKERS.with(Flags::REPLACE).with(Flags::IMPLIED));
+    let mut own = node.flags.only(Flags::MARKERS.with(Flags::REPLACE).with(Flags::IMPLIED));
+    if own.contains(Flags::DEFAULT) {
+        // Once overridden it is a value of its own to nearer documents, and no default any more.
+        own = own.without(Flags::DEFAULT).with(Flags::INJECT);
+    }
     let mut new = Node::at(stub.value.clone(), stub.origin.clone());
-    new.flags = stub.flags.only(Flags::MARKERS).with(own);
+    let mut taken = Flags::MARKERS;
+    if matches!(stub.value, Value::List(_)) {
+        // That a list has what stubs inject into it is known wherever it gets.
+        taken = taken.with(Flags::INJECTED);
+    }
+    new.flags = stub.flags.only(taken).with(own);
     let key_name = node.key_name().or_else(|| stub.key_name()).cloned();
     let redirect = node.redirect().map(<[Step]>::to_vec);
     let tag = node.tag().cloned();
@@ -371,4 +417,14 @@ fn same_notes(left: &Node, right: &Node) -> bool {
         && left.key_name() == right.key_name()
         && left.tag() == right.tag()
         && left.issue() == right.issue()
+        && same_template(left, right)
+}
+
+/// Whether both are instances of one dynamic template, or of none.
+fn same_template(left: &Node, right: &Node) -> bool {
+    match (left.dynamic(), right.dynamic()) {
+        (None, None) => true,
+        (Some(left), Some(right)) => Arc::ptr_eq(left, right),
+        _ => false,
+    }
 }

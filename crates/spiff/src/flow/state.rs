@@ -1,10 +1,12 @@
 //! The state document (section 10.5).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::value::{Flags, Node, Value};
+use crate::value::{Flags, List, Map, Node, Value};
 
-/// What of a result is to be kept: the nodes flagged as state with all that is below them, and the collections above them.
+/// What of a result is to be kept: the nodes flagged as state with all that is below them, and the collections above
+/// them, of entries of keyed lists with their key.
 pub(crate) fn state_of(node: &Node) -> Option<Node> {
     if node.has(Flags::STATE) {
         return Some(node.clone());
@@ -21,7 +23,8 @@ pub(crate) fn state_of(node: &Node) -> Option<Node> {
             Value::Map(Arc::new(kept.into_iter().collect()))
         }
         Value::List(list) => {
-            let kept: Vec<_> = list.iter().filter_map(state_of).collect();
+            let key = key_of(node, list);
+            let kept: Vec<_> = list.iter().filter_map(|entry| state_of_entry(entry, key)).collect();
             if kept.is_empty() {
                 return None;
             }
@@ -30,4 +33,29 @@ pub(crate) fn state_of(node: &Node) -> Option<Node> {
         _ => return None,
     };
     Some(Node { value, ..node.clone() })
+}
+
+/// The key field of a list whose entries are told apart by it.
+fn key_of<'n>(node: &'n Node, list: &List) -> Option<&'n str> {
+    let key = node.key_name().map_or("name", |name| &**name);
+    let mut seen = HashSet::new();
+    let is_key = |entry: &Node| match &entry.value {
+        Value::Map(map) => match map.get(key).map(|field| &field.value) {
+            Some(Value::String(text)) => seen.insert(Arc::clone(text)),
+            _ => false,
+        },
+        _ => false,
+    };
+    list.iter().all(is_key).then_some(key)
+}
+
+/// An entry keeps the field by which the next run finds it.
+fn state_of_entry(entry: &Node, key: Option<&str>) -> Option<Node> {
+    let mut kept = state_of(entry)?;
+    if let (Some(key), Value::Map(all), Value::Map(map)) = (key, &entry.value, &mut kept.value)
+        && let Some(field) = all.get(key)
+    {
+        Map::insert(Arc::make_mut(map), Arc::from(key), field.clone());
+    }
+    Some(kept)
 }

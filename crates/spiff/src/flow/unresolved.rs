@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::control;
 use crate::issue::Issue;
 use crate::scope::dotted;
 use crate::syntax;
@@ -149,6 +148,10 @@ fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
             }
         }
         Value::Expression(expression) => {
+            if let Expr::Control(shown) = &*expression.0 {
+                found.push(describe(node, shown.to_string(), false, context, Some(String::new())));
+                return;
+            }
             found.push(describe(
                 node,
                 expression.0.to_string(),
@@ -173,16 +176,20 @@ fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
     }
     if node.has(Flags::ERROR.with(Flags::FAILED)) {
         let text = match &node.value {
-            Value::Map(map) => control::describe(map).unwrap_or_else(|| "<map>".to_owned()),
+            Value::Map(_) => "<map>".to_owned(),
             Value::List(_) => "<list>".to_owned(),
             scalar => crate::yaml::write(scalar).trim_end().to_owned(),
         };
-        found.push(describe(node, text, false, context, None));
+        // It was not evaluated, at whatever path.
+        found.push(describe(node, text, false, context, Some(String::new())));
     }
 }
 
 /// A failing `merge` shows where it looked.
 fn stub_path(node: &Node, expression: &Expr) -> Option<String> {
+    if matches!(expression, Expr::Auto) {
+        return node.notes.as_ref()?.path.as_ref().map(|(path, _)| dotted(path));
+    }
     let Expr::Merge(merge) = expression else { return None };
     match merge.stub_path() {
         Some(path) => Some(dotted(&path)),
@@ -200,7 +207,11 @@ fn describe(
     let context = dotted(steps);
     let own = node.notes.as_ref().and_then(|notes| notes.path.as_ref());
     let path = path.or_else(|| own.map(|(path, _)| original_path(path, steps))).unwrap_or_default();
-    let class = if node.has(Flags::ERROR) {
+    let waits_for_instance = || {
+        node.issue()
+            .is_some_and(|issue| !issue.sequence && issue.message.starts_with("resolution of template '"))
+    };
+    let class = if node.has(Flags::ERROR) || !node.has(Flags::FAILED) && waits_for_instance() {
         Class::Failed
     } else if node.has(Flags::FAILED) {
         Class::Affected

@@ -57,46 +57,44 @@ pub(super) fn base64_decode(arguments: &[Value]) -> Outcome {
     })
 }
 
-/// What is hashed: the text itself, other values by their canonical JSON.
-fn hashed(caller: &dyn Caller, value: &Value, function: &str, as_json: bool) -> Result<Vec<u8>, Issue> {
-    match value {
-        Value::String(text) if !as_json => Ok(text.as_bytes().to_vec()),
-        value => {
-            writable(value, function, caller.limits())?;
-            to_canonical_json(value).map(String::into_bytes)
-        }
-    }
-}
-
 fn digest<D: Digest>(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&D::digest(bytes))
 }
 
 /// `md5(s)`
-pub(super) fn md5(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+pub(super) fn md5(arguments: &[Value]) -> Outcome {
     count(arguments, 1..=1, "md5 takes exactly one argument")?;
-    let bytes = hashed(caller, &arguments[0], "md5", false)?;
-    Ok(Some(Value::string(digest::<Md5>(&bytes))))
+    let hashed = text(&arguments[0], "first argument for md5 must be a string")?;
+    Ok(Value::string(digest::<Md5>(hashed.as_bytes())))
 }
 
-/// `hash(s [, kind])`; before the kind `*` asks for the canonical JSON of a string, too, and `#` for what its base64 stands for.
+/// The digest of nothing, which the kind `md4` appends to the text itself **[D5]**.
+const MD4_OF_NOTHING: &str = "31d6cfe0d16ae931b73c59d7e0c089c0";
+
+/// `hash(s [, kind])`; before the kind `*` asks for the canonical JSON of the string, and `#` for what its base64 stands for.
 pub(super) fn hash(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     count(arguments, 1..=2, "hash takes one or two arguments")?;
+    let hashed = text(&arguments[0], "first argument for hash must be a string")?;
     let kind = match arguments.get(1) {
         Some(kind) => text(kind, "second argument for hash must be a string")?,
         None => "",
     };
     let (kind, as_json) = kind.strip_prefix('*').map_or((kind, false), |kind| (kind, true));
     let (kind, is_binary) = kind.strip_prefix('#').map_or((kind, false), |kind| (kind, true));
-    let bytes = if is_binary {
-        let encoded = text(&arguments[0], "first argument for a binary hash must be a string")?;
+    let hashed = if is_binary {
         data_encoding::BASE64
-            .decode(encoded.as_bytes())
+            .decode(hashed.as_bytes())
             .map_err(|_| Issue::new("cannot decode base64 string"))?
+    } else if as_json {
+        to_canonical_json(&arguments[0])?.into_bytes()
     } else {
-        hashed(caller, &arguments[0], "hash", as_json)?
+        hashed.as_bytes().to_vec()
     };
     let digest = match kind {
+        "md4" => {
+            fits(hashed.len().saturating_mul(2), "hash", caller.limits())?;
+            |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes) + MD4_OF_NOTHING
+        }
         "md5" => digest::<Md5>,
         "sha1" => digest::<Sha1>,
         "sha224" => digest::<Sha224>,
@@ -107,7 +105,7 @@ pub(super) fn hash(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
         "sha512/256" => digest::<Sha512_256>,
         _ => return Err(Issue::new(format!("invalid hash type '{kind}'"))),
     };
-    Ok(Some(Value::string(digest(&bytes))))
+    Ok(Some(Value::string(digest(&hashed))))
 }
 
 /// `asjson(x [, canonical])`

@@ -1,11 +1,11 @@
-//! Functions that take randomness or much work (section 11.5): only for hosts that grant them.
+//! Functions that take randomness (section 11.5): only for hosts that grant it.
 
-use md5::{Digest, Md5};
 use x25519_dalek::{X25519_BASEPOINT_BYTES, x25519};
 
 use super::Outcome;
 use super::arguments::{count, fits, int, text};
 use super::patterns::compile;
+use super::{passwords, secrets};
 use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::value::Value;
@@ -21,26 +21,19 @@ pub(crate) trait Source {
 /// A function that needs a [`Source`].
 pub(crate) type Guarded = fn(&mut dyn Source, &[Value]) -> Outcome;
 
-/// Each step doubles the work; 14 takes about a second.
-const LARGEST_COST: u32 = 14;
-const SMALLEST_COST: u32 = 4;
-const DEFAULT_COST: u32 = 10;
-
 /// The guarded function `name`.
 pub(crate) fn find_guarded(name: &str) -> Option<Guarded> {
     Some(match name {
         "rand" => rand,
-        "bcrypt" => bcrypt,
-        "bcrypt_check" => bcrypt_check,
-        "md5crypt" => md5crypt,
-        "md5crypt_check" => md5crypt_check,
+        "bcrypt" => passwords::bcrypt,
+        "encrypt" => secrets::encrypt,
+        "md5crypt" => passwords::md5crypt,
         "wggenkey" => wggenkey,
-        "wgpublickey" => wgpublickey,
         _ => return None,
     })
 }
 
-fn bytes<const N: usize>(source: &mut dyn Source) -> Result<[u8; N], Issue> {
+pub(super) fn bytes<const N: usize>(source: &mut dyn Source) -> Result<[u8; N], Issue> {
     let mut bytes = [0; N];
     source.fill(&mut bytes)?;
     Ok(bytes)
@@ -102,7 +95,7 @@ fn random_text(source: &mut dyn Source, class: &str, length: Option<&Value>) -> 
     let pattern = compile(&format!("^[{class}]$"))
         .map_err(|_| Issue::new(format!("invalid rand character set specification {class:?}")))?;
     let matching = |range: std::ops::RangeInclusive<char>| -> Vec<char> {
-        range.filter(|c| pattern.is_match(c.encode_utf8(&mut [0; 4]))).collect()
+        range.filter(|c| pattern.regex().is_match(c.encode_utf8(&mut [0; 4]))).collect()
     };
     let mut characters = matching('\0'..='\u{7f}');
     if characters.is_empty() {
@@ -120,110 +113,6 @@ fn random_text(source: &mut dyn Source, class: &str, length: Option<&Value>) -> 
     Ok(Value::string(result))
 }
 
-/// `bcrypt(s [, cost])`
-fn bcrypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
-    count(arguments, 1..=2, "brypt takes one or two arguments")?;
-    let password = text(&arguments[0], "first argument for bcrypt must be a string")?;
-    let cost = match arguments.get(1) {
-        Some(cost) => int(cost, "second argument for bcrypt must be an integer")?,
-        None => i64::from(DEFAULT_COST),
-    };
-    // Below the smallest one the original takes its default.
-    let cost = u32::try_from(cost).ok().filter(|cost| *cost >= SMALLEST_COST).unwrap_or(DEFAULT_COST);
-    affordable(cost)?;
-    let hash = ::bcrypt::non_truncating_hash_with_salt(password, cost, bytes(source)?)
-        .map_err(|error| Issue::new(format!("bcrypt error: {error}")))?;
-    Ok(Value::string(hash.format_for_version(::bcrypt::Version::TwoA)))
-}
-
-fn affordable(cost: u32) -> Result<(), Issue> {
-    if cost > LARGEST_COST {
-        return Err(Issue::new(format!("bcrypt error: cost {cost} is beyond the limit of {LARGEST_COST}")));
-    }
-    Ok(())
-}
-
-/// `bcrypt_check(s, hash)`
-fn bcrypt_check(_: &mut dyn Source, arguments: &[Value]) -> Outcome {
-    count(arguments, 2..=2, "brypt_check takes two arguments")?;
-    let password = text(&arguments[0], "first argument for bcrypt_check must be a string")?;
-    let hash = text(&arguments[1], "second argument for bcrypt_check must be a string")?;
-    if let Some(cost) = hash.split('$').nth(2).and_then(|cost| cost.parse().ok()) {
-        affordable(cost)?;
-    }
-    Ok(Value::Bool(::bcrypt::verify(password, hash).unwrap_or(false)))
-}
-
-const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
-fn digit(number: usize) -> char {
-    char::from(DIGITS[number % DIGITS.len()])
-}
-
-/// `md5crypt(s)`
-fn md5crypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
-    count(arguments, 1..=1, "md5crypt takes one argument")?;
-    let password = text(&arguments[0], "first argument for md5crypt must be a string")?;
-    let salt: [u8; 8] = bytes(source)?;
-    let salt: String = salt.iter().map(|byte| digit(usize::from(*byte))).collect();
-    Ok(Value::string(md5_hash(password, &salt)))
-}
-
-/// `md5crypt_check(s, hash)`
-fn md5crypt_check(_: &mut dyn Source, arguments: &[Value]) -> Outcome {
-    count(arguments, 2..=2, "md5crypt_check takes two arguments")?;
-    let password = text(&arguments[0], "first argument for md5crypt_check must be a string")?;
-    let hash = text(&arguments[1], "second argument for md5crypt_check must be a string")?;
-    let parts: Vec<&str> = hash.split('$').collect();
-    let ["", "1", salt, _] = parts.as_slice() else { return Err("invalid md5crypt hash".into()) };
-    Ok(Value::Bool(md5_hash(password, salt) == hash))
-}
-
-/// The password hash `$1$` of crypt(3), with up to eight characters of salt.
-fn md5_hash(password: &str, salt: &str) -> String {
-    let end = salt.char_indices().nth(8).map_or(salt.len(), |(at, _)| at);
-    let salt = &salt[..end];
-    let (secret, seasoning) = (password.as_bytes(), salt.as_bytes());
-    let alternate = Md5::new().chain_update(secret).chain_update(seasoning).chain_update(secret).finalize();
-    let mut first = Md5::new().chain_update(secret).chain_update(b"$1$").chain_update(seasoning);
-    for part in secret.chunks(16) {
-        first.update(&alternate[..part.len()]);
-    }
-    let mut length = secret.len();
-    while length > 0 {
-        if length % 2 == 1 {
-            first.update([0]);
-        } else {
-            first.update(&secret[..1]);
-        }
-        length /= 2;
-    }
-    let mut digest = first.finalize();
-    for round in 0..1000 {
-        let is_odd = round % 2 == 1;
-        let mut next = Md5::new();
-        next.update(if is_odd { secret } else { &digest });
-        if round % 3 != 0 {
-            next.update(seasoning);
-        }
-        if round % 7 != 0 {
-            next.update(secret);
-        }
-        next.update(if is_odd { &digest } else { secret });
-        digest = next.finalize();
-    }
-    let mut encoded = String::new();
-    let mut push = |bytes: [usize; 3], digits: usize| {
-        let group = bytes.iter().fold(0, |group, at| group << 8 | usize::from(digest[*at]));
-        encoded.extend((0..digits).map(|at| digit(group >> (6 * at))));
-    };
-    for at in 0..5 {
-        push([at, at + 6, if at == 4 { 5 } else { at + 12 }], 4);
-    }
-    encoded.extend([digit(usize::from(digest[11])), digit(usize::from(digest[11]) >> 6)]);
-    format!("$1${salt}${encoded}")
-}
-
 /// `wggenkey([private|preshared])`
 fn wggenkey(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
     count(arguments, 0..=1, "a maximum of one argument expected for wggenkey")?;
@@ -238,13 +127,13 @@ fn wggenkey(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
             key[0] &= 248;
             key[31] = key[31] & 127 | 64;
         }
-        _ => return Err(Issue::new(format!("ainvalid key type {kind:?}, use private or preshared"))),
+        _ => return Err(Issue::new(format!("invalid key type {kind:?}, use private or preshared"))),
     }
     Ok(Value::string(data_encoding::BASE64.encode(&key)))
 }
 
 /// `wgpublickey(key)`
-fn wgpublickey(_: &mut dyn Source, arguments: &[Value]) -> Outcome {
+pub(super) fn wgpublickey(arguments: &[Value]) -> Outcome {
     count(arguments, 1..=1, "one argument expected for wgpublickey")?;
     let key = text(&arguments[0], "argument for wgpublickey must be a string")?;
     let key = data_encoding::BASE64.decode(key.as_bytes()).ok();
@@ -279,8 +168,12 @@ mod tests {
     }
 
     fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
-        let function = find_guarded(name).unwrap();
-        function(&mut Counter::default(), arguments).map_err(|issue| issue.message)
+        let called = match (find_guarded(name), crate::functions::find(name)) {
+            (Some(function), _) => function(&mut Counter::default(), arguments),
+            (None, Some(crate::functions::Function::Plain(function))) => function(arguments),
+            _ => unreachable!("{name}"),
+        };
+        called.map_err(|issue| issue.message)
     }
 
     fn called(name: &str, arguments: &[Value]) -> String {

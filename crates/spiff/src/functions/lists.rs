@@ -95,7 +95,7 @@ fn position(
 /// `reverse(list)`, as a new list **[D6]**.
 pub(super) fn reverse(arguments: &[Value]) -> Outcome {
     count(arguments, 1..=1, "reverse takes exactly 1 argument")?;
-    let list = list(&arguments[0], "invalid type for function reverse")?;
+    let list = list(&arguments[0], "argument for reverse must be a list")?;
     Ok(list_of(list.iter().rev().cloned().collect()))
 }
 

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use regex::{Captures, Regex};
+use groundwork_gopattern::Pattern;
+use regex::Captures;
 
 use super::arguments::{count, fits, int, simple, text};
 use super::text::{replacement, strings, times};
@@ -15,17 +16,16 @@ use crate::value::Value;
 const KEPT: usize = 64;
 
 /// The compiled pattern; those that were used last in this thread are kept, since `map` calls with the same ones again and again.
-pub(super) fn compile(pattern: &str) -> Result<Regex, Issue> {
+pub(super) fn compile(pattern: &str) -> Result<Pattern, Issue> {
     thread_local! {
-        static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
+        static COMPILED: RefCell<HashMap<String, Pattern>> = RefCell::default();
     }
     COMPILED.with_borrow_mut(|compiled| {
         if let Some(regex) = compiled.get(pattern) {
             return Ok(regex.clone());
         }
-        // The message of the library shows the pattern on lines of its own.
-        let regex = Regex::new(pattern)
-            .map_err(|_| Issue::new(format!("error parsing regexp: invalid pattern `{pattern}`")))?;
+        let regex = Pattern::compile(pattern)
+            .map_err(|complaint| Issue::new(format!("error parsing regexp: {complaint}")))?;
         if compiled.len() >= KEPT {
             compiled.clear();
         }
@@ -34,7 +34,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, Issue> {
     })
 }
 
-fn compile_for(function: &str, pattern: &str) -> Result<Regex, Issue> {
+fn compile_for(function: &str, pattern: &str) -> Result<Pattern, Issue> {
     compile(pattern).map_err(|issue| Issue::new(format!("{function}: {issue}")))
 }
 
@@ -61,10 +61,10 @@ pub(super) fn matches(arguments: &[Value]) -> Outcome {
     let subject = simple(&arguments[1]).ok_or(NOT_SIMPLE)?;
     let regex = compile_for("match", pattern)?;
     let Some(limit) = limit else {
-        let captures = regex.captures(&subject);
+        let captures = regex.regex().captures(&subject);
         return Ok(strings(captures.map_or_else(Vec::new, |captures| groups(&captures))));
     };
-    let found = regex.captures_iter(&subject).take(limit);
+    let found = regex.regex().captures_iter(&subject).take(limit);
     Ok(Value::list(found.map(|captures| strings(groups(&captures)))))
 }
 
@@ -87,7 +87,7 @@ pub(super) fn split_match(arguments: &[Value]) -> Outcome {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut parts = Vec::new();
     let (mut begin, mut end) = (0, 0);
-    for found in regex.find_iter(subject) {
+    for found in regex.regex().find_iter(subject) {
         if parts.len() + 1 == limit {
             break;
         }
@@ -117,13 +117,13 @@ pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Ans
     let mut after_empty = true;
     // Each search begins anew with what is left: there `^` matches again.
     for _ in 0..times {
-        let Some(captures) = regex.captures(rest) else { break };
+        let Some(captures) = regex.regex().captures(rest) else { break };
         let Some(whole) = captures.get(0) else { break };
         result.push_str(&rest[..whole.start()]);
         // Nothing is inserted where the last match ended.
         if after_empty || whole.end() > 0 {
             if let Value::String(template) = &arguments[2] {
-                captures.expand(template, &mut result);
+                regex.expand(template, &captures, &mut result);
             } else {
                 let groups = groups(&captures);
                 let Some(new) = replacement(caller, &arguments[2], "replace_match", &groups)? else {

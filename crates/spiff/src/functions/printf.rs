@@ -31,7 +31,8 @@ struct Spec {
 /// Formats `arguments`; `None`: the result would have more than `limit` bytes.
 pub(super) fn printf(format: &str, arguments: &[Argument], limit: usize) -> Option<String> {
     let mut out = String::new();
-    let mut arguments = arguments.iter();
+    let mut arguments =
+        Arguments { all: arguments, next: 0, reordered: false, is_good: true, after_index: false };
     let mut rest = format;
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
@@ -46,6 +47,9 @@ pub(super) fn printf(format: &str, arguments: &[Argument], limit: usize) -> Opti
         match chars.next() {
             None => out.push_str("%!(NOVERB)"),
             Some('%') => out.push('%'),
+            Some(verb) if !arguments.is_good => {
+                let _ = write!(out, "%!{verb}(BADINDEX)");
+            }
             Some(verb) => match arguments.next() {
                 None => {
                     let _ = write!(out, "%!{verb}(MISSING)");
@@ -59,7 +63,10 @@ pub(super) fn printf(format: &str, arguments: &[Argument], limit: usize) -> Opti
         }
     }
     out.push_str(rest);
-    surplus(&mut out, arguments);
+    // Who picks arguments by number need not use all of them.
+    if !arguments.reordered {
+        surplus(&mut out, arguments.all.iter().skip(arguments.next));
+    }
     (out.len() <= limit).then_some(out)
 }
 
@@ -80,6 +87,44 @@ fn surplus<'a>(out: &mut String, arguments: impl Iterator<Item = &'a Argument>) 
     }
 }
 
+/// The arguments, taken in turn or by the number in `[N]`.
+struct Arguments<'a> {
+    all: &'a [Argument],
+    next: usize,
+    reordered: bool,
+    /// Whether the numbers of the directive in work are ones of arguments.
+    is_good: bool,
+    /// Whether a number was the last thing read: no width may follow.
+    after_index: bool,
+}
+
+impl<'a> Arguments<'a> {
+    fn next(&mut self) -> Option<&'a Argument> {
+        let argument = self.all.get(self.next);
+        self.next += usize::from(argument.is_some());
+        argument
+    }
+
+    /// Reads `[N]` at the start of `text`; the result is what follows it.
+    fn index<'t>(&mut self, text: &'t str) -> &'t str {
+        let Some(inside) = text.strip_prefix('[') else { return text };
+        self.reordered = true;
+        let Some((number, rest)) = inside.split_once(']') else {
+            self.is_good = false;
+            return inside;
+        };
+        self.after_index = true;
+        let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        let position =
+            number.parse::<usize>().ok().filter(|_| digits).and_then(|number| number.checked_sub(1));
+        match position.filter(|position| *position < self.all.len()) {
+            Some(position) => self.next = position,
+            None => self.is_good = false,
+        }
+        rest
+    }
+}
+
 struct Directive<'a> {
     rest: &'a str,
     spec: Spec,
@@ -87,8 +132,9 @@ struct Directive<'a> {
 
 impl Directive<'_> {
     /// Reads flags, width and precision; the result is what Go writes about those that it does not take.
-    fn read<'a>(&mut self, arguments: &mut impl Iterator<Item = &'a Argument>) -> String {
+    fn read(&mut self, arguments: &mut Arguments<'_>) -> String {
         let mut complaints = String::new();
+        (arguments.is_good, arguments.after_index) = (true, false);
         while let Some(flag) = self.rest.chars().next() {
             match flag {
                 '-' => self.spec.minus = true,
@@ -100,8 +146,10 @@ impl Directive<'_> {
             }
             self.rest = &self.rest[1..];
         }
+        self.rest = arguments.index(self.rest);
         if let Some(rest) = self.rest.strip_prefix('*') {
             self.rest = rest;
+            arguments.after_index = false;
             match star(arguments) {
                 Some(width) => {
                     self.spec.minus |= width < 0;
@@ -111,11 +159,15 @@ impl Directive<'_> {
             }
         } else {
             self.spec.width = self.number(&mut complaints);
+            arguments.is_good &= !(arguments.after_index && self.spec.width.is_some());
         }
         if let Some(rest) = self.rest.strip_prefix('.') {
-            self.rest = rest;
+            arguments.is_good &= !arguments.after_index;
+            arguments.after_index = false;
+            self.rest = arguments.index(rest);
             if let Some(rest) = self.rest.strip_prefix('*') {
                 self.rest = rest;
+                arguments.after_index = false;
                 match star(arguments) {
                     Some(precision) => self.spec.precision = usize::try_from(precision).ok(),
                     None => complaints.push_str("%!(BADPREC)"),
@@ -123,6 +175,9 @@ impl Directive<'_> {
             } else {
                 self.spec.precision = Some(self.number(&mut complaints).unwrap_or(0));
             }
+        }
+        if !arguments.after_index {
+            self.rest = arguments.index(self.rest);
         }
         // A flag for the left takes the zeros away.
         self.spec.zero &= !self.spec.minus;
@@ -144,7 +199,7 @@ impl Directive<'_> {
     }
 }
 
-fn star<'a>(arguments: &mut impl Iterator<Item = &'a Argument>) -> Option<i64> {
+fn star(arguments: &mut Arguments<'_>) -> Option<i64> {
     match arguments.next() {
         Some(Argument::Int(number)) => {
             Some(*number).filter(|number| usize::try_from(number.unsigned_abs()).is_ok_and(|n| n <= LARGEST))

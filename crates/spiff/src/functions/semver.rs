@@ -41,8 +41,7 @@ pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
 /// Names the text that is no version.
 pub(super) fn parse(function: &str, value: &Value) -> Result<Version, Issue> {
     let text = version_text(function, value)?;
-    Version::parse(text)
-        .map_err(|reason| Issue::new(format!("{function}: {}: {}", quoted(text), reason.message())))
+    Version::parse(text).map_err(|reason| Issue::new(format!("{function}: {}: {}", quoted(text), reason)))
 }
 
 fn version_text<'a>(function: &str, value: &'a Value) -> Result<&'a str, Issue> {
@@ -78,9 +77,8 @@ fn part<'a>(function: &str, part: &str, arguments: &'a [Value]) -> Result<(Versi
 }
 
 fn replaced(function: &str, part: &str, new: &str, changed: Result<Version, Refusal>) -> Outcome {
-    let refused = |reason: Refusal| {
-        Issue::new(format!("{function}: invalid {part} {}: {}", quoted(new), reason.message()))
-    };
+    let refused =
+        |reason: Refusal| Issue::new(format!("{function}: invalid {part} {}: {}", quoted(new), reason));
     written(&changed.map_err(refused)?)
 }
 
@@ -114,20 +112,20 @@ fn compare(arguments: &[Value]) -> Outcome {
     }))
 }
 
-/// The first constraint that does not hold.
-pub(super) fn violated<'a>(
+/// Why the first constraint that does not hold does not, in brackets.
+pub(super) fn violated(
     function: &str,
     version: &Version,
-    constraints: &'a [Value],
-) -> Result<Option<&'a str>, Issue> {
+    constraints: &[Value],
+) -> Result<Option<String>, Issue> {
     for (position, constraint) in constraints.iter().enumerate() {
         let text = text(constraint, &format!("{function}: constraint argument {position} must be string"))?;
-        let constraint = Constraint::parse(text).ok_or_else(|| {
+        let constraint = Constraint::parse(text).map_err(|part| {
             let place = format!("{}[{position}]", quoted(text));
-            Issue::new(format!("{function}: invalid constraint {place}: improper constraint: {text}"))
+            Issue::new(format!("{function}: invalid constraint {place}: improper constraint: {part}"))
         })?;
-        if !constraint.accepts(version) {
-            return Ok(Some(text));
+        if let Err(reasons) = constraint.check(version) {
+            return Ok(Some(format!("[{}]", reasons.join(" "))));
         }
     }
     Ok(None)
@@ -151,7 +149,7 @@ fn validate(arguments: &[Value]) -> Outcome {
     let violated = violated(NAME, &version, &arguments[1..]).map_err(|issue| about(&issue.to_string()))?;
     match violated {
         None => Ok(given.clone()),
-        Some(constraint) => Err(about(&format!("[{version} does not match {constraint}]"))),
+        Some(reasons) => Err(about(&reasons)),
     }
 }
 

@@ -134,7 +134,7 @@ pub(super) fn substr(arguments: &[Value]) -> Outcome {
     let subject = text(&arguments[0], "first argument for substr must be a string")?;
     let length = i64::try_from(subject.len()).unwrap_or(i64::MAX);
     let from_start = |position: i64| if position < 0 { length.saturating_add(position) } else { position };
-    let start = from_start(int(&arguments[1], "second argument for substr must be an intenger")?);
+    let start = from_start(int(&arguments[1], "second argument for substr must be an integer")?);
     let end = match arguments.get(2) {
         Some(end) => from_start(int(end, "third argument for substr must be an integer")?),
         None => length,

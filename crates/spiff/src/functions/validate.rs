@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::arguments::{count, go_type};
 use super::lists::is_equal;
 use super::patterns::compile;
-use super::{Answer, Caller, quote, semver};
+use super::{Answer, Caller, keys, quote, semver};
 use crate::issue::Issue;
 use crate::operators::address::{Address, Cidr};
 use crate::operators::compare::order;
@@ -70,6 +70,7 @@ fn check_one(caller: &mut dyn Caller, value: &Value, condition: &Value) -> Check
             let Some((first, arguments)) = values.split_first() else {
                 return Err("validation type missing".into());
             };
+            check_head(first)?;
             stacker::maybe_grow(128 << 10, 1 << 20, || apply(caller, value, first, arguments))
         }
         condition => apply(caller, value, condition, &[]),
@@ -89,6 +90,14 @@ fn apply(caller: &mut dyn Caller, value: &Value, condition: &Value, arguments: &
             Ok(verdict.map(|verdict| Verdict { holds: verdict.holds != negated, ..verdict }))
         }
         other => Err(Issue::new(format!("invalid validation check type: {}", other.type_name()))),
+    }
+}
+
+/// The first entry of a list condition.
+fn check_head(first: &Value) -> Result<(), Issue> {
+    match first {
+        Value::Lambda(_) | Value::String(_) => Ok(()),
+        other => Err(Issue::new(format!("unexpected validation type {}", quote(other.type_name())))),
     }
 }
 
@@ -162,6 +171,7 @@ fn named(caller: &mut dyn Caller, value: &Value, operator: &str, arguments: &[Va
             verdict(is_empty, "is empty", "is not empty")
         }
         "semver" => semver(value, arguments),
+        "privatekey" | "publickey" | "certificate" | "ca" => key(value, operator),
         _ => name_or_address(value, operator),
     }
 }
@@ -338,7 +348,11 @@ fn pattern(value: &Value, arguments: &[Value]) -> Checked {
     let [Value::String(pattern)] = arguments else { return Err("match requires a regexp argument".into()) };
     let regex = compile(pattern).map_err(|issue| Issue::new(format!("regexp {pattern}: {issue}")))?;
     let text = value.as_str().ok_or("no string to match regexp")?;
-    verdict(regex.is_match(text), &format!("valid value {text:?}"), &format!("invalid value {text:?}"))
+    verdict(
+        regex.regex().is_match(text),
+        &format!("valid value {text:?}"),
+        &format!("invalid value {text:?}"),
+    )
 }
 
 fn semver(value: &Value, constraints: &[Value]) -> Checked {
@@ -346,50 +360,80 @@ fn semver(value: &Value, constraints: &[Value]) -> Checked {
         Ok(version) => version,
         Err(issue) => return verdict(false, "", &issue.to_string()),
     };
-    if let Some(constraint) = semver::violated("semver", &version, constraints)? {
-        return verdict(false, "", &format!("[{version} does not match {constraint}]"));
+    if let Some(reasons) = semver::violated("semver", &version, constraints)? {
+        return verdict(false, "", &reasons);
     }
     let positive = if constraints.is_empty() { "is semantic version" } else { "matches contraint" };
     verdict(true, positive, "")
 }
 
-fn name_or_address(value: &Value, operator: &str) -> Checked {
-    let is_valid: fn(&str) -> bool = match operator {
-        "ip" => |text| Address::parse(text).is_some(),
-        "cidr" => |text| Cidr::parse(text).is_some(),
-        "dnslabel" => is_label,
-        "dnsdomain" => is_domain,
-        "wildcarddnsdomain" => is_wildcard_domain,
-        "dnsname" => |text| is_domain(text) || is_wildcard_domain(text),
-        _ => return Err(Issue::new(format!("unknown validation operator {operator:?}"))),
+/// `privatekey`, `publickey`, `certificate` and `ca`.
+fn key(value: &Value, operator: &str) -> Checked {
+    let text = value
+        .as_str()
+        .ok_or_else(|| Issue::new(format!("{operator} requires string, but got {}", value.type_name())))?;
+    let (what, checked) = match operator {
+        "privatekey" => ("private key", keys::private_key(text).map(|_| true)),
+        "publickey" => ("public key", keys::public_key(text).map(|_| true)),
+        "certificate" => ("certificate", keys::certificate(text).map(|_| true)),
+        _ => ("certificate", keys::certificate(text).map(|certificate| keys::is_authority(&certificate))),
     };
+    match checked {
+        Ok(true) => verdict(true, &format!("is {}", if operator == "ca" { "ca" } else { what }), ""),
+        Ok(false) => verdict(false, "", "is no ca certificate"),
+        Err(why) => verdict(false, "", &format!("is no {what}: {why}")),
+    }
+}
+
+fn name_or_address(value: &Value, operator: &str) -> Checked {
     let what = match operator {
         "ip" => "ip address",
         "cidr" => "CIDR",
         "dnslabel" => "dns label",
         "dnsdomain" => "dns domain",
         "wildcarddnsdomain" => "wildcard dns domain",
-        _ => "dns name",
+        "dnsname" => "dns name",
+        _ => return Err(Issue::new(format!("unknown validation operator {operator:?}"))),
     };
     let text = text(operator, value)?;
-    verdict(is_valid(text), &format!("is {what}"), &format!("is no {what}: {text}"))
+    let reasons = match operator {
+        "ip" => Address::parse(text).is_none().then(|| text.to_owned()),
+        "cidr" => Cidr::parse(text).is_none().then(|| format!("invalid CIDR address: {text}")),
+        "dnslabel" => refused(text, 63, is_named_like_a_label, LABEL),
+        "dnsdomain" => refused(text, 253, is_domain, DOMAIN),
+        "wildcarddnsdomain" => refused(text, 253, is_wildcard_domain, WILDCARD),
+        // Of a name that is neither, the reasons are those of a domain.
+        _ => refused(text, 253, is_domain, DOMAIN)
+            .filter(|_| refused(text, 253, is_wildcard_domain, WILDCARD).is_some()),
+    };
+    let negative = format!("is no {what}: {}", reasons.as_deref().unwrap_or_default());
+    verdict(reasons.is_none(), &format!("is {what}"), &negative)
 }
 
-/// Lower-case letters, digits and hyphens inside, up to 63 of them.
-fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_named_like_a_label(text)
+/// What Kubernetes says of names, which the original asks.
+const LABEL: &str = "a DNS-1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const DOMAIN: &str = "a DNS-1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/// The reasons against a name, in brackets.
+fn refused(text: &str, longest: usize, fits: fn(&str) -> bool, pattern: &str) -> Option<String> {
+    let length = (text.len() > longest).then(|| format!("must be no more than {longest} characters"));
+    let form = (!fits(text)).then(|| pattern.to_owned());
+    let reasons: Vec<_> = length.into_iter().chain(form).collect();
+    (!reasons.is_empty()).then(|| format!("[{}]", reasons.join(" ")))
 }
 
+/// Lower-case letters, digits and hyphens inside.
 fn is_named_like_a_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// Labels with dots between, up to 253 characters; each of them may be longer than a label by itself.
+/// Labels with dots between; each of them may be longer than a label by itself.
 fn is_domain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_named_like_a_label)
+    text.split('.').all(is_named_like_a_label)
 }
 
 fn is_wildcard_domain(text: &str) -> bool {
-    text.len() <= 253 && text.strip_prefix("*.").is_some_and(is_domain)
+    text.strip_prefix("*.").is_some_and(is_domain)
 }

@@ -62,18 +62,29 @@ fn text_of(value: &Value) -> Option<String> {
 
 /// A lambda with what it captured, as it stands in strings and messages.
 pub(crate) fn lambda_text(lambda: &Lambda) -> String {
-    if lambda.statics.iter().all(|(name, _)| &**name == "_") {
+    lambda_at(lambda, 0)
+}
+
+/// Lambdas that captured lambdas show theirs so many levels deep. All of it is shortened, but would have to be made first.
+const DEEPEST: usize = 3;
+
+fn lambda_at(lambda: &Lambda, depth: usize) -> String {
+    if lambda.statics.is_empty() || depth > DEEPEST {
         return lambda.expression.to_string();
     }
-    format!("{}{}", names_text(&lambda.statics), lambda.expression)
+    format!("{}{}", names_at(&lambda.statics, depth + 1), lambda.expression)
 }
 
 /// Local names and their values as `{x: 1}`, without the middle if it is long. Of two equal names the last one counts.
 pub(crate) fn names_text<'a>(names: impl IntoIterator<Item = &'a (Arc<str>, Value)>) -> String {
+    names_at(names, 0)
+}
+
+fn names_at<'a>(names: impl IntoIterator<Item = &'a (Arc<str>, Value)>, depth: usize) -> String {
     let names: BTreeMap<&str, &Value> =
         names.into_iter().map(|(name, value)| (&**name, value)).filter(|(name, _)| *name != "_").collect();
     let names: Vec<_> =
-        names.into_iter().map(|(name, value)| format!("{name}: {}", go_syntax(value))).collect();
+        names.into_iter().map(|(name, value)| format!("{name}: {}", go_syntax_at(value, depth))).collect();
     shorten(&format!("{{{}}}", names.join(", ")))
 }
 
@@ -82,10 +93,15 @@ const VISIBLE: usize = 200;
 
 /// A value on one line, as the original's `%#v` shows it.
 pub(crate) fn go_syntax(value: &Value) -> String {
+    go_syntax_at(value, 0)
+}
+
+fn go_syntax_at(value: &Value, depth: usize) -> String {
     match value {
         Value::String(text) => quote(&text.chars().take(VISIBLE).collect::<String>()),
         Value::List(list) => {
-            let entries: Vec<_> = list.values().take(VISIBLE).map(go_syntax).collect();
+            let entries: Vec<_> =
+                list.values().take(VISIBLE).map(|value| go_syntax_at(value, depth)).collect();
             format!("[{}]", entries.join(", "))
         }
         Value::Map(map) => {
@@ -93,11 +109,11 @@ pub(crate) fn go_syntax(value: &Value) -> String {
                 .iter()
                 .filter(|(key, _)| &**key != "_")
                 .take(VISIBLE)
-                .map(|(key, node)| format!("{key}: {}", go_syntax(&node.value)))
+                .map(|(key, node)| format!("{key}: {}", go_syntax_at(&node.value, depth)))
                 .collect();
             format!("{{{}}}", fields.join(", "))
         }
-        Value::Lambda(lambda) => lambda_text(lambda),
+        Value::Lambda(lambda) => lambda_at(lambda, depth),
         scalar => short(scalar),
     }
 }

@@ -54,6 +54,8 @@ pub(crate) enum Expr {
     Prefer(Box<Expr>),
     /// `&marker … ( A )`, at the start only.
     Marked(Box<Marked>),
+    /// What a control map that can never be run has become: how it is shown. No text is parsed to this.
+    Control(Name),
 }
 
 /// Binary operators; their texts are those that they are printed with.
@@ -223,6 +225,8 @@ pub(crate) struct Sync {
 pub(crate) struct Marked {
     pub(crate) markers: Vec<Marker>,
     pub(crate) expression: Option<Expr>,
+    /// What stands in the parentheses, as it was written.
+    pub(crate) text: Name,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -234,7 +238,7 @@ pub(crate) enum Marker {
     State,
     Default,
     Dynamic,
-    /// `&tag:NAME`, and global with `&tag:*NAME`. Components are joined by dots here.
+    /// `&tag:NAME`, and global with `&tag:*NAME`; the name as it was written.
     Tag {
         name: Name,
         global: bool,

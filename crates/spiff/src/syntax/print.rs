@@ -64,6 +64,7 @@ fn print(expression: &Expr, out: &mut Formatter<'_>) -> fmt::Result {
         Expr::Sync(sync) => sync.fmt(out),
         Expr::Prefer(inner) => write!(out, "prefer {inner}"),
         Expr::Marked(marked) => marked.fmt(out),
+        Expr::Control(shown) => out.write_str(shown),
     }
 }
 
@@ -210,6 +211,10 @@ impl Display for Reference {
 impl Display for Merge {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str("merge")?;
+        if self.option == MergeOption::Replace && self.path.is_none() {
+            // As the original has it.
+            return out.write_str(" required");
+        }
         match &self.option {
             // That it is required is not shown (E10).
             MergeOption::Plain | MergeOption::Required => {}
@@ -300,7 +305,7 @@ impl Display for Marked {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         print_list(&self.markers, " ", out)?;
         match &self.expression {
-            Some(expression) => write!(out, " (( {expression} ))"),
+            Some(_) => write!(out, " (({}))", self.text),
             None => Ok(()),
         }
     }

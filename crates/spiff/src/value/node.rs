@@ -138,6 +138,9 @@ impl Flags {
     /// Failed by itself.
     pub(crate) const ERROR: Self = Self(1 << 14);
 
+    /// The function `catch` of its expression has been met: it is evaluated from now on.
+    pub(crate) const CAUGHT: Self = Self(1 << 15);
+
     /// What markers set and what travels when a node is overridden (section 10.1).
     pub(crate) const MARKERS: Self = Self(0b11_1111);
 

@@ -12,6 +12,8 @@ struct Condition {
     version: Version,
     /// How many of its numbers were given; those behind are wildcards.
     given: usize,
+    /// The version as it was written.
+    text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +29,40 @@ enum Operator {
 }
 
 impl Constraint {
-    pub(in crate::functions) fn parse(text: &str) -> Option<Self> {
-        text.split("||").map(conditions).collect::<Option<_>>().map(Self)
+    /// The error is the alternative that is none.
+    pub(in crate::functions) fn parse(text: &str) -> Result<Self, &str> {
+        text.split("||").map(|part| conditions(part).ok_or(part)).collect::<Result<_, _>>().map(Self)
     }
 
-    pub(in crate::functions) fn accepts(&self, version: &Version) -> bool {
-        self.0.iter().any(|conditions| conditions.iter().all(|condition| condition.accepts(version)))
+    /// The error is what each alternative that does not hold has against the version.
+    pub(in crate::functions) fn check(&self, version: &Version) -> Result<(), Vec<String>> {
+        let mut reasons = Vec::new();
+        let mut told = false;
+        for conditions in &self.0 {
+            let names_prerelease =
+                conditions.iter().any(|condition| !condition.version.prerelease.is_empty());
+            let mut holds = true;
+            for condition in conditions {
+                if condition.accepts(version) {
+                    continue;
+                }
+                holds = false;
+                if !version.prerelease.is_empty() && !names_prerelease {
+                    if !told {
+                        reasons.push(format!(
+                            "{version} is a prerelease version and the constraint is only looking for release versions"
+                        ));
+                    }
+                    told = true;
+                } else {
+                    reasons.push(condition.reason(version));
+                }
+            }
+            if holds {
+                return Ok(());
+            }
+        }
+        Err(reasons)
     }
 }
 
@@ -105,6 +135,7 @@ fn counted(operator: Operator, given: usize) -> usize {
 
 impl Condition {
     fn parse(operator: Operator, text: &str) -> Option<Self> {
+        let written = text.to_owned();
         let text = text.strip_prefix('v').unwrap_or(text);
         let end = text.find(['-', '+']).unwrap_or(text.len());
         let (numbers, suffix) = text.split_at(end);
@@ -118,7 +149,7 @@ impl Condition {
         let filled: Vec<&str> =
             parts[..given].iter().copied().chain(std::iter::repeat("0")).take(3).collect();
         let version = Version::parse(&format!("{}{suffix}", filled.join("."))).ok()?;
-        Some(Self { operator, version, given: counted(operator, given) })
+        Some(Self { operator, version, given: counted(operator, given), text: written })
     }
 
     fn accepts(&self, version: &Version) -> bool {
@@ -143,6 +174,51 @@ impl Condition {
             Operator::Tilde if !is_partial && self.version.numbers() == (0, 0, 0) => order != Ordering::Less,
             Operator::Tilde => self.within(version, self.given.min(2)),
             Operator::Caret => self.within(version, self.caret()),
+        }
+    }
+
+    /// Why a version is not accepted.
+    fn reason(&self, version: &Version) -> String {
+        let wanted = &self.text;
+        let is_less = version.cmp(&self.version) == Ordering::Less;
+        let relation = match self.operator {
+            Operator::Equal if self.given >= 3 => "is not equal to",
+            Operator::Equal | Operator::Tilde => self.outside(version, is_less),
+            Operator::NotEqual => "is equal to",
+            Operator::Greater => "is less than or equal to",
+            Operator::Less => "is greater than or equal to",
+            Operator::GreaterEqual => "is less than",
+            Operator::LessEqual => "is greater than",
+            Operator::Caret => return self.caret_reason(version, is_less),
+        };
+        format!("{version} {relation} {wanted}")
+    }
+
+    fn outside(&self, version: &Version, is_less: bool) -> &'static str {
+        if is_less {
+            "is less than"
+        } else if version.major == self.version.major {
+            "does not have same major and minor version as"
+        } else {
+            "does not have same major version as"
+        }
+    }
+
+    fn caret_reason(&self, version: &Version, is_less: bool) -> String {
+        let wanted = &self.text;
+        let says = |relation: &str| format!("{version} {relation} {wanted}");
+        if is_less {
+            says("is less than")
+        } else if version.major != self.version.major {
+            says("does not have same major version as")
+        } else if self.version.minor > 0 {
+            let hint = "Expected minor versions to match when constraint major version is 0";
+            format!("{}. {hint}", says("does not have same minor version as"))
+        } else if version.minor != self.version.minor {
+            says("does not have same minor version as")
+        } else {
+            let hint = "Expect version and constraint to equal when major and minor versions are 0";
+            format!("{}. {hint}", says("does not equal"))
         }
     }
 

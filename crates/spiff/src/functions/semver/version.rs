@@ -14,21 +14,27 @@ pub(in crate::functions) struct Version {
 }
 
 /// Why a text is no version, or no part of one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(in crate::functions) enum Refusal {
     Version,
     Prerelease,
     Metadata,
     LeadingZero,
+    /// A number that does not fit.
+    Segment(String),
 }
 
-impl Refusal {
-    pub(in crate::functions) fn message(self) -> &'static str {
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Version => "Invalid Semantic Version",
-            Self::Prerelease => "Invalid Prerelease string",
-            Self::Metadata => "Invalid Metadata string",
-            Self::LeadingZero => "Version segment starts with 0",
+            Self::Version => formatter.write_str("invalid semantic version"),
+            Self::Prerelease => formatter.write_str("invalid prerelease string"),
+            Self::Metadata => formatter.write_str("invalid metadata string"),
+            Self::LeadingZero => formatter.write_str("version segment starts with 0"),
+            Self::Segment(number) => write!(
+                formatter,
+                "error parsing version segment: strconv.ParseUint: parsing \"{number}\": value out of range"
+            ),
         }
     }
 }
@@ -36,7 +42,7 @@ impl Refusal {
 impl Version {
     /// An optional `v`, one to three numbers, a pre-release and metadata.
     pub(in crate::functions) fn parse(text: &str) -> Result<Self, Refusal> {
-        let (version, prerelease, metadata) = split(text).ok_or(Refusal::Version)?;
+        let (version, prerelease, metadata) = split(text)?;
         if !are_identifiers(prerelease) || !are_identifiers(metadata) {
             return Err(Refusal::Version);
         }
@@ -104,25 +110,27 @@ impl Version {
 }
 
 /// The release, the pre-release and the metadata; the latter two are empty if they are left out.
-fn split(text: &str) -> Option<(Version, &str, &str)> {
+fn split(text: &str) -> Result<(Version, &str, &str), Refusal> {
     let unprefixed = text.strip_prefix('v');
     let text = unprefixed.unwrap_or(text);
     let (text, metadata) = text.split_once('+').map_or((text, None), |(text, rest)| (text, Some(rest)));
     let (numbers, prerelease) = text.split_once('-').map_or((text, None), |(text, rest)| (text, Some(rest)));
     if prerelease == Some("") || metadata == Some("") {
-        return None;
+        return Err(Refusal::Version);
+    }
+    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if numbers.split('.').count() > 3 || !numbers.split('.').all(is_number) {
+        return Err(Refusal::Version);
     }
     let mut parts = [0; 3];
-    for (position, number) in numbers.split('.').enumerate() {
-        // A sign would be read, too.
-        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-        *parts.get_mut(position)? = number.parse().ok().filter(|_| is_number)?;
+    for (part, number) in parts.iter_mut().zip(numbers.split('.')) {
+        *part = number.parse().map_err(|_| Refusal::Segment(number.to_owned()))?;
     }
     let [major, minor, patch] = parts;
     let is_prefixed = unprefixed.is_some();
     let version =
         Version { is_prefixed, major, minor, patch, prerelease: String::new(), metadata: String::new() };
-    Some((version, prerelease.unwrap_or_default(), metadata.unwrap_or_default()))
+    Ok((version, prerelease.unwrap_or_default(), metadata.unwrap_or_default()))
 }
 
 /// Empty, or words of letters, digits and hyphens with dots between.

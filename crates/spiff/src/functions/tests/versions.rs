@@ -37,8 +37,8 @@ fn versions() {
 #[test]
 fn refused_versions() {
     table(&[
-        (r#"semver("x")"#, r#"!semverprerelease: "x": Invalid Semantic Version"#),
-        (r#"semvermajor("1.2.3.4")"#, r#"!semvermajor: "1.2.3.4": Invalid Semantic Version"#),
+        (r#"semver("x")"#, r#"!semverprerelease: "x": invalid semantic version"#),
+        (r#"semvermajor("1.2.3.4")"#, r#"!semvermajor: "1.2.3.4": invalid semantic version"#),
         ("semverminor(1)", "!semverminor requires one string argument, but got int"),
         (r#"semverpatch("1.2.3", 7)"#, "!semverpatch requires one semver argument"),
         (
@@ -47,19 +47,19 @@ fn refused_versions() {
         ),
         (
             r#"semverprerelease("1", "a_b")"#,
-            r#"!semverprerelease: invalid prerelease "a_b": Invalid Prerelease string"#,
+            r#"!semverprerelease: invalid prerelease "a_b": invalid prerelease string"#,
         ),
         (
             r#"semvermetadata("1", "a_b")"#,
-            r#"!semvermetadata: invalid metadata "a_b": Invalid Metadata string"#,
+            r#"!semvermetadata: invalid metadata "a_b": invalid metadata string"#,
         ),
-        (r#"semverrelease("1", "x")"#, r#"!semverrelease: invalid release "x": Invalid Semantic Version"#),
+        (r#"semverrelease("1", "x")"#, r#"!semverrelease: invalid release "x": invalid semantic version"#),
         (r#"semverprerelease("1", 2)"#, "!semverprerelease: prerelease requires string, but got int"),
         (r#"semvercmp("1")"#, "!semvercmp requires two arguments"),
-        (r#"semversort("x")"#, r#"!semvercmp: "x": Invalid Semantic Version"#),
+        (r#"semversort("x")"#, r#"!semvercmp: "x": invalid semantic version"#),
         ("semvermatch()", "!semvermatch requires at least one arguments"),
         (r#"semvermatch("1", "1", 2)"#, "!semvermatch: constraint argument 1 must be string"),
-        (r#"semvervalidate("1.2", "^2")"#, r#"!semvervalidate: "1.2": [1.2.0 does not match ^2]"#),
+        (r#"semvervalidate("1.2", "^2")"#, r#"!semvervalidate: "1.2": [1.2.0 is less than 2]"#),
     ]);
 }
 
@@ -102,4 +102,50 @@ fn constraints_of_versions() {
         r#"semvermatch("1", "=x=")"#,
         r#"!semvermatch: invalid constraint "=x="[0]: improper constraint: =x="#,
     )]);
+}
+
+#[test]
+fn why_a_version_is_refused() {
+    for (version, constraint, reasons) in [
+        ("1.4.0", "=1.4.1", "1.4.0 is not equal to 1.4.1"),
+        ("1.4.0", "1.5", "1.4.0 is less than 1.5"),
+        ("3.0.0", "1.x", "3.0.0 does not have same major version as 1.x"),
+        ("1.4.0", "~1.3", "1.4.0 does not have same major and minor version as 1.3"),
+        ("1.4.0", "!=v1.4.0", "1.4.0 is equal to v1.4.0"),
+        ("1.4.0", ">1.4.0", "1.4.0 is less than or equal to 1.4.0"),
+        ("1.4.0", "<1.4", "1.4.0 is greater than or equal to 1.4"),
+        ("1.4.0", ">=2, <=1.3", "1.4.0 is less than 2 1.4.0 is greater than 1.3"),
+        ("1.4.0", "^2.0", "1.4.0 is less than 2.0"),
+        ("2.0.0", "^1", "2.0.0 does not have same major version as 1"),
+        (
+            "0.0.4",
+            "^0.0.3",
+            "0.0.4 does not equal 0.0.3. Expect version and constraint to equal when major and minor versions are 0",
+        ),
+        ("0.1.0", "^0.0.3", "0.1.0 does not have same minor version as 0.0.3"),
+        ("1.0.0", "2 - 3 || =4.0.0", "1.0.0 is less than 2 1.0.0 is not equal to 4.0.0"),
+        (
+            "1.4.0-a",
+            ">=1, <2 || ^1",
+            "1.4.0-a is a prerelease version and the constraint is only looking for release versions",
+        ),
+    ] {
+        let call = format!("semvervalidate({version:?}, {constraint:?})");
+        table(&[(&call, &format!("!semvervalidate: {version:?}: [{reasons}]"))]);
+    }
+    let huge = "1.99999999999999999999.0";
+    table(&[
+        (
+            &format!("semver({huge:?})"),
+            &format!(
+                "!semverprerelease: {huge:?}: error parsing version segment: strconv.ParseUint: parsing \"99999999999999999999\": value out of range"
+            ),
+        ),
+        (r#"semver("01.02")"#, r#""1.2.0""#),
+        (r#"semver("1.2.3-01")"#, r#"!semverprerelease: "1.2.3-01": version segment starts with 0"#),
+        (
+            r#"semvermatch("1", "^1 || about 1")"#,
+            r#"!semvermatch: invalid constraint "^1 || about 1"[0]: improper constraint:  about 1"#,
+        ),
+    ]);
 }

@@ -138,14 +138,18 @@ impl Parser<'_> {
         let start = self.at;
         let expression = self.attempt(|parser| {
             parser.byte(b'(')?;
+            let inner = parser.at;
             let expression = parser.expression()?;
+            let text = Name::from(&parser.text[inner..parser.at]);
             parser.byte(b')')?;
             parser.matched(start);
-            Some(expression)
+            Some((expression, text))
         });
         self.space();
         self.raise(self.height)?;
-        Some(Expr::Marked(Box::new(Marked { markers, expression })))
+        let (expression, text) =
+            expression.map_or((None, Name::from("")), |(inner, text)| (Some(inner), text));
+        Some(Expr::Marked(Box::new(Marked { markers, expression, text })))
     }
 
     fn marker(&mut self) -> Option<Marker> {
@@ -166,7 +170,7 @@ impl Parser<'_> {
             None => {
                 self.literal("tag:")?;
                 let global = self.byte(b'*').is_some();
-                let name = Name::from(self.tag_name()?.replace(':', "."));
+                let name = self.tag_name()?;
                 Marker::Tag { name, global }
             }
         };

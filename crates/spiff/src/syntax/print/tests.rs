@@ -50,7 +50,12 @@ fn merge() -> impl Strategy<Value = Merge> {
     let option = prop_oneof![Just(MergeOption::Replace), name().prop_map(MergeOption::On)];
     prop_oneof![
         Just(Merge { option: MergeOption::None, path: None }),
-        (option, option::of(reference())).prop_map(|(option, path)| Merge { option, path }),
+        (option, option::of(reference()))
+            // That is printed as another one.
+            .prop_filter("as the original prints it", |(option, path)| {
+                *option != MergeOption::Replace || path.is_some()
+            })
+            .prop_map(|(option, path)| Merge { option, path }),
     ]
 }
 

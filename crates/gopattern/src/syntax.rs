@@ -1,9 +1,7 @@
-//! Go's regular expressions in the syntax of the `regex` crate (sections 12.10 and 14).
+//! Go's regular expressions in the syntax of the `regex` crate (`gotemplate.md`, sections 12.10 and 14; `spiff.md`, section 11.2).
 //!
 //! Both descend from RE2. The differences: `\d \w \s \b` are ASCII in Go, an opening brace or bracket may be literal
 //! there, some escapes and flags exist on one side only, and the error texts are Go's own.
-
-use crate::text;
 
 /// A translated pattern with the names of its groups; group 0 is the whole match.
 #[derive(Debug)]
@@ -384,14 +382,4 @@ enum Escape {
 
 fn push_literal(out: &mut String, c: char) {
     out.push_str(&regex::escape(c.encode_utf8(&mut [0; 4])));
-}
-
-/// Go's `Compile(…)` prefix of a complaint.
-pub(super) fn compile_error(pattern: &[u8], complaint: &str) -> String {
-    let shown = if text::can_backquote(pattern) {
-        format!("`{}`", crate::text::lossy(pattern))
-    } else {
-        text::quote(pattern)
-    };
-    format!("regexp: Compile({shown}): {complaint}")
 }

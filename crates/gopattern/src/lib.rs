@@ -1,0 +1,121 @@
+//! Go's regular expressions: patterns of RE2 as Go reads them, matched by the `regex` crate.
+//!
+//! Templates and spiff documents bring patterns that were written for Go; what they mean is told in one place.
+
+mod syntax;
+
+use regex::{Captures, Regex};
+
+/// A compiled pattern with the names of its groups: Go allows names that the crate refuses, so the expression has none.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    regex: Regex,
+    names: Vec<Option<String>>,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    ///
+    /// Go's complaint, without the `error parsing regexp: ` in front.
+    pub fn compile(pattern: &str) -> Result<Self, String> {
+        let translated = syntax::translate(pattern)?;
+        let regex = Regex::new(&translated.pattern)
+            .map_err(|_| format!("expression nests too deeply: `{pattern}`"))?;
+        Ok(Self { regex, names: translated.names })
+    }
+
+    /// What matches. Its groups have numbers only.
+    pub fn regex(&self) -> &Regex {
+        &self.regex
+    }
+
+    /// The number of a group that is named by its number or its name; of groups with the same name, the first.
+    pub fn group(&self, name: &str) -> Option<usize> {
+        let is_number = name.bytes().all(|b| b.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
+        if is_number {
+            return name.parse().ok();
+        }
+        self.names.iter().position(|known| known.as_deref() == Some(name))
+    }
+
+    /// Writes a replacement with `$1`, `${1}`, `$name`, `${name}` and `$$` filled in.
+    pub fn expand(&self, template: &str, captures: &Captures<'_>, out: &mut String) {
+        let mut rest = template;
+        while let Some((before, behind)) = rest.split_once('$') {
+            out.push_str(before);
+            rest = behind;
+            if let Some(after) = rest.strip_prefix('$') {
+                out.push('$');
+                rest = after;
+            } else if let Some((name, after)) = reference(rest) {
+                let group = self.group(name).and_then(|group| captures.get(group));
+                out.push_str(group.map_or("", |group| group.as_str()));
+                rest = after;
+            } else {
+                out.push('$');
+            }
+        }
+        out.push_str(rest);
+    }
+}
+
+/// The group name behind a `$`, and what follows it.
+fn reference(text: &str) -> Option<(&str, &str)> {
+    let body = text.strip_prefix('{');
+    let name = body.unwrap_or(text);
+    let end = name.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(name.len());
+    let (name, rest) = name.split_at(end);
+    if name.is_empty() {
+        return None;
+    }
+    if body.is_some() { rest.strip_prefix('}').map(|rest| (name, rest)) } else { Some((name, rest)) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn classes_are_those_of_go() {
+        for (pattern, text, matches) in [
+            (r"^\d$", "٣", false),
+            (r"^\d$", "3", true),
+            (r"^\w$", "é", false),
+            (r"^\s$", "\u{a0}", false),
+            (r"^\s$", "\u{b}", false),
+            (r"\bé", "aé", true),
+            (r"^[\w]$", "_", true),
+            (r"^(?P<1x>a)$", "a", true),
+            ("a{", "a{", true),
+        ] {
+            assert_eq!(
+                Pattern::compile(pattern).unwrap().regex().is_match(text),
+                matches,
+                "{pattern} {text}"
+            );
+        }
+        assert_eq!(Pattern::compile("a(").unwrap_err(), "missing closing ): `a(`");
+    }
+
+    #[test]
+    fn replacements_name_groups() {
+        let pattern = Pattern::compile("(?P<first>a)(b)?").unwrap();
+        let captures = pattern.regex().captures("a").unwrap();
+        for (template, wanted) in [
+            ("<$1>", "<a>"),
+            ("${first}x", "ax"),
+            ("$firstx", ""),
+            ("$2|$3|$$|$", "||$|$"),
+            ("${first", "${first"),
+            ("$01", ""),
+        ] {
+            let mut out = String::new();
+            pattern.expand(template, &captures, &mut out);
+            assert_eq!(out, wanted, "{template}");
+        }
+    }
+}
