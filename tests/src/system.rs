@@ -189,6 +189,20 @@ impl System {
         Ok(())
     }
 
+    /// A program of this build, for tests without a system.
+    ///
+    /// # Errors
+    /// When it was not built.
+    pub fn program(name: &str) -> Result<PathBuf> {
+        let path = build_folder()?.join(name);
+        ensure!(
+            path.exists(),
+            "{} does not exist: build it with `cargo build --workspace --bins`",
+            path.display()
+        );
+        Ok(path)
+    }
+
     /// A program of this build.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::files::{self, Owner};
 use super::kubeconfig::{Login, kubeconfig};
 use super::nats;
-use super::state::{ADMIN, CONTROLLER_MANAGER, State};
+use super::state::{ADMIN, CONTROLLER_MANAGER, Etcd, State};
 use super::{CredentialsArguments, Failure, Id, NAMESPACE, SERVICES};
 
 /// Makes what is missing, and writes to every folder what belongs there.
@@ -45,6 +45,7 @@ fn programs_files(state: &State, arguments: &CredentialsArguments) -> Vec<(&'sta
     );
     let config =
         |login: &Login<'_>, namespace| kubeconfig(&arguments.api_server, &state.authority, login, namespace);
+    let etcd = |part: fn(&Etcd) -> &String| state.etcd.as_ref().map(part).cloned().unwrap_or_default();
     let mut all = vec![
         (
             "kube-apiserver",
@@ -52,8 +53,11 @@ fn programs_files(state: &State, arguments: &CredentialsArguments) -> Vec<(&'sta
                 ("server.pem", state.server.clone()),
                 ("accounts.pem", state.accounts_key.clone()),
                 ("tokens.csv", tokens),
+                ("etcd-ca.pem", etcd(|etcd| &etcd.authority)),
+                ("etcd-client.pem", etcd(|etcd| &etcd.client)),
             ],
         ),
+        ("etcd", vec![("ca.pem", etcd(|etcd| &etcd.authority)), ("server.pem", etcd(|etcd| &etcd.server))]),
         (
             "kube-controller-manager",
             vec![("kubeconfig", config(&Login::Token(state.token(CONTROLLER_MANAGER)), None))],

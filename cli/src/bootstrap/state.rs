@@ -41,6 +41,43 @@ pub(super) struct State {
     pub(super) tokens: BTreeMap<String, String>,
     /// Passwords of the users on the bus.
     pub(super) passwords: BTreeMap<String, String>,
+    /// Added by a later version, so it may be missing in what an earlier one has made.
+    #[serde(default)]
+    pub(super) etcd: Option<Etcd>,
+}
+
+/// What etcd and its only client know each other by, all PEM. The authority signs these two and nothing else ever: its key is
+/// not kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Etcd {
+    pub(super) authority: String,
+    /// Certificate and key of the server.
+    pub(super) server: String,
+    /// Certificate and key of the API server.
+    pub(super) client: String,
+}
+
+impl Etcd {
+    fn make() -> Result<Self, Failure> {
+        let authority_key = KeyPair::generate()?;
+        let authority = authority_parameters("groundwork trial cluster etcd")?;
+        let certificate = authority.self_signed(&authority_key)?.pem();
+        let issuer = Issuer::new(authority, authority_key);
+        let signed = |names: &[&str], name: &str, usages: Vec<ExtendedKeyUsagePurpose>| {
+            let mut parameters = parameters(names.iter().map(|name| (*name).to_owned()).collect(), name)?;
+            parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+            parameters.extended_key_usages = usages;
+            parameters.use_authority_key_identifier_extension = true;
+            let key = KeyPair::generate()?;
+            let certificate = parameters.signed_by(&key, &issuer)?;
+            Ok::<_, Failure>(format!("{}{}", certificate.pem(), key.serialize_pem()))
+        };
+        // A server of etcd is a client of itself.
+        let both = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let server = signed(&["etcd", "localhost", "127.0.0.1"], "etcd", both)?;
+        let client = signed(&[], "kube-apiserver", vec![ExtendedKeyUsagePurpose::ClientAuth])?;
+        Ok(Self { authority: certificate, server, client })
+    }
 }
 
 /// Where the state is in the folder of credentials.
@@ -86,7 +123,7 @@ impl State {
 
     fn make() -> Result<Self, Failure> {
         let key = KeyPair::generate()?;
-        let authority = authority_parameters()?.self_signed(&key)?.pem();
+        let authority = authority_parameters(AUTHORITY)?.self_signed(&key)?.pem();
         let accounts = KeyPair::generate()?;
         Ok(Self {
             version: VERSION,
@@ -97,6 +134,7 @@ impl State {
             accounts_key: format!("{}{}", accounts.serialize_pem(), accounts.public_key_pem()),
             tokens: BTreeMap::new(),
             passwords: BTreeMap::new(),
+            etcd: None,
         })
     }
 
@@ -104,11 +142,14 @@ impl State {
     fn complete(&mut self, users: &[&str]) -> Result<(), Failure> {
         if self.server_names != SERVER_NAMES {
             let key = KeyPair::from_pem(&self.authority_key)?;
-            let issuer = Issuer::new(authority_parameters()?, key);
+            let issuer = Issuer::new(authority_parameters(AUTHORITY)?, key);
             let server_key = KeyPair::generate()?;
             let certificate = server_parameters()?.signed_by(&server_key, &issuer)?;
             self.server = format!("{}{}", certificate.pem(), server_key.serialize_pem());
             self.server_names = SERVER_NAMES.map(str::to_owned).to_vec();
+        }
+        if self.etcd.is_none() {
+            self.etcd = Some(Etcd::make()?);
         }
         for user in [ADMIN, CONTROLLER_MANAGER] {
             self.tokens.entry(user.to_owned()).or_insert_with(secret);
@@ -130,8 +171,8 @@ pub(super) fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-fn authority_parameters() -> Result<CertificateParams, rcgen::Error> {
-    let mut parameters = parameters(Vec::new(), AUTHORITY)?;
+fn authority_parameters(name: &str) -> Result<CertificateParams, rcgen::Error> {
+    let mut parameters = parameters(Vec::new(), name)?;
     parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     Ok(parameters)
@@ -170,6 +211,15 @@ mod tests {
         assert_eq!(second.passwords["watcher"], first.passwords["watcher"]);
         assert_eq!(second.passwords["variant"].len(), 64);
         assert_eq!(second.server, first.server);
+        assert!(first.etcd.is_some() && second.etcd == first.etcd);
+        // What an earlier version has made gets what it lacks.
+        let path = path(folder.path());
+        let mut earlier: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        earlier.as_object_mut().unwrap().remove("etcd");
+        std::fs::write(&path, earlier.to_string()).unwrap();
+        let third = State::load_or_make(folder.path(), &["watcher"], me).unwrap();
+        assert!(third.etcd.is_some() && third.server == first.server);
         assert_ne!(second.token(ADMIN), second.token(CONTROLLER_MANAGER));
     }
 

@@ -8,10 +8,10 @@
 //!
 //! # Permissions on NATS
 //!
-//! The watcher needs to publish to `groundwork.>` and `$JS.API.>`. A service needs to publish to
-//! `$JS.API.STREAM.INFO.GROUNDWORK`, `$JS.API.CONSUMER.CREATE.GROUNDWORK.>`, `$JS.API.CONSUMER.INFO.GROUNDWORK.>`,
-//! `$JS.API.CONSUMER.DELETE.GROUNDWORK.>`, `$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.>`, `$JS.API.DIRECT.GET.GROUNDWORK` and
-//! `$JS.ACK.GROUNDWORK.>`. Both subscribe to `_INBOX.>`.
+//! `k8s/nats/users.conf` is the example, and `tests/users.rs` of this crate its table. A user who logs in by name and password gets
+//! answers in `_INBOX_<user>.>`, other users in `_INBOX.>`. A service makes and reads a consumer of a passing name for its index, so it
+//! may use `$JS.API.CONSUMER.CREATE.GROUNDWORK.*` and `$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.*`, but for the names of queues that are
+//! not its own: those are denied one by one, since NATS has no wildcard within a token.
 
 mod bus;
 mod error;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::error::BusError;
 use crate::local::{LocalHandle, LocalWork};
 use crate::nats::work::{NatsHandle, NatsWork};
@@ -46,6 +48,14 @@ impl WorkQueue {
         match &mut self.source {
             Source::Nats(work) => work.pull(limit).await,
             Source::Local(work) => work.pull(limit).await,
+        }
+    }
+
+    /// Why nothing can be taken now, as it changes; `None` while all is well.
+    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
+        match &self.source {
+            Source::Nats(work) => work.trouble(),
+            Source::Local(_) => watch::Sender::new(None).subscribe(),
         }
     }
 

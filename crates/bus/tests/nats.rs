@@ -268,13 +268,13 @@ accounts {
   MAIN {
     jetstream: enabled
     users: [
-      { user: watcher, password: w, permissions: { publish: ["groundwork.>", "$JS.API.>"], subscribe: ["_INBOX.>"] } }
+      { user: watcher, password: w, permissions: { publish: ["groundwork.>", "$JS.API.>"], subscribe: ["_INBOX_watcher.>"] } }
       { user: renderer, password: r, permissions: {
           publish: ["$JS.API.STREAM.INFO.GROUNDWORK", "$JS.API.CONSUMER.CREATE.GROUNDWORK.>",
                     "$JS.API.CONSUMER.INFO.GROUNDWORK.>", "$JS.API.CONSUMER.DELETE.GROUNDWORK.>",
                     "$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.>", "$JS.API.DIRECT.GET.GROUNDWORK", "$JS.ACK.GROUNDWORK.>"]
-          subscribe: ["_INBOX.>"] } }
-      { user: blind, password: b, permissions: { publish: ["$JS.API.STREAM.INFO.GROUNDWORK"], subscribe: ["_INBOX.>"] } }
+          subscribe: ["_INBOX_renderer.>"] } }
+      { user: blind, password: b, permissions: { publish: ["$JS.API.STREAM.INFO.GROUNDWORK"], subscribe: ["_INBOX_blind.>"] } }
       { user: deaf, password: d, permissions: { publish: [">"], subscribe: ["nothing"] } }
     ]
   }
@@ -331,7 +331,7 @@ async fn what_is_forbidden_or_missing_is_named_at_once() {
     let error = login(&nats, "blind", "b").await.index(&[secrets()]).await.unwrap_err();
     assert!(error.to_string().contains("$JS.API.CONSUMER.CREATE.GROUNDWORK.reader-"), "{error}");
     let error = login(&nats, "deaf", "d").await.status().await.unwrap_err();
-    assert!(matches!(&error, BusError::Denied { subject, .. } if subject == "_INBOX.>"), "{error}");
+    assert!(matches!(&error, BusError::Denied { subject, .. } if subject == "_INBOX_deaf.>"), "{error}");
     let error = login(&nats, "poor", "p").await.ensure_stream().await.unwrap_err();
     assert!(matches!(error, BusError::NoJetStream { .. }), "{error}");
     let error = login(&nats, "watcher", "wrong-password").await.status().await.unwrap_err();

@@ -23,6 +23,7 @@ mod handler;
 mod metrics;
 mod objects;
 mod queue;
+mod readiness;
 mod report;
 mod run;
 mod seen;

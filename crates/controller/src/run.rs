@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use groundwork_bus::{Bus, Change, Delivery, Feed, Index, IndexFeed, Kind, ObjectId, Record, WorkQueue};
 use groundwork_telemetry::{Condition, trace};
 use jiff::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -18,6 +18,7 @@ use crate::handler::{Failed, Handler, Key, Settled, Wake};
 use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::queue::{Ended, Offered, Queue, Started};
+use crate::readiness::Readiness;
 use crate::seen::Seen;
 use crate::ticket::Ticket;
 
@@ -89,12 +90,13 @@ impl<H: Handler> Controller<H> {
         let index = Index::in_namespaces(self.options.namespaces.clone());
         let (sender, mut receiver) = mpsc::channel(1024);
         let mut feeders = JoinSet::new();
+        let readiness = Readiness::new(self.ready.clone());
         let follower = follow(
             self.bus.clone(),
             index.clone(),
             Arc::clone(&self.handler),
             self.options.kinds(),
-            self.ready.clone(),
+            readiness.clone(),
             sender.clone(),
         );
         let until_end = end.clone();
@@ -110,6 +112,7 @@ impl<H: Handler> Controller<H> {
                 service: self.options.service,
                 kinds: self.options.kinds(),
                 kind,
+                readiness: readiness.clone(),
                 slots: Arc::new(Semaphore::new(self.options.concurrency.saturating_mul(4).max(16))),
                 batch: self.options.concurrency.max(1),
                 sender: sender.clone(),
@@ -137,26 +140,26 @@ async fn follow<H: Handler>(
     index: Index,
     handler: Arc<H>,
     kinds: Vec<Kind>,
-    ready: Condition,
+    readiness: Readiness,
     sender: mpsc::Sender<Message>,
 ) {
     let mut feed = loop {
         match bus.index(&kinds).await {
             Ok(feed) => break feed,
             Err(error) => {
-                ready.not_ready(format!("the index cannot be read: {error}"));
+                readiness.index(Some(&format_args!("the index cannot be read: {error}")));
                 tokio::time::sleep(BUS_PAUSE).await;
             }
         }
     };
     loop {
         let was_synced = index.synced(&kinds);
-        let next = next_of(&mut feed, &bus, (!was_synced).then_some(&ready)).await;
+        let next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)).await;
         index.apply(&next);
         let is_synced = index.synced(&kinds);
         match (was_synced, is_synced) {
-            (false, true) => ready.ready(),
-            (true, false) => ready.not_ready("the stream was rebuilt and is not complete yet"),
+            (false, true) => readiness.index(None),
+            (true, false) => readiness.index(Some(&"the stream was rebuilt and is not complete yet")),
             _ => {}
         }
         if matches!(next, Feed::Reset) && sender.send(Message::Reset).await.is_err() {
@@ -173,16 +176,16 @@ async fn follow<H: Handler>(
 }
 
 /// The next of a feed. While there is none, an index that is not complete says what it waits for.
-async fn next_of(feed: &mut IndexFeed, bus: &Bus, waiting: Option<&Condition>) -> Feed {
+async fn next_of(feed: &mut IndexFeed, bus: &Bus, waiting: Option<&Readiness>) -> Feed {
     let mut next = pin!(feed.next());
     loop {
-        let Some(ready) = waiting else { return next.await };
+        let Some(readiness) = waiting else { return next.await };
         tokio::select! {
             next = &mut next => return next,
-            () = tokio::time::sleep(BUS_PAUSE) => ready.not_ready(match bus.is_connected() {
-                true => "the stream is not complete yet: the watcher fills it",
-                false => "NATS does not answer",
-            }),
+            () = tokio::time::sleep(BUS_PAUSE) => readiness.index(Some(match bus.is_connected() {
+                true => &"the stream is not complete yet: the watcher fills it",
+                false => &"NATS does not answer",
+            })),
         }
     }
 }
@@ -195,6 +198,7 @@ struct Puller<H> {
     service: &'static str,
     kinds: Vec<Kind>,
     kind: Kind,
+    readiness: Readiness,
     /// Bounds what is taken and not answered, so that replicas share the work.
     slots: Arc<Semaphore>,
     /// The most that is taken at once.
@@ -207,7 +211,9 @@ impl<H: Handler> Puller<H> {
     async fn run(self, end: CancellationToken) {
         let Some(mut queue) = end.run_until_cancelled(self.open()).await else { return };
         let mut taken = VecDeque::new();
-        end.run_until_cancelled(self.pull(&mut queue, &mut taken)).await;
+        let told = self.tell(queue.trouble());
+        let pulling = async { tokio::join!(self.pull(&mut queue, &mut taken), told) };
+        end.run_until_cancelled(pulling).await;
         queue.close().await;
         for (delivery, _slot) in taken {
             delivery.retry_after(Duration::ZERO).await;
@@ -218,12 +224,24 @@ impl<H: Handler> Puller<H> {
         self.index.until_synced(&self.kinds).await;
         loop {
             match self.bus.work(self.service, &self.kind).await {
-                Ok(queue) => return queue,
+                Ok(queue) => {
+                    self.readiness.queue(&self.kind, None);
+                    return queue;
+                }
                 Err(error) => {
                     tracing::warn!(kind = %self.kind, %error, "cannot take work from the bus");
+                    self.readiness.queue(&self.kind, Some(&error));
                     tokio::time::sleep(BUS_PAUSE).await;
                 }
             }
+        }
+    }
+
+    /// A service whose queue is broken looks well and does nothing, so readiness says it.
+    async fn tell(&self, mut trouble: watch::Receiver<Option<String>>) {
+        while trouble.changed().await.is_ok() {
+            let text = trouble.borrow_and_update().clone();
+            self.readiness.queue(&self.kind, text.as_ref().map(|text| text as &dyn std::fmt::Display));
         }
     }
 

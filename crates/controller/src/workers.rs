@@ -241,7 +241,7 @@ mod tests {
         for task in &tasks[..4] {
             task.abort();
         }
-        for task in tasks[..4].iter() {
+        for task in &tasks[..4] {
             while !task.is_finished() {
                 tokio::task::yield_now().await;
             }

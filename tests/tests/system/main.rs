@@ -4,6 +4,7 @@ mod away;
 mod case;
 mod deleting;
 mod echo_server;
+mod etcd;
 mod exports;
 mod failures;
 mod faults;

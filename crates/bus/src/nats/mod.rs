@@ -346,7 +346,11 @@ async fn denied(mut denials: broadcast::Receiver<String>, subject: &str) -> Stri
     loop {
         match denials.recv().await {
             Ok(text) if text.contains(&request) => return subject.to_owned(),
-            Ok(text) if text.contains("\"_inbox.") => return "_INBOX.>".to_owned(),
+            // In lower case; the name of a user is all that can differ.
+            Ok(text) if text.contains("\"_inbox") => {
+                let inbox = text.split("\"_inbox").nth(1).and_then(|rest| rest.split('.').next());
+                return format!("_INBOX{}.>", inbox.unwrap_or_default());
+            }
             Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
@@ -364,6 +368,12 @@ fn servers(url: &str) -> Result<Vec<ServerAddr>, BusError> {
         .collect()
 }
 
+/// Where the answers to a user come: nobody else may listen there. A name that is no token of a subject gets the usual place.
+fn inbox_of(user: &str) -> Option<String> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (!user.is_empty() && user.bytes().all(is_token)).then(|| format!("_INBOX_{user}"))
+}
+
 async fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, BusError> {
     let mut connect = ConnectOptions::new()
         .name(&options.name)
@@ -377,7 +387,13 @@ async fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, BusErr
         });
     connect = match &options.login {
         Login::None => connect,
-        Login::Password { user, password } => connect.user_and_password(user.clone(), password.clone()),
+        Login::Password { user, password } => {
+            let connect = connect.user_and_password(user.clone(), password.clone());
+            match inbox_of(user) {
+                Some(inbox) => connect.custom_inbox_prefix(inbox),
+                None => connect,
+            }
+        }
         Login::Credentials(file) => connect.credentials_file(file).await.map_err(|error| {
             BusError::Options(format!("the credentials file {} cannot be used: {error}", file.display()))
         })?,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_nats::Subject;
 use async_nats::jetstream::AckKind;
+use tokio::sync::watch;
 
 use super::NatsBus;
 use super::consumer::shared;
@@ -28,6 +29,7 @@ pub(crate) struct NatsWork {
     /// Whether there may be more without waiting.
     may_have_more: bool,
     retry: Retry,
+    trouble: watch::Sender<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,12 @@ struct Open {
 impl NatsWork {
     pub(crate) fn new(bus: Arc<NatsBus>, name: String, filter: String) -> Self {
         let retry = Retry::new(&name);
-        Self { bus, name, filter, open: None, pulled: VecDeque::new(), may_have_more: true, retry }
+        let trouble = watch::Sender::new(None);
+        Self { bus, name, filter, open: None, pulled: VecDeque::new(), may_have_more: true, retry, trouble }
+    }
+
+    pub(crate) fn trouble(&self) -> watch::Receiver<Option<String>> {
+        self.trouble.subscribe()
     }
 
     /// Up to `limit` deliveries, at least one. May be dropped and called again: nothing is lost then.
@@ -52,8 +59,12 @@ impl NatsWork {
             }
             let Some(open) = &mut self.open else {
                 match self.open().await {
+                    // All is well when the first request is answered.
                     Ok(()) => self.retry.over(),
-                    Err(error) => self.retry.pause(&error).await,
+                    Err(error) => {
+                        tell(&self.trouble, Some(error.to_string()));
+                        self.retry.pause(&error).await;
+                    }
                 }
                 continue;
             };
@@ -66,12 +77,14 @@ impl NatsWork {
                 };
                 if let Err(error) = request {
                     self.open = None;
+                    tell(&self.trouble, Some(error.to_string()));
                     self.retry.pause(&error).await;
                     continue;
                 }
             }
             match open.puller.next().await {
                 Pulled::Message(message) => {
+                    tell(&self.trouble, None);
                     let was_waited_for = !self.may_have_more;
                     // More may have come with it, but it need not wait for them.
                     self.may_have_more |= !open.puller.is_open() && self.pulled.is_empty();
@@ -80,9 +93,13 @@ impl NatsWork {
                         return self.pulled.drain(..limit.min(self.pulled.len())).collect();
                     }
                 }
-                Pulled::Empty => self.may_have_more = false,
+                Pulled::Empty => {
+                    tell(&self.trouble, None);
+                    self.may_have_more = false;
+                }
                 Pulled::Lost(reason) => {
                     tracing::debug!(reason, consumer = self.name, "the work queue opens again");
+                    tell(&self.trouble, Some(reason));
                     self.open = None;
                     self.may_have_more = self.pulled.is_empty();
                 }
@@ -135,6 +152,15 @@ impl NatsWork {
         let info = self.bus.consumer_info(&self.name).await?;
         Ok(WorkState { pending: info.num_pending, unacknowledged: info.num_ack_pending })
     }
+}
+
+/// What is the same as before is no news.
+fn tell(trouble: &watch::Sender<Option<String>>, now: Option<String>) {
+    trouble.send_if_modified(|before| {
+        let is_new = *before != now;
+        *before = now;
+        is_new
+    });
 }
 
 /// How a delivery is answered.

@@ -1,0 +1,235 @@
+//! The users of `k8s/nats/users.conf`, each with what they may and may not, asked of a real server.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event};
+use common::*;
+use groundwork_bus::{Bus, Kind, Login, NatsOptions};
+use groundwork_testkit::{Nats, Server, servers_or_skip};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+const FILE: &str = include_str!("../../../k8s/nats/users.conf");
+const USERS: [&str; 6] = ["watcher", "resolver", "renderer", "deployer", "variant", "reader"];
+const SERVICES: [&str; 4] = ["resolver", "renderer", "deployer", "variant"];
+
+/// Owner, plural and group of every queue whose name is known.
+const QUEUES: [(&str, &str, &str); 11] = [
+    ("resolver", "contexts", "landscaper.gardener.cloud"),
+    ("resolver", "componentversionoverwrites", "landscaper.gardener.cloud"),
+    ("resolver", "installations", "landscaper.gardener.cloud"),
+    ("resolver", "namespaces", ""),
+    ("renderer", "installations", "landscaper.gardener.cloud"),
+    ("renderer", "executions", "landscaper.gardener.cloud"),
+    ("renderer", "deployitems", "landscaper.gardener.cloud"),
+    ("deployer", "deployitems", "landscaper.gardener.cloud"),
+    ("variant", "packagevariantsets", "config.porch.kpt.dev"),
+    ("variant", "packagevariants", "config.porch.kpt.dev"),
+    ("variant", "repositories", "config.porch.kpt.dev"),
+];
+
+fn configuration() -> String {
+    let passwords = USERS.map(|user| format!("{}_PASSWORD: \"{user}\"\n", user.to_uppercase())).concat();
+    passwords + &FILE.replace("include \"passwords.conf\"", "")
+}
+
+async fn server() -> Option<Nats> {
+    if !servers_or_skip(&[Server::NatsServer]) {
+        return None;
+    }
+    Some(Nats::start_with(&configuration()).await.unwrap())
+}
+
+/// A user at the server, and what the server refuses.
+struct User {
+    name: &'static str,
+    client: Client,
+    refusals: Mutex<UnboundedReceiver<String>>,
+    asked: AtomicUsize,
+}
+
+impl User {
+    async fn new(nats: &Nats, name: &'static str) -> Self {
+        let (sender, refusals) = unbounded_channel();
+        let sender = Arc::new(sender);
+        let options = ConnectOptions::with_user_and_password(name.to_owned(), name.to_owned())
+            .custom_inbox_prefix(format!("_INBOX_{name}"))
+            .event_callback(move |event| {
+                if let Event::ServerError(error) = event {
+                    let _ = sender.send(error.to_string().to_lowercase());
+                }
+                std::future::ready(())
+            });
+        let client = options.connect(nats.url()).await.unwrap();
+        Self { name, client, refusals: Mutex::new(refusals), asked: AtomicUsize::new(0) }
+    }
+
+    /// Whether the server has refused something about a subject. One that it refuses for certain marks the end of its answers.
+    async fn is_refused(&self, subject: &str) -> bool {
+        let mark = format!("mark.{}", self.asked.fetch_add(1, Ordering::SeqCst));
+        self.client.publish(mark.clone(), "".into()).await.unwrap();
+        self.client.flush().await.unwrap();
+        let (mut refusals, subject) = (self.refusals.lock().await, format!("\"{}\"", subject.to_lowercase()));
+        let mut is_refused = false;
+        loop {
+            let refusal =
+                tokio::time::timeout(Duration::from_secs(20), refusals.recv()).await.unwrap().unwrap();
+            if refusal.contains(&format!("\"{mark}\"")) {
+                return is_refused;
+            }
+            is_refused |= refusal.contains(&subject);
+        }
+    }
+
+    async fn may_publish(&self, subject: &str) -> bool {
+        self.client.publish(subject.to_owned(), "x".into()).await.unwrap();
+        !self.is_refused(subject).await
+    }
+
+    async fn may_subscribe(&self, subject: &str) -> bool {
+        let _subscription = self.client.subscribe(subject.to_owned()).await.unwrap();
+        !self.is_refused(subject).await
+    }
+}
+
+fn group(name: &str) -> String {
+    if name.is_empty() { "core".to_owned() } else { name.replace('.', "_") }
+}
+
+/// Each user, each subject.
+#[tokio::test]
+async fn every_user_may_what_it_needs_and_nothing_else() {
+    let Some(nats) = server().await else { return };
+    for name in USERS {
+        let user = User::new(&nats, name).await;
+        for (owner, plural, of) in QUEUES {
+            let (queue, is_own) = (format!("{owner}-{plural}-{}", group(of)), owner == name);
+            let create = format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{queue}");
+            let filtered = format!("{create}.groundwork.v1.{plural}.{}.>", group(of));
+            for (subject, expected) in [
+                (filtered, is_own),
+                (create.clone(), is_own),
+                (format!("{create}.groundwork.v1.secrets.core.>"), is_own && name == "variant"),
+                (format!("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.{queue}"), is_own),
+                (format!("$JS.ACK.GROUNDWORK.{queue}.1.2.3.4.5"), is_own),
+                (format!("$JS.API.CONSUMER.DELETE.GROUNDWORK.{queue}"), false),
+                (format!("$JS.API.CONSUMER.PAUSE.GROUNDWORK.{queue}"), false),
+                (format!("$JS.API.CONSUMER.DURABLE.CREATE.GROUNDWORK.{queue}"), false),
+            ] {
+                assert_eq!(user.may_publish(&subject).await, expected, "{name} publishes to {subject}");
+            }
+        }
+        let (is_watcher, is_variant) = (name == "watcher", name == "variant");
+        for (subject, expected) in [
+            ("$JS.API.STREAM.INFO.GROUNDWORK", true),
+            ("$JS.API.CONSUMER.CREATE.GROUNDWORK.reader-x", true),
+            ("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.reader-x", true),
+            ("$JS.API.CONSUMER.DELETE.GROUNDWORK.reader-x", is_watcher),
+            ("$JS.API.CONSUMER.LIST.GROUNDWORK", is_watcher),
+            ("$JS.API.CONSUMER.NAMES.GROUNDWORK", false),
+            ("$JS.API.CONSUMER.CREATE.GROUNDWORK", false),
+            ("$JS.API.CONSUMER.CREATE.GROUNDWORK.variant-things-x.groundwork.v1.things.x.>", is_variant),
+            ("$JS.ACK.GROUNDWORK.variant-things-x.1.2.3.4.5", is_variant),
+            ("$JS.API.STREAM.CREATE.GROUNDWORK", is_watcher),
+            ("$JS.API.STREAM.UPDATE.GROUNDWORK", is_watcher),
+            ("$JS.API.STREAM.DELETE.GROUNDWORK", is_watcher),
+            ("$JS.API.STREAM.MSG.DELETE.GROUNDWORK", is_watcher),
+            ("$JS.API.STREAM.PURGE.GROUNDWORK", false),
+            ("$JS.API.STREAM.CREATE.OTHER", false),
+            ("$JS.API.STREAM.LIST", false),
+            ("$JS.API.DIRECT.GET.GROUNDWORK", is_watcher),
+            ("$JS.API.STREAM.MSG.GET.GROUNDWORK", false),
+            ("groundwork.v1.secrets.core.n.a", is_watcher),
+            ("groundwork.interest.v1.pods.core.n.h", is_watcher),
+            ("_INBOX_resolver.x", false),
+            ("$SYS.REQ.SERVER.PING", false),
+            ("elsewhere", false),
+        ] {
+            assert_eq!(user.may_publish(subject).await, expected, "{name} publishes to {subject}");
+        }
+        for other in USERS {
+            let inbox = format!("_INBOX_{other}.x.*");
+            assert_eq!(user.may_subscribe(&inbox).await, other == name, "{name} listens to {inbox}");
+        }
+        for subject in ["_INBOX.>", "_INBOX_*.>", "groundwork.>", "$JS.API.>", ">"] {
+            assert!(!user.may_subscribe(subject).await, "{} listens to {subject}", user.name);
+        }
+    }
+}
+
+async fn login(nats: &Nats, user: &str) -> Bus {
+    let login = Login::Password { user: user.to_owned(), password: user.to_owned() };
+    Bus::connect(NatsOptions { login, ..options(nats) }).await.unwrap()
+}
+
+/// With these rights everybody can work; and a consumer of a passing name cannot be made to be the queue of another.
+#[tokio::test]
+async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
+    let Some(nats) = server().await else { return };
+    let watcher = login(&nats, "watcher").await;
+    watcher.ensure_stream().await.unwrap();
+    publish(&watcher, &applied(&secret("a"), 1)).await;
+    let mut queues = Vec::new();
+    for (owner, plural, group) in QUEUES {
+        let bus = login(&nats, owner).await;
+        queues.push(bus.work(owner, &Kind::new(group, plural)).await.unwrap());
+    }
+    for user in USERS {
+        let bus = login(&nats, user).await;
+        let mut feed = bus.index(&[secrets()]).await.unwrap();
+        assert_eq!(steps(&mut feed, 2).await, ["reset", "1 a@1"], "{user}");
+    }
+    let thief = User::new(&nats, "reader").await;
+    let queue = "renderer-installations-landscaper_gardener_cloud";
+    for (name, config) in [
+        ("evil", json!({"durable_name": queue, "filter_subject": "groundwork.v1.secrets.>"})),
+        ("evil", json!({"name": queue, "filter_subjects": ["groundwork.v1.secrets.>"]})),
+        ("evil", json!({"name": queue, "durable_name": queue, "deliver_subject": "_INBOX_reader.x"})),
+    ] {
+        let mut config = config;
+        config["ack_policy"] = json!("explicit");
+        let body = json!({"stream_name": "GROUNDWORK", "config": config}).to_string();
+        let subject = format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{name}");
+        let answer = thief.client.request(subject, body.into()).await.unwrap();
+        let answer: Value = serde_json::from_slice(&answer.payload).unwrap();
+        assert!(answer["error"].is_object() || answer["name"] == "evil", "{answer}");
+    }
+    let list = User::new(&nats, "watcher").await;
+    let answer = list.client.request("$JS.API.CONSUMER.LIST.GROUNDWORK", "".into()).await.unwrap();
+    let answer: Value = serde_json::from_slice(&answer.payload).unwrap();
+    let all = answer["consumers"].as_array().unwrap();
+    let kept = all.iter().find(|consumer| consumer["name"] == queue).unwrap();
+    let filter = "groundwork.v1.installations.landscaper_gardener_cloud.>";
+    assert_eq!(kept["config"]["filter_subject"], filter, "{kept}");
+    for service in SERVICES {
+        assert!(all.iter().any(|one| one["name"].as_str().is_some_and(|name| name.starts_with(service))));
+    }
+}
+
+/// A queue that is gone and may not be made again is told, and so is its return.
+#[tokio::test]
+async fn a_broken_queue_is_told() {
+    if !servers_or_skip(&[Server::NatsServer]) {
+        return;
+    }
+    let nats = Nats::start_with("").await.unwrap();
+    let bus = Bus::connect(options(&nats)).await.unwrap();
+    bus.ensure_stream().await.unwrap();
+    let mut queue = bus.work("renderer", &secrets()).await.unwrap();
+    let mut trouble = queue.trouble();
+    let pulling = tokio::spawn(async move { queue.next().await.event });
+    let operator = async_nats::connect(nats.url()).await.unwrap();
+    operator.request("$JS.API.STREAM.DELETE.GROUNDWORK", "".into()).await.unwrap();
+    within("it is told", trouble.wait_for(Option::is_some)).await.unwrap();
+    bus.ensure_stream().await.unwrap();
+    within("it is over", trouble.wait_for(Option::is_none)).await.unwrap();
+    publish(&bus, &applied(&secret("a"), 1)).await;
+    within("work", pulling).await.unwrap();
+}
