@@ -102,14 +102,14 @@ mod tests {
     #[test]
     fn forms_of_values() {
         let values = json!({
-            "password": "hunter2", "user-4711": {"port": 80}, "known-key": 1, "pi": 3.14159, "line": "a\u{2028}secret", "html": "<b>x",
+            "password": "hunter2", "user-4711": {"port": 80}, "known-key": 1, "rate": 3.17159, "line": "a\u{2028}secret", "html": "<b>x",
         });
         let redaction = Redaction::of([&values], "{{ index .imports \"known-key\" }}");
         for (message, expected) in [
             ("hunter2", "[...]"),
             ("map[user-4711:80]", "map[[...]:80]"),
             ("known-key of password", "known-key of password"),
-            ("3.14 3.142 3.14159 3.141590", "[...] [...] [...] [...]"),
+            ("3.17 3.172 3.17159 3.171590", "[...] [...] [...] [...]"),
             (r#""a\u2028secret""#, "\"[...]\""),
             (r#""\u003cb\u003ex""#, "\"[...]\""),
         ] {

@@ -26,7 +26,7 @@ pub const SERVICE: &str = "deployer";
 const MANAGER: &str = "groundwork-deployer";
 
 /// What the deployer can be told.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
@@ -50,16 +50,6 @@ pub struct Settings {
 
 const IDENTITY: &str = "groundwork-mock";
 const CONCURRENCY: usize = 16;
-
-impl Default for Arguments {
-    fn default() -> Self {
-        Self {
-            cluster: ClusterArguments::default(),
-            guard: GuardArguments::default(),
-            settings: Settings::default(),
-        }
-    }
-}
 
 impl Default for Settings {
     fn default() -> Self {

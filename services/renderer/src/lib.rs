@@ -40,7 +40,7 @@ pub const SERVICE: &str = "renderer";
 const MANAGER: &str = "groundwork-renderer";
 
 /// What the renderer can be told.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
@@ -74,18 +74,6 @@ const RENDER_TIMEOUT: &str = "30s";
 /// For `--render-timeout none`.
 const LONGEST_RENDERING: std::time::Duration = std::time::Duration::from_hours(1);
 const CONCURRENCY: usize = 16;
-
-impl Default for Arguments {
-    fn default() -> Self {
-        Self {
-            cluster: ClusterArguments::default(),
-            guard: GuardArguments::default(),
-            resolver: ResolverArguments::default(),
-            grpc: GrpcArguments::default(),
-            settings: Settings::default(),
-        }
-    }
-}
 
 impl Default for Settings {
     fn default() -> Self {

@@ -46,7 +46,7 @@ pub const MANAGER: &str = "groundwork-resolver";
 const CONCURRENCY: usize = 4;
 
 /// What the resolver can be told.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
@@ -88,18 +88,6 @@ pub struct Settings {
     /// Objects that are worked on at the same time
     #[arg(long, env = "GROUNDWORK_RESOLVER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub resolver_concurrency: usize,
-}
-
-impl Default for Arguments {
-    /// What no arguments and no variables give.
-    fn default() -> Self {
-        Self {
-            cluster: ClusterArguments::default(),
-            guard: GuardArguments::default(),
-            grpc: GrpcArguments::default(),
-            settings: Settings::default(),
-        }
-    }
 }
 
 impl Default for Settings {

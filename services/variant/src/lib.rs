@@ -42,7 +42,7 @@ pub const SERVICE: &str = "variant";
 const MANAGER: &str = "groundwork-variant";
 
 /// What the variant service can be told.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
@@ -90,19 +90,6 @@ const BACKOFF: Backoff = Backoff {
     longest: Duration::from_secs(600),
     conflict: Duration::from_millis(50),
 };
-
-impl Default for Arguments {
-    /// What no arguments and no variables give.
-    fn default() -> Self {
-        Self {
-            cluster: ClusterArguments::default(),
-            guard: GuardArguments::default(),
-            watcher: WatcherArguments::default(),
-            grpc: GrpcArguments::default(),
-            settings: Settings::default(),
-        }
-    }
-}
 
 impl Default for Settings {
     fn default() -> Self {
