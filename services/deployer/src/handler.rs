@@ -12,7 +12,7 @@ use groundwork_bus::{Change, Index, ObjectId, Snapshot};
 use groundwork_controller::{ApiError, Failed, Handler, Key, Metadata, Objects, Report, Settled, Wake};
 use groundwork_lifecycle::Failure;
 use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
-use groundwork_lifecycle::machine::is_final;
+use groundwork_lifecycle::machine::{is_final, phase};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
@@ -90,6 +90,7 @@ impl MockDeployer {
             Ok(plan) => plan,
             Err(failure) => return self.report(&item, Verdict::failed(&item, failure), objects).await,
         };
+        tell_without_effect(&item, &plan.without_effect, objects).await;
         let exports = match &plan.export {
             Some(values) => match write_export(&item, values, objects).await? {
                 Some(reference) => Exports::In(reference),
@@ -172,6 +173,26 @@ impl MockDeployer {
             }
         }
         Ok(Settled { look_again: (!is_end).then_some(POLL), ..Settled::default() })
+    }
+}
+
+/// An Event, once a job, about members of the configuration that nobody reads.
+async fn tell_without_effect(item: &DeployItem, members: &[String], objects: &Objects) {
+    let is_first = item.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(phase::INIT);
+    if members.is_empty() || !is_first {
+        return;
+    }
+    let members = members.join(", ");
+    let message = format!("without effect on the mock deployer: {members} of spec.config");
+    let job = item.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
+    let report = Report {
+        reason: "ConfigurationWithoutEffect",
+        message: &message,
+        component: "groundwork-deployer",
+        occurrence: &job,
+    };
+    if let Err(error) = objects.warn(item, &report).await {
+        tracing::warn!(%error, "an Event could not be recorded");
     }
 }
 

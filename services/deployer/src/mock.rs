@@ -22,6 +22,9 @@ struct Configuration {
     provider_status: Option<Value>,
     export: Option<Map<String, Value>>,
     delete_phase: Option<String>,
+    /// What this deployer does not know.
+    #[serde(flatten)]
+    unknown: Map<String, Value>,
 }
 
 /// What happens to an item.
@@ -31,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) phase: Option<String>,
     pub(crate) provider_status: Option<AnyJson>,
     pub(crate) export: Option<Map<String, Value>>,
+    /// Members of the configuration that have no effect.
+    pub(crate) without_effect: Vec<String>,
 }
 
 /// What a deletion comes to.
@@ -59,6 +64,7 @@ pub(crate) fn install(item: &DeployItem) -> Result<Plan, Failure> {
         phase,
         provider_status: configuration.provider_status.map(AnyJson::from),
         export: configuration.export,
+        without_effect: configuration.unknown.into_iter().map(|(member, _)| member).collect(),
     })
 }
 
@@ -156,6 +162,14 @@ mod tests {
         assert_eq!(phase_of(&json!({"phase": "Succeeded", "initialPhase": "Failed"}), "Init"), succeeded);
         assert_eq!(phase_of(&json!({"initialPhase": "Progressing"}), "Init"), Some("Progressing".into()));
         assert_eq!(phase_of(&json!({"initialPhase": "Progressing"}), "Progressing"), None);
+    }
+
+    /// Nothing that a user writes is without effect in silence.
+    #[test]
+    fn unknown_members_are_named() {
+        let config = json!({"phase": "Succeeded", "continuousReconcile": {"every": "1h"}, "pahse": "Failed"});
+        assert_eq!(install(&item(&config, "Init")).unwrap().without_effect, ["continuousReconcile", "pahse"]);
+        assert_eq!(install(&item(&json!({}), "Init")).unwrap().without_effect, Vec::<String>::new());
     }
 
     #[test]

@@ -5,29 +5,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use groundwork_api::metadata::{FINALIZER, annotation, label};
+use groundwork_api::metadata::label;
 use groundwork_api::{DeployItem, ErrorCode, Execution, Installation, Kind as _, Time};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::{
     ApiError, Failed, Handler, Interrupted, Key, Objects, Report, Settled, Wake, Workers,
 };
-use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, phase, refused, report};
+use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
 use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, is_shortened, prepare};
 use groundwork_proto::component::v1::ObjectName;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 use tonic::Status;
 
 use crate::components::Components;
+use crate::sight::{PICKUP_MARGIN, job, needs_work, pickup_deadline};
 use crate::{inputs, tree};
 
 /// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
 const MOST_STEPS: usize = 2_000;
 /// After so many writes the others get a turn: an Installation with thousands of items is no reason for a small one to wait.
 const WRITES_A_TURN: usize = 64;
-/// The time-out of a pick-up is looked at this long after it (`installations.md` 7.6).
-const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// Works on Installations, their Executions and DeployItems.
 pub(crate) struct Installations {
@@ -443,60 +441,5 @@ fn is_running(tree: &Tree) -> bool {
     status.is_some_and(|status| status.job_id != status.job_id_finished)
 }
 
-// === what events show ===
-
-struct Jobs<'a> {
-    id: &'a str,
-    finished: &'a str,
-    phase: &'a str,
-}
-
-impl Jobs<'_> {
-    fn is_idle(&self) -> bool {
-        self.id == self.finished
-    }
-}
-
-fn status_text<'a>(snapshot: &'a Snapshot, field: &str) -> &'a str {
-    let status = snapshot.fields.get("status");
-    status.and_then(|status| status.get(field)).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn job(snapshot: &Snapshot) -> Jobs<'_> {
-    Jobs {
-        id: status_text(snapshot, "jobID"),
-        finished: status_text(snapshot, "jobIDFinished"),
-        phase: status_text(snapshot, "phase"),
-    }
-}
-
-/// Whether an Installation that looks like this may have something to do.
-fn needs_work(snapshot: &Snapshot) -> bool {
-    let job = job(snapshot);
-    let is_deleting = snapshot.deletion_timestamp.is_some();
-    let has_finalizer = snapshot.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
-    let status = snapshot.fields.get("status");
-    let observed = status
-        .and_then(|status| status.get("observedGeneration"))
-        .and_then(Value::as_i64)
-        .unwrap_or_default();
-    let follows_spec =
-        snapshot.annotations.get(annotation::RECONCILE_IF_CHANGED).is_some_and(|value| value == "true");
-    (!has_finalizer && !is_deleting)
-        || snapshot.annotations.contains_key(annotation::OPERATION)
-        || !job.is_idle()
-        || (is_deleting && has_finalizer && job.phase != phase::DELETE_FAILED)
-        || (follows_spec && snapshot.generation != Some(observed))
-}
-
-/// When an item that nobody has picked up yet must have been.
-fn pickup_deadline(snapshot: &Snapshot, timeout: SignedDuration) -> Option<Timestamp> {
-    let time = |field| status_text(snapshot, field).parse::<Timestamp>().ok();
-    let generated = time("jobIDGenerationTime")?;
-    let waits =
-        !job(snapshot).is_idle() && time("lastReconcileTime").is_none_or(|picked_up| picked_up < generated);
-    if !waits {
-        return None;
-    }
-    generated.checked_add(timeout).and_then(|at| at.checked_add(PICKUP_MARGIN)).ok()
-}
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ mod components;
 mod grpc;
 mod handler;
 mod inputs;
+mod sight;
 mod tree;
 
 use std::net::SocketAddr;

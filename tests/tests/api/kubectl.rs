@@ -52,7 +52,15 @@ async fn short_names_and_columns() -> Result<()> {
         }
         Ok(())
     };
-    check(&["inst", "installations"], &["NAME", "PHASE", "EXECUTION", "AGE"])?;
+    check(
+        &["inst", "installations"],
+        &["NAME", "PHASE", "EXECUTION", "COMPONENT", "VERSION", "REASON", "AGE"],
+    )?;
+    let all = kubectl(cluster.plane(), &["get", "all", "-n", cluster.namespace()])?;
+    ensure!(
+        all.contains("installation.landscaper.gardener.cloud/"),
+        "kubectl get all shows no Installations: {all}"
+    );
     check(&["exec"], &["NAME", "PHASE", "EXPORTREF", "AGE"])?;
     check(&["di"], &["NAME", "TYPE", "PHASE", "EXPORTREF", "AGE"])?;
     check(&["dobj", "do"], &["NAME", "CONTEXT", "KEY", "AGE"])?;

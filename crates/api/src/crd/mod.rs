@@ -36,18 +36,25 @@ macro_rules! condition {
     };
 }
 
-const AGE: Column = Column { name: "Age", type_: "date", path: ".metadata.creationTimestamp" };
+const AGE: Column =
+    Column { name: "Age", type_: "date", path: ".metadata.creationTimestamp", is_wide: false };
 
 /// What `kubectl get` shows.
 struct Column {
     name: &'static str,
     type_: &'static str,
     path: &'static str,
+    /// Only with `-o wide`.
+    is_wide: bool,
 }
 
 impl Column {
     const fn text(name: &'static str, path: &'static str) -> Self {
-        Self { name, type_: "string", path }
+        Self { name, type_: "string", path, is_wide: false }
+    }
+
+    const fn wide(name: &'static str, path: &'static str) -> Self {
+        Self { is_wide: true, ..Self::text(name, path) }
     }
 }
 
@@ -56,6 +63,8 @@ impl Column {
 struct About<'a> {
     singular: &'a str,
     short_names: &'a [&'a str],
+    /// Groups of kinds that `kubectl get` knows, such as `all`.
+    categories: &'a [&'a str],
     columns: &'a [Column],
     status: bool,
     selectable: &'a [&'a str],
@@ -75,9 +84,16 @@ fn landscaper_crds() -> Vec<CustomResourceDefinition> {
         crd::<Installation>(&About {
             singular: "installation",
             short_names: &["inst"],
+            categories: &["all"],
             columns: &[
                 Column::text("Phase", ".status.phase"),
                 Column::text("Execution", ".status.executionRef.name"),
+                Column::text("Component", ".status.componentReference.componentName"),
+                Column::text("Version", ".status.componentReference.version"),
+                Column::text("Reason", ".status.lastError.reason"),
+                Column::wide("Context", ".spec.context"),
+                Column::wide("Job", ".status.jobID"),
+                Column::wide("Message", ".status.lastError.message"),
                 AGE,
             ],
             status: true,
@@ -89,6 +105,7 @@ fn landscaper_crds() -> Vec<CustomResourceDefinition> {
             columns: &[
                 Column::text("Phase", ".status.phase"),
                 Column::text("ExportRef", ".status.exportRef.name"),
+                Column::wide("Message", ".status.lastError.message"),
                 AGE,
             ],
             status: true,
@@ -101,6 +118,9 @@ fn landscaper_crds() -> Vec<CustomResourceDefinition> {
                 Column::text("Type", ".spec.type"),
                 Column::text("Phase", ".status.phase"),
                 Column::text("ExportRef", ".status.exportRef.name"),
+                Column::wide("Reason", ".status.lastError.reason"),
+                Column::wide("Target", ".spec.target.name"),
+                Column::wide("Deployer", ".status.deployer.name"),
                 AGE,
             ],
             status: true,
@@ -165,7 +185,7 @@ fn porch_crds() -> Vec<CustomResourceDefinition> {
             columns: &[
                 Column::text("Ready", condition!("Ready")),
                 Column::text("Stalled", condition!("Stalled")),
-                Column { name: "Variants", type_: "integer", path: ".status.variantCount" },
+                Column { name: "Variants", type_: "integer", path: ".status.variantCount", is_wide: false },
                 AGE,
             ],
             status: true,
@@ -178,7 +198,7 @@ fn porch_crds() -> Vec<CustomResourceDefinition> {
                 Column::text("Type", ".spec.type"),
                 Column::text("Content", ".spec.content"),
                 Column::text("Sync schedule", ".spec.sync.schedule"),
-                Column { name: "Deployment", type_: "boolean", path: ".spec.deployment" },
+                Column { name: "Deployment", type_: "boolean", path: ".spec.deployment", is_wide: false },
                 Column::text("Ready", condition!("Ready")),
                 Column::text("Address", ".spec['git','oci']['repo','registry']"),
                 Column::text("Branch", ".spec.git.branch"),
@@ -198,7 +218,7 @@ pub fn package_revision_crd() -> CustomResourceDefinition {
         columns: &[
             Column::text("Package", ".spec.packageName"),
             Column::text("WorkspaceName", ".spec.workspaceName"),
-            Column { name: "Revision", type_: "integer", path: ".spec.revision" },
+            Column { name: "Revision", type_: "integer", path: ".spec.revision", is_wide: false },
             Column::text("Latest", r".metadata.labels['kpt\.dev\/latest-revision']"),
             Column::text("Lifecycle", ".spec.lifecycle"),
             Column::text("Repository", ".spec.repository"),
@@ -229,6 +249,7 @@ fn crd<K: Kind + JsonSchema>(about: &About<'_>) -> CustomResourceDefinition {
                 plural: K::PLURAL.to_owned(),
                 singular: Some(about.singular.to_owned()),
                 short_names: strings(about.short_names),
+                categories: strings(about.categories),
                 ..CustomResourceDefinitionNames::default()
             },
             scope: "Namespaced".to_owned(),
@@ -244,6 +265,7 @@ fn version<K: Kind + JsonSchema>(about: &About<'_>) -> CustomResourceDefinitionV
         name: column.name.to_owned(),
         type_: column.type_.to_owned(),
         json_path: column.path.to_owned(),
+        priority: column.is_wide.then_some(1),
         ..CustomResourceColumnDefinition::default()
     };
     let columns: Vec<_> = about.columns.iter().map(column).collect();

@@ -106,7 +106,14 @@ fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, reques
         && metadata.generation.unwrap_or_default() != observed
         && !is_deleting;
     if !is_root(installation) || !(requests_job || changed || deletes) {
-        return Next::Rest;
+        let is_told = status_.is_some_and(|status| !status.conditions.is_empty());
+        let waits = is_root(installation) && !is_deleting && !is_told;
+        if !waits {
+            return Next::Rest;
+        }
+        let mut draft = Draft::of(installation, &moment.now);
+        draft.status();
+        return status(draft);
     }
     tree.forget_pass();
     let draft = Draft::of(installation, &moment.now).trigger(&moment.job_id);

@@ -13,6 +13,8 @@ use crate::failure::Failure;
 pub const READY: &str = "Ready";
 /// `True` while a job runs.
 pub const RECONCILING: &str = "Reconciling";
+/// Reason of the conditions of an Installation that never had a job.
+const NOT_REQUESTED: &str = "NotRequested";
 /// `True` when a job ended without success.
 pub const STALLED: &str = "Stalled";
 
@@ -139,6 +141,16 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
         message,
         observed_generation: Some(status.observed_generation),
     };
+    if status.job_id.as_ref().is_none_or(String::is_empty) {
+        // People wonder why nothing happens.
+        let message =
+            "no job was asked for yet: set the annotation landscaper.gardener.cloud/operation to reconcile";
+        return vec![
+            condition(READY, false, NOT_REQUESTED, message.to_owned()),
+            condition(RECONCILING, false, NOT_REQUESTED, "no job is running".to_owned()),
+            condition(STALLED, false, NOT_REQUESTED, "nothing is in the way".to_owned()),
+        ];
+    }
     let ready = match (succeeded, failed) {
         (true, _) => condition(READY, true, phase::SUCCEEDED, "the last job succeeded".to_owned()),
         (false, true) => condition(READY, false, reason, said("the last job failed")),

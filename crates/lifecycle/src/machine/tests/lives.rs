@@ -68,11 +68,19 @@ fn nothing_starts_by_itself() {
     object["metadata"]["annotations"] = json!({});
     let mut cluster = Cluster::new(object);
     cluster.run(None);
-    assert_eq!(cluster.log, ["finalizer Installation"]);
+    assert_eq!(cluster.log, ["finalizer Installation", "status Installation "]);
+    // It says what it waits for, once.
+    let status = cluster.installation.as_ref().unwrap().status.clone().unwrap();
+    let told = |name: &str| {
+        let found = status.conditions.iter().find(|condition| condition.type_ == name).unwrap();
+        (found.status.clone(), found.reason.clone(), found.message.contains("operation to reconcile"))
+    };
+    assert_eq!(told("Ready"), ("False".to_owned(), "NotRequested".to_owned(), true));
+    assert_eq!(told("Stalled"), ("False".to_owned(), "NotRequested".to_owned(), false));
     cluster.annotate("landscaper.gardener.cloud/ignore", "true");
     cluster.annotate(RECONCILE.0, RECONCILE.1);
     cluster.run(None);
-    assert_eq!(cluster.log.len(), 1);
+    assert_eq!(cluster.log.len(), 2);
 }
 
 /// The process dies after each single write of a life in turn. The end is the same, and nothing is made twice.

@@ -1,0 +1,41 @@
+use groundwork_proto::status;
+use tonic::Code;
+
+use super::*;
+
+/// Which answers of the API server the status tells about: those that will not get better soon.
+#[test]
+fn answers_that_are_told() {
+    let object = || "installations a/b".to_owned();
+    for (error, told) in [
+        (ApiError::Forbidden { verb: "get", resource: "secrets".to_owned() }, Some("Forbidden")),
+        (ApiError::Refused(object()), Some("Refused")),
+        (ApiError::Invalid { object: object(), causes: "spec (Invalid)".to_owned() }, Some("Invalid")),
+        (ApiError::TooLarge(object()), Some("TooLarge")),
+        (ApiError::Terminating(object()), Some("Terminating")),
+        (ApiError::Conflict(object()), None),
+        (ApiError::AlreadyExists(object()), None),
+        (ApiError::NotFound(object()), None),
+        (ApiError::Passing { verb: "get", object: object(), problem: "busy".to_owned() }, None),
+    ] {
+        assert_eq!(reason(&error), told, "{error}");
+    }
+}
+
+/// What the resolver says about a job that is history is no failure of the job of now.
+#[test]
+fn answers_of_the_resolver() {
+    let tree = Tree::new("team", "server");
+    for outdated in ["JOB_SUPERSEDED", "INSTALLATION_NOT_FOUND"] {
+        let answer = status::status(Code::FailedPrecondition, outdated, "another job");
+        let Interruption::Api(error) = resolve_failed(&answer, &tree) else { panic!("{outdated}") };
+        assert_eq!(error, ApiError::Conflict("installations team/server".to_owned()));
+    }
+    for answer in [Status::unavailable("away"), status::status(Code::Internal, "OTHER", "away")] {
+        let Interruption::Passing(failure) = resolve_failed(&answer, &tree) else { panic!("{answer}") };
+        assert_eq!(
+            (failure.reason.as_ref(), failure.message.as_str()),
+            ("Resolve", "the resolver cannot be asked: away")
+        );
+    }
+}
