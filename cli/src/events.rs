@@ -88,6 +88,10 @@ async fn show(bus: &Bus, arguments: &EventsArguments, out: &mut impl Write) -> R
         Err(error) => return Err(error.into()),
     };
     let kinds = kinds(bus, &arguments.kinds).await?;
+    if matches!(arguments.output, Format::Text) {
+        writeln!(out, "{}", columns("TIME", "KIND", "OBJECT", "CHANGE", "VERSION", "STATUS"))?;
+        out.flush()?;
+    }
     let is_wanted = |event: &Event| {
         let namespaces = &arguments.namespaces;
         namespaces.is_empty()
@@ -194,8 +198,13 @@ fn text(event: &Event) -> String {
         Change::Deleted { .. } => ("deleted", String::new()),
     };
     let version = event.change.resource_version();
-    let line = format!("{:.3}  {kind:<15}  {name:<40}  {what}  {version}{rest}", event.time);
-    shown(&line).into_owned()
+    let time = format!("{:.3}", event.time);
+    shown(&columns(&time, &kind, &name, what, version, rest.trim_start())).into_owned()
+}
+
+fn columns(time: &str, kind: &str, object: &str, what: &str, version: &str, status: &str) -> String {
+    let line = format!("{time:<24}  {kind:<15}  {object:<40}  {what:<7}  {version:<10}  {status}");
+    line.trim_end().to_owned()
 }
 
 /// Phase and jobs, where they are shown.
@@ -293,11 +302,12 @@ mod tests {
         ] {
             bus.publish(&record, None).await.unwrap();
         }
-        let one = "1970-01-01T00:00:01.000Z  installations    a/one                                     applied  7  \
+        let heading = "TIME                      KIND             OBJECT                                    CHANGE   VERSION     STATUS\n";
+        let one = "1970-01-01T00:00:01.000Z  installations    a/one                                     applied  7           \
                    phase=Succeeded  job=j1\n";
         let three = "1970-01-01T00:00:01.000Z  secrets          a/three                                   deleted  7\n";
-        assert_eq!(shown(&bus, &["-n", "a"]).await, format!("{one}{three}"));
-        assert_eq!(shown(&bus, &["-k", "Secret", "-n", "a"]).await, three);
+        assert_eq!(shown(&bus, &["-n", "a"]).await, format!("{heading}{one}{three}"));
+        assert_eq!(shown(&bus, &["-k", "Secret", "-n", "a"]).await, format!("{heading}{three}"));
         let two = shown(&bus, &["-k", "inst", "-n", "b"]).await;
         assert!(two.contains("phase=\\u{1b}[2J") && !two.contains('\u{1b}'), "{two:?}");
         let json: Value = serde_json::from_str(&shown(&bus, &["-o", "json", "-k", "secrets"]).await).unwrap();
@@ -326,7 +336,7 @@ mod tests {
         let bus = Bus::in_process();
         bus.ensure_stream().await.unwrap();
         bus.publish(&event("installations", "a", "before", "Init"), None).await.unwrap();
-        let mut out = Lines(Vec::new(), 2);
+        let mut out = Lines(Vec::new(), 3);
         let arguments = arguments(&["--follow"]);
         let publish = async {
             // The stream is asked for its state first, without a pause: what is published now is new.
@@ -341,7 +351,7 @@ mod tests {
         let (shown, ()) = tokio::join!(following, publish);
         assert!(matches!(shown, Ok(Err(Failure::Output(_)))), "{shown:?}");
         let text = String::from_utf8(out.0).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
         assert!(lines[0].contains("live") && lines[0].contains("applied"), "{text}");
         assert!(lines[1].contains("live") && lines[1].contains("deleted"), "{text}");
     }
