@@ -11,6 +11,7 @@
 mod contexts;
 mod grpc;
 mod handler;
+mod map_file;
 mod reach;
 mod status;
 mod stores;
@@ -29,13 +30,14 @@ use groundwork_controller::{
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
-use groundwork_registry::{MapError, RepositoryMap};
+use groundwork_registry::MapError;
 use groundwork_telemetry::Telemetry;
 use kube::Client;
 
 use contexts::DefaultContexts;
 use grpc::Crew;
 use handler::{Watching, kind, namespaces};
+use map_file::MapFile;
 use stores::Stores;
 
 /// Name of the service and of its consumers.
@@ -63,7 +65,7 @@ pub struct Arguments {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct Settings {
-    /// File that maps repository contexts to the stores that components are read from
+    /// File that maps repository contexts to the stores that components are read from; read again when it changes
     #[arg(long, env = "GROUNDWORK_REPOSITORIES", value_name = "FILE")]
     pub repositories: Option<PathBuf>,
 
@@ -144,10 +146,7 @@ impl Resolver {
         client: Client,
         telemetry: Telemetry,
     ) -> Result<Self, StartError> {
-        let map = match &arguments.settings.repositories {
-            Some(path) => RepositoryMap::load(path)?,
-            None => RepositoryMap::empty("the file of --repositories (none is given)"),
-        };
+        let map = MapFile::open(arguments.settings.repositories.as_deref())?;
         let contexts = Arc::new(DefaultContexts::new(&arguments.settings)?);
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let objects = Objects::new(client.clone(), MANAGER, metrics.clone());

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
-use groundwork_registry::RepositoryMap;
 use moka::sync::Cache;
+
+use crate::map_file::MapFile;
 
 /// What is kept for jobs, in bytes.
 const CAPACITY: u64 = 8 << 20;
@@ -19,7 +20,7 @@ const JOBS: u64 = 10_000;
 /// The stores of the service. Clones share what is kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Stores {
-    map: Arc<RepositoryMap>,
+    map: Arc<MapFile>,
     pinned: Cache<Pin, Arc<[u8]>>,
     /// The latest job of an Installation, for calls that do not name it.
     jobs: Cache<(String, String), Arc<str>>,
@@ -59,7 +60,7 @@ struct PinnedRepository {
 }
 
 impl Stores {
-    pub(crate) fn new(map: RepositoryMap) -> Self {
+    pub(crate) fn new(map: MapFile) -> Self {
         let weigh = |pin: &Pin, content: &Arc<[u8]>| {
             let key = pin.name.len() + pin.version.len() + pin.blob.as_ref().map_or(0, String::len) + 200;
             u32::try_from(content.len() + key).unwrap_or(u32::MAX)
@@ -89,7 +90,7 @@ impl Stores {
 
 impl Repositories for JobStores {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        let inner = self.stores.map.open(context)?;
+        let inner = self.stores.map.map().open(context)?;
         Ok(match &self.scope {
             None => inner,
             Some(scope) => Arc::new(PinnedRepository {

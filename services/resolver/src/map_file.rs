@@ -1,0 +1,101 @@
+//! The repository map of a file, read again when the file changes.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use groundwork_registry::{MapError, RepositoryMap};
+
+/// The file is looked at this often at most.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A map, and the file that it comes from.
+#[derive(Debug)]
+pub(crate) struct MapFile {
+    path: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    map: Arc<RepositoryMap>,
+    stamp: Option<Stamp>,
+    looked: Instant,
+}
+
+/// What changes with a file.
+type Stamp = (SystemTime, u64);
+
+impl MapFile {
+    /// Reads the file; without one the map is empty and says why.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be used.
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, MapError> {
+        let map = match path {
+            Some(path) => RepositoryMap::load(path)?,
+            None => RepositoryMap::empty("the file of --repositories (none is given)"),
+        };
+        let stamp = path.and_then(stamp);
+        let state = State { map: Arc::new(map), stamp, looked: Instant::now() };
+        Ok(Self { path: path.map(Path::to_owned), state: Mutex::new(state) })
+    }
+
+    /// The map as the file has it now. One that cannot be used leaves the former in place, and the log says why.
+    pub(crate) fn map(&self) -> Arc<RepositoryMap> {
+        self.map_after(LOOK)
+    }
+
+    fn map_after(&self, pause: Duration) -> Arc<RepositoryMap> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(path) = &self.path
+            && state.looked.elapsed() >= pause
+        {
+            state.looked = Instant::now();
+            let stamp = stamp(path);
+            if stamp != state.stamp {
+                state.stamp = stamp;
+                match RepositoryMap::load(path) {
+                    Ok(map) => {
+                        tracing::info!(path = %path.display(), "the repository map was read again");
+                        state.map = Arc::new(map);
+                    }
+                    Err(error) => tracing::warn!(%error, "the repository map stays as it was"),
+                }
+            }
+        }
+        Arc::clone(&state.map)
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = path.metadata().ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_follows_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("repositories.yaml");
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        let entry = "- context: {type: ociRegistry, baseUrl: example.org}\n  directory: own\n";
+        write("repositories: []\n");
+        let file = MapFile::open(Some(&path)).unwrap();
+        let stores = || file.map_after(Duration::ZERO).stores().count();
+        assert_eq!(stores(), 0);
+        write(&format!("repositories:\n{entry}"));
+        assert_eq!(stores(), 1);
+        write("repositories: 5 is no list\n");
+        assert_eq!(stores(), 1, "what cannot be used changes nothing");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(stores(), 1);
+        write("repositories: []\n");
+        assert_eq!(stores(), 0);
+        assert_eq!(MapFile::open(None).unwrap().map().stores().count(), 0);
+    }
+}
