@@ -330,6 +330,11 @@ mod tests {
         for outside in ["../x", "/x", "a//b", "./a"] {
             assert_eq!(files(given(&[outside])).unwrap_err().code(), Code::InvalidArgument, "{outside}");
         }
+        // A path of 20,000 folders once overflowed the stack.
+        let deep = format!("{}b", "a/".repeat(20_000));
+        let refused = files(given(&[deep.as_str()])).unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.message().len() < 300, "{}", refused.message().len());
         assert!(files(given(&[])).unwrap().is_none());
     }
 }

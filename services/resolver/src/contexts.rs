@@ -48,6 +48,11 @@ impl DefaultContexts {
         self.is_enabled && !self.excluded.contains(namespace)
     }
 
+    /// Whether the configuration says what the Context of a namespace holds.
+    pub(crate) fn demand_of(&self, namespace: &str) -> bool {
+        self.repository_context.is_some() && self.concern(namespace)
+    }
+
     /// Brings the Context of a namespace to where it should be.
     pub(crate) async fn ensure(&self, namespace: &str, objects: &Objects) -> Result<(), ApiError> {
         let found = objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?;

@@ -46,7 +46,15 @@ impl Handler for Watching {
             return self.default_context(object, change).into_iter().collect();
         }
         if object.kind == kind::<Context>() {
-            return users_of(namespace, &object.name, index);
+            let mut keys = users_of(namespace, &object.name, index);
+            // What the configuration demands of it is put back whenever it changes, not only when its namespace does.
+            if object.name == DEFAULT_CONTEXT
+                && matches!(change, Change::Applied(_))
+                && self.contexts.demand_of(namespace)
+            {
+                keys.push(object.clone());
+            }
+            return keys;
         }
         if object.kind == kind::<ComponentVersionOverwrites>() {
             let contexts = index.of_kind(&kind::<Context>(), Some(namespace));

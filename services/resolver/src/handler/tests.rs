@@ -135,6 +135,26 @@ fn namespaces_get_contexts() {
     assert_eq!(keys("team", &gone), []);
 }
 
+/// What the configuration demands of a default Context is put back whenever somebody changes it.
+#[test]
+fn changed_default_contexts_are_put_right() {
+    let demand = Some("{\"type\": \"ociRegistry\", \"baseUrl\": \"r\"}".to_owned());
+    let exclude_namespaces = vec!["kube-system".to_owned()];
+    let demanding =
+        Settings { default_repository_context: demand, exclude_namespaces, ..Settings::default() };
+    let changed = Change::Applied(snapshot(1, &json!({})));
+    let gone = Change::Deleted { uid: "u".into(), resource_version: "1".into() };
+    let keys = |settings: &Settings, namespace: &str, name: &str, change: &Change| {
+        let object = ObjectId::new(kind::<Context>(), Some(namespace), name);
+        watching(settings).keys(&object, change, &Index::new()).len()
+    };
+    assert_eq!(keys(&demanding, "team", "default", &changed), 1);
+    assert_eq!(keys(&demanding, "team", "other", &changed), 0);
+    assert_eq!(keys(&demanding, "kube-system", "default", &changed), 0);
+    assert_eq!(keys(&demanding, "team", "default", &gone), 0, "who deletes it may make another");
+    assert_eq!(keys(&Settings::default(), "team", "default", &changed), 0, "nothing is demanded");
+}
+
 #[test]
 fn at_the_start_jobs_and_namespaces_are_looked_at() {
     let watching = watching(&Settings::default());
