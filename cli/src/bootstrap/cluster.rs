@@ -16,7 +16,8 @@ use super::files::{self, Owner};
 use super::state::{self, ADMIN, State};
 use super::{ClusterArguments, Failure, NAMESPACE, SERVICES};
 
-const MANAGER: &str = "groundwork-bootstrap";
+/// That of `kubectl apply --server-side`: who applies other versions of the same files by hand meets no conflict.
+const MANAGER: &str = "kubectl";
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long a kind may take until it is served.
 const SERVED: Duration = Duration::from_secs(30);
