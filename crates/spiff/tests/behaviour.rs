@@ -2,22 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::value;
 use groundwork_spiff::{Document, Engine, Value};
 
 /// The document as YAML, or the report.
 fn run(template: &str, stubs: &[&str]) -> String {
-    let engine = Engine::new();
-    let read = |text: &str| Document::read(text, "test", engine.limits()).unwrap();
-    let stubs: Vec<_> = stubs.iter().map(|stub| read(stub)).collect();
-    match engine.cascade(&read(template), &stubs, None) {
-        Ok(output) => output.to_yaml(),
-        Err(error) => error.to_string(),
-    }
-}
-
-fn value(yaml: &str) -> serde_json::Value {
-    let document = Document::read(yaml, "wanted", Engine::new().limits()).unwrap();
-    Value::to_json(document.value())
+    common::run(&Engine::new(), template, stubs)
 }
 
 /// The value of `x` beside `fields`.

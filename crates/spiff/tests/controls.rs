@@ -2,21 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use groundwork_spiff::{Document, Engine, Features, Value};
+mod common;
+
+use common::value;
+use groundwork_spiff::{Document, Engine, Features};
 
 /// The document as YAML, or the report.
 fn run(template: &str) -> String {
-    let engine = Engine::new().with_features(Features { control: true, ..Features::default() });
-    let template = Document::read(template, "test", engine.limits()).unwrap();
-    match engine.cascade(&template, &[], None) {
-        Ok(output) => output.to_yaml(),
-        Err(error) => error.to_string(),
-    }
-}
-
-fn value(yaml: &str) -> serde_json::Value {
-    let document = Document::read(yaml, "wanted", Engine::new().limits()).unwrap();
-    Value::to_json(document.value())
+    let features = Features { control: true, ..Features::default() };
+    common::run(&Engine::new().with_features(features), template, &[])
 }
 
 /// What the map `control` becomes; nil if it vanishes.
