@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The text without anything that a terminal would obey, or that would turn the direction of what is read: such characters are shown by
-/// their numbers. Line breaks stay.
+/// their numbers. Line breaks and tabs stay.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
@@ -17,7 +17,8 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
 fn is_obeyed(character: char) -> bool {
     let turns =
         matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    character != '\n' && (character.is_control() || turns || matches!(character, '\u{2028}' | '\u{2029}'))
+    !matches!(character, '\n' | '\t')
+        && (character.is_control() || turns || matches!(character, '\u{2028}' | '\u{2029}'))
 }
 
 #[cfg(test)]
@@ -26,7 +27,7 @@ mod tests {
 
     #[test]
     fn escapes_are_shown() {
-        assert_eq!(shown("plain\nlines ü"), "plain\nlines ü");
+        assert_eq!(shown("plain\n\tlines ü"), "plain\n\tlines ü");
         assert_eq!(shown("\u{1b}[2Jgone\r\u{202e}txt"), "\\u{1b}[2Jgone\\u{d}\\u{202e}txt");
         assert_eq!(shown("\u{9b}31m\u{2028}"), "\\u{9b}31m\\u{2028}");
     }
