@@ -4,10 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use groundwork_testkit::fixture;
 use serde_json::Value;
 
 use crate::cluster::installed_crds;
-use crate::manifests::{Manifest, documents, files_below, workspace};
+use crate::manifests::{Manifest, documents, files_below};
 
 /// Manifests of our kinds, and files that may hold more.
 #[derive(Clone, Debug, Default)]
@@ -18,21 +19,12 @@ pub struct Fixtures {
     pub unreadable: Vec<PathBuf>,
 }
 
-/// The folder in the variable `GROUNDWORK_FIXTURES`, or else `../shared/fixtures`, if it exists.
-pub fn fixtures_folder() -> Option<PathBuf> {
-    let folder = match std::env::var_os("GROUNDWORK_FIXTURES") {
-        Some(folder) => PathBuf::from(folder),
-        None => workspace().join("../shared/fixtures"),
-    };
-    folder.is_dir().then_some(folder)
-}
-
-/// The manifests below the folder of fixtures; `None` if there is no such folder.
+/// The manifests below the folder of fixtures; `None` if there is no such folder, which has been said.
 ///
 /// # Errors
 /// When the folder cannot be read.
 pub fn fixtures() -> Result<Option<Fixtures>> {
-    let Some(folder) = fixtures_folder() else {
+    let Some(folder) = fixture("") else {
         return Ok(None);
     };
     let mut found = Fixtures::default();

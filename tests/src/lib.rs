@@ -8,7 +8,7 @@ mod system;
 mod wait;
 
 pub use cluster::{Cluster, Part, UnknownFields, cluster, install_crds, installed_crds};
-pub use fixtures::{Fixtures, fixtures, fixtures_folder};
+pub use fixtures::{Fixtures, fixtures};
 pub use manifests::{Manifest, documents, files_below, manifests_in, workspace};
 pub use proxy::Proxy;
 pub use system::{ALL, MOCK_DEPLOYER, Service, System, SystemOptions};

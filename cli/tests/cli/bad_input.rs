@@ -276,6 +276,23 @@ fn rules_of_installations() {
     );
 }
 
+/// I-32: an empty name is none, and is not looked for.
+#[test]
+fn a_component_without_a_name() {
+    failing(
+        |input| {
+            let name = "componentName: github.com/gardener/landscaper/echo-server";
+            input.replace("installation.yaml", name, "componentName: \"\"")
+        },
+        "InitPrerequisites",
+        "ValidateInstallation",
+        &[
+            "spec.componentDescriptor.ref.componentName: Required value: componentName must not be empty",
+            "installation.yaml:16:7",
+        ],
+    );
+}
+
 fn with_blueprint<'a>(input: &'a EchoServer, blueprint: &str) -> &'a EchoServer {
     let indented: String = blueprint.lines().map(|line| format!("          {line}\n")).collect();
     input.replace(

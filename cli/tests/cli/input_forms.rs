@@ -139,3 +139,66 @@ spec:
     assert_eq!(items[2]["metadata"]["annotations"]["execution.landscaper.gardener.cloud/dependsOn"], "item");
     drop(folder);
 }
+
+/// I-69, I-72: what bears the right name in another namespace is not the object, of whatever kind.
+#[test]
+fn imports_from_another_namespace() {
+    let input = |import: &str, object: &str, namespace: &str| {
+        format!(
+            "
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Context
+metadata: {{name: default, namespace: team}}
+---
+{object}
+metadata: {{name: wanted, namespace: {namespace}}}
+---
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Installation
+metadata: {{name: shop, namespace: team}}
+spec:
+  imports: {import}
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          apiVersion: landscaper.gardener.cloud/v1alpha1
+          kind: Blueprint
+          imports:
+          - {{name: a, required: false, schema: {{}}}}
+          - {{name: b, required: false, targetType: example.org/t}}
+"
+        )
+    };
+    let ours = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: ";
+    for (import, object, missing) in [
+        (
+            "{data: [{name: a, secretRef: {name: wanted}}]}",
+            "apiVersion: v1\nkind: Secret\nstringData: {k: v}",
+            "secret team/wanted not found",
+        ),
+        (
+            "{data: [{name: a, configMapRef: {name: wanted, key: k}}]}",
+            "apiVersion: v1\nkind: ConfigMap\ndata: {k: v}",
+            "configmap team/wanted not found",
+        ),
+        (
+            "{data: [{name: a, dataRef: wanted}]}",
+            &format!("{ours}DataObject\ndata: 1"),
+            "unable to fetch data object wanted (wanted): not found in namespace team",
+        ),
+        (
+            "{targets: [{name: b, target: wanted}]}",
+            &format!("{ours}Target\nspec: {{type: example.org/t}}"),
+            "target team/wanted not found",
+        ),
+    ] {
+        let run = groundwork(&["render", "-", "-o", "json"], &input(import, object, "elsewhere"));
+        assert_eq!(run.code, 1, "{import}: {}", run.err);
+        let error = run.object("Installation")["status"]["lastError"].clone();
+        assert_eq!((&error["operation"], &error["reason"]), (&"init".into(), &"ImportsSatisfied".into()));
+        assert!(error["message"].as_str().unwrap().ends_with(&format!(": {missing}")), "{error}");
+        let run = groundwork(&["render", "-", "-o", "json"], &input(import, object, "team"));
+        assert_eq!(run.code, 0, "{import}: {}", run.err);
+    }
+}

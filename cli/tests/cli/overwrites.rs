@@ -175,7 +175,13 @@ fn the_context_of_the_installation_counts() {
     let other = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\nmetadata: {name: other, namespace: my-namespace}\n";
     let echo_server = EchoServer::new();
     echo_server.write("other.yaml", other).replace("installation.yaml", "context: default", "context: other");
-    assert_eq!(echo_server.render_json().condition(CONDITION), None);
+    let run = echo_server.render_json();
+    // A job that fails has no condition either.
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert_eq!(run.condition(CONDITION), None);
+    let export = &run.object("DeployItem")["spec"]["config"]["export"];
+    assert_eq!(export["text"], "good morning from the released echo server");
+    assert_eq!(export["component"], format!("{ORIGINAL_NAME}:v0.2.0"));
     for context in ["", "  context: \"\"\n"] {
         let echo_server = EchoServer::new();
         echo_server.write("other.yaml", other).replace("installation.yaml", "  context: default\n", context);

@@ -1,5 +1,4 @@
-//! The blueprints and templates that the original is tested with (`blueprints.md` 11), where they are at hand:
-//! `GROUNDWORK_FIXTURES` names the folder, else it stands beside the workspace.
+//! The blueprints and templates that the original is tested with (`blueprints.md` 11), where they are at hand.
 
 use std::path::{Path, PathBuf};
 
@@ -10,20 +9,9 @@ use crate::template::{Engine, ExecutionKind, Output, TemplateError};
 use crate::testing::{components, configurations, render_with, supplied, yaml};
 use crate::{Blueprint, Components, Filesystem, LoadError, RenderError};
 
-/// The folder, or nothing and a line that says how many tests were left out.
+/// A folder of the original.
 fn fixtures(part: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("GROUNDWORK_FIXTURES").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures")),
-        PathBuf::from,
-    );
-    let folder = root.join("landscaper").join(part);
-    if !folder.is_dir() {
-        eprintln!(
-            "skipped 1 test: the fixtures are not at hand, GROUNDWORK_FIXTURES does not lead to landscaper/{part}"
-        );
-        return None;
-    }
-    Some(folder)
+    groundwork_testkit::fixture(&format!("landscaper/{part}"))
 }
 
 /// All files below a folder, by their paths in it.
@@ -283,7 +271,8 @@ fn guided_tour_of_components() {
     assert_eq!(content, expected);
 }
 
-/// `root-cond`: its conditional import is asked for only with its owner. C-12, C-15.
+/// `root-cond`: its conditional import is asked for only with its owner. What it wires to nested installations is
+/// refused, as all of them are.
 #[test]
 fn conditional_fixture() {
     let Some(folder) = fixtures("installations/testdata/registry/blobs/root-cond") else { return };

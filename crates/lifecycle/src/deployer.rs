@@ -191,3 +191,6 @@ fn configuration_problem(reason: &'static str, message: impl Into<String>) -> Fa
         codes: vec![ErrorCode::ConfigurationProblem],
     }
 }
+
+#[cfg(test)]
+mod tests;

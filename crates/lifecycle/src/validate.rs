@@ -112,7 +112,13 @@ fn definitions(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<Field
         // The names and the path are those that the original reports (`components.md` 1.4).
         let fields =
             [("Inline", component.inline.get().is_some()), ("Reference", component.reference.is_some())];
-        errors.extend(exactly_one_of(&path.key("componentDescriptor").key("definition"), &fields));
+        let path = path.key("componentDescriptor");
+        errors.extend(exactly_one_of(&path.key("definition"), &fields));
+        // Else a component without a name is looked for, and not found.
+        if component.reference.as_ref().is_some_and(|reference| reference.component_name.is_empty()) {
+            let at = path.key("ref").key("componentName");
+            errors.push(required(&at, "componentName must not be empty"));
+        }
     }
 }
 

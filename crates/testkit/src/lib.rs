@@ -3,11 +3,12 @@
 //! A server runs on a free port of the loopback device, with a fresh folder for its data. It is gone, and the
 //! folder with it, when its handle is dropped, and also when the test panics or is killed.
 //!
-//! Without the feature `run` the crate only finds the binaries.
+//! Without the feature `run` the crate only finds the binaries, and the fixtures of other projects.
 
 mod binaries;
 #[cfg(feature = "run")]
 mod control_plane;
+mod fixtures;
 #[cfg(feature = "run")]
 mod nats;
 #[cfg(feature = "run")]
@@ -21,6 +22,7 @@ mod skip;
 pub use binaries::{Binary, NotFound, Server, Version, build_folder, find};
 #[cfg(feature = "run")]
 pub use control_plane::{ControlPlane, ControlPlaneOptions};
+pub use fixtures::{FIXTURES, fixture, without_fixtures};
 #[cfg(feature = "run")]
 pub use nats::Nats;
 #[cfg(feature = "run")]

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use groundwork_api::{Context as LandscaperContext, DataObject, Execution, Installation};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::{Value, json};
 
 use crate::case::{Case, error, job};
@@ -72,6 +73,18 @@ fn refusals() -> Vec<Refusal> {
                 "data import \"a\": unable to fetch data object later (later): not found in namespace refusals",
             ),
         },
+        Refusal {
+            name: "secret",
+            blueprint: importing.clone(),
+            spec: json!({"imports": {"data": [{"name": "a", "secretRef": {"name": "later"}}]}}),
+            told: ("init", "ImportsSatisfied", "data import \"a\": secret refusals/later not found"),
+        },
+        Refusal {
+            name: "config-map",
+            blueprint: importing.clone(),
+            spec: json!({"imports": {"data": [{"name": "a", "configMapRef": {"name": "later", "key": "k"}}]}}),
+            told: ("init", "ImportsSatisfied", "data import \"a\": configmap refusals/later not found"),
+        },
         // Nobody gets at objects of another kind by the path in a name.
         Refusal {
             name: "path",
@@ -90,6 +103,16 @@ fn refusals() -> Vec<Refusal> {
             ),
         },
         Refusal {
+            name: "file",
+            blueprint: String::new(),
+            spec: json!({"blueprint": {"inline": {"filesystem": {"folder": {"blueprint.yaml": good()}}}}}),
+            told: (
+                "InitPrerequisites",
+                "ResolveBlueprint",
+                "unable to read blueprint file from inline defined blueprint: blueprint.yaml: file does not exist",
+            ),
+        },
+        Refusal {
             name: "template",
             blueprint: good().replace("deployItems:", "deployItems: {{ nothing }}"),
             spec: json!({}),
@@ -98,7 +121,7 @@ fn refusals() -> Vec<Refusal> {
     ]
 }
 
-/// I-19, I-20, I-51, 9: what is missing or broken is said in the status and as a Warning, nothing is created, and the next job goes
+/// I-19, I-20, I-51, I-69, I-72, 9: what is missing or broken is said in the status and as a Warning, nothing is created, and the next job goes
 /// on when it has been put right.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result<()> {
@@ -107,6 +130,9 @@ async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result
     // One of the same name elsewhere is no help.
     let elsewhere = Case::existing(system, "default").await?;
     elsewhere.create::<LandscaperContext>("later", &json!({})).await?;
+    elsewhere.create::<DataObject>("later", &json!({"data": 1})).await?;
+    elsewhere.create::<Secret>("later", &json!({"stringData": {"k": "1"}})).await?;
+    elsewhere.create::<ConfigMap>("later", &json!({"data": {"k": "1"}})).await?;
     for Refusal { name, blueprint, spec, told } in refusals() {
         let failed = case.install_with(name, &blueprint, &spec).await?;
         let (operation, reason, message) = error(&failed);
@@ -121,10 +147,12 @@ async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result
     }
     case.create::<LandscaperContext>("later", &json!({})).await?;
     case.create::<DataObject>("later", &json!({"data": 1})).await?;
-    for name in ["context", "import"] {
+    case.create::<Secret>("later", &json!({"stringData": {"k": "1"}})).await?;
+    case.create::<ConfigMap>("later", &json!({"data": {"k": "1"}})).await?;
+    for name in ["context", "import", "secret", "config-map"] {
         assert_eq!(outcome(&case.reconcile(name).await?), ("Succeeded".to_owned(), String::new()), "{name}");
     }
-    for name in ["blueprint", "template"] {
+    for name in ["blueprint", "file", "template"] {
         let before = job(&case.get(name).await?);
         let good = json!({"blueprint.yaml": blueprint(&[("item", json!({}))])});
         let change = json!({"spec": {"blueprint": {"inline": {"filesystem": good}}}});

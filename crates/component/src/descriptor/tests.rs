@@ -160,15 +160,7 @@ fn resources_by_name() {
 /// schema. A missing repository context is no problem here (`components.md` 4.2).
 #[test]
 fn descriptors_of_the_original() {
-    let root = std::env::var_os("GROUNDWORK_FIXTURES").map_or_else(
-        || concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures").into(),
-        std::path::PathBuf::from,
-    );
-    let root = root.join("landscaper/components/localocmrepos");
-    if !root.exists() {
-        println!("skipped: GROUNDWORK_FIXTURES does not lead to {}", root.display());
-        return;
-    }
+    let Some(root) = groundwork_testkit::fixture("landscaper/components/localocmrepos") else { return };
     for (file, expected) in [
         ("valid-components/component-descriptor-v3.yaml", Ok("example.com/landscaper-component:1.0.0")),
         (

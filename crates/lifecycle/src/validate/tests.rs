@@ -67,6 +67,16 @@ fn rule_2_definitions() {
     check_spec("componentDescriptor: {inline: {}}", &[]);
 }
 
+/// I-32, where the API server cannot help: the name is there and says nothing.
+#[test]
+fn a_component_needs_a_name() {
+    check_spec("componentDescriptor: {ref: {componentName: a, version: b}}", &[]);
+    check_spec(
+        "componentDescriptor: {ref: {componentName: '', version: b}}",
+        &["spec.componentDescriptor.ref.componentName: Required value: componentName must not be empty"],
+    );
+}
+
 /// I-73.
 #[test]
 fn rule_3_data_imports() {

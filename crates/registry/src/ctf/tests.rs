@@ -1,6 +1,7 @@
 use std::fs;
 
 use groundwork_component::{InlineSet, Overwrites, Reference, Repositories, Resolver};
+use groundwork_testkit::fixture;
 use serde_json::{Value, json};
 
 use super::*;
@@ -10,24 +11,10 @@ fn context() -> RepositoryContext {
     RepositoryContext::new(json!({"type": "CommonTransportFormat", "filePath": "ctf"})).unwrap()
 }
 
-/// An archive written by another tool; nothing when the fixtures are not at hand.
-fn fixture(path: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("GROUNDWORK_FIXTURES").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures")),
-        PathBuf::from,
-    );
-    let path = root.join("landscaper").join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: GROUNDWORK_FIXTURES does not lead to {}", path.display());
-    None
-}
-
 /// The closure of `github.com/root:1.0.0`, and the content of the resources below it with their recorded digests.
 #[test]
 fn archive_of_another_tool() {
-    let Some(directory) = fixture("templates/shared_data/ctf-local-blobs") else { return };
+    let Some(directory) = fixture("landscaper/templates/shared_data/ctf-local-blobs") else { return };
     let mut map = RepositoryMap::empty("test");
     map.insert(context(), directory);
     let reference =

@@ -76,6 +76,48 @@ fn the_definition_binding_holds_the_effective_reference() {
     );
 }
 
+/// B-47: templates see how the Installation names its blueprint, not what the blueprint's file says.
+#[test]
+fn the_blueprint_binding_holds_the_definition_of_the_installation() {
+    const BLUEPRINT: &str = r#"
+          apiVersion: landscaper.gardener.cloud/v1alpha1
+          kind: Blueprint
+          deployExecutions:
+          - name: default
+            type: GoTemplate
+            template: |
+              deployItems:
+              - name: item
+                type: landscaper.gardener.cloud/mock
+                config: {definition: {{ toJson .blueprintDef }}, resource: {{ with .blueprintDef.ref }}{{ .resourceName }}{{ end }}}
+"#;
+    let shop = format!(
+        "
+kind: Component
+in: R1
+id: example.org/shop:1.0.0
+resources:
+- name: the-blueprint
+  type: blueprint
+  tree:
+        blueprint.yaml: |{BLUEPRINT}"
+    );
+    let reference = "{ref: {resourceName: the-blueprint}}";
+    let by_reference = installation(&format!("{SHOP_REFERENCE}\n  blueprint: {reference}"));
+    let config = world(&[&by_reference, CONTEXT, &shop]).config();
+    assert_eq!(
+        config,
+        json!({"definition": {"ref": {"resourceName": "the-blueprint"}}, "resource": "the-blueprint"})
+    );
+    let inline =
+        format!("  blueprint:\n    inline:\n      filesystem:\n        blueprint.yaml: |{BLUEPRINT}");
+    let config = world(&[&installation(&inline), EMPTY_CONTEXT]).config();
+    let text = config["definition"]["inline"]["filesystem"]["blueprint.yaml"].as_str().unwrap();
+    assert!(text.contains("toJson .blueprintDef"), "{text}");
+    assert_eq!(config["definition"].as_object().unwrap().len(), 1);
+    assert_eq!(config["resource"], json!(null));
+}
+
 const INLINE_SHOP: &str = "
   componentDescriptor:
     inline:

@@ -122,12 +122,20 @@ fn blueprints() {
         "artifact does not match blueprint downloader (check config media type)",
     );
     fails(&format!("{blueprint_type}, access: {{type: ftp}}"), "access method \"ftp\" not supported");
-    fails(&format!("{blueprint_type}, tree: {{readme: x}}"), "unable to read blueprint");
+    // The file has to lie at the root.
+    for files in ["readme: x", "folder/blueprint.yaml: 'kind: Blueprint'"] {
+        fails(
+            &format!("{blueprint_type}, tree: {{{files}}}"),
+            "unable to read blueprint definition: blueprint.yaml: file does not exist",
+        );
+    }
     fails(&format!("{blueprint_type}, tree: {{blueprint.yaml: '['}}"), "unable to decode blueprint");
-    let inline = installation("  blueprint: {inline: {filesystem: {readme: x}}}");
     let cause =
         "unable to read blueprint file from inline defined blueprint: blueprint.yaml: file does not exist";
-    check(&[&inline, CONTEXT], place, &format!("{start}{cause}"));
+    for files in ["readme: x", "folder: {blueprint.yaml: 'kind: Blueprint'}"] {
+        let inline = installation(&format!("  blueprint: {{inline: {{filesystem: {{{files}}}}}}}"));
+        check(&[&inline, CONTEXT], place, &format!("{start}{cause}"));
+    }
     let other = installation(&format!("{SHOP_REFERENCE}\n  blueprint: {{ref: {{resourceName: nothing}}}}"));
     let cause = "failed to get resource with name \"nothing\" of component example.org/shop:1.0.0: not found; the \
                  component has \"blueprint\"";

@@ -67,7 +67,7 @@ fn check_failure(imports: &str, expected: &str) {
     assert_eq!((place.as_str(), message.as_str()), ("init/ImportsSatisfied", expected));
 }
 
-/// I-68, I-69, I-72: the object, the key, the place in the text; never the text itself.
+/// I-68: the object, the key, the place in the text; never the text itself.
 #[test]
 fn missing_and_broken_sources() {
     let data = |import: &str| format!("{{data: [{{name: value, {import}}}]}}");
@@ -166,5 +166,84 @@ fn target_sources() {
         assert_eq!(outcome.failure, None, "{import}");
         let target = outcome.deploy_items[0].spec.target.clone().unwrap();
         assert_eq!((target.name.as_str(), target.namespace.as_deref()), (expected, Some("team")), "{import}");
+    }
+}
+
+/// An Installation with these imports and mappings. Its blueprint shows every data import that it has a value for.
+fn mapping(imports: &str, mappings: &str) -> String {
+    installation(&format!(
+        "  imports: {imports}
+  importDataMappings: {mappings}
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          apiVersion: landscaper.gardener.cloud/v1alpha1
+          kind: Blueprint
+          imports:
+          - {{name: value, type: data, required: false, schema: {{}}}}
+          - {{name: other, type: data, required: false, schema: {{type: integer}}}}
+          deployExecutions:
+          - name: default
+            type: GoTemplate
+            template: |
+              deployItems:
+              - name: item
+                type: landscaper.gardener.cloud/mock
+                config: {{{{ toJson .imports }}}}
+"
+    ))
+}
+
+/// I-82, I-84: what a mapping says wins over the import of its name, needs none, and leaves the others alone. Only Spiff
+/// is a template here, and names that the blueprint does not know are nobody's.
+#[test]
+fn literal_mappings() {
+    let object = "{data: [{name: value, dataRef: object}]}";
+    for (imports, mappings, expected) in [
+        (object, "{}", json!({"value": {"a": [1, 2]}})),
+        (object, "{value: fixed}", json!({"value": "fixed"})),
+        (object, "{other: 5}", json!({"value": {"a": [1, 2]}, "other": 5})),
+        (
+            "{}",
+            "{value: {cpu: 2, zones: [a, b]}, other: 5}",
+            json!({"value": {"cpu": 2, "zones": ["a", "b"]}, "other": 5}),
+        ),
+        ("{}", "{value: '{{ .other }}', unknown: x}", json!({"value": "{{ .other }}"})),
+        (object, "{value: false}", json!({"value": false})),
+    ] {
+        let config = world(&[&mapping(imports, mappings), EMPTY_CONTEXT, OBJECTS]).config();
+        assert_eq!(config, expected, "{imports} {mappings}");
+    }
+}
+
+/// A mapped value has to fit the schema like any other.
+#[test]
+fn mapped_values_are_validated() {
+    let (place, message) = world(&[&mapping("{}", "{other: five}"), EMPTY_CONTEXT]).failure();
+    assert_eq!(place, "handlePhaseInit/CreateImportsAndSubobjects");
+    assert!(
+        message.contains("server.other: imported datatype does not have the expected schema"),
+        "{message}"
+    );
+}
+
+/// An expression that came through as text would be deployed as if it were the value.
+#[test]
+fn mappings_with_expressions_are_refused() {
+    let object = "{data: [{name: value, dataRef: object}]}";
+    for expression in
+        ["(( value.a ))", "{deep: [{x: 'a (( value ))'}]}", "{'(( value ))': 1}", "{'<<': 1}", "{'<<<': 1}"]
+    {
+        let mappings = format!("{{other: 5, value: {expression}}}");
+        let documents = [&mapping(object, &mappings), EMPTY_CONTEXT, OBJECTS];
+        let (place, message) = world(&documents).failure();
+        assert_eq!(place, "handlePhaseInit/CreateImportsAndSubobjects", "{expression}");
+        assert_eq!(
+            message,
+            "Op: CreateImportsAndSubobjects - Reason: ConstructImports - Message: importDataMappings.value holds a \
+             spiff expression, which this version cannot evaluate",
+            "{expression}"
+        );
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Cluster {
     is_dead: bool,
     /// Nobody works on items.
     pub(super) has_no_deployer: bool,
+    /// Templates whose items the deployer worked on, in order; picking up alone is not work.
+    pub(super) worked: Vec<String>,
     /// How many steps wrote something.
     pub(super) batches: usize,
     tree: Tree,
@@ -66,6 +68,7 @@ impl Cluster {
             renderings: 0,
             is_dead: false,
             has_no_deployer: false,
+            worked: Vec::new(),
             batches: 0,
             tree: Tree::new("team", "server"),
         }
@@ -360,6 +363,7 @@ impl Cluster {
             };
             let template = item.labels()["execution.landscaper.gardener.cloud/name"].clone();
             let verdict = self.verdicts.get(&template).copied();
+            self.worked.push(template);
             if item.metadata.deletion_timestamp.is_some() && verdict.is_none() {
                 self.version += 1;
                 self.items.remove(&name);

@@ -272,3 +272,59 @@ fn a_kept_tree_forgets_what_is_not_the_newest() {
         assert_eq!(tree.items.unread().is_empty(), is_kept, "{newest:?}");
     }
 }
+
+/// B-71: what the template says reaches the item, and with it an item that succeeded is worked on again only after its
+/// spec has changed. Another item of the same job always is.
+#[test]
+fn an_unchanged_item_is_left_alone_where_it_says_so() {
+    let careful = |setting: &str| {
+        let mut object = installation(&["careful", "eager"], &json!({}));
+        let text = &mut object["spec"]["blueprint"]["inline"]["filesystem"]["blueprint.yaml"];
+        let changed = text.as_str().unwrap().replace(
+            "config: {name: careful}",
+            &format!("updateOnChangeOnly: true\n        config: {{name: {setting}}}"),
+        );
+        assert_ne!(*text, json!(changed));
+        *text = json!(changed);
+        object
+    };
+    let state = |cluster: &Cluster| {
+        let mut items = cluster.items.values();
+        let item = items.find(|item| item.metadata.name.as_ref().unwrap().contains("-careful-")).unwrap();
+        (item.spec.update_on_change_only, item.metadata.generation, item.status.clone().unwrap())
+    };
+    let next_job = |cluster: &mut Cluster| {
+        cluster.worked.clear();
+        cluster.annotate(RECONCILE.0, RECONCILE.1);
+        cluster.run(None);
+        assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
+        cluster.worked.clone()
+    };
+
+    let mut cluster = Cluster::new(careful("one"));
+    cluster.run(None);
+    assert_eq!(cluster.worked, ["careful", "eager"]);
+    let (flag, generation, first) = state(&cluster);
+    assert_eq!((flag, generation), (Some(true), Some(1)));
+
+    assert_eq!(next_job(&mut cluster), ["eager"]);
+    let (_, generation, second) = state(&cluster);
+    assert_eq!((generation, second.phase.as_deref()), (Some(1), Some("Succeeded")));
+    assert_ne!(second.job_id, first.job_id);
+    assert_eq!(second.job_id_finished, second.job_id);
+
+    cluster.worked.clear();
+    cluster.change_spec(careful("two"));
+    cluster.run(None);
+    assert_eq!(cluster.worked, ["careful", "eager"]);
+    assert_eq!(state(&cluster).1, Some(2));
+    assert_eq!(next_job(&mut cluster), ["eager"]);
+
+    // A failure is tried again, changed or not.
+    cluster.verdicts.insert("careful".to_owned(), "Failed");
+    cluster.change_spec(careful("three"));
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Failed");
+    cluster.verdicts.clear();
+    assert_eq!(next_job(&mut cluster), ["careful", "eager"]);
+}

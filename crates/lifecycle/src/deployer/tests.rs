@@ -1,0 +1,52 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+/// What is to be done for an item in a second job, which had been observed at generation 3 in the first one.
+fn second_job(spec: &Value, phase: &str, generation: u8, metadata: &Value) -> Work {
+    let mut item = json!({
+        "metadata": {"name": "item", "generation": generation},
+        "spec": spec,
+        "status": {
+            "phase": phase, "observedGeneration": 3, "jobID": "second", "jobIDFinished": "first",
+            "transitionTimes": {"finishedTime": "2026-01-01T00:00:00Z"},
+        },
+    });
+    item["spec"]["type"] = json!("landscaper.gardener.cloud/mock");
+    if let Some(deleted) = metadata.get("deletionTimestamp") {
+        item["metadata"]["deletionTimestamp"] = deleted.clone();
+    }
+    let item: DeployItem = serde_json::from_value(item).unwrap();
+    work_of(&item, &DeployerInformation::default(), &Time("2026-02-02T00:00:00Z".parse().unwrap()))
+}
+
+/// B-71: only an item that succeeded, has not been changed since and is not going away is left alone.
+#[test]
+fn unchanged_items_are_left_alone_where_they_say_so() {
+    let (flag, nothing) = (json!({"updateOnChangeOnly": true}), json!({}));
+    let deleted = json!({"deletionTimestamp": "2026-02-01T00:00:00Z"});
+    for (spec, before, generation, metadata, is_left_alone) in [
+        (&flag, "Succeeded", 3, &nothing, true),
+        (&flag, "Succeeded", 4, &nothing, false),
+        (&flag, "Failed", 3, &nothing, false),
+        (&flag, "Succeeded", 3, &deleted, false),
+        (&nothing, "Succeeded", 3, &nothing, false),
+        (&json!({"updateOnChangeOnly": false}), "Succeeded", 3, &nothing, false),
+    ] {
+        let case = format!("{spec} {before} {generation} {metadata}");
+        let Work::PickUp { item, is_done } = second_job(spec, before, generation, metadata) else {
+            panic!("{case}: the item waits for its deployer");
+        };
+        assert_eq!(is_done, is_left_alone, "{case}");
+        let status = item.status.unwrap();
+        let finished = if is_left_alone { "second" } else { "first" };
+        assert_eq!(status.job_id_finished.as_deref(), Some(finished), "{case}");
+        let phase = match (is_left_alone, metadata == &deleted) {
+            (true, _) => phase::SUCCEEDED,
+            (false, true) => phase::INIT_DELETE,
+            (false, false) => phase::INIT,
+        };
+        assert_eq!(status.phase.as_deref(), Some(phase), "{case}");
+        assert_eq!(status.observed_generation, i64::from(generation), "{case}");
+    }
+}
