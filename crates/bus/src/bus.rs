@@ -56,6 +56,18 @@ impl Bus {
         }
     }
 
+    /// Asks the server for an answer; without a connection it says so at once. A missing stream is no problem here: those who
+    /// read it tell of that.
+    ///
+    /// # Errors
+    /// Why nothing can be sent or read now.
+    pub async fn check(&self) -> Result<(), BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.check().await,
+            Backend::Local(_) => Ok(()),
+        }
+    }
+
     /// Creates the stream or corrects its settings, and reads back what became of them. For the watcher only.
     ///
     /// # Errors

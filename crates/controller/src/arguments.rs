@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use groundwork_bus::{Bus, BusError, Login, NatsOptions};
+use groundwork_telemetry::Telemetry;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::{Client, Config};
+
+use crate::connection::told_by_readiness;
 
 /// Where the bus is.
 #[derive(Debug, Clone, Args)]
@@ -67,6 +70,17 @@ pub enum ConnectError {
 }
 
 impl BusArguments {
+    /// Connects a service, whose readiness tells from now on whether the bus answers; see [`told_by_readiness`].
+    ///
+    /// # Errors
+    ///
+    /// The arguments cannot be used.
+    pub async fn connect_service(&self, telemetry: &Telemetry) -> Result<Bus, ConnectError> {
+        let bus = self.connect(telemetry.service()).await?;
+        told_by_readiness(&bus, telemetry);
+        Ok(bus)
+    }
+
     /// Connects; returns at once also when the server is away.
     ///
     /// # Errors

@@ -17,6 +17,7 @@
 
 mod arguments;
 mod backoff;
+mod connection;
 mod error;
 mod guard;
 mod handler;
@@ -32,6 +33,7 @@ mod workers;
 
 pub use arguments::{BusArguments, ClusterArguments, ConnectError};
 pub use backoff::Backoff;
+pub use connection::told_by_readiness;
 pub use error::ApiError;
 pub use guard::{GuardArguments, LANDSCAPER, Original, OriginalAtWork, PORCH};
 pub use handler::{Failed, Handler, Key, Settled, Wake};

@@ -123,6 +123,7 @@ impl<H: Handler> Controller<H> {
             queue: Queue::new(self.options.backoff),
             running: JoinSet::new(),
             tasks: HashMap::new(),
+            told: HashMap::new(),
             tickets: Vec::new(),
             controller: self,
             index,
@@ -222,6 +223,7 @@ impl<H: Handler> Puller<H> {
 
     async fn open(&self) -> WorkQueue {
         self.index.until_synced(&self.kinds).await;
+        let mut told = None;
         loop {
             match self.bus.work(self.service, &self.kind).await {
                 Ok(queue) => {
@@ -229,8 +231,12 @@ impl<H: Handler> Puller<H> {
                     return queue;
                 }
                 Err(error) => {
-                    tracing::warn!(kind = %self.kind, %error, "cannot take work from the bus");
-                    self.readiness.queue(&self.kind, Some(&error));
+                    let text = error.to_string();
+                    if told.as_ref() != Some(&text) {
+                        tracing::warn!(kind = %self.kind, %error, "cannot take work from the bus; trying again");
+                        self.readiness.queue(&self.kind, Some(&error));
+                        told = Some(text);
+                    }
                     tokio::time::sleep(BUS_PAUSE).await;
                 }
             }
@@ -298,6 +304,8 @@ struct Worker<H> {
     running: JoinSet<Finished>,
     /// Which key a task works on, should it not live to tell.
     tasks: HashMap<tokio::task::Id, Key>,
+    /// What was logged about keys that fail.
+    told: HashMap<Key, String>,
     tickets: Vec<Weak<Ticket>>,
 }
 
@@ -305,6 +313,8 @@ struct Finished {
     key: Key,
     ended: Ended,
     seen: Seen,
+    /// What was logged about it, while it fails.
+    told: Option<String>,
 }
 
 impl<H: Handler> Worker<H> {
@@ -387,14 +397,16 @@ impl<H: Handler> Worker<H> {
         let objects = self.controller.objects.fresh();
         let index = self.index.clone();
         let metrics = self.controller.metrics.clone();
+        let told = self.told.remove(&key);
         let attempt = async move {
             let start = Instant::now();
             let wake = Wake { key: &key, objects: &objects, index: &index, changed: &changed };
             let result = handler.handle(wake).await;
             let (seen, has_written) = objects.take_notes();
-            let (outcome, ended) = judge(&key, failures, result, has_written);
+            let told = tell(&key, failures, told, &result);
+            let (outcome, ended) = judge(&result, has_written);
             metrics.handled(outcome, start.elapsed());
-            Finished { key, ended, seen }
+            Finished { key, ended, seen, told }
         };
         let task = self.running.spawn(attempt.instrument(span));
         self.tasks.insert(task.id(), key_of_task);
@@ -411,9 +423,12 @@ impl<H: Handler> Worker<H> {
                 let Some(key) = self.tasks.remove(&error.id()) else { return };
                 tracing::error!(%key, %error, "a handler did not end");
                 let ended = Ended::Failed { is_conflict: false, made_progress: false };
-                Finished { key, ended, seen: Seen::default() }
+                Finished { key, ended, seen: Seen::default(), told: None }
             }
         };
+        if let Some(told) = finished.told {
+            self.told.insert(finished.key.clone(), told);
+        }
         let answers = self.queue.finish(&finished.key, &finished.ended, finished.seen, Instant::now());
         for arrival in answers.acknowledge {
             arrival.ticket.done().await;
@@ -446,22 +461,51 @@ impl<H: Handler> Worker<H> {
     }
 }
 
-fn judge(
-    key: &Key,
-    failures: u32,
-    result: Result<Settled, Failed>,
-    made_progress: bool,
-) -> (&'static str, Ended) {
+/// Logs why an attempt failed, unless that was logged about the key already: it is tried until it succeeds, and a line for each
+/// attempt would hide those of others. The answer is what was logged, to be kept until the key succeeds.
+fn tell(key: &Key, failures: u32, told: Option<String>, result: &Result<Settled, Failed>) -> Option<String> {
+    let Err(Failed { message, is_conflict }) = result else { return None };
+    if *is_conflict {
+        tracing::debug!(%key, message, "will be decided again");
+        return told;
+    }
+    if told.as_ref() == Some(message) {
+        tracing::debug!(%key, failures = failures + 1, message, "will be tried again");
+        return told;
+    }
+    tracing::warn!(%key, failures = failures + 1, message, "will be tried again");
+    Some(message.clone())
+}
+
+fn judge(result: &Result<Settled, Failed>, made_progress: bool) -> (&'static str, Ended) {
     match result {
         Ok(Settled { has_more: true, .. }) => ("yielded", Ended::Yielded),
-        Ok(Settled { look_again, .. }) => ("settled", Ended::Settled { look_again }),
-        Err(Failed { message, is_conflict }) => {
-            if is_conflict {
-                tracing::debug!(%key, message, "will be decided again");
-            } else {
-                tracing::warn!(%key, failures = failures + 1, message, "will be tried again");
-            }
-            (if is_conflict { "conflict" } else { "failed" }, Ended::Failed { is_conflict, made_progress })
+        Ok(Settled { look_again, .. }) => ("settled", Ended::Settled { look_again: *look_again }),
+        Err(Failed { is_conflict, .. }) => {
+            let outcome = if *is_conflict { "conflict" } else { "failed" };
+            (outcome, Ended::Failed { is_conflict: *is_conflict, made_progress })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_failure_of_a_key_is_told_once() {
+        let key = Key::new(Kind::new("", "things"), None, "a");
+        let after = |told: Option<&str>, result| tell(&key, 0, told.map(str::to_owned), &result);
+        let failed = |message: &str| Err(Failed::new(message.to_owned()));
+        assert_eq!(after(None, failed("away")).as_deref(), Some("away"));
+        assert_eq!(after(Some("away"), failed("away")).as_deref(), Some("away"));
+        assert_eq!(after(Some("away"), failed("refused")).as_deref(), Some("refused"));
+        let conflict = Err(Failed { message: "conflict".to_owned(), is_conflict: true });
+        assert_eq!(
+            after(Some("away"), conflict).as_deref(),
+            Some("away"),
+            "it says nothing about the trouble"
+        );
+        assert_eq!(after(Some("away"), Ok(Settled::default())), None);
     }
 }

@@ -46,13 +46,22 @@ where
     })
 }
 
+/// What these libraries log, their callers log as well, in the words of this project and once: without this every attempt to reach
+/// a server that is away is an ERROR line of each. A filter that names them has its way.
+const QUIET: &str = "async_nats=off,kube_client::client::builder=off";
+
 /// Events as the user's filter says, and spans down to `info` in any case: a warning is to name its service also when
 /// only warnings are wanted.
 fn events_of<S>(filter: &str) -> Result<impl Filter<S> + Send + Sync + use<S>, TelemetryError>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let events = EnvFilter::builder().parse(filter).map_err(|source| TelemetryError::Filter { source })?;
+    // Alone first: an error must not quote what the user did not write.
+    EnvFilter::builder().parse(filter).map_err(|source| TelemetryError::Filter { source })?;
+    // Of two directives for the same target the later one counts.
+    let events = EnvFilter::builder()
+        .parse(format!("{QUIET},{filter}"))
+        .map_err(|source| TelemetryError::Filter { source })?;
     Ok(FilterExt::<S>::or(
         events,
         filter_fn(|metadata| metadata.is_span() && *metadata.level() <= Level::INFO),
@@ -279,6 +288,21 @@ mod tests {
         assert_eq!(lines[0]["message"], "wanted");
         assert_eq!(lines[0]["service"], "resolver");
         assert_eq!(lines[0]["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+    }
+
+    #[test]
+    fn libraries_are_quiet_unless_they_are_named() {
+        let act = || {
+            tracing::error!(target: "async_nats::connector", "connection closed");
+            tracing::error!(target: "kube_client::client::builder", "failed with error");
+            tracing::warn!(target: "kube_client::client::tls", "kept");
+        };
+        let targets = |filter: &str| -> Vec<String> {
+            json(filter, act).iter().map(|line| line["target"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(targets("info"), ["kube_client::client::tls"]);
+        assert_eq!(targets("info,async_nats=debug"), ["async_nats::connector", "kube_client::client::tls"]);
+        assert_eq!(targets("kube_client::client::builder=error"), ["kube_client::client::builder"]);
     }
 
     #[test]

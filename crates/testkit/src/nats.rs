@@ -55,6 +55,14 @@ impl Nats {
         self.process.kill().await
     }
 
+    /// Stops the server without ending it, or lets it go on: its connections stay open, and nothing answers.
+    ///
+    /// # Errors
+    /// When it cannot be signalled.
+    pub fn freeze(&self, frozen: bool) -> Result<(), StartError> {
+        self.process.signal(if frozen { "STOP" } else { "CONT" })
+    }
+
     /// Starts the killed server again, on the same port and with the same data.
     ///
     /// # Errors

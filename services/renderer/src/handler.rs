@@ -20,7 +20,7 @@ use tonic::Status;
 
 use crate::components::Components;
 use crate::sight::{PICKUP_MARGIN, job, needs_work, pickup_deadline};
-use crate::{inputs, tree};
+use crate::{ending, inputs, tree};
 
 /// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
 const MOST_STEPS: usize = 2_000;
@@ -201,7 +201,9 @@ impl Installations {
                 }
                 Next::Write(writes) => {
                     written += writes.len();
+                    let running = ending::running(tree);
                     let failed = tree::write_all(tree, writes, wake.objects).await;
+                    ending::tell(running, tree);
                     // One answer decides; what failed besides is tried again, or over with the job.
                     let first =
                         failed.into_iter().max_by_key(|(need, error)| need.is_some() && error.is_final());

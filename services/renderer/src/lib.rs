@@ -8,6 +8,7 @@
 //! ```
 
 mod components;
+mod ending;
 mod grpc;
 mod handler;
 mod inputs;

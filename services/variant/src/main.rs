@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     groundwork_telemetry::run(SERVICE, &command.telemetry.clone(), async |telemetry| {
         let config = command.service.cluster.config(SERVICE).await?;
         let token = TokenSource::of_file(command.service.watcher.watcher_token_file.clone());
-        let bus = command.bus.connect(SERVICE).await?;
+        let bus = command.bus.connect_service(&telemetry).await?;
         let client = kube::Client::try_from(config)?;
         Variants::start(command.service, bus.clone(), client, token, telemetry).await?.run().await?;
         bus.drain().await;

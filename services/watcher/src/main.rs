@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let command = Command::parse();
     groundwork_telemetry::run(SERVICE, &command.telemetry.clone(), async |telemetry| {
         let client = command.service.cluster.client(SERVICE).await?;
-        let bus = command.bus.connect(SERVICE).await?;
+        let bus = command.bus.connect_service(&telemetry).await?;
         Watcher::start(command.service, bus.clone(), client, telemetry).await?.run().await?;
         bus.drain().await;
         Ok::<(), Box<dyn Error + Send + Sync>>(())

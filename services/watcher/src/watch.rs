@@ -281,9 +281,13 @@ impl Watch {
             .board
             .read(|content| content.watches.get(&self.scope).is_some_and(|watch| watch.problem.is_some()));
         if has_problem {
-            tracing::info!(scope = %self.scope, "is watched again");
             self.said = None;
             self.outlet.board.change_watch(&self.scope, |watch| watch.problem = None);
+            // All watches lose the same server: the last to find it again speaks for all.
+            match self.outlet.board.others_with(&self.scope, "").is_empty() {
+                true => tracing::info!(scope = %self.scope, "is watched again"),
+                false => tracing::debug!(scope = %self.scope, "is watched again"),
+            }
         }
     }
 
@@ -326,9 +330,20 @@ impl Watch {
                     tracing::info!(%kind, "does not exist yet; it is watched as soon as it does");
                 }
             }
+            _ if self.is_told(trouble) => {
+                tracing::debug!(scope = %self.scope, problem = %trouble, "not watched; trying again");
+            }
             _ => tracing::warn!(scope = %self.scope, problem = %trouble, "not watched; trying again"),
         }
         self.said = Some((trouble.clone(), now));
+    }
+
+    /// Whether another watch speaks for this one, whose trouble is the same: an API server that is away is one line and not one for
+    /// each kind. The first that notices speaks; later on it is the first in order.
+    fn is_told(&self, trouble: &Trouble) -> bool {
+        let Trouble::Failed { reason, .. } = trouble else { return false };
+        let others = self.outlet.board.others_with(&self.scope, reason);
+        others.first().is_some_and(|first| self.said.is_none() || *first < self.scope)
     }
 
     async fn pause(&mut self, pause: Duration) -> Result<(), End> {

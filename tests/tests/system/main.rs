@@ -17,6 +17,7 @@ mod metrics;
 mod namespaces;
 mod overlays;
 mod pages;
+mod readiness;
 mod rights;
 mod secrecy;
 mod shared;

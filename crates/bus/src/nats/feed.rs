@@ -48,7 +48,8 @@ struct Place {
 
 impl NatsFeed {
     pub(crate) fn new(bus: Arc<NatsBus>, subjects: Vec<String>) -> Self {
-        Self { bus, subjects, open: None, place: None, retry: Retry::new("index"), first: None }
+        let retry = Retry::new("index", &bus.told);
+        Self { bus, subjects, open: None, place: None, retry, first: None }
     }
 
     /// Opens at once, to see what will not get better by itself.

@@ -21,6 +21,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::error::BusError;
 use crate::position::Epochs;
+use crate::retry::Told;
 
 /// How long one request may take, and how long an operation waits for the connection.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -28,6 +29,9 @@ const LIMIT: Duration = Duration::from_secs(5);
 const FIRST_ATTEMPT: Duration = Duration::from_secs(2);
 /// Longest pause between two attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection is given up after two of these without an answer: one whose other end is gone without a word would otherwise be
+/// kept for minutes after the server is back.
+const PING: Duration = Duration::from_secs(5);
 /// Prefix of the JetStream API.
 const API: &str = "$JS.API";
 
@@ -158,6 +162,7 @@ pub(crate) struct NatsBus {
     max_bytes: u64,
     ack_wait: Duration,
     signals: Arc<Signals>,
+    told: Told,
     epochs: tokio::sync::Mutex<Epochs>,
 }
 
@@ -204,12 +209,24 @@ impl NatsBus {
             max_bytes,
             ack_wait,
             signals,
+            told: Told::default(),
             epochs: Default::default(),
         })
     }
 
     pub(crate) fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
+    }
+
+    /// Whether it answers.
+    pub(crate) async fn check(&self) -> Result<(), BusError> {
+        if !self.is_connected() {
+            return Err(self.away());
+        }
+        match self.stream_info().await {
+            Ok(_) | Err(BusError::NoStream) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// A name that nobody else uses.
@@ -379,6 +396,7 @@ async fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, BusErr
         .name(&options.name)
         .retry_on_initial_connect()
         .request_timeout(Some(LIMIT))
+        .ping_interval(PING)
         .reconnect_delay_callback(|attempts| match attempts {
             0 | 1 => Duration::ZERO,
             attempts => {

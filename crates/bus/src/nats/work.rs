@@ -40,7 +40,7 @@ struct Open {
 
 impl NatsWork {
     pub(crate) fn new(bus: Arc<NatsBus>, name: String, filter: String) -> Self {
-        let retry = Retry::new(&name);
+        let retry = Retry::new(&name, &bus.told);
         let trouble = watch::Sender::new(None);
         Self { bus, name, filter, open: None, pulled: VecDeque::new(), may_have_more: true, retry, trouble }
     }
