@@ -403,8 +403,8 @@ impl<H: Handler> Worker<H> {
             let wake = Wake { key: &key, objects: &objects, index: &index, changed: &changed };
             let result = handler.handle(wake).await;
             let (seen, has_written) = objects.take_notes();
-            let (told, result) = tell(&key, failures, told, result);
-            let (outcome, ended) = judge(result, has_written);
+            let told = tell(&key, failures, told, &result);
+            let (outcome, ended) = judge(&result, has_written);
             metrics.handled(outcome, start.elapsed());
             Finished { key, ended, seen, told }
         };
@@ -462,38 +462,28 @@ impl<H: Handler> Worker<H> {
 }
 
 /// Logs why an attempt failed, unless that was logged about the key already: it is tried until it succeeds, and a line for each
-/// attempt would hide those of others. The rest of the answer is what was logged, to be kept until the key succeeds.
-fn tell(
-    key: &Key,
-    failures: u32,
-    told: Option<String>,
-    result: Result<Settled, Failed>,
-) -> (Option<String>, Result<Settled, Failed>) {
-    let told = match &result {
-        Ok(_) => None,
-        Err(Failed { message, is_conflict: true }) => {
-            tracing::debug!(%key, message, "will be decided again");
-            told
-        }
-        Err(Failed { message, .. }) if told.as_ref() == Some(message) => {
-            tracing::debug!(%key, failures = failures + 1, message, "will be tried again");
-            told
-        }
-        Err(Failed { message, .. }) => {
-            tracing::warn!(%key, failures = failures + 1, message, "will be tried again");
-            Some(message.clone())
-        }
-    };
-    (told, result)
+/// attempt would hide those of others. The answer is what was logged, to be kept until the key succeeds.
+fn tell(key: &Key, failures: u32, told: Option<String>, result: &Result<Settled, Failed>) -> Option<String> {
+    let Err(Failed { message, is_conflict }) = result else { return None };
+    if *is_conflict {
+        tracing::debug!(%key, message, "will be decided again");
+        return told;
+    }
+    if told.as_ref() == Some(message) {
+        tracing::debug!(%key, failures = failures + 1, message, "will be tried again");
+        return told;
+    }
+    tracing::warn!(%key, failures = failures + 1, message, "will be tried again");
+    Some(message.clone())
 }
 
-fn judge(result: Result<Settled, Failed>, made_progress: bool) -> (&'static str, Ended) {
+fn judge(result: &Result<Settled, Failed>, made_progress: bool) -> (&'static str, Ended) {
     match result {
         Ok(Settled { has_more: true, .. }) => ("yielded", Ended::Yielded),
-        Ok(Settled { look_again, .. }) => ("settled", Ended::Settled { look_again }),
+        Ok(Settled { look_again, .. }) => ("settled", Ended::Settled { look_again: *look_again }),
         Err(Failed { is_conflict, .. }) => {
-            let outcome = if is_conflict { "conflict" } else { "failed" };
-            (outcome, Ended::Failed { is_conflict, made_progress })
+            let outcome = if *is_conflict { "conflict" } else { "failed" };
+            (outcome, Ended::Failed { is_conflict: *is_conflict, made_progress })
         }
     }
 }
@@ -505,7 +495,7 @@ mod tests {
     #[test]
     fn the_same_failure_of_a_key_is_told_once() {
         let key = Key::new(Kind::new("", "things"), None, "a");
-        let after = |told: Option<&str>, result| tell(&key, 0, told.map(str::to_owned), result).0;
+        let after = |told: Option<&str>, result| tell(&key, 0, told.map(str::to_owned), &result);
         let failed = |message: &str| Err(Failed::new(message.to_owned()));
         assert_eq!(after(None, failed("away")).as_deref(), Some("away"));
         assert_eq!(after(Some("away"), failed("away")).as_deref(), Some("away"));

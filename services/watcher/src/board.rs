@@ -119,6 +119,16 @@ impl Board {
         read(&self.lock())
     }
 
+    /// The other watches whose problem has these words, in order.
+    pub(crate) fn others_with(&self, scope: &Scope, words: &str) -> Vec<Scope> {
+        let has = |watch: &WatchState| {
+            !watch.is_missing && watch.problem.as_ref().is_some_and(|problem| problem.contains(words))
+        };
+        let content = self.lock();
+        let others = content.watches.iter().filter(|(other, watch)| *other != scope && has(watch));
+        others.map(|(other, _)| other.clone()).collect()
+    }
+
     /// Tells of changes from now on.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.0.changes.subscribe()
@@ -201,6 +211,8 @@ mod tests {
         assert_eq!(problems(), "");
         board.change_watch(&scope("pods"), |watch| watch.problem = Some("x".into()));
         assert_eq!(problems(), "");
+        assert_eq!(board.others_with(&scope("secrets"), "x"), [scope("pods")]);
+        assert!(board.others_with(&scope("pods"), "x").is_empty());
         board.change_watch(&scope("pods"), |watch| {
             watch.too_large.insert(Key::new(Some("n"), "a"), 70_000);
         });

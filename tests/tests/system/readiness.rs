@@ -10,7 +10,7 @@ use groundwork_tests::{ALL, System, SystemOptions, wait_for};
 use serde_json::{Value, json};
 
 use crate::case::{Case, job};
-use crate::support::{blueprint, outcome};
+use crate::support::{PATIENCE, blueprint, outcome};
 
 /// How soon a service must say that it cannot work.
 const SOON: Duration = Duration::from_secs(10);
@@ -31,8 +31,8 @@ async fn services_without_nats_are_not_ready_and_their_logs_stay_short() -> Resu
     Ok(())
 }
 
-/// NATS dies, a service is started without it, it comes back; then it hangs for a while. Answers with Installations whose jobs
-/// succeeded before, between and after.
+/// NATS dies, a service is started without it, it comes back; then it hangs for a while; then the API server dies. Answers with
+/// Installations whose jobs succeeded before, between and after.
 async fn outages(system: &mut System) -> Result<Vec<Installation>> {
     let mut jobs = vec![succeeds(system, "before").await?];
 
@@ -51,6 +51,19 @@ async fn outages(system: &mut System) -> Result<Vec<Installation>> {
     system.nats.freeze(false)?;
     all_ready(system).await?;
     jobs.push(succeeds(system, "after").await?);
+
+    // The other server that everybody needs: every request and every watch fails for a while.
+    system.plane.kill_api_server().await?;
+    wait_for("the watcher says that it watches nothing", PATIENCE, async || {
+        match system.admin("watcher", "/readyz").await {
+            Ok((503, why)) if why.contains("stream: cannot") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+    system.plane.start_api_server_again().await?;
+    all_ready(system).await?;
+    jobs.push(succeeds(system, "at-last").await?);
     Ok(jobs)
 }
 
@@ -96,18 +109,18 @@ fn lines(system: &System, service: &str) -> Result<Vec<Value>> {
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-/// Hardly an ERROR, and no trouble again and again: there were two outages and two starts at most.
+/// Hardly an ERROR, and no trouble again and again: there were three outages and two starts at most.
 fn few_words(service: &str, lines: &[Value]) -> Result<()> {
     const MOST: usize = 3;
     ensure!(!lines.is_empty(), "{service} logs in JSON");
     let errors: Vec<&Value> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
     ensure!(errors.len() <= MOST_ERRORS, "{service} has {} ERROR lines: {errors:#?}", errors.len());
-    let mut warnings = BTreeMap::<String, usize>::new();
+    let mut warnings = BTreeMap::<String, Vec<String>>::new();
     for line in lines.iter().filter(|line| line["level"] == "WARN") {
-        let what = [&line["target"], &line["message"], &line["fields"]["scope"], &line["fields"]["key"]];
-        *warnings.entry(format!("{what:?}")).or_default() += 1;
+        let what = format!("{} {}", line["target"], line["message"]);
+        warnings.entry(what).or_default().push(line["fields"].to_string());
     }
-    let repeated: Vec<_> = warnings.iter().filter(|(_, count)| **count > MOST).collect();
+    let repeated: Vec<_> = warnings.iter().filter(|(_, told)| told.len() > MOST).collect();
     ensure!(repeated.is_empty(), "{service} repeats itself: {repeated:#?}");
     Ok(())
 }
