@@ -48,7 +48,7 @@ where
 
 /// What these libraries log, their callers log as well, in the words of this project and once: without this every attempt to reach
 /// a server that is away is an ERROR line of each. A filter that names them has its way.
-const QUIET: &str = "async_nats=off,kube_client::client::builder=off";
+const QUIET: &str = "async_nats=off,kube_client::client=off,kube_client::client::tls=warn";
 
 /// Events as the user's filter says, and spans down to `info` in any case: a warning is to name its service also when
 /// only warnings are wanted.
@@ -302,7 +302,8 @@ mod tests {
         };
         assert_eq!(targets("info"), ["kube_client::client::tls"]);
         assert_eq!(targets("info,async_nats=debug"), ["async_nats::connector", "kube_client::client::tls"]);
-        assert_eq!(targets("kube_client::client::builder=error"), ["kube_client::client::builder"]);
+        let both = ["kube_client::client::builder", "kube_client::client::tls"];
+        assert_eq!(targets("kube_client::client::builder=error"), both);
     }
 
     #[test]

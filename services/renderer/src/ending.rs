@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    fn tree(status: serde_json::Value) -> Tree {
+    fn tree(status: &serde_json::Value) -> Tree {
         let mut tree = Tree::new("n", "a");
         let object = json!({
             "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
@@ -62,11 +62,11 @@ mod tests {
     #[test]
     fn a_job_runs_until_it_has_finished() {
         assert_eq!(running(&Tree::new("n", "a")), None);
-        assert_eq!(running(&tree(json!({"observedGeneration": 1}))), None);
+        assert_eq!(running(&tree(&json!({"observedGeneration": 1}))), None);
         let mut status = json!({"observedGeneration": 1, "jobID": "2", "jobIDFinished": "1"});
-        assert_eq!(running(&tree(status.clone())).as_deref(), Some("2"));
+        assert_eq!(running(&tree(&status)).as_deref(), Some("2"));
         status["jobIDFinished"] = json!("2");
-        assert_eq!(running(&tree(status)), None);
+        assert_eq!(running(&tree(&status)), None);
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
             "observedGeneration": 1,
             "transitionTimes": {"triggerTime": "2026-01-01T00:00:00Z", "finishedTime": "2026-01-01T00:01:30Z"},
         });
-        let tree = tree(status);
+        let tree = tree(&status);
         let status = tree.installation.get().unwrap().status.clone().unwrap();
         assert_eq!(duration(&status), Some(SignedDuration::from_secs(90)));
         assert_eq!(duration(&InstallationStatus::default()), None);

@@ -119,10 +119,10 @@ impl Board {
         read(&self.lock())
     }
 
-    /// The other watches whose problem ends in these words, in order.
-    pub(crate) fn others_with(&self, scope: &Scope, reason: &str) -> Vec<Scope> {
+    /// The other watches whose problem has these words, in order.
+    pub(crate) fn others_with(&self, scope: &Scope, words: &str) -> Vec<Scope> {
         let has = |watch: &WatchState| {
-            !watch.is_missing && watch.problem.as_ref().is_some_and(|problem| problem.ends_with(reason))
+            !watch.is_missing && watch.problem.as_ref().is_some_and(|problem| problem.contains(words))
         };
         let content = self.lock();
         let others = content.watches.iter().filter(|(other, watch)| *other != scope && has(watch));

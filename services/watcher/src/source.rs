@@ -226,6 +226,9 @@ impl Source {
     }
 }
 
+/// What the reason begins with when the connection fails, which it does in many words.
+pub(crate) const NO_ANSWER: &str = "the API server gives no answer";
+
 /// What an error means. Its own text is left out where it may quote an object.
 pub(crate) fn trouble(scope: &Scope, verb: &'static str, error: kube::Error) -> Trouble {
     let reason = match error {
@@ -240,7 +243,7 @@ pub(crate) fn trouble(scope: &Scope, verb: &'static str, error: kube::Error) -> 
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
             "the answer of the API server cannot be read".to_owned()
         }
-        other => format!("the API server gives no answer: {}", chain(&other)),
+        other => format!("{NO_ANSWER}: {}", chain(&other)),
     };
     Trouble::Failed { verb, scope: scope.clone(), reason }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::ledger::{Key, Version};
 use crate::publisher::{Publisher, StreamLost};
 use crate::settle::{Outlet, Replay, Wanted};
-use crate::source::{Scope, Seen, Source, Step, Trouble};
+use crate::source::{NO_ANSWER, Scope, Seen, Source, Step, Trouble};
 
 /// How often a kind is looked for that does not exist.
 const MISSING: Duration = Duration::from_secs(3);
@@ -64,6 +64,8 @@ pub(crate) struct Watch {
     looks: u32,
     /// What was said last, and when.
     said: Option<(Trouble, tokio::time::Instant)>,
+    /// The last list was answered.
+    was_allowed: bool,
 }
 
 impl Watch {
@@ -75,7 +77,18 @@ impl Watch {
         requests: mpsc::UnboundedReceiver<Request>,
         is_marked: bool,
     ) -> Self {
-        Self { scope, source, outlet, publisher, requests, is_marked, failures: 0, looks: 0, said: None }
+        Self {
+            scope,
+            source,
+            outlet,
+            publisher,
+            requests,
+            is_marked,
+            failures: 0,
+            looks: 0,
+            said: None,
+            was_allowed: false,
+        }
     }
 
     /// Runs until there is no stream, or another cluster.
@@ -148,7 +161,7 @@ impl Watch {
         }
         self.outlet.metrics.listed(&self.scope.kind);
         tracing::info!(scope = %self.scope, objects = count, resource_version = version, "the stream is complete");
-        (self.looks, self.said) = (0, None);
+        (self.looks, self.said, self.was_allowed) = (0, None, true);
         self.outlet.board.change_watch(&self.scope, |watch| {
             watch.is_synced = true;
             watch.is_missing = false;
@@ -320,7 +333,13 @@ impl Watch {
 
     fn say(&mut self, trouble: &Trouble) {
         let now = tokio::time::Instant::now();
-        if self.said.as_ref().is_some_and(|(said, at)| said == trouble && now.duration_since(*at) < SAID) {
+        let is_said = |said: &Trouble| said == trouble || (is_silence(said) && is_silence(trouble));
+        if self.said.as_ref().is_some_and(|(said, at)| is_said(said) && now.duration_since(*at) < SAID) {
+            return;
+        }
+        // An API server that has just started denies everything for a moment.
+        if matches!(trouble, Trouble::Denied { .. }) && std::mem::take(&mut self.was_allowed) {
+            tracing::debug!(scope = %self.scope, problem = %trouble, "denied after all; trying again");
             return;
         }
         match trouble {
@@ -342,7 +361,8 @@ impl Watch {
     /// each kind. The first that notices speaks; later on it is the first in order.
     fn is_told(&self, trouble: &Trouble) -> bool {
         let Trouble::Failed { reason, .. } = trouble else { return false };
-        let others = self.outlet.board.others_with(&self.scope, reason);
+        let words = if is_silence(trouble) { NO_ANSWER } else { reason };
+        let others = self.outlet.board.others_with(&self.scope, words);
         others.first().is_some_and(|first| self.said.is_none() || *first < self.scope)
     }
 
@@ -353,4 +373,9 @@ impl Watch {
     fn growing(&self) -> Duration {
         LONGEST.min(SHORTEST * 2_u32.saturating_pow(self.failures.min(10).saturating_sub(1)))
     }
+}
+
+/// Whether nobody answers, in whatever words the connection says so.
+fn is_silence(trouble: &Trouble) -> bool {
+    matches!(trouble, Trouble::Failed { reason, .. } if reason.starts_with(NO_ANSWER))
 }

@@ -115,12 +115,12 @@ fn few_words(service: &str, lines: &[Value]) -> Result<()> {
     ensure!(!lines.is_empty(), "{service} logs in JSON");
     let errors: Vec<&Value> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
     ensure!(errors.len() <= MOST_ERRORS, "{service} has {} ERROR lines: {errors:#?}", errors.len());
-    let mut warnings = BTreeMap::<String, usize>::new();
+    let mut warnings = BTreeMap::<String, Vec<String>>::new();
     for line in lines.iter().filter(|line| line["level"] == "WARN") {
-        let what = [&line["target"], &line["message"]];
-        *warnings.entry(format!("{what:?}")).or_default() += 1;
+        let what = format!("{} {}", line["target"], line["message"]);
+        warnings.entry(what).or_default().push(line["fields"].to_string());
     }
-    let repeated: Vec<_> = warnings.iter().filter(|(_, count)| **count > MOST).collect();
+    let repeated: Vec<_> = warnings.iter().filter(|(_, told)| told.len() > MOST).collect();
     ensure!(repeated.is_empty(), "{service} repeats itself: {repeated:#?}");
     Ok(())
 }
