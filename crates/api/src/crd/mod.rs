@@ -250,7 +250,6 @@ fn crd<K: Kind + JsonSchema>(about: &About<'_>) -> CustomResourceDefinition {
                 singular: Some(about.singular.to_owned()),
                 short_names: strings(about.short_names),
                 categories: strings(about.categories),
-                ..CustomResourceDefinitionNames::default()
             },
             scope: "Namespaced".to_owned(),
             versions: vec![version::<K>(about)],
