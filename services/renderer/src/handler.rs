@@ -115,6 +115,7 @@ impl Handler for Installations {
         outdate(&mut tree, &wake);
         match self.settle(&mut tree, &wake).await {
             Ok(Progress::More) => {
+                tree.goes_on = true;
                 self.trees().insert(wake.key.clone(), tree);
                 Ok(Settled::has_more())
             }

@@ -65,10 +65,11 @@ impl<T: ResourceExt> Known<T> {
 }
 
 impl<T: ResourceExt> Known<T> {
-    /// Forgets what differs from the newest version that is known elsewhere; `None`: it is not there.
-    fn compare(&mut self, newest: Option<&str>) {
+    /// Forgets what differs from the newest version that is known elsewhere; `None`: it is not there, or `is_fresh` not yet.
+    fn compare(&mut self, newest: Option<&str>, is_fresh: bool) {
         match (&self, newest) {
             (Self::Present(_), Some(newest)) => self.outdate(newest),
+            (Self::Present(_), None) if is_fresh => {}
             (Self::Present(_), None) | (Self::Absent, Some(_)) => *self = Self::Unread,
             (Self::Absent, None) | (Self::Unread, _) => {}
         }
@@ -132,6 +133,8 @@ pub struct Tree {
     pub(super) request_taken: bool,
     /// The job whose rendering this process has begun, and lived through so far.
     pub(super) begun: Option<String>,
+    /// The attempt that filled it goes on.
+    pub goes_on: bool,
     /// The job whose warnings have been told.
     pub warned: Option<String>,
     /// Whether Targets that late items name exist, as read last.
@@ -146,10 +149,13 @@ impl Tree {
 
     /// Forgets what is not the newest: others may have changed it, and their events may have gone elsewhere.
     /// `newest` gives the version that is known of a part, or `None` if it is not there.
+    ///
+    /// While an attempt goes on in parts, what it has just made may not have come round yet: nothing follows from its absence then.
     pub fn outdate(&mut self, newest: impl Fn(Part<'_>) -> Option<String>) {
-        self.installation.compare(newest(Part::Installation).as_deref());
-        self.execution.compare(newest(Part::Execution).as_deref());
-        self.items.for_each(|name, item| item.compare(newest(Part::Item(name)).as_deref()));
+        let is_fresh = std::mem::take(&mut self.goes_on);
+        self.installation.compare(newest(Part::Installation).as_deref(), is_fresh);
+        self.execution.compare(newest(Part::Execution).as_deref(), is_fresh);
+        self.items.for_each(|name, item| item.compare(newest(Part::Item(name)).as_deref(), is_fresh));
     }
 
     /// When the first of the items that nobody has picked up yet must have been (7.6).
