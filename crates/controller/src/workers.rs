@@ -1,6 +1,5 @@
 //! Work that takes the processor for long, away from the threads that serve others.
 
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,8 +26,8 @@ struct Shared {
     turns: Arc<Semaphore>,
     count: usize,
     limit: Duration,
-    late: Mutex<BTreeSet<u64>>,
-    next: std::sync::atomic::AtomicU64,
+    /// How many run on beyond the limit.
+    late: Mutex<usize>,
     condition: Option<Condition>,
 }
 
@@ -75,7 +74,6 @@ impl Workers {
             count,
             limit,
             late: Mutex::default(),
-            next: 0.into(),
             condition,
         }))
     }
@@ -105,7 +103,7 @@ impl Workers {
     ) -> Result<T, Interrupted> {
         // The semaphore is never closed.
         let turn = Arc::clone(&self.0.turns).acquire_owned().await.map_err(|_| Interrupted::Panicked)?;
-        let late = self.0.late().len();
+        let late = *self.0.late();
         if late >= self.0.count.saturating_mul(2) {
             return Err(Interrupted::Crowded(late));
         }
@@ -136,23 +134,26 @@ impl Workers {
 }
 
 impl Shared {
-    fn late(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+    fn late(&self) -> MutexGuard<'_, usize> {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a piece of work that has been given up, until it ends after all.
     async fn outlive(self: Arc<Self>, end: impl Future<Output = ()>) {
-        let id = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.late().insert(id);
-        self.tell();
+        self.count(|late| late + 1);
         end.await;
-        self.late().remove(&id);
-        self.tell();
+        self.count(|late| late.saturating_sub(1));
     }
 
-    fn tell(&self) {
+    /// Under the lock, so that the condition is about the last count.
+    fn count(&self, change: impl FnOnce(usize) -> usize) {
+        let mut late = self.late();
+        *late = change(*late);
+        self.tell(*late);
+    }
+
+    fn tell(&self, late: usize) {
         let Some(condition) = &self.condition else { return };
-        let late = self.late().len();
         if late * 2 < self.count.max(8) {
             condition.ready();
         } else {
@@ -279,7 +280,7 @@ mod tests {
             assert!(workers.0.turns.available_permits() == 4, "its turn is free");
         }
         assert_eq!(given_up, vec![Err(Interrupted::Late(Duration::from_millis(200))); 8]);
-        while workers.0.late().len() < 8 {
+        while *workers.0.late() < 8 {
             tokio::task::yield_now().await;
         }
         let told = telemetry.health.problems();

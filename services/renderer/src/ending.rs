@@ -1,10 +1,8 @@
 //! The end of a job, in the log: one line, so that a log at its usual level shows what was done.
 
 use groundwork_api::{Installation, InstallationStatus};
-use groundwork_lifecycle::machine::Tree;
+use groundwork_lifecycle::machine::{Tree, phase};
 use jiff::SignedDuration;
-
-const SUCCEEDED: &str = "Succeeded";
 
 /// The job that an Installation has and that has not ended.
 pub(crate) fn running(tree: &Tree) -> Option<String> {
@@ -28,7 +26,7 @@ pub(crate) fn tell(before: Option<String>, tree: &Tree) {
         return;
     }
     let seconds = duration(status).map(|duration| duration.as_secs());
-    if status.phase.as_deref() == Some(SUCCEEDED) {
+    if status.phase.as_deref() == Some(phase::SUCCEEDED) {
         tracing::info!(%installation, job, seconds, "the job succeeded");
     } else {
         let reason = status.last_error.as_ref().map(|error| error.reason.as_str());

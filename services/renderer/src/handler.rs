@@ -120,7 +120,7 @@ impl Handler for Installations {
                 Ok(Settled::has_more())
             }
             Ok(Progress::AtRest) => {
-                if !is_running(&tree) {
+                if ending::running(&tree).is_none() {
                     return Ok(Settled::default());
                 }
                 let look_again = self.pickup_timeout.and_then(|timeout| until_pickup(&tree, timeout));
@@ -202,9 +202,7 @@ impl Installations {
                 }
                 Next::Write(writes) => {
                     written += writes.len();
-                    let running = ending::running(tree);
                     let failed = tree::write_all(tree, writes, wake.objects).await;
-                    ending::tell(running, tree);
                     // One answer decides; what failed besides is tried again, or over with the job.
                     let first =
                         failed.into_iter().max_by_key(|(need, error)| need.is_some() && error.is_final());
@@ -437,11 +435,6 @@ fn asks_resolver(installation: &Installation) -> bool {
         || status.is_some_and(|status| {
             status.conditions.iter().any(|condition| condition.type_ == OVERWRITE_CONDITION)
         })
-}
-
-fn is_running(tree: &Tree) -> bool {
-    let status = tree.installation.get().and_then(|installation| installation.status.as_ref());
-    status.is_some_and(|status| status.job_id != status.job_id_finished)
 }
 
 #[cfg(test)]

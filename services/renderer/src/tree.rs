@@ -15,6 +15,8 @@ use groundwork_lifecycle::scope_name;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
+use crate::ending;
+
 /// The entry of an export Secret that holds the values.
 const EXPORT_ENTRY: &str = "config";
 
@@ -117,6 +119,7 @@ pub(crate) async fn write_all(
     objects: &Objects,
 ) -> Vec<(Option<Need>, ApiError)> {
     let namespace = tree.namespace.clone();
+    let running = ending::running(tree);
     let errors = Errors {
         installation: tree.installation.get().and_then(installation_error).cloned(),
         execution: tree.execution.get().and_then(execution_error).cloned(),
@@ -133,6 +136,7 @@ pub(crate) async fn write_all(
             Err(error) => failed.push((need, error)),
         }
     }
+    ending::tell(running, tree);
     failed
 }
 
