@@ -4,6 +4,7 @@ mod chapters;
 mod citations;
 mod comments;
 mod examples;
+mod floors;
 
 use std::path::Path;
 
