@@ -64,8 +64,9 @@ impl Chapter {
     pub(crate) fn near(&self, number: &[u32]) -> String {
         let mut parent = &number[..number.len().saturating_sub(1)];
         loop {
-            let beside = |other: &&Vec<u32>| other.starts_with(parent) && other.len() == parent.len() + 1;
-            let found: Vec<String> = self.sections.keys().filter(beside).map(|number| show(number)).collect();
+            let beside = |other: &[u32]| other.starts_with(parent) && other.len() == parent.len() + 1;
+            let found = self.sections.iter().filter(|(other, _)| beside(other));
+            let found: Vec<String> = found.map(|(other, title)| format!("{} {title}", show(other))).collect();
             if !found.is_empty() || parent.is_empty() {
                 return found.join(", ");
             }
@@ -92,8 +93,8 @@ fn sections_are_numbered_headings_outside_of_examples() -> Result<()> {
     for (number, exists) in [("1", true), ("1.2", true), ("1.2.1", true), ("3", false), ("1.3", false)] {
         assert_eq!(chapter.has(&number_of(number).unwrap_or_default()), exists, "{number}");
     }
-    assert_eq!(chapter.near(&[1, 9]), "1.2");
-    assert_eq!(chapter.near(&[7, 1, 4]), "1");
+    assert_eq!(chapter.near(&[1, 9]), "1.2 Two");
+    assert_eq!(chapter.near(&[7, 1, 4]), "1 One");
     assert!(chapter.names("E7") && !chapter.names("E"));
     assert!(Chapter::new("## 1 a\n## 1. b".to_owned()).is_err());
     assert_eq!(number_of("1.x"), None);

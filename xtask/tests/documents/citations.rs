@@ -362,10 +362,10 @@ fn a_wrong_citation_is_told_with_its_line_and_what_there_is() -> Result<()> {
     let file = Prose { path: "x.rs".into(), blocks: vec![Block { line: 5, text }] };
     let (wrong, count) = library.check(&file);
     let expected = [
-        "x.rs:6: `a.md` has no section 1.7; near it are 1.1, 1.2",
+        "x.rs:6: `a.md` has no section 1.7; near it are 1.1 Two, 1.2 Three",
         "x.rs:6: `a.md` names no E2",
         "x.rs:7: there is no document `b.md`",
-        "x.rs:7: `a.md` has no section 1.9; near it are 1.1, 1.2",
+        "x.rs:7: `a.md` has no section 1.9; near it are 1.1 Two, 1.2 Three",
     ];
     assert_eq!(wrong, expected);
     assert_eq!(count, 6, "a document that exists, three sections, two rules");
