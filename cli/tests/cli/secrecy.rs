@@ -1,4 +1,4 @@
-//! Values of imported objects appear in no message (design document "Security"; `blueprints.md` 10).
+//! Values of imported objects appear in no message (`blueprints.md` 10).
 
 use super::*;
 

@@ -142,7 +142,7 @@ impl Bus {
     /// have expired. Says how many. For the watcher only.
     ///
     /// Replicas that were cut off resume within ten minutes and start over after that, so tombstones should live much
-    /// longer: an hour (design, Events).
+    /// longer: an hour.
     ///
     /// # Errors
     /// When the server or the stream is away.

@@ -11,7 +11,7 @@ use crate::record::{Change, Record};
 
 /// The latest known state of every object of some kinds. Cheap to clone; clones are the same index.
 ///
-/// It names candidates; the API server decides (design, Events). After [`Feed::Reset`] it is empty and not synced until
+/// It names candidates; the API server decides. After [`Feed::Reset`] it is empty and not synced until
 /// the new content and its sync markers have come: an answer from a former stream could name objects that are gone as
 /// long as nobody says so. Whoever deletes or concludes something from an absence must ask [`Index::synced`] first.
 #[derive(Clone, Debug)]

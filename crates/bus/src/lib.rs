@@ -1,7 +1,7 @@
 //! Events of cluster objects on one stream: on NATS JetStream, or in one process.
 //!
 //! The stream is a compacted log: it holds at most one message a subject, the latest known state of every object. The
-//! watcher writes it; every replica of a service reads it in two ways (design, Events):
+//! watcher writes it; every replica of a service reads it in two ways:
 //!
 //! - [`Bus::index`]: an ordered feed of its own, from which it builds an [`Index`] and stays live.
 //! - [`Bus::work`]: deliveries that the replicas of the service share, one queue a kind.
@@ -46,7 +46,7 @@ pub use work::{Delivery, WorkQueue};
 pub const STREAM: &str = "GROUNDWORK";
 /// Bytes that the stream may have unless something else is asked for: room for half a million objects.
 pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
-/// Largest body of an event, in bytes (design, Events).
+/// Largest body of an event, in bytes.
 pub const LARGEST: usize = 64 * 1024;
 /// A delivery that is neither acknowledged nor in progress for this long is delivered again.
 pub const ACK_WAIT: Duration = Duration::from_secs(30);

@@ -73,7 +73,7 @@ impl fmt::Display for ObjectId {
 
 /// What an event shows of an object, and the body of its message.
 ///
-/// It holds no spec and no values (design, Events): whoever decides something reads the object from the API server.
+/// It holds no spec and no values: whoever decides something reads the object from the API server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Snapshot {

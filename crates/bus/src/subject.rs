@@ -1,6 +1,6 @@
 //! Subjects: the name of everything on the stream.
 //!
-//! `groundwork.v1.<plural>.<group, dots as _, core as core>.<namespace or _>.<name>` (design, Events). The name is last
+//! `groundwork.v1.<plural>.<group, dots as _, core as core>.<namespace or _>.<name>`. The name is last
 //! and may contain dots. Bytes outside `[A-Za-z0-9._-]` are percent-encoded, and so is whatever would make a token
 //! empty or mean something else.
 

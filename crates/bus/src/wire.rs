@@ -1,4 +1,4 @@
-//! Records as messages: CloudEvents 1.0 in binary mode, attributes in headers (design, Events).
+//! Records as messages: CloudEvents 1.0 in binary mode, attributes in headers.
 
 use async_nats::{HeaderMap, HeaderValue};
 use bytes::Bytes;
@@ -101,7 +101,7 @@ fn describe(record: &Record) -> String {
     }
 }
 
-/// `<uid>/<resourceVersion>`, `<uid>/deleted`, `<uid>/<resourceVersion>/<replay id>` (design, Fencing and identity).
+/// `<uid>/<resourceVersion>`, `<uid>/deleted`, `<uid>/<resourceVersion>/<replay id>`.
 fn event_id(event: &Event) -> String {
     let uid = subject::encode(event.change.uid());
     let version = match &event.change {

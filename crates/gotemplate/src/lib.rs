@@ -1,5 +1,7 @@
 //! Go text/template with sprig: lexer, parser, compiled form, evaluator.
 //!
+//! The law is the chapter `gotemplate.md`; section numbers in this crate are its sections.
+//!
 //! # Guide
 //!
 //! A [`Template`] is parsed once and rendered often; it is immutable and shareable between threads. The data of a

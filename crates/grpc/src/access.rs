@@ -1,4 +1,4 @@
-//! Who is calling, and what they may see (`design.md`, Security: gRPC is no back door).
+//! Who is calling, and what they may see.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! What every gRPC server and client of the services has (`design.md`, Security and On the wire).
+//! What every gRPC server and client of the services has.
 //!
 //! - [`Server`]: health, reflection, traces, TLS, [`Limits`] and a graceful end around the services of one process; and who
 //!   may call them at all.

@@ -4,7 +4,7 @@
 
 pub mod status;
 
-/// Limit of a message in bytes, for sending and receiving, on servers and clients (`design.md`, On the wire). Larger
+/// Limit of a message in bytes, for sending and receiving, on servers and clients. Larger
 /// content is streamed.
 pub const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
@@ -52,7 +52,7 @@ pub mod watcher {
 }
 
 impl std::fmt::Debug for component::v1::Json {
-    /// The length only: the text may hold a value of a Secret (`design.md`, Security).
+    /// The length only: the text may hold a value of a Secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Json({} bytes)", self.text.len())
     }

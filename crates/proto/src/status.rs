@@ -1,4 +1,4 @@
-//! Errors on the wire: a gRPC status with details of `google.rpc` (`design.md`, Errors).
+//! Errors on the wire: a gRPC status with details of `google.rpc`.
 //!
 //! Every status carries an `ErrorInfo` with [`DOMAIN`] and a reason in `UPPER_SNAKE_CASE`. Programs decide by code and
 //! reason; the message is a sentence for people and may change. Callers see to it that no value of an imported object and no

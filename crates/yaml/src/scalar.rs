@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// The tables of `blueprints.md` 12 and `ecosystem.md` 6, and their neighbours.
+    /// The table of `blueprints.md` 12, and its neighbours.
     #[test]
     fn numbers() {
         for (text, json) in [

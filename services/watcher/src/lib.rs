@@ -1,4 +1,4 @@
-//! The watcher service: the only watch on the API server, and the only writer of the stream of events (design, Events).
+//! The watcher service: the only watch on the API server, and the only writer of the stream of events.
 //!
 //! ```text
 //! API server ──list, watch──> source ──Seen──> watch ──Wanted──> publisher ──settle──> stream

@@ -1,4 +1,4 @@
-//! From an object of the API server to what an event shows of it (design, Events).
+//! From an object of the API server to what an event shows of it.
 
 use groundwork_api::{is_own_annotation, project};
 use groundwork_bus::{Owner, Snapshot};

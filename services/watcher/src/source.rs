@@ -351,7 +351,7 @@ pub(crate) async fn tell_version(client: &Client) {
     }
 }
 
-/// Whether Groundwork is made for this version (design, On the wire). Some providers write `33+`.
+/// Whether Groundwork is made for this version. Some providers write `33+`.
 fn is_supported(major: &str, minor: &str) -> bool {
     let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().ok();
     // What cannot be read is not called old.

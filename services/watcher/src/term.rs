@@ -23,7 +23,7 @@ use crate::watch::{End, Request, Watch};
 const PULSE: Duration = Duration::from_secs(2);
 /// How often interests are looked through.
 const TICK: Duration = Duration::from_secs(1);
-/// How often tombstones are removed, and how old they are then (design, Fencing and identity).
+/// How often tombstones are removed, and how old they are then.
 const PRUNE: Duration = Duration::from_secs(300);
 const OLD: Duration = Duration::from_secs(3600);
 /// How often a kind is looked for, or the identity of the cluster, after a failure.

@@ -1,4 +1,4 @@
-//! The services over the wire, as other programs call them (design, Security and On the wire).
+//! The services over the wire, as other programs call them.
 
 use std::collections::HashMap;
 

@@ -76,7 +76,7 @@ fn decode_item(value: &Value, path: &str) -> Decoded<RawItem> {
     let target = item.map("target")?;
     let mut update_on_change_only = item.boolean("updateOnChangeOnly")?;
     if let (None, Some(target)) = (update_on_change_only, &target) {
-        // The seed document nests it there.
+        // The design document nests it there (`blueprints.md` 7.1).
         update_on_change_only = target.as_members().boolean("updateOnChangeOnly")?;
     }
     let template = DeployItemTemplate {

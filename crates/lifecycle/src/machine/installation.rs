@@ -358,7 +358,7 @@ fn hand_down(tree: &Tree, installation: &Installation, moment: &Moment, waiting:
     let step = execution.and_then(|execution| give_job(execution, installation, moment));
     step.unwrap_or_else(|| {
         let draft = Draft::of(installation, &moment.now).phase(waiting).waiting();
-        // In the same write as the phase: the reference needs another one to say so (2.5, 13).
+        // In the same write as the phase: the reference needs another one to say so (2.5, write 13).
         let failure = (execution.is_some() && waiting == phase::PROGRESSING).then(|| {
             Failure::waiting("handlePhaseProgressing", "JobIDFinished", "the execution is not finished")
         });

@@ -14,7 +14,7 @@ use tonic::Code;
 const OVERWRITE: &str = "ComponentReferenceOverwrite";
 const OUTDATED: &str = "ComponentReferenceOutdated";
 
-/// The message of the seed's example, as `components.md` 3.1 writes it.
+/// The message of the example, as `components.md` 3.1 writes it.
 const ECHO_MESSAGE: &str = "Component reference has been overwritten:\n\
     eu.gcr.io/gardener-project/landscaper/tutorials/components () -> example.org/my-own-registry/components ()\n\
     github.com/gardener/landscaper/echo-server -> my-own-echo-server\n\
