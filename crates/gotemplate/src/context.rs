@@ -12,6 +12,7 @@ use crate::grants::{Capability, Denied};
 use crate::options::{NumberMode, Options};
 use crate::sprig::regex::{Compiled, Patterns};
 use crate::template::Template;
+use crate::value::json::{self, NoJson};
 use crate::value::{DataNumber, Map, Str, Value};
 
 /// State that a render shares with the renders nested in it.
@@ -95,6 +96,23 @@ impl Context<'_> {
     /// Checks that a text of this size is allowed; call it before building one.
     pub fn check_text(&mut self, bytes: usize) -> Result<(), CallError> {
         Ok(self.run.budget.text(bytes)?)
+    }
+
+    /// Converts a value as [`Value::to_json`] does, within the budget: as a tree it may be larger by any factor than the
+    /// shared lists and maps that it is made of.
+    pub fn to_json(&mut self, value: &Value) -> Result<Option<serde_json::Value>, CallError> {
+        let mut bytes = 0;
+        let limit = self.run.budget.limits().output_bytes;
+        let converted = json::to_json(value, 0, &mut |more| {
+            bytes += more;
+            if bytes > limit { Err(LimitError::Text(limit)) } else { Ok(()) }
+        });
+        self.run.budget.text(bytes.min(limit))?;
+        match converted {
+            Ok(json) => Ok(Some(json)),
+            Err(NoJson::TooDeep) => Ok(None),
+            Err(NoJson::Limit(limit)) => Err(limit.into()),
+        }
     }
 
     /// Sets a key of a map in place. Use this rather than [`Map::insert`] on maps that the template can reach: a map

@@ -81,8 +81,10 @@ fn include(context: &mut Context<'_>, files: &Filesystem, path: &str, data: Valu
 
 fn add_yaml(functions: &mut Functions) {
     functions.add("toYaml", Signature::fixed(&[Type::Any]), |context, arguments| {
-        let yaml =
-            arguments[0].to_json().and_then(|json| yaml::to_string_through_json(&json)).unwrap_or_default();
+        let yaml = context
+            .to_json(&arguments[0])?
+            .and_then(|json| yaml::to_string_through_json(&json))
+            .unwrap_or_default();
         context.check_text(yaml.len())?;
         Ok(Value::from(yaml.strip_suffix('\n').unwrap_or(&yaml)))
     });
@@ -108,13 +110,13 @@ fn add_references(functions: &mut Functions) {
 fn add_components(functions: &mut Functions, components: &Arc<Components>) {
     let known = Arc::clone(components);
     functions.add("getResource", Signature::variadic(&[], Type::Any), move |context, arguments| {
-        let found = find_resources(&known, arguments)?;
+        let found = find_resources(context, &known, arguments)?;
         let first = found.first().ok_or("NotFound")?;
         Ok(Value::from_json(first, context.options().numbers))
     });
     let known = Arc::clone(components);
     functions.add("getResources", Signature::variadic(&[], Type::Any), move |context, arguments| {
-        let found = find_resources(&known, arguments)?;
+        let found = find_resources(context, &known, arguments)?;
         if found.is_empty() {
             return Err("NotFound".into());
         }
@@ -124,7 +126,7 @@ fn add_components(functions: &mut Functions, components: &Arc<Components>) {
     });
     let known = Arc::clone(components);
     functions.add("getComponent", Signature::variadic(&[], Type::Any), move |context, arguments| {
-        let component = find_component(&known, arguments)?;
+        let component = find_component(context, &known, arguments)?;
         Ok(Value::from_json(&component, context.options().numbers))
     });
     let known = Arc::clone(components);
@@ -139,7 +141,7 @@ fn add_components(functions: &mut Functions, components: &Arc<Components>) {
         Ok(Value::from(resource_key::key(&known, &reference.to_text())?))
     });
     functions.add("getRepositoryContext", Signature::fixed(&[Type::Map]), |context, arguments| {
-        let document = arguments[0].to_json().unwrap_or_default();
+        let document = context.to_json(&arguments[0])?.unwrap_or_default();
         let list =
             document.pointer("/component/repositoryContexts").or_else(|| document.get("repositoryContexts"));
         let last = list.and_then(Json::as_array).and_then(|list| list.last()).unwrap_or(&Json::Null);
@@ -153,12 +155,17 @@ struct Selection {
     pairs: Map<String, Json>,
 }
 
-fn selection(components: &Components, arguments: &[Value], what: &str) -> Result<Selection, CallError> {
+fn selection(
+    context: &mut Context<'_>,
+    components: &Components,
+    arguments: &[Value],
+    what: &str,
+) -> Result<Selection, CallError> {
     if arguments.len() < 2 {
         return Err("at least 2 arguments are expected".into());
     }
     let (descriptor, selectors, offset) = match arguments.split_first() {
-        Some((Value::Map(_), rest)) => (arguments[0].to_json(), rest, 1),
+        Some((Value::Map(_), rest)) => (context.to_json(&arguments[0])?, rest, 1),
         _ => (components.root().map(|root| root.to_schema(SchemaVersion::V2)), arguments, 0),
     };
     let descriptor = descriptor.ok_or_else(|| {
@@ -184,13 +191,21 @@ fn as_v2(document: Json) -> Json {
     }
 }
 
-fn find_resources(components: &Components, arguments: &[Value]) -> Result<Vec<Json>, CallError> {
-    let selection = selection(components, arguments, "a resource")?;
+fn find_resources(
+    context: &mut Context<'_>,
+    components: &Components,
+    arguments: &[Value],
+) -> Result<Vec<Json>, CallError> {
+    let selection = selection(context, components, arguments, "a resource")?;
     Ok(matching(&selection.descriptor, "/component/resources", &selection.pairs))
 }
 
-fn find_component(components: &Components, arguments: &[Value]) -> Result<Json, CallError> {
-    let selection = selection(components, arguments, "a component")?;
+fn find_component(
+    context: &mut Context<'_>,
+    components: &Components,
+    arguments: &[Value],
+) -> Result<Json, CallError> {
+    let selection = selection(context, components, arguments, "a component")?;
     let list = "/component/componentReferences";
     let mut found = matching(&selection.descriptor, list, &selection.pairs);
     if found.is_empty() && selection.pairs.contains_key("name") {

@@ -47,6 +47,24 @@ fn output_documents() {
     }
 }
 
+/// A list that holds another twice, sixty times over: small as a value, 2^60 nodes as a tree.
+#[test]
+fn sharing_has_an_end_where_values_become_trees() {
+    let build = "{{ $x := list 1 }}{{ range until 60 }}{{ $x = list $x $x }}{{ end }}";
+    for call in [
+        "{{ toYaml $x | len }}",
+        "{{ getRepositoryContext (dict \"component\" $x) }}",
+        "{{ getResource (dict \"component\" $x) \"name\" \"a\" }}",
+        "{{ getComponent (dict \"component\" $x) \"name\" \"a\" }}",
+    ] {
+        let error = run(&format!("{build}{call}"), &json!({})).unwrap_err().to_string();
+        assert!(
+            error.contains("template values use more than the limit of 67108864 bytes"),
+            "{call}: {error}"
+        );
+    }
+}
+
 /// `blueprints.md` 4.2: exact names first, then any case.
 #[test]
 fn result_keys() {

@@ -3,6 +3,7 @@
 use serde_json::Number;
 
 use super::{DataNumber, List, Map, Value};
+use crate::budget::LimitError;
 use crate::options::NumberMode;
 use crate::stack;
 
@@ -27,8 +28,24 @@ impl Value {
 
     /// Converts to JSON for hosts: absent becomes null, bytes that are no UTF-8 become U+FFFD, numbers without a
     /// JSON form (NaN, infinities) become null. `None` when the value nests too deep, as a map within itself does.
+    ///
+    /// A list that holds another twice is a tree with two of it, so what a template made can grow without end:
+    /// functions use [`Context::to_json`](crate::Context::to_json).
     pub fn to_json(&self) -> Option<serde_json::Value> {
-        to_json(self, 0)
+        to_json(self, 0, &mut |_| Ok(())).ok()
+    }
+}
+
+/// Why a value has no JSON.
+#[derive(Debug)]
+pub(crate) enum NoJson {
+    TooDeep,
+    Limit(LimitError),
+}
+
+impl From<LimitError> for NoJson {
+    fn from(limit: LimitError) -> NoJson {
+        NoJson::Limit(limit)
     }
 }
 
@@ -46,12 +63,18 @@ fn from_number(number: &Number, mode: NumberMode) -> Value {
     }
 }
 
-fn to_json(value: &Value, depth: usize) -> Option<serde_json::Value> {
+/// `spend` is told the bytes of each text, and about those of each node, before they are taken.
+pub(crate) fn to_json(
+    value: &Value,
+    depth: usize,
+    spend: &mut impl FnMut(usize) -> Result<(), LimitError>,
+) -> Result<serde_json::Value, NoJson> {
     if depth > super::copy::MAX_DEPTH {
-        return None;
+        return Err(NoJson::TooDeep);
     }
+    spend(size_of::<serde_json::Value>())?;
     let float = |f: f64| Number::from_f64(f).map_or(serde_json::Value::Null, serde_json::Value::Number);
-    Some(match value {
+    Ok(match value {
         Value::Absent | Value::Nil => serde_json::Value::Null,
         Value::Bool(b) => (*b).into(),
         Value::Int(kind, bits) if kind.is_unsigned() => bits.cast_unsigned().into(),
@@ -61,25 +84,31 @@ fn to_json(value: &Value, depth: usize) -> Option<serde_json::Value> {
         Value::Number(DataNumber::Uint(u)) => (*u).into(),
         Value::Number(DataNumber::Float(f)) => float(*f),
         Value::Complex(..) => serde_json::Value::Null,
-        Value::Str(s) => s.to_text().into(),
-        Value::Bytes(bytes) => crate::encoding::base64_encode(bytes).into(),
+        Value::Str(text) => {
+            spend(text.len())?;
+            text.to_text().into()
+        }
+        Value::Bytes(bytes) => {
+            spend(bytes.len())?;
+            crate::encoding::base64_encode(bytes).into()
+        }
         Value::List(list) if list.is_nil() => serde_json::Value::Null,
         Value::List(list) => {
-            let items: Option<Vec<_>> =
-                stack::guarded(|| list.items().iter().map(|item| to_json(item, depth + 1)).collect());
+            let items: Result<Vec<_>, NoJson> =
+                stack::guarded(|| list.items().iter().map(|item| to_json(item, depth + 1, spend)).collect());
             serde_json::Value::Array(items?)
         }
         Value::Map(map) if map.is_nil() => serde_json::Value::Null,
         Value::Map(map) => {
-            let fields: Option<serde_json::Map<_, _>> = stack::guarded(|| {
+            let fields: Result<serde_json::Map<_, _>, NoJson> = stack::guarded(|| {
                 let convert = |(key, value): (super::Str, Value)| {
-                    Some((key.to_text().into_owned(), to_json(&value, depth + 1)?))
+                    Ok((key.to_text().into_owned(), to_json(&value, depth + 1, spend)?))
                 };
                 map.entries().into_iter().map(convert).collect()
             });
             serde_json::Value::Object(fields?)
         }
-        Value::Object(object) => to_json(&object.json(), depth + 1)?,
+        Value::Object(object) => to_json(&object.json(), depth + 1, spend)?,
     })
 }
 

@@ -6,7 +6,7 @@
 mod bytes;
 pub(crate) mod copy;
 pub(crate) mod equal;
-mod json;
+pub(crate) mod json;
 mod list;
 mod map;
 mod number;
