@@ -3,11 +3,20 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+#[cfg(feature = "cluster")]
 use crate::bootstrap::BootstrapArguments;
+#[cfg(feature = "cluster")]
 use crate::events::EventsArguments;
+#[cfg(not(feature = "cluster"))]
+use crate::left_out::{
+    LeftOut as BootstrapArguments, LeftOut as EventsArguments, LeftOut as UpArguments,
+    LeftOut as WaitArguments,
+};
 use crate::template::TemplateArguments;
+#[cfg(feature = "cluster")]
 use crate::up::UpArguments;
 use crate::variants::VariantsArguments;
+#[cfg(feature = "cluster")]
 use crate::wait::WaitArguments;
 
 /// Turns blueprints into installations: shows what a cluster would do, from files.

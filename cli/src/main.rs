@@ -1,4 +1,4 @@
-//! The `groundwork` command.
+//! The `groundwork` command. What talks to servers is in it with the feature `cluster`.
 //!
 //! ```text
 //! paths --input--> documents --inventory--> typed objects --render--> renderings --output--> text, YAML, JSON
@@ -6,19 +6,25 @@
 //! ```
 
 mod arguments;
+#[cfg(feature = "cluster")]
 mod bootstrap;
 mod diagnostic;
 mod ending;
+#[cfg(feature = "cluster")]
 mod events;
 mod input;
 mod inventory;
+#[cfg(not(feature = "cluster"))]
+mod left_out;
 mod output;
 mod render;
 mod rendering;
 mod template;
 mod terminal;
+#[cfg(feature = "cluster")]
 mod up;
 mod variants;
+#[cfg(feature = "cluster")]
 mod wait;
 
 use std::process::ExitCode;
@@ -32,10 +38,22 @@ fn main() -> ExitCode {
         Command::Render(arguments) => render::run(&arguments),
         Command::Variants(arguments) => variants::run(&arguments),
         Command::Template(arguments) => template::run(&arguments),
+        #[cfg(feature = "cluster")]
         Command::Events(arguments) => events::run(&arguments),
+        #[cfg(feature = "cluster")]
         Command::Up(arguments) => return up::run(*arguments),
+        #[cfg(feature = "cluster")]
         Command::Wait(arguments) => wait::run(&arguments),
+        #[cfg(feature = "cluster")]
         Command::Bootstrap(arguments) => bootstrap::run(&arguments),
+        #[cfg(not(feature = "cluster"))]
+        Command::Events(_) => left_out::run("events"),
+        #[cfg(not(feature = "cluster"))]
+        Command::Up(_) => left_out::run("up"),
+        #[cfg(not(feature = "cluster"))]
+        Command::Wait(_) => left_out::run("wait"),
+        #[cfg(not(feature = "cluster"))]
+        Command::Bootstrap(_) => left_out::run("bootstrap"),
         Command::Version => output::write(&format!("groundwork {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {
             let mut script = Vec::new();

@@ -18,17 +18,21 @@ const RANGE: usize = 2_000;
 /// table of functions, which `parse.Parse` leaves out.
 const FURTHER: [(&str, &str); 1] = [("parse", "parse.Parse")];
 
-/// Builds everything as it is shipped, and runs the scenarios.
-pub(crate) fn system(workspace: &Path, json: Option<&Path>) -> Result<()> {
+/// Builds everything as it is shipped, and runs the scenarios, all if none is named.
+pub(crate) fn system(
+    workspace: &Path,
+    json: Option<&Path>,
+    binaries: Option<&Path>,
+    scenarios: Vec<String>,
+) -> Result<()> {
     servers::run(workspace)?;
-    commands::run(workspace, "cargo", &["build", "--release", "--workspace", "--bins", "--locked"])?;
-    let target = commands::target_folder(workspace)?;
-    let binaries = target.join("release");
-    let bench = binaries.join("bench-system");
-    let mut arguments = vec![binaries.display().to_string()];
-    arguments.extend(json.map(|path| path.display().to_string()));
+    commands::build_all(workspace, &["--release"])?;
+    let built = commands::target_folder(workspace)?.join("release");
+    let mut arguments = vec![binaries.unwrap_or(&built).display().to_string()];
+    arguments.extend(json.into_iter().flat_map(|path| ["--json".to_owned(), path.display().to_string()]));
+    arguments.extend(scenarios);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    commands::run(workspace, &bench.display().to_string(), &arguments)
+    commands::run(workspace, &built.join("bench-system").display().to_string(), &arguments)
 }
 
 /// Nanoseconds of each round, by the name of the measurement.

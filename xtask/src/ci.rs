@@ -15,9 +15,8 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     step("examples", || examples::run(workspace, true))?;
     step("licences", || licences::run(workspace))?;
     step("lint", || {
-        let arguments =
-            ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
-        commands::run(workspace, "cargo", &arguments)
+        let (what, rules) = (["clippy", "--all-targets", "--locked", "--quiet"], ["--", "-D", "warnings"]);
+        commands::run(workspace, "cargo", &[&what, &commands::EVERYTHING[..], &rules].concat())
     })?;
     step("tests", || test::run(workspace))?;
     step("compose.yaml", || compose::check(workspace))?;

@@ -10,8 +10,7 @@ use crate::{commands, servers};
 pub(crate) fn run(workspace: &Path, arguments: &[String]) -> Result<()> {
     servers::run(workspace)?;
     // The same set as for tests, so that nothing is built twice with other features.
-    let build = ["build", "--workspace", "--bins", "--locked"];
-    commands::run(workspace, "cargo", &build)?;
+    commands::build_all(workspace, &[])?;
     let binaries = commands::target_folder(workspace)?.join("debug");
     let groundwork = binaries.join("groundwork").display().to_string();
     let mut all = vec![groundwork.as_str()];

@@ -67,7 +67,8 @@ fn names(model: &Model) -> BTreeSet<&str> {
 fn make(workspace: &Path, model: &Model) -> Result<()> {
     servers::run(workspace)?;
     let ours: BTreeSet<_> = model.services().filter_map(|service| service.target()).collect();
-    let mut build = vec!["build", "--release", "--locked", "--workspace", "--bin", "groundwork-wait"];
+    let mut build = vec!["build", "--release", "--locked", "--bin", "groundwork-wait"];
+    build.extend(commands::EVERYTHING);
     let wanted: Vec<_> = ours.iter().map(|target| program(target)).collect();
     build.extend(wanted.iter().flat_map(|program| ["--bin", program]));
     commands::run(workspace, "cargo", &build)?;

@@ -81,6 +81,12 @@ enum Subject {
         /// File for the figures as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<std::path::PathBuf>,
+        /// Folder with the programs of another state, to be measured by the scenarios of this one.
+        #[arg(long, value_name = "FOLDER")]
+        binaries: Option<std::path::PathBuf>,
+        /// variants, burst, idle, reaction, restart, items, beside; all without a name.
+        #[arg(value_name = "SCENARIO")]
+        scenarios: Vec<String>,
     },
     /// The template engine beside the original, in turns.
     Templates {
@@ -103,7 +109,9 @@ fn main() -> anyhow::Result<()> {
         Command::Examples { check } => examples::run(workspace(), check),
         Command::Licences => licences::run(workspace()),
         Command::Test => test::run(workspace()),
-        Command::Bench { subject: Subject::System { json } } => bench::system(workspace(), json.as_deref()),
+        Command::Bench { subject: Subject::System { json, binaries, scenarios } } => {
+            bench::system(workspace(), json.as_deref(), binaries.as_deref(), scenarios)
+        }
         Command::Bench { subject: Subject::Templates { rounds } } => bench::templates(workspace(), rounds),
         Command::Bench { subject: Subject::Spiff { rounds } } => bench::spiff::run(workspace(), rounds),
         Command::Dev { arguments } => dev::run(workspace(), &arguments),

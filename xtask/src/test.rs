@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::commands::EVERYTHING;
 use crate::{commands, servers};
 
 /// Tests of these share the servers of their process; nextest would start them for every single test.
@@ -28,19 +29,16 @@ fn test(workspace: &Path) -> Result<()> {
         eprintln!("skipped: tests that need servers, because they could not be built: {error:#}");
     }
     // The suites run the services as processes of their own.
-    commands::run(workspace, "cargo", &["build", "--workspace", "--bins", "--locked", "--quiet"])?;
+    commands::build_all(workspace, &["--quiet"])?;
     if !commands::exists("cargo", &["nextest", "--version"]) {
-        return commands::run(
-            workspace,
-            "cargo",
-            &["test", "--workspace", "--locked", "--quiet", "--no-fail-fast"],
-        );
+        let arguments = [&["test", "--locked", "--quiet", "--no-fail-fast"], &EVERYTHING[..]].concat();
+        return commands::run(workspace, "cargo", &arguments);
     }
-    let mut arguments = vec!["nextest", "run", "--workspace", "--locked", "--no-fail-fast"];
+    let mut arguments = [&["nextest", "run", "--locked", "--no-fail-fast"], &EVERYTHING[..]].concat();
     arguments.extend(SHARING_SERVERS.iter().flat_map(|package| ["--exclude", package]));
     commands::run(workspace, "cargo", &arguments)?;
     let mut arguments = vec!["test", "--locked", "--quiet"];
     arguments.extend(SHARING_SERVERS.iter().flat_map(|package| ["--package", package]));
     commands::run(workspace, "cargo", &arguments)?;
-    commands::run(workspace, "cargo", &["test", "--workspace", "--locked", "--doc", "--quiet"])
+    commands::run(workspace, "cargo", &[&["test", "--locked", "--doc", "--quiet"], &EVERYTHING[..]].concat())
 }

@@ -50,15 +50,20 @@ impl Options {
 }
 
 /// Runs a handler.
-#[derive(Debug)]
-pub struct Controller<H> {
+pub struct Controller {
     pub bus: Bus,
     pub objects: Objects,
-    pub handler: Arc<H>,
+    pub handler: Arc<dyn Handler>,
     pub options: Options,
     pub metrics: Metrics,
     /// Holds once the index is complete.
     pub ready: Condition,
+}
+
+impl std::fmt::Debug for Controller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controller").field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 enum Message {
@@ -84,7 +89,7 @@ struct Arrival {
     time: Timestamp,
 }
 
-impl<H: Handler> Controller<H> {
+impl Controller {
     /// Works until `end` is cancelled; then finishes what runs, and gives the rest back to the bus.
     pub async fn run(self, end: CancellationToken) {
         let index = Index::in_namespaces(self.options.namespaces.clone());
@@ -136,10 +141,10 @@ impl<H: Handler> Controller<H> {
 }
 
 /// Keeps the index, and the deadlines that follow from it.
-async fn follow<H: Handler>(
+async fn follow(
     bus: Bus,
     index: Index,
-    handler: Arc<H>,
+    handler: Arc<dyn Handler>,
     kinds: Vec<Kind>,
     readiness: Readiness,
     sender: mpsc::Sender<Message>,
@@ -192,10 +197,10 @@ async fn next_of(feed: &mut IndexFeed, bus: &Bus, waiting: Option<&Readiness>) -
 }
 
 /// Takes events of one kind off the bus.
-struct Puller<H> {
+struct Puller {
     bus: Bus,
     index: Index,
-    handler: Arc<H>,
+    handler: Arc<dyn Handler>,
     service: &'static str,
     kinds: Vec<Kind>,
     kind: Kind,
@@ -207,7 +212,7 @@ struct Puller<H> {
     sender: mpsc::Sender<Message>,
 }
 
-impl<H: Handler> Puller<H> {
+impl Puller {
     /// Until `end`; what was taken and not passed on is given back then.
     async fn run(self, end: CancellationToken) {
         let Some(mut queue) = end.run_until_cancelled(self.open()).await else { return };
@@ -297,8 +302,8 @@ impl<H: Handler> Puller<H> {
     }
 }
 
-struct Worker<H> {
-    controller: Controller<H>,
+struct Worker {
+    controller: Controller,
     index: Index,
     queue: Queue<Arrival>,
     running: JoinSet<Finished>,
@@ -317,7 +322,7 @@ struct Finished {
     told: Option<String>,
 }
 
-impl<H: Handler> Worker<H> {
+impl Worker {
     async fn run(&mut self, messages: &mut mpsc::Receiver<Message>, end: &CancellationToken) {
         let mut progress = tokio::time::interval(PROGRESS);
         progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

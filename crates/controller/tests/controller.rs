@@ -85,7 +85,7 @@ impl Bench {
         let controller = Controller {
             bus: self.bus.clone(),
             objects: Objects::new(client, "test", metrics.clone()),
-            handler: Arc::clone(&self.notes),
+            handler: Arc::<Notes>::clone(&self.notes),
             options: Options {
                 service: "test",
                 work: vec![kind()],

@@ -7,14 +7,16 @@
 mod handler;
 mod mock;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, DeployerInformation, Kind as _};
 use groundwork_bus::{Bus, Kind};
 use groundwork_controller::{
     Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWork,
+    OriginalAtWork, ServiceArguments, Surroundings,
 };
 use groundwork_telemetry::Telemetry;
 use kube::Client;
@@ -34,6 +36,27 @@ pub struct Arguments {
     pub guard: GuardArguments,
     #[command(flatten)]
     pub settings: Settings,
+}
+
+impl ServiceArguments for Arguments {
+    const SERVICE: &'static str = SERVICE;
+    const PROGRAM: &'static str = "groundwork-deployer";
+    const ABOUT: &'static str = "Works on DeployItems of the mock type";
+
+    fn cluster(&self) -> &ClusterArguments {
+        &self.cluster
+    }
+}
+
+/// The service as a process of its own.
+pub fn main() -> ExitCode {
+    groundwork_controller::main(|arguments: Arguments, surroundings| {
+        let Surroundings { bus, client, telemetry } = surroundings;
+        Box::pin(async move {
+            run(arguments, bus, client, telemetry).await?;
+            Ok(())
+        })
+    })
 }
 
 /// What is the deployer's own, wherever it runs.
@@ -62,36 +85,39 @@ impl Default for Settings {
 /// # Errors
 ///
 /// An original is at work.
-pub async fn run(
+pub fn run(
     arguments: Arguments,
     bus: Bus,
     client: Client,
     telemetry: Telemetry,
-) -> Result<(), OriginalAtWork> {
-    let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
-    arguments.guard.pass(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
-    let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-    let information = DeployerInformation {
-        identity: arguments.settings.identity,
-        name: SERVICE.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..DeployerInformation::default()
-    };
-    let controller = Controller {
-        bus,
-        objects: Objects::new(client, MANAGER, metrics.clone()),
-        handler: Arc::new(MockDeployer { information }),
-        options: Options {
-            service: SERVICE,
-            work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
-            indexed: Vec::new(),
-            namespaces: arguments.cluster.namespaces,
-            concurrency: arguments.settings.deployer_concurrency,
-            backoff: Backoff::default(),
-        },
-        metrics,
-        ready: telemetry.health.condition("index"),
-    };
-    controller.run(end).await;
-    Ok(())
+) -> BoxFuture<'static, Result<(), OriginalAtWork>> {
+    // Boxed, so that it is compiled here and not in every program that has the service in it.
+    Box::pin(async move {
+        let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
+        arguments.guard.pass(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
+        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let information = DeployerInformation {
+            identity: arguments.settings.identity,
+            name: SERVICE.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..DeployerInformation::default()
+        };
+        let controller = Controller {
+            bus,
+            objects: Objects::new(client, MANAGER, metrics.clone()),
+            handler: Arc::new(MockDeployer { information }),
+            options: Options {
+                service: SERVICE,
+                work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
+                indexed: Vec::new(),
+                namespaces: arguments.cluster.namespaces,
+                concurrency: arguments.settings.deployer_concurrency,
+                backoff: Backoff::default(),
+            },
+            metrics,
+            ready: telemetry.health.condition("index"),
+        };
+        controller.run(end).await;
+        Ok(())
+    })
 }

@@ -1,31 +1,7 @@
 //! The deployer as a process of its own.
 
-use std::error::Error;
 use std::process::ExitCode;
 
-use clap::Parser;
-use groundwork_controller::BusArguments;
-use groundwork_deployer::{Arguments, SERVICE, run};
-use groundwork_telemetry::TelemetryArguments;
-
-#[derive(Parser)]
-#[command(name = "groundwork-deployer", version, about = "Works on DeployItems of the mock type")]
-struct Command {
-    #[command(flatten)]
-    service: Arguments,
-    #[command(flatten)]
-    bus: BusArguments,
-    #[command(flatten)]
-    telemetry: TelemetryArguments,
-}
-
 fn main() -> ExitCode {
-    let command = Command::parse();
-    groundwork_telemetry::run(SERVICE, &command.telemetry.clone(), async |telemetry| {
-        let client = command.service.cluster.client(SERVICE).await?;
-        let bus = command.bus.connect_service(&telemetry).await?;
-        run(command.service, bus.clone(), client, telemetry).await?;
-        bus.drain().await;
-        Ok::<(), Box<dyn Error + Send + Sync>>(())
-    })
+    groundwork_deployer::main()
 }

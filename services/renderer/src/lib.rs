@@ -16,14 +16,16 @@ mod sight;
 mod tree;
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use futures::future::BoxFuture;
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
 use groundwork_bus::Bus;
 use groundwork_controller::{
     Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWork, Workers,
+    OriginalAtWork, ServiceArguments, Surroundings, Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, audience,
@@ -54,6 +56,28 @@ pub struct Arguments {
     pub grpc: GrpcArguments,
     #[command(flatten)]
     pub settings: Settings,
+}
+
+impl ServiceArguments for Arguments {
+    const SERVICE: &'static str = SERVICE;
+    const PROGRAM: &'static str = "groundwork-renderer";
+    const ABOUT: &'static str = "The lifecycle of Installations";
+
+    fn cluster(&self) -> &ClusterArguments {
+        &self.cluster
+    }
+}
+
+/// The service as a process of its own.
+pub fn main() -> ExitCode {
+    groundwork_controller::main(|arguments: Arguments, surroundings| {
+        let Surroundings { bus, client, telemetry } = surroundings;
+        Box::pin(async move {
+            let token = TokenSource::of_file(arguments.resolver.resolver_token_file.clone());
+            Renderer::start(arguments, bus, client, token, telemetry).await?.run().await?;
+            Ok(())
+        })
+    })
 }
 
 /// What is the renderer's own, wherever it runs.
@@ -101,7 +125,7 @@ pub enum StartError {
 /// A renderer that listens, and does not work yet.
 pub struct Renderer {
     server: Server,
-    controller: Controller<Installations>,
+    controller: Controller,
     telemetry: Telemetry,
 }
 
@@ -117,60 +141,66 @@ impl Renderer {
     /// # Errors
     ///
     /// An argument cannot be used, the port is taken, or an original is at work.
-    pub async fn start(
+    pub fn start(
         arguments: Arguments,
         bus: Bus,
         client: Client,
         token: TokenSource,
         telemetry: Telemetry,
-    ) -> Result<Self, StartError> {
-        let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
-        let channel =
-            resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
-        let components = channel.map(Components::new);
-        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-        let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-        let access = Access::new(client, audience(SERVICE));
-        let service = grpc::Service {
-            access: access.clone(),
-            objects: objects.clone(),
-            components: components.clone(),
-            workers: Workers::default(),
-        };
-        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
-        let server = server.with(with_limits!(RendererServer::new(service)));
-        let pickup =
-            arguments.settings.pickup_timeout.to_std().and_then(|limit| SignedDuration::try_from(limit).ok());
-        let pickup = pickup.filter(|limit| !limit.is_zero());
-        let workers = Workers::new(arguments.settings.renderer_concurrency);
-        // Rendering without any limit would let one Installation hold a slot for ever.
-        let limit = arguments
-            .settings
-            .render_timeout
-            .to_std()
-            .filter(|limit| !limit.is_zero())
-            .unwrap_or(LONGEST_RENDERING);
-        let workers = workers.within(limit).told_by(telemetry.health.condition("rendering"));
-        let controller = Controller {
-            bus,
-            objects,
-            handler: Arc::new(Installations::new(components, pickup, workers)),
-            options: Options {
-                service: SERVICE,
-                work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
-                indexed: vec![kind::<DataObject>(), kind::<Target>()],
-                namespaces: arguments.cluster.namespaces,
-                concurrency: arguments.settings.renderer_concurrency,
-                backoff: Backoff::default(),
-            },
-            metrics,
-            ready: telemetry.health.condition("index"),
-        };
-        let Controller { objects, options, .. } = &controller;
-        let end = telemetry.shutdown.token();
-        let guard = &arguments.guard;
-        guard.pass(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
-        Ok(Self { server, controller, telemetry })
+    ) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that it is compiled here and not in every program that has the service in it.
+        Box::pin(async move {
+            let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
+            let channel =
+                resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
+            let components = channel.map(Components::new);
+            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+            let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+            let access = Access::new(client, audience(SERVICE));
+            let service = grpc::Service {
+                access: access.clone(),
+                objects: objects.clone(),
+                components: components.clone(),
+                workers: Workers::default(),
+            };
+            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
+            let server = server.with(with_limits!(RendererServer::new(service)));
+            let pickup = arguments
+                .settings
+                .pickup_timeout
+                .to_std()
+                .and_then(|limit| SignedDuration::try_from(limit).ok());
+            let pickup = pickup.filter(|limit| !limit.is_zero());
+            let workers = Workers::new(arguments.settings.renderer_concurrency);
+            // Rendering without any limit would let one Installation hold a slot for ever.
+            let limit = arguments
+                .settings
+                .render_timeout
+                .to_std()
+                .filter(|limit| !limit.is_zero())
+                .unwrap_or(LONGEST_RENDERING);
+            let workers = workers.within(limit).told_by(telemetry.health.condition("rendering"));
+            let controller = Controller {
+                bus,
+                objects,
+                handler: Arc::new(Installations::new(components, pickup, workers)),
+                options: Options {
+                    service: SERVICE,
+                    work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
+                    indexed: vec![kind::<DataObject>(), kind::<Target>()],
+                    namespaces: arguments.cluster.namespaces,
+                    concurrency: arguments.settings.renderer_concurrency,
+                    backoff: Backoff::default(),
+                },
+                metrics,
+                ready: telemetry.health.condition("index"),
+            };
+            let Controller { objects, options, .. } = &controller;
+            let end = telemetry.shutdown.token();
+            let guard = &arguments.guard;
+            guard.pass(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
+            Ok(Self { server, controller, telemetry })
+        })
     }
 
     /// Where its gRPC server listens.
@@ -183,9 +213,11 @@ impl Renderer {
     /// # Errors
     ///
     /// The server lost its port.
-    pub async fn run(self) -> Result<(), ServerError> {
-        let end = self.telemetry.shutdown.token();
-        let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
-        served
+    pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
+        Box::pin(async move {
+            let end = self.telemetry.shutdown.token();
+            let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
+            served
+        })
     }
 }

@@ -19,14 +19,16 @@ mod subject;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use futures::future::BoxFuture;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::Bus;
 use groundwork_controller::{
     Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWork,
+    OriginalAtWork, ServiceArguments, Surroundings,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
@@ -59,6 +61,27 @@ pub struct Arguments {
 
     #[command(flatten)]
     pub settings: Settings,
+}
+
+impl ServiceArguments for Arguments {
+    const SERVICE: &'static str = SERVICE;
+    const PROGRAM: &'static str = "groundwork-resolver";
+    const ABOUT: &'static str = "Which component versions Installations use";
+
+    fn cluster(&self) -> &ClusterArguments {
+        &self.cluster
+    }
+}
+
+/// The service as a process of its own.
+pub fn main() -> ExitCode {
+    groundwork_controller::main(|arguments: Arguments, surroundings| {
+        let Surroundings { bus, client, telemetry } = surroundings;
+        Box::pin(async move {
+            Resolver::start(arguments, bus, client, telemetry).await?.run().await?;
+            Ok(())
+        })
+    })
 }
 
 /// What is the resolver's own, wherever it runs.
@@ -123,7 +146,7 @@ pub enum StartError {
 pub struct Resolver {
     server: Server,
     access: Access,
-    controller: Controller<Watching>,
+    controller: Controller,
     contexts: Arc<DefaultContexts>,
     telemetry: Telemetry,
 }
@@ -140,49 +163,53 @@ impl Resolver {
     /// # Errors
     ///
     /// An argument cannot be used, the port is taken, or an original is at work.
-    pub async fn start(
+    pub fn start(
         arguments: Arguments,
         bus: Bus,
         client: Client,
         telemetry: Telemetry,
-    ) -> Result<Self, StartError> {
-        let map = MapFile::open(arguments.settings.repositories.as_deref())?;
-        let contexts = Arc::new(DefaultContexts::new(&arguments.settings)?);
-        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-        let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-        let access = Access::new(client, audience(SERVICE));
-        let crew = Crew::default();
-        let jobs = crew.jobs.clone();
-        let stores = Stores::new(map);
-        let service =
-            grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, crew);
-        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
-        let server = server.with(with_limits!(ResolverServer::new(service)));
-        let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
-        // With rights in some namespaces only nobody can watch namespaces.
-        if arguments.cluster.namespaces.is_empty() {
-            work.push(namespaces());
-        }
-        let controller = Controller {
-            bus,
-            objects,
-            handler: Arc::new(Watching { contexts: Arc::clone(&contexts), workers: jobs }),
-            options: Options {
-                service: SERVICE,
-                work,
-                indexed: Vec::new(),
-                namespaces: arguments.cluster.namespaces,
-                concurrency: arguments.settings.resolver_concurrency.max(1),
-                backoff: Backoff::default(),
-            },
-            metrics,
-            ready: telemetry.health.condition("index"),
-        };
-        let Controller { objects, options, .. } = &controller;
-        let end = telemetry.shutdown.token();
-        let guard = &arguments.guard;
-        guard.pass(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
-        Ok(Self { server, access, controller, contexts, telemetry })
+    ) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that it is compiled here and not in every program that has the service in it.
+        Box::pin(async move {
+            let map = MapFile::open(arguments.settings.repositories.as_deref())?;
+            let contexts = Arc::new(DefaultContexts::new(&arguments.settings)?);
+            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+            let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+            let access = Access::new(client, audience(SERVICE));
+            let crew = Crew::default();
+            let jobs = crew.jobs.clone();
+            let stores = Stores::new(map);
+            let service =
+                grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, crew);
+            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+            let server = server.with(with_limits!(ResolverServer::new(service)));
+            let mut work =
+                vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
+            // With rights in some namespaces only nobody can watch namespaces.
+            if arguments.cluster.namespaces.is_empty() {
+                work.push(namespaces());
+            }
+            let controller = Controller {
+                bus,
+                objects,
+                handler: Arc::new(Watching { contexts: Arc::clone(&contexts), workers: jobs }),
+                options: Options {
+                    service: SERVICE,
+                    work,
+                    indexed: Vec::new(),
+                    namespaces: arguments.cluster.namespaces,
+                    concurrency: arguments.settings.resolver_concurrency.max(1),
+                    backoff: Backoff::default(),
+                },
+                metrics,
+                ready: telemetry.health.condition("index"),
+            };
+            let Controller { objects, options, .. } = &controller;
+            let end = telemetry.shutdown.token();
+            let guard = &arguments.guard;
+            guard.pass(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
+            Ok(Self { server, access, controller, contexts, telemetry })
+        })
     }
 
     /// Where its gRPC server listens.
@@ -205,13 +232,15 @@ impl Resolver {
     /// # Errors
     ///
     /// The server lost its port.
-    pub async fn run(self) -> Result<(), ServerError> {
-        let end = self.telemetry.shutdown.token();
-        let namespaces = self.controller.options.namespaces.clone();
-        let objects = self.controller.objects.clone();
-        let contexts = self.contexts.ensure_in(&namespaces, &objects, &end);
-        let (served, (), ()) =
-            tokio::join!(self.server.serve(end.clone()), self.controller.run(end.clone()), contexts);
-        served
+    pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
+        Box::pin(async move {
+            let end = self.telemetry.shutdown.token();
+            let namespaces = self.controller.options.namespaces.clone();
+            let objects = self.controller.objects.clone();
+            let contexts = self.contexts.ensure_in(&namespaces, &objects, &end);
+            let (served, (), ()) =
+                tokio::join!(self.server.serve(end.clone()), self.controller.run(end.clone()), contexts);
+            served
+        })
     }
 }

@@ -16,15 +16,17 @@ mod watches;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use futures::future::BoxFuture;
 use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
 use groundwork_bus::Bus;
 use groundwork_controller::{
     Backoff, ClusterArguments, Controller, GuardArguments, Metrics, Objects, Options, OriginalAtWork, PORCH,
-    Workers,
+    ServiceArguments, Surroundings, Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, audience, connect, with_limits,
@@ -54,6 +56,28 @@ pub struct Arguments {
     pub grpc: GrpcArguments,
     #[command(flatten)]
     pub settings: Settings,
+}
+
+impl ServiceArguments for Arguments {
+    const SERVICE: &'static str = SERVICE;
+    const PROGRAM: &'static str = "groundwork-variant";
+    const ABOUT: &'static str = "PackageVariants of PackageVariantSets";
+
+    fn cluster(&self) -> &ClusterArguments {
+        &self.cluster
+    }
+}
+
+/// The service as a process of its own.
+pub fn main() -> ExitCode {
+    groundwork_controller::main(|arguments: Arguments, surroundings| {
+        let Surroundings { bus, client, telemetry } = surroundings;
+        Box::pin(async move {
+            let token = TokenSource::of_file(arguments.watcher.watcher_token_file.clone());
+            Variants::start(arguments, bus, client, token, telemetry).await?.run().await?;
+            Ok(())
+        })
+    })
 }
 
 /// What is the service's own, wherever it runs.
@@ -111,7 +135,7 @@ pub enum StartError {
 /// A variant service that listens, and does not work yet.
 pub struct Variants {
     server: Server,
-    controller: Controller<VariantHandler>,
+    controller: Controller,
     shared: Arc<Shared>,
     telemetry: Telemetry,
 }
@@ -128,52 +152,61 @@ impl Variants {
     /// # Errors
     ///
     /// An argument cannot be used, the port is taken, or an original is at work.
-    pub async fn start(
+    pub fn start(
         arguments: Arguments,
         bus: Bus,
         client: Client,
         token: TokenSource,
         telemetry: Telemetry,
-    ) -> Result<Self, StartError> {
-        let WatcherArguments { watcher, watcher_tls_ca, .. } = &arguments.watcher;
-        let channel =
-            watcher.as_deref().map(|url| connect(url, watcher_tls_ca.as_deref(), token)).transpose()?;
-        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-        let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-        let access = Access::new(client, audience(SERVICE));
-        let service =
-            grpc::Service { access: access.clone(), objects: objects.clone(), workers: Workers::default() };
-        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
-        let server = server.with(with_limits!(VariantsServer::new(service)));
-        let watches = Watches::new(watches::Parts {
-            watcher: channel.map(|channel| with_limits!(WatcherClient::new(channel))),
-            bus: bus.clone(),
-            objects: objects.clone(),
-            metrics: metrics.clone(),
-            namespaces: arguments.cluster.namespaces.clone(),
-            end: telemetry.shutdown.token(),
-            span: telemetry.span(),
-        });
-        let shared = Arc::new(Shared::new(watches));
-        let controller = Controller {
-            bus,
-            objects,
-            handler: Arc::new(VariantHandler(Arc::clone(&shared))),
-            options: Options {
-                service: SERVICE,
-                work: vec![kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()],
-                indexed: Vec::new(),
-                namespaces: arguments.cluster.namespaces,
-                concurrency: arguments.settings.variant_concurrency.max(1),
-                backoff: BACKOFF,
-            },
-            metrics,
-            ready: telemetry.health.condition("index"),
-        };
-        let Controller { objects, options, .. } = &controller;
-        let end = telemetry.shutdown.token();
-        arguments.guard.pass(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
-        Ok(Self { server, controller, shared, telemetry })
+    ) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that it is compiled here and not in every program that has the service in it.
+        Box::pin(async move {
+            let WatcherArguments { watcher, watcher_tls_ca, .. } = &arguments.watcher;
+            let channel =
+                watcher.as_deref().map(|url| connect(url, watcher_tls_ca.as_deref(), token)).transpose()?;
+            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+            let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+            let access = Access::new(client, audience(SERVICE));
+            let service = grpc::Service {
+                access: access.clone(),
+                objects: objects.clone(),
+                workers: Workers::default(),
+            };
+            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
+            let server = server.with(with_limits!(VariantsServer::new(service)));
+            let watches = Watches::new(watches::Parts {
+                watcher: channel.map(|channel| with_limits!(WatcherClient::new(channel))),
+                bus: bus.clone(),
+                objects: objects.clone(),
+                metrics: metrics.clone(),
+                namespaces: arguments.cluster.namespaces.clone(),
+                end: telemetry.shutdown.token(),
+                span: telemetry.span(),
+            });
+            let shared = Arc::new(Shared::new(watches));
+            let controller = Controller {
+                bus,
+                objects,
+                handler: Arc::new(VariantHandler(Arc::clone(&shared))),
+                options: Options {
+                    service: SERVICE,
+                    work: vec![kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()],
+                    indexed: Vec::new(),
+                    namespaces: arguments.cluster.namespaces,
+                    concurrency: arguments.settings.variant_concurrency.max(1),
+                    backoff: BACKOFF,
+                },
+                metrics,
+                ready: telemetry.health.condition("index"),
+            };
+            let Controller { objects, options, .. } = &controller;
+            let end = telemetry.shutdown.token();
+            arguments
+                .guard
+                .pass(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
+                .await?;
+            Ok(Self { server, controller, shared, telemetry })
+        })
     }
 
     /// Where its gRPC server listens.
@@ -186,10 +219,12 @@ impl Variants {
     /// # Errors
     ///
     /// The server lost its port.
-    pub async fn run(self) -> Result<(), ServerError> {
-        let end = self.telemetry.shutdown.token();
-        let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
-        self.shared.watches.ended().await;
-        served
+    pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
+        Box::pin(async move {
+            let end = self.telemetry.shutdown.token();
+            let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
+            self.shared.watches.ended().await;
+            served
+        })
     }
 }

@@ -94,7 +94,7 @@ impl Watches {
 
     /// A controller for events of one kind. It shares nothing but the work with the one of the service: a kind that cannot be
     /// watched must keep nobody else waiting.
-    fn controller(&self, shared: &Arc<Shared>, selected: &Selected) -> Controller<SelectedHandler> {
+    fn controller(&self, shared: &Arc<Shared>, selected: &Selected) -> Controller {
         Controller {
             bus: self.parts.bus.clone(),
             objects: self.parts.objects.clone(),

@@ -29,10 +29,12 @@ mod term;
 mod watch;
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 
 use clap::Args;
+use futures::future::BoxFuture;
 use groundwork_bus::Bus;
-use groundwork_controller::ClusterArguments;
+use groundwork_controller::{ClusterArguments, ServiceArguments, Surroundings};
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::watcher::v1::watcher_server::WatcherServer;
 use groundwork_telemetry::Telemetry;
@@ -61,6 +63,27 @@ pub struct Arguments {
     pub grpc: GrpcArguments,
     #[command(flatten)]
     pub lease: LeaseArguments,
+}
+
+impl ServiceArguments for Arguments {
+    const SERVICE: &'static str = SERVICE;
+    const PROGRAM: &'static str = "groundwork-watcher";
+    const ABOUT: &'static str = "Publishes what changes in a cluster";
+
+    fn cluster(&self) -> &ClusterArguments {
+        &self.cluster
+    }
+}
+
+/// The service as a process of its own.
+pub fn main() -> ExitCode {
+    groundwork_controller::main(|arguments: Arguments, surroundings| {
+        let Surroundings { bus, client, telemetry } = surroundings;
+        Box::pin(async move {
+            Watcher::start(arguments, bus, client, telemetry).await?.run().await?;
+            Ok(())
+        })
+    })
 }
 
 /// Why the watcher cannot begin.
@@ -101,28 +124,31 @@ impl Watcher {
     /// # Errors
     ///
     /// An argument cannot be used, or the port is taken.
-    pub async fn start(
+    pub fn start(
         arguments: Arguments,
         bus: Bus,
         client: Client,
         telemetry: Telemetry,
-    ) -> Result<Self, StartError> {
-        let metrics = Metrics::new(&telemetry.metrics);
-        let board = Board::new(telemetry.health.condition("stream"), metrics.clone());
-        let (plan, desk) = (Plan::new(arguments.cluster.namespaces), Desk::default());
-        let access = Access::new(client.clone(), audience(SERVICE));
-        let service = Service {
-            access: access.clone(),
-            bus: bus.clone(),
-            board: board.clone(),
-            plan: plan.clone(),
-            desk: desk.clone(),
-        };
-        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
-        let server = server.with(with_limits!(WatcherServer::new(service)));
-        let election = Election::new(client.clone(), &arguments.lease, board.clone());
-        let work = Work { client, bus, board, metrics, plan, desk, election };
-        Ok(Self { server, access, work, telemetry })
+    ) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that it is compiled here and not in every program that has the service in it.
+        Box::pin(async move {
+            let metrics = Metrics::new(&telemetry.metrics);
+            let board = Board::new(telemetry.health.condition("stream"), metrics.clone());
+            let (plan, desk) = (Plan::new(arguments.cluster.namespaces), Desk::default());
+            let access = Access::new(client.clone(), audience(SERVICE));
+            let service = Service {
+                access: access.clone(),
+                bus: bus.clone(),
+                board: board.clone(),
+                plan: plan.clone(),
+                desk: desk.clone(),
+            };
+            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+            let server = server.with(with_limits!(WatcherServer::new(service)));
+            let election = Election::new(client.clone(), &arguments.lease, board.clone());
+            let work = Work { client, bus, board, metrics, plan, desk, election };
+            Ok(Self { server, access, work, telemetry })
+        })
     }
 
     /// Where its gRPC server listens.
@@ -145,10 +171,12 @@ impl Watcher {
     /// # Errors
     ///
     /// The server lost its port.
-    pub async fn run(self) -> Result<(), ServerError> {
-        let end = self.telemetry.shutdown.token();
-        let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.work.run(end));
-        served
+    pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
+        Box::pin(async move {
+            let end = self.telemetry.shutdown.token();
+            let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.work.run(end));
+            served
+        })
     }
 }
 

@@ -18,7 +18,7 @@ const COMPLETED: &str = "service_completed_successfully";
 
 /// Builds the programs and checks; names everything that is wrong.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
-    commands::run(workspace, "cargo", &["build", "--workspace", "--bins", "--locked", "--quiet"])?;
+    commands::build_all(workspace, &["--quiet"])?;
     let model = Model::read(workspace)?;
     let mut problems = structure(&model, workspace);
     problems.extend(documented(workspace)?);

@@ -16,12 +16,26 @@ use scenario::Bench;
 /// Installations, or PackageVariants, in the scenarios with many of them.
 const MANY: usize = 1000;
 
+/// What is measured, in this order: those that come later find what the former left.
+const SCENARIOS: [&str; 7] = ["variants", "burst", "idle", "reaction", "restart", "items", "beside"];
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let binaries =
         PathBuf::from(arguments.next().context("the first argument is the folder of the binaries")?);
-    let json = arguments.next().map(PathBuf::from);
+    let mut json = None;
+    let mut scenarios = Vec::new();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--json" => json = Some(PathBuf::from(arguments.next().context("--json needs a file")?)),
+            _ => scenarios.push(argument),
+        }
+    }
+    if let Some(unknown) = scenarios.iter().find(|name| !SCENARIOS.contains(&name.as_str())) {
+        bail!("there is no scenario {unknown:?}, only {}", SCENARIOS.join(", "))
+    }
+    let wanted = |name: &str| scenarios.is_empty() || scenarios.iter().any(|wanted| wanted == name);
     let Some(mut bench) = Bench::start(binaries).await? else {
         bail!("the servers are missing: cargo xtask servers")
     };
@@ -33,15 +47,25 @@ async fn main() -> Result<()> {
         }
         figures.extend(found);
     };
-    tell(bench.variants(MANY).await?);
-    tell(bench.burst(MANY).await?);
-    tell(bench.idle(MANY).await?);
-    tell(bench.reaction(200).await?);
-    tell(bench.restart_renderer().await?);
-    tell(bench.restart_watcher(20_000).await?);
-    tell(bench.items(20, 20).await?);
-    tell(bench.items(1000, 1).await?);
-    tell(bench.beside(MANY, 5000).await?);
+    for name in SCENARIOS.iter().filter(|name| wanted(name)) {
+        tell(match *name {
+            "variants" => bench.variants(MANY).await?,
+            "burst" => bench.burst(MANY).await?,
+            "idle" => bench.idle(MANY).await?,
+            "reaction" => bench.reaction(200).await?,
+            "restart" => {
+                let mut figures = bench.restart_renderer().await?;
+                figures.extend(bench.restart_watcher(20_000).await?);
+                figures
+            }
+            "items" => {
+                let mut figures = bench.items(20, 20).await?;
+                figures.extend(bench.items(1000, 1).await?);
+                figures
+            }
+            _ => bench.beside(MANY, 5000).await?,
+        });
+    }
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&Value::Object(figures))?;
         std::fs::write(&path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
