@@ -8,6 +8,9 @@ use groundwork_telemetry::{Condition, Telemetry};
 /// Pause between two questions. With the five seconds that an answer may take, a server that is gone is noticed in time: a
 /// service that cannot do its work is to say so within ten seconds.
 const PAUSE: Duration = Duration::from_secs(2);
+/// The same until the first answer: the connection is made a moment after the process has begun, and a service is ready no later
+/// than it can work.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Adds the condition `bus`, which holds while the bus answers, until the end of the process. To be called once for a connection:
 /// the index and the queues of a service have conditions of their own, but one that has nothing to do would not notice that
@@ -19,12 +22,16 @@ pub fn told_by_readiness(bus: &Bus, telemetry: &Telemetry) {
 }
 
 async fn tell(bus: &Bus, condition: &Condition) {
+    let mut pause = FIRST_PAUSE;
     loop {
         match bus.check().await {
-            Ok(()) => condition.ready(),
+            Ok(()) => {
+                condition.ready();
+                pause = PAUSE;
+            }
             Err(error) => condition.not_ready(problem(&error)),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
