@@ -46,12 +46,14 @@ pub(super) fn is_of_this_checkout(name: &str, workspace: &Path) -> Result<()> {
     )
 }
 
-/// One that was moved or removed since has no claim.
+/// One that was moved or removed since has no claim; nor has one whose `up` was refused, and took a few containers only.
 fn other_checkout(folders: &str, workspace: &Path) -> Option<String> {
     let own = workspace.canonicalize().ok()?;
-    let mut folders = folders.lines().map(str::trim).filter(|folder| !folder.is_empty());
-    let is_other = |folder: &&str| Path::new(folder).canonicalize().is_ok_and(|folder| folder != own);
-    folders.find(is_other).map(str::to_owned)
+    let folders = folders.lines().map(str::trim).filter(|folder| !folder.is_empty());
+    let there: Vec<_> =
+        folders.filter_map(|folder| Some((folder, Path::new(folder).canonicalize().ok()?))).collect();
+    let is_own = there.iter().any(|(_, folder)| *folder == own);
+    there.first().filter(|_| !is_own).map(|(folder, _)| (*folder).to_owned())
 }
 
 /// Services that have not come up: whose log tells why.
@@ -97,7 +99,8 @@ a warning between
         assert_eq!(other_checkout("", own), None);
         assert_eq!(other_checkout(&line(own), own), None);
         assert_eq!(other_checkout(&format!("{}/.\n\n", own.display()), own), None);
-        assert_eq!(other_checkout(&(line(own) + &line(other)), own), Some(other.display().to_string()));
+        assert_eq!(other_checkout(&line(other), own), Some(other.display().to_string()));
+        assert_eq!(other_checkout(&(line(other) + &line(own)), own), None, "the other one was refused");
         assert_eq!(other_checkout(&line(&other.join("gone")), own), None);
     }
 }
