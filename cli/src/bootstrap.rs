@@ -8,6 +8,7 @@
 
 mod cluster;
 mod files;
+mod host;
 mod kubeconfig;
 mod nats;
 mod recipients;
@@ -73,6 +74,12 @@ pub(crate) struct CredentialsArguments {
     /// File of the person at the host.
     #[arg(long, value_name = "FILE")]
     owner_of: Option<PathBuf>,
+    /// Project of Compose that the folders belong to.
+    #[arg(long, value_name = "NAME", default_value = "groundwork")]
+    project: String,
+    /// Take over volumes or a host folder that another checkout or project has used.
+    #[arg(long, env = "GROUNDWORK_ADOPT", value_parser = clap::builder::FalseyValueParser::new())]
+    adopt: bool,
     /// The API server as seen from the host.
     #[arg(long, value_name = "URL", default_value = "https://127.0.0.1:9446")]
     host_url: String,
@@ -118,6 +125,19 @@ pub(crate) enum Failure {
          data of this trial cluster, then `docker compose up` makes a new one"
     )]
     Stale { path: PathBuf, reason: String },
+    #[error(
+        "the volumes of the project {project:?} hold the trial cluster of another checkout or host folder: the password in \
+         GROUNDWORK_HOST_FOLDER (./.groundwork if it is not set) is not theirs. Nothing was written. For a cluster beside that one \
+         set COMPOSE_PROJECT_NAME, GROUNDWORK_HOST_FOLDER and other ports, as \"A second one\" in docs/compose.md shows; to use that \
+         one from here, because its folder was moved or removed, set GROUNDWORK_ADOPT=true for this start"
+    )]
+    OtherCheckout { project: String },
+    #[error(
+        "GROUNDWORK_HOST_FOLDER (./.groundwork if it is not set) belongs to the project {owner:?}, and this one is {project:?}: its \
+         kubeconfig would be replaced. Nothing was written. Set GROUNDWORK_HOST_FOLDER to another folder, as \"A second one\" in \
+         docs/compose.md shows; or remove this one, if that project is gone"
+    )]
+    OtherProject { owner: String, project: String },
     #[error("{path} does not exist: `groundwork bootstrap credentials` has to run first")]
     NoState { path: PathBuf },
     #[error("cannot make a certificate: {0}")]

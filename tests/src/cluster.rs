@@ -59,7 +59,8 @@ async fn start() -> Result<ControlPlane> {
     Ok(plane)
 }
 
-/// Applies our CRDs and waits until they are served.
+/// Applies our CRDs and waits until they are served. Who applies the files by hand meets no conflict, since they are owned by the
+/// field manager of kubectl, as after `groundwork bootstrap`.
 ///
 /// # Errors
 /// When the API server does not accept one.
@@ -67,7 +68,7 @@ pub async fn install_crds(client: Client) -> Result<()> {
     let api = Api::<CustomResourceDefinition>::all(client);
     let all = installed_crds();
     for crd in all {
-        let parameters = PatchParams::apply("tests").validation_strict();
+        let parameters = PatchParams::apply("kubectl").validation_strict();
         let applied = api.patch(&crd.name_any(), &parameters, &Patch::Apply(crd)).await;
         applied.with_context(|| format!("the CRD {} is not accepted", crd.name_any()))?;
     }

@@ -2,6 +2,8 @@
 
 mod advice;
 mod check;
+mod ports;
+mod project;
 mod test;
 mod up;
 
@@ -14,6 +16,7 @@ use groundwork_yaml::Options;
 use serde_json::{Map, Value};
 
 pub(crate) use check::run as check;
+use ports::port_variables;
 pub(crate) use test::run as test;
 pub(crate) use up::run as up;
 
@@ -33,10 +36,7 @@ pub(crate) struct Service<'a> {
 impl Model {
     /// Reads it.
     pub(crate) fn read(workspace: &Path) -> Result<Self> {
-        let text = fs::read_to_string(workspace.join("compose.yaml")).context("cannot read compose.yaml")?;
-        let document = groundwork_yaml::parse_first(&interpolate(&text)?, Options::default());
-        let document = document.context("compose.yaml is not YAML")?.to_value();
-        Ok(Self { document })
+        Ok(Self { document: parse(&interpolate(&text(workspace)?)?)? })
     }
 
     /// All services, by name.
@@ -49,6 +49,20 @@ impl Model {
     }
 }
 
+fn text(workspace: &Path) -> Result<String> {
+    fs::read_to_string(workspace.join("compose.yaml")).context("cannot read compose.yaml")
+}
+
+fn parse(text: &str) -> Result<Value> {
+    let document = groundwork_yaml::parse_first(text, Options::default());
+    Ok(document.context("compose.yaml is not YAML")?.to_value())
+}
+
+/// The file with its variables as they are written.
+fn raw(workspace: &Path) -> Result<Value> {
+    parse(&text(workspace)?)
+}
+
 impl<'a> Service<'a> {
     pub(crate) fn image(&self) -> &'a str {
         self.value["image"].as_str().unwrap_or_default()
@@ -57,6 +71,11 @@ impl<'a> Service<'a> {
     /// The target of our Dockerfile; `None` for images of others.
     pub(crate) fn target(&self) -> Option<&'a str> {
         self.value.pointer("/build/target").and_then(Value::as_str)
+    }
+
+    /// The profile that starts it; `None` if it starts without being asked for.
+    pub(crate) fn profile(&self) -> Option<&'a str> {
+        self.value.pointer("/profiles/0").and_then(Value::as_str)
     }
 
     /// Whether it starts without being asked for.
@@ -97,19 +116,6 @@ pub(crate) fn docker_compose(workspace: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("docker");
     command.arg("compose").args(arguments).current_dir(workspace).stdin(Stdio::null());
     command
-}
-
-/// Variable and default of every port that is published.
-pub(crate) fn port_variables(workspace: &Path) -> Result<Vec<(String, u16)>> {
-    let text = fs::read_to_string(workspace.join("compose.yaml")).context("cannot read compose.yaml")?;
-    let variables = text.split("${").skip(1).filter_map(|rest| {
-        let (name, default) = rest.split_once('}')?.0.split_once(":-")?;
-        Some((name.to_owned(), name.ends_with("_PORT").then(|| default.parse().ok())??))
-    });
-    let mut all: Vec<_> = variables.collect();
-    all.sort();
-    all.dedup();
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -83,7 +83,22 @@ fn make(workspace: &Path, model: &Model) -> Result<()> {
             None => import_server(service)?,
         }
     }
+    for line in left_out(model).filter(|(image, _)| size(image).is_none()).map(told) {
+        println!("{line}");
+    }
     Ok(())
+}
+
+/// Images of others that only a profile needs, and the profile: nothing here holds their programs.
+fn left_out(model: &Model) -> impl Iterator<Item = (&str, &str)> {
+    let others = model.services().filter(|service| service.target().is_none());
+    others.filter_map(|service| Some((service.image(), service.profile()?)))
+}
+
+fn told((image, profile): (&str, &str)) -> String {
+    format!(
+        "{image}: not made, since it is not built here; the profile `{profile}` works only where it can be pulled"
+    )
 }
 
 /// Name of the program of a target of the Dockerfile.
@@ -222,4 +237,28 @@ fn report(model: &Model) -> Result<()> {
         println!("{size:>10.1}  {name}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_made_is_told_with_its_profile() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let model = Model::read(workspace).unwrap();
+        let left_out: Vec<_> = left_out(&model).collect();
+        assert!(
+            matches!(left_out[..], [(image, "observability")] if image.starts_with("jaegertracing/jaeger:"))
+        );
+        assert!(told(left_out[0]).contains("the profile `observability` works only where it can be pulled"));
+        let made = model.services().filter(|service| service.is_default() && service.target().is_none());
+        for service in made {
+            assert!(
+                SERVERS.iter().any(|(name, ..)| *name == service.name),
+                "{} cannot be made",
+                service.name
+            );
+        }
+    }
 }

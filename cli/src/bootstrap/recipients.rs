@@ -4,13 +4,16 @@ use std::path::Path;
 
 use super::files::{self, Owner};
 use super::kubeconfig::{Login, kubeconfig};
-use super::nats;
 use super::state::{ADMIN, CONTROLLER_MANAGER, Etcd, State};
 use super::{CredentialsArguments, Failure, Id, NAMESPACE, SERVICES};
+use super::{host, nats};
 
 /// Makes what is missing, and writes to every folder what belongs there.
 pub(super) fn run(arguments: &CredentialsArguments) -> Result<(), Failure> {
     let programs = Owner { user: arguments.user, group: arguments.user };
+    if !arguments.adopt {
+        host::check(arguments)?;
+    }
     // The state is for nobody but this program.
     let own = files::owner(&arguments.folder)?;
     let state = State::load_or_make(&arguments.folder, &nats::users(), own)?;
@@ -24,13 +27,7 @@ pub(super) fn run(arguments: &CredentialsArguments) -> Result<(), Failure> {
             files::write(&folder.join(name), &content, programs)?;
         }
     }
-    let host = host_owner(arguments)?;
-    files::folder(&arguments.host_folder, host)?;
-    let login = Login::Token(state.token(ADMIN));
-    let config = kubeconfig(&arguments.host_url, &state.authority, &login, None);
-    files::write(&arguments.host_folder.join("kubeconfig"), &config, host)?;
-    let password = state.passwords.get(nats::READER).map_or("", String::as_str);
-    files::write(&arguments.host_folder.join("nats-password"), password, host)?;
+    host::write(arguments, &state, host_owner(arguments)?)?;
     println!("credentials of the trial cluster are in place");
     Ok(())
 }
@@ -80,6 +77,8 @@ fn programs_files(state: &State, arguments: &CredentialsArguments) -> Vec<(&'sta
         ];
         all.push((service, files));
     }
+    let password = state.passwords.get(nats::READER).cloned().unwrap_or_default();
+    all.push((nats::READER, vec![("nats-password", password)]));
     all
 }
 
@@ -100,6 +99,7 @@ fn host_owner(arguments: &CredentialsArguments) -> Result<Owner, Failure> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -115,6 +115,8 @@ mod tests {
             host_user: Some(Id(None)),
             host_group: Some(Id(Some(me.group))),
             owner_of: Some(folder.to_owned()),
+            project: "groundwork".to_owned(),
+            adopt: false,
             host_url: "https://127.0.0.1:1".to_owned(),
             api_server: "https://kube-apiserver:6443".to_owned(),
             mounted_at: "/run/groundwork".into(),
@@ -141,26 +143,29 @@ mod tests {
         assert!(config.contains("https://127.0.0.1:1") && config.contains(state.token(ADMIN)));
     }
 
+    /// Contents and paths of all files in these folders, and where nothing is, nothing.
+    fn all(folders: &[&Path]) -> Vec<(Vec<u8>, PathBuf)> {
+        let mut found = Vec::new();
+        let mut folders: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    found.push((fs::read(&path).unwrap(), path));
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
     #[test]
     fn a_second_run_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let arguments = arguments(folder.path());
-        let all = || {
-            let mut found = Vec::new();
-            let mut folders = vec![arguments.folder.clone(), arguments.host_folder.clone()];
-            while let Some(folder) = folders.pop() {
-                for entry in fs::read_dir(&folder).unwrap() {
-                    let path = entry.unwrap().path();
-                    if path.is_dir() {
-                        folders.push(path);
-                    } else {
-                        found.push((fs::read(&path).unwrap(), path));
-                    }
-                }
-            }
-            found.sort();
-            found
-        };
+        let all = || all(&[&arguments.folder, &arguments.host_folder]);
         run(&arguments).unwrap();
         let first = all();
         run(&arguments).unwrap();
@@ -170,5 +175,68 @@ mod tests {
         fs::write(arguments.folder.join("nats/users.conf"), "").unwrap();
         run(&arguments).unwrap();
         assert_eq!(all(), first);
+    }
+
+    /// Under the same name of the project it would get the volumes of the first one.
+    #[test]
+    fn a_second_checkout_is_refused_before_anything_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = arguments(folder.path());
+        run(&first).unwrap();
+        let second =
+            CredentialsArguments { host_folder: folder.path().join("second"), ..arguments(folder.path()) };
+        let before = all(&[folder.path()]);
+        let error = run(&second).unwrap_err().to_string();
+        for told in
+            ["\"groundwork\"", "COMPOSE_PROJECT_NAME", "GROUNDWORK_HOST_FOLDER", "GROUNDWORK_ADOPT=true"]
+        {
+            assert!(error.contains(told), "{error}");
+        }
+        assert_eq!(all(&[folder.path()]), before);
+        assert!(!second.host_folder.exists());
+        // Nor is it the second one's if it has a trial cluster of its own in its folder.
+        let other = tempfile::tempdir().unwrap();
+        let own = CredentialsArguments { host_folder: second.host_folder.clone(), ..arguments(other.path()) };
+        run(&own).unwrap();
+        let before = all(&[folder.path()]);
+        assert!(matches!(run(&second), Err(Failure::OtherCheckout { .. })));
+        assert_eq!(all(&[folder.path()]), before);
+        run(&CredentialsArguments { adopt: true, ..second }).unwrap();
+        assert!(matches!(run(&first), Ok(())), "the folder of the first one is as it was");
+    }
+
+    /// Nobody has worked with what it made until then.
+    #[test]
+    fn a_first_run_that_was_stopped_is_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = arguments(folder.path());
+        run(&arguments).unwrap();
+        fs::remove_dir_all(&arguments.host_folder).unwrap();
+        assert!(matches!(run(&arguments), Err(Failure::OtherCheckout { .. })), "there is data");
+        fs::remove_dir(folder.path().join("data/deep")).unwrap();
+        run(&arguments).unwrap();
+        assert!(arguments.host_folder.join("kubeconfig").exists());
+    }
+
+    #[test]
+    fn a_second_project_does_not_get_the_folder_of_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = arguments(folder.path());
+        run(&first).unwrap();
+        let before = all(&[&first.host_folder]);
+        let other = tempfile::tempdir().unwrap();
+        let second = || CredentialsArguments {
+            host_folder: first.host_folder.clone(),
+            project: "second".to_owned(),
+            ..arguments(other.path())
+        };
+        let error = run(&second()).unwrap_err().to_string();
+        assert!(error.contains("the project \"groundwork\", and this one is \"second\""), "{error}");
+        assert_eq!(all(&[&first.host_folder]), before);
+        assert_eq!(all(&[&second().folder]), [], "its volumes are as new as before");
+        // The volumes were removed, and the project comes back.
+        let again = CredentialsArguments { project: "groundwork".to_owned(), ..second() };
+        run(&again).unwrap();
+        assert_ne!(all(&[&first.host_folder]), before);
     }
 }

@@ -217,7 +217,7 @@ fn missing_component() {
         "InitPrerequisites",
         "InitInstallationOperation",
         &[
-            "no store is configured for the repository context {\"baseUrl\":\"example.org/nowhere\",\"type\":\"ociRegistry\"}; add it to",
+            "cannot load component version \"my-own-echo-server:v0.2.0\": no store is configured for the repository context {\"baseUrl\":\"example.org/nowhere\",\"type\":\"ociRegistry\"}; add it to",
         ],
     );
 }

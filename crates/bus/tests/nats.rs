@@ -78,6 +78,23 @@ async fn a_killed_server_comes_back_and_everything_goes_on() {
     until("nothing is left", async || queue.state().await.is_ok_and(|state| state == idle)).await;
 }
 
+/// Also at once, before the library has tried to connect again.
+#[tokio::test]
+async fn the_cause_of_a_lost_connection_is_named_each_time() {
+    let Some(mut nats) = server("").await else { return };
+    let bus = connected(&nats).await;
+    for _ in 0..3 {
+        until("it is there", async || bus.check().await.is_ok()).await;
+        nats.kill().await.unwrap();
+        until("it is noticed", async || !bus.is_connected()).await;
+        for _ in 0..3 {
+            let away = bus.check().await.unwrap_err().to_string();
+            assert!(away.contains(" cannot be reached: Connection refused"), "{away}");
+        }
+        nats.start_again().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn readers_wait_through_a_restart_and_miss_nothing() {
     let Some(mut nats) = server("").await else { return };

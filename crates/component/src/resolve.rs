@@ -68,10 +68,12 @@ impl ComponentVersion {
 /// Why a reference leads to no component version.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    #[error(transparent)]
-    Repository(#[from] RepositoryError),
-    #[error(transparent)]
-    Descriptor(#[from] DescriptorError),
+    /// The repository gave no answer; which version was asked for is not in the texts of all repositories.
+    #[error("cannot load component version \"{reference}\": {source}")]
+    Repository { reference: String, source: RepositoryError },
+    /// Its descriptor cannot be used.
+    #[error("cannot use the descriptor of component version \"{reference}\": {source}")]
+    Descriptor { reference: String, source: DescriptorError },
     /// `components.md` 8, E7.
     #[error("component version \"{reference}\" not found in {}", places.join(", "))]
     NotFound { reference: String, places: Vec<String> },
@@ -164,10 +166,11 @@ impl<'a> Resolver<'a> {
                 version: effective.version.clone(),
             });
         }
+        let unloaded = |source| ResolveError::Repository { reference: effective.to_string(), source };
         let mut tried = Vec::new();
         for (context, place) in self.places(effective) {
-            let repository = self.repositories.open(context)?;
-            match repository.descriptor(&effective.name, &effective.version)? {
+            let repository = self.repositories.open(context).map_err(unloaded)?;
+            match repository.descriptor(&effective.name, &effective.version).map_err(unloaded)? {
                 Some(bytes) => return stored_version(&bytes, effective, context, repository),
                 None => tried.push(place),
             }
@@ -304,7 +307,8 @@ fn stored_version(
     context: &RepositoryContext,
     repository: Arc<dyn Repository>,
 ) -> Result<ComponentVersion, ResolveError> {
-    let mut descriptor = Descriptor::parse(bytes)?;
+    let mut descriptor = Descriptor::parse(bytes)
+        .map_err(|source| ResolveError::Descriptor { reference: effective.to_string(), source })?;
     // E9.
     if !descriptor.is_version(&effective.name, &effective.version) {
         return Err(ResolveError::OtherVersion {

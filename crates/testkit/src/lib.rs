@@ -3,7 +3,7 @@
 //! A server runs on a free port of the loopback device, with a fresh folder for its data. It is gone, and the
 //! folder with it, when its handle is dropped, and also when the test panics or is killed.
 //!
-//! Without the feature `run` the crate only finds the binaries, and the fixtures of other projects.
+//! Without the feature `run` the crate only finds the binaries and the fixtures of other projects, and reads pages.
 
 mod binaries;
 #[cfg(feature = "run")]
@@ -11,6 +11,7 @@ mod control_plane;
 mod fixtures;
 #[cfg(feature = "run")]
 mod nats;
+pub mod page;
 #[cfg(feature = "run")]
 mod process;
 #[cfg(feature = "run")]

@@ -1,5 +1,6 @@
 //! A control plane of one's own with all services, for `cargo xtask dev`: no Docker, nothing installed.
 
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -22,12 +23,13 @@ async fn main() -> Result<()> {
         .arg(workspace().join("k8s/admission"))
         .output()?;
     ensure!(applied.status.success(), "k8s/admission: {}", String::from_utf8_lossy(&applied.stderr));
+    let chosen = addresses(&arguments, free_port)?;
     let mut services = Command::new(groundwork);
     services
         .arg("up")
         .arg("--repositories")
         .arg(workspace().join("examples/echo-server/components/repositories.yaml"))
-        .args(addresses(&arguments))
+        .args(chosen.iter().flat_map(Address::arguments))
         .args(&arguments)
         .env("KUBECONFIG", plane.kubeconfig())
         .stdin(Stdio::null());
@@ -38,6 +40,10 @@ async fn main() -> Result<()> {
     println!("    export KUBECONFIG={}", plane.kubeconfig().display());
     println!("    {kubectl} apply -f examples/echo-server");
     println!("    {kubectl} get installations,executions,deployitems -A --watch\n");
+    for Address { name, usual, port } in &chosen {
+        let why = if port == usual { String::new() } else { format!(", since {usual} is taken") };
+        println!("{name:<8}  127.0.0.1:{port}{why}");
+    }
     // The services get the same signal; they are waited for, then the servers end.
     tokio::select! {
         ended = services.wait() => bail!("the services have ended: {}", ended?),
@@ -48,11 +54,56 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// The ports that the README names, unless others are asked for.
-fn addresses(given: &[String]) -> Vec<String> {
-    let usual = [("admin", 9440), ("resolver", 9441), ("renderer", 9442), ("watcher", 9443)];
-    let flags =
-        usual.into_iter().map(|(name, port)| (format!("--{name}-address"), format!("127.0.0.1:{port}")));
-    let wanted = flags.filter(|(flag, _)| !given.iter().any(|argument| argument.starts_with(flag)));
-    wanted.flat_map(|(flag, address)| [flag, address]).collect()
+/// Where something listens.
+#[derive(Debug, PartialEq)]
+struct Address {
+    name: &'static str,
+    /// What the pages name.
+    usual: u16,
+    port: u16,
+}
+
+impl Address {
+    fn arguments(&self) -> [String; 2] {
+        [flag(self.name), format!("127.0.0.1:{}", self.port)]
+    }
+}
+
+fn flag(name: &str) -> String {
+    format!("--{name}-address")
+}
+
+/// The ports that the pages name, unless others are asked for; of one that somebody has, such as a trial of Compose that runs
+/// beside, a free one in its place.
+fn addresses(given: &[String], free: impl Fn(u16) -> Result<u16>) -> Result<Vec<Address>> {
+    let all = [("admin", 9440), ("resolver", 9441), ("renderer", 9442), ("watcher", 9443), ("variant", 9444)];
+    let is_given = |name: &str| given.iter().any(|argument| argument.starts_with(&flag(name)));
+    let wanted = all.into_iter().filter(|(name, _)| !is_given(name));
+    wanted.map(|(name, usual)| Ok(Address { name, usual, port: free(usual)? })).collect()
+}
+
+/// This port, or another one if it is taken.
+fn free_port(usual: u16) -> Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", usual)).or_else(|_| TcpListener::bind(("127.0.0.1", 0)));
+    Ok(listener.and_then(|listener| listener.local_addr()).context("no port is free")?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_gives_way() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        assert_ne!(free_port(port).unwrap(), port);
+        drop(taken);
+        assert_eq!(free_port(port).unwrap(), port);
+        let given = ["--watcher-address=127.0.0.1:1".to_owned(), "--admin-address".to_owned()];
+        let beside = |usual| Ok(if usual == 9441 { 5 } else { usual });
+        let chosen = addresses(&given, beside).unwrap();
+        let expected = [("resolver", 9441, 5), ("renderer", 9442, 9442), ("variant", 9444, 9444)];
+        assert_eq!(chosen, expected.map(|(name, usual, port)| Address { name, usual, port }));
+        assert_eq!(chosen[0].arguments(), ["--resolver-address", "127.0.0.1:5"]);
+    }
 }

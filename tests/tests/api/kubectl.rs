@@ -147,10 +147,7 @@ async fn the_files_are_a_kustomization() -> Result<()> {
         return Ok(());
     };
     let crds = workspace().join("k8s/crds").display().to_string();
-    let text = kubectl(
-        cluster.plane(),
-        &["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", &crds],
-    )?;
+    let text = kubectl(cluster.plane(), &["apply", "--server-side", "--dry-run=server", "-k", &crds])?;
     ensure!(text.lines().count() == groundwork_api::crds().len(), "{text}");
     Ok(())
 }

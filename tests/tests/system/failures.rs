@@ -162,3 +162,24 @@ async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result
     }
     Ok(())
 }
+
+/// What a job left out is one Warning of that job, whose message names all of it; the job itself ends well.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_job_leaves_out_is_a_warning_once_a_job() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "left-out").await?;
+    let spec = json!({"optimization": {"hasNoSiblingImports": true}, "automaticReconcile": {"succeededReconcile": {}}});
+    let installed = case.install_with("server", &blueprint(&[("item", json!({}))]), &spec).await?;
+    assert_eq!(outcome(&installed), ("Succeeded".to_owned(), String::new()));
+    let warning = (
+        "RenderWarnings".to_owned(),
+        "spec.optimization: without effect, this version does not have nested installations yet; \
+         spec.automaticReconcile: without effect, this version does not have automatic reconciles yet"
+            .to_owned(),
+    );
+    for jobs in 1..=2 {
+        assert_eq!(case.warnings::<Installation>("server").await?, vec![warning.clone(); jobs]);
+        case.reconcile("server").await?;
+    }
+    Ok(())
+}

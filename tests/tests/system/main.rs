@@ -1,6 +1,7 @@
 //! The system as its users see it: services as processes with the rights of `k8s/base`, a real API server, a real NATS.
 
 mod away;
+mod bootstrap;
 mod case;
 mod deleting;
 mod echo_server;

@@ -1,123 +1,56 @@
 //! The commands of the pages in `docs/` do what the pages say: a person types them, so a test does.
 //!
-//! Blocks marked `sh` are run, all of a page in one shell; a block marked `text` right after one is what it prints, with `…` for what
-//! differs from run to run (alone on a line: for lines). Commands that need Docker or a cluster with nodes are not marked.
+//! Blocks marked `sh` are run, all of a page in one shell, as `groundwork_testkit::page` tells. What needs Docker is typed by
+//! `cargo xtask compose-test`; commands that need a cluster with nodes are not marked.
 
-use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use groundwork_testkit::page::{self, Step};
 use groundwork_testkit::{Program, Server, find, servers_or_skip};
 use groundwork_tests::{System, get, wait_for, workspace};
 
 use crate::echo_server::options;
 use crate::support::PATIENCE;
 
-/// Commands, and what they print if the page shows it.
-#[derive(Debug, PartialEq)]
-struct Step {
-    line: usize,
-    commands: String,
-    printed: Option<String>,
-}
-
-/// The steps of a page.
-fn steps(page: &str) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    let mut open: Option<(usize, &str, String)> = None;
-    let mut last = "";
-    for (index, line) in page.lines().enumerate() {
-        match (&mut open, line.strip_prefix("```")) {
-            (None, Some(language)) => open = Some((index + 1, language, String::new())),
-            (Some((_, _, text)), None) => _ = writeln!(text, "{line}"),
-            (None, None) => {
-                if !line.is_empty() {
-                    last = "";
-                }
-            }
-            (Some(_), Some(_)) => {
-                let Some((line, language, text)) = open.take() else { continue };
-                match (language, steps.last_mut()) {
-                    ("sh", _) => steps.push(Step { line, commands: text, printed: None }),
-                    ("text", Some(step)) if last == "sh" => step.printed = Some(text),
-                    _ => {}
-                }
-                last = language;
-            }
-        }
-    }
-    steps
-}
-
-/// Whether a text is what a page shows.
-fn is_shown(shown: &str, text: &str) -> bool {
-    let (shown, text): (Vec<&str>, Vec<&str>) = (shown.lines().collect(), text.lines().collect());
-    matches(&shown, &text, &|shown| *shown == "…", &|shown, text| {
-        let (shown, text): (Vec<char>, Vec<char>) = (shown.chars().collect(), text.chars().collect());
-        matches(&shown, &text, &|shown| *shown == '…', &|shown, text| shown == text)
-    })
-}
-
-fn matches<T>(
-    pattern: &[T],
-    text: &[T],
-    is_any: &dyn Fn(&T) -> bool,
-    is_one: &dyn Fn(&T, &T) -> bool,
-) -> bool {
-    match pattern.split_first() {
-        None => text.is_empty(),
-        Some((first, rest)) if is_any(first) => {
-            (0..=text.len()).any(|skipped| matches(rest, &text[skipped..], is_any, is_one))
-        }
-        Some((first, rest)) => text
-            .split_first()
-            .is_some_and(|(next, after)| is_one(first, next) && matches(rest, after, is_any, is_one)),
-    }
+/// The steps of a page that need no Docker.
+fn steps(name: &str, page: &str) -> Vec<Step> {
+    page::steps(name, page).into_iter().filter(|step| !step.needs_docker).collect()
 }
 
 /// Runs the steps of a page in one shell, and compares what they print.
 async fn run(name: &str, page: &str, folder: &Path, variables: &[(&str, String)]) -> Result<()> {
-    let steps = steps(page);
-    let mut script = "set -eu\n".to_owned();
-    for (index, step) in steps.iter().enumerate() {
-        _ = writeln!(script, "{{\n{}}} > printed-{index}", step.commands);
-    }
+    let steps = steps(name, page);
     let mut command = Command::new("bash");
     command
         .arg("-c")
-        .arg(script)
+        .arg(page::script(&steps, folder))
         .current_dir(folder)
         .envs(variables.iter().map(|(name, value)| (name, value)));
     let mut command = tokio::process::Command::from(command);
     let limited = tokio::time::timeout(4 * PATIENCE, command.kill_on_drop(true).output());
     let output = limited.await.with_context(|| format!("{name} does not end"))??;
-    for (index, step) in steps.iter().enumerate() {
-        let place = format!("{name}:{}", step.line);
-        let printed =
-            std::fs::read_to_string(folder.join(format!("printed-{index}"))).with_context(|| {
-                format!("{place} was not reached: {}", String::from_utf8_lossy(&output.stderr))
-            })?;
-        if let Some(shown) = &step.printed
-            && !is_shown(shown, &printed)
-        {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            bail!(
-                "{place} shows\n{shown}\nbut this is printed:\n{printed}\nand of errors on the whole page:\n{errors}"
-            );
-        }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if let Some(difference) = page::difference(&steps, folder) {
+        bail!("{difference}\nand of errors on the whole page:\n{errors}");
     }
-    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{name}: {errors}");
     Ok(())
 }
 
-/// A folder as a checkout has it for somebody who reads the page.
-fn checkout() -> Result<tempfile::TempDir> {
+/// A folder as a checkout has it for somebody who reads the page, beside a trial that runs.
+fn checkout(system: &System) -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     for part in ["examples", "k8s"] {
         std::os::unix::fs::symlink(workspace().join(part), folder.path().join(part))?;
     }
+    let trial = folder.path().join(".groundwork");
+    std::fs::create_dir(&trial)?;
+    std::fs::copy(system.plane.kubeconfig(), trial.join("kubeconfig"))?;
+    // This server asks nobody for a password.
+    std::fs::write(trial.join("nats-password"), "password")?;
     Ok(folder)
 }
 
@@ -125,16 +58,30 @@ fn folder_of(program: &Path) -> Result<String> {
     Ok(program.parent().context("a program lies in a folder")?.display().to_string())
 }
 
+/// Ports that pages name, with the service of compose.yaml or `cargo xtask dev` that has them: the process that does it all has one
+/// for all of them.
+const PORTS: [(&str, &[u16]); 5] = [
+    ("admin", &[9440, 9451, 9452, 9453, 9454, 9455]),
+    ("resolver", &[9441]),
+    ("renderer", &[9442]),
+    ("watcher", &[9443]),
+    ("variant", &[9444]),
+];
+const NATS_PORT: u16 = 9448;
+
 /// `groundwork up` with a NATS server, and its ports by the numbers that pages name.
 async fn up(system: &System, repositories: &Path) -> Result<(Program, Vec<(u16, u16)>)> {
     let mut command = Command::new(system.binary("groundwork")?);
     command.args(["up", "--nats", &system.nats.url(), "--repositories"]).arg(repositories);
     let mut ports = Vec::new();
-    for (name, usual) in [("admin", 9440), ("resolver", 9441), ("renderer", 9442), ("watcher", 9443)] {
+    for (name, usual) in PORTS {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         command.args([format!("--{name}-address"), format!("127.0.0.1:{port}")]);
-        ports.push((usual, port));
+        ports.extend(usual.iter().map(|usual| (*usual, port)));
     }
+    let nats = system.nats.url();
+    let port = nats.rsplit(':').next().context("the URL of NATS has a port")?.parse()?;
+    ports.push((NATS_PORT, port));
     command.env("KUBECONFIG", system.plane.kubeconfig());
     let program = Program::start("up", &command)?;
     let admin = ports[0].1;
@@ -176,32 +123,10 @@ async fn the_commands_of_all_pages_work() -> Result<()> {
         for (usual, port) in &ports {
             page = page.replace(&format!("127.0.0.1:{usual}"), &format!("127.0.0.1:{port}"));
         }
-        run_steps += steps(&page).len();
+        run_steps += steps(&name, &page).len();
         let log = || std::fs::read_to_string(program.log()).unwrap_or_default();
-        run(&name, &page, checkout()?.path(), &variables).await.with_context(log)?;
+        run(&name, &page, checkout(&system)?.path(), &variables).await.with_context(log)?;
     }
     ensure!(run_steps >= 12, "only {run_steps} blocks were run");
     Ok(())
-}
-
-#[test]
-fn blocks_are_found_and_compared() {
-    let page = "```sh\na\n```\n\n```text\nb …\n```\nwords\n```text\nnot of a command\n```\n```yaml\nc: d\n```\n```sh\ne\n```\nf\n```text\ng\n```\n";
-    let step = |line, commands: &str, printed: Option<&str>| Step {
-        line,
-        commands: commands.to_owned(),
-        printed: printed.map(str::to_owned),
-    };
-    assert_eq!(steps(page), [step(1, "a\n", Some("b …\n")), step(15, "e\n", None)]);
-    for (shown, text, is_same) in [
-        ("a\nb", "a\nb\n", true),
-        ("a …c", "a bc", true),
-        ("a …c", "a bd", false),
-        ("…\nz", "a\nb\nz", true),
-        ("…\nz", "a\nb", false),
-        ("…", "", true),
-        ("a", "a\nb", false),
-    ] {
-        assert_eq!(is_shown(shown, text), is_same, "{shown:?} {text:?}");
-    }
 }

@@ -1,17 +1,16 @@
 //! What to do when Docker does not do what it should.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::{docker_compose, port_variables};
+use super::{port_variables, ports, project};
 
 const NO_DOCKER: &str = "`cargo xtask dev` starts the same without Docker";
 
-/// Fails before anything is started, if it could not end well.
-pub(super) fn look_ahead(workspace: &Path) -> Result<()> {
+/// Fails before anything is started, if it could not end well; with Compose as it is given.
+pub(super) fn look_ahead(workspace: &Path, compose: impl Fn(&[&str]) -> Command) -> Result<()> {
     let version =
         Command::new("docker").args(["compose", "version", "--short"]).stderr(Stdio::null()).output();
     let version = version.with_context(|| format!("cannot run `docker`: install Docker; {NO_DOCKER}"))?;
@@ -23,32 +22,16 @@ pub(super) fn look_ahead(workspace: &Path) -> Result<()> {
         let problem = String::from_utf8_lossy(&daemon.stderr).into_owned();
         bail!("{}", advice(&problem).unwrap_or(problem.trim()));
     }
-    let running = docker_compose(workspace, &["ps", "--quiet"]).output()?;
-    if running.stdout.is_empty() {
-        ports_are_free(&port_variables(workspace)?, |name| std::env::var(name).ok())?;
-    }
-    Ok(())
-}
-
-/// Ports of a cluster that runs are its own, so this is asked before it does.
-fn ports_are_free(ports: &[(String, u16)], variable: impl Fn(&str) -> Option<String>) -> Result<()> {
-    for (name, default) in ports {
-        let given = variable(name).filter(|text| !text.is_empty());
-        let port = match &given {
-            Some(text) => text.parse().with_context(|| format!("{name}={text:?} is not a port"))?,
-            None => *default,
-        };
-        if let Err(error) = TcpListener::bind(("127.0.0.1", port)) {
-            bail!(
-                "port {port} cannot be used ({error}): choose another with {name}=PORT, or end what listens there"
-            );
-        }
-    }
-    Ok(())
+    let configuration = project::configuration(&compose)?;
+    project::is_of_this_checkout(configuration["name"].as_str().unwrap_or_default(), workspace)?;
+    let held = ports::held(&project::containers(&compose)?);
+    ports::are_free(&ports::wanted(&configuration), &held, &port_variables(workspace)?)
 }
 
 /// What to do about an error that Docker told; `None` if that is not known.
 pub(super) fn advice(problem: &str) -> Option<&'static str> {
+    const NO_IMAGES: &str =
+        "images cannot be pulled: `cargo xtask images --local` makes them from what is built on this machine";
     const KNOWN: [(&[&str], &str); 6] = [
         (
             &["port is already allocated", "address already in use"],
@@ -81,11 +64,14 @@ pub(super) fn advice(problem: &str) -> Option<&'static str> {
                 "network is unreachable",
                 "pull access denied",
             ],
-            "images cannot be pulled: `cargo xtask images --local` makes them from what is built on this machine",
+            NO_IMAGES,
         ),
     ];
+    const JAEGER: &str = "Jaeger's image cannot be pulled, and `cargo xtask images --local` does not make it: start without it, which \
+                          is without COMPOSE_PROFILES in the environment and in .env";
     let known = KNOWN.iter().find(|(signs, _)| signs.iter().any(|sign| problem.contains(sign)));
-    known.map(|(_, advice)| *advice)
+    let advice = known.map(|(_, advice)| *advice)?;
+    Some(if advice == NO_IMAGES && problem.contains("jaeger") { JAEGER } else { advice })
 }
 
 #[cfg(test)]
@@ -116,18 +102,10 @@ mod tests {
             "Error response from daemon: Get \"https://registry/v2/\": dial tcp: lookup x: no such host",
             "--local",
         );
+        check(
+            " jaeger Error Get \"https://registry/v2/\": dial tcp: lookup x: no such host",
+            "start without it, which is without COMPOSE_PROFILES",
+        );
         assert_eq!(advice("something else"), None);
-    }
-
-    #[test]
-    fn a_port_in_use_is_named_with_its_variable() {
-        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = taken.local_addr().unwrap().port();
-        let ports = [("GROUNDWORK_API_PORT".to_owned(), port)];
-        let error = ports_are_free(&ports, |_| None).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("port {port} cannot be used")), "{error}");
-        assert!(error.contains("GROUNDWORK_API_PORT=PORT"), "{error}");
-        assert!(ports_are_free(&ports, |_| Some("0".to_owned())).is_ok());
-        assert!(ports_are_free(&ports, |_| Some("http".to_owned())).is_err());
     }
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use groundwork_testkit::{Server, find};
 use serde_json::Value;
 
+use super::ports::PortVariable;
 use super::{Model, Service, entries, port_variables};
 use crate::commands;
 
@@ -74,7 +75,8 @@ fn structure(model: &Model, workspace: &Path) -> Vec<String> {
         }
     }
     // `up --wait` takes the end of a program that nothing waits for as a failure.
-    for service in model.services().filter(|service| service.value.get("restart").is_none()) {
+    let ends = |service: &Service<'_>| service.is_default() && service.value.get("restart").is_none();
+    for service in model.services().filter(ends) {
         if !adopted.contains(service.name) {
             problems.push(format!("compose.yaml: {} ends, and nothing waits for that", service.name));
         }
@@ -105,10 +107,13 @@ fn documented(workspace: &Path) -> Result<Vec<String>> {
         fs::read_to_string(workspace.join("docs/compose.md")).context("cannot read docs/compose.md")?;
     let ports = port_variables(workspace)?;
     ensure!(!ports.is_empty(), "compose.yaml publishes no port by a variable");
-    let missing = ports.iter().filter(|(name, port)| {
-        !page.lines().any(|line| line.contains(&format!("`{name}`")) && line.contains(&port.to_string()))
+    let missing = ports.iter().filter(|PortVariable { name, default, .. }| {
+        !page.lines().any(|line| line.contains(&format!("`{name}`")) && line.contains(&default.to_string()))
     });
-    Ok(missing.map(|(name, port)| format!("docs/compose.md: {name} (port {port}) is missing")).collect())
+    let told = |PortVariable { name, default, .. }: &PortVariable| {
+        format!("docs/compose.md: {name} (port {default}) is missing")
+    };
+    Ok(missing.map(told).collect())
 }
 
 /// Targets and programs.

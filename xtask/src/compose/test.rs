@@ -9,14 +9,17 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use groundwork_testkit::{Server, find};
+use groundwork_testkit::{Server, find, page};
 use serde_json::Value;
 
 use super::advice::look_ahead;
+use super::ports::PortVariable;
 use super::{Model, docker_compose, port_variables, up};
 use crate::{images, servers};
 
 const PROJECT: [&str; 2] = ["--project-name", "groundwork-test"];
+/// In the order in which they are read.
+const PAGES: [&str; 2] = ["compose.md", "observe.md"];
 const EXAMPLE: &str = "examples/echo-server";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// From `up` with images that are there until all are healthy.
@@ -34,7 +37,7 @@ pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
     let trial =
         Trial { workspace, host: host.path().to_owned(), variables: variables(workspace, host.path())? };
     trial.end();
-    look_ahead(workspace)?;
+    look_ahead(workspace, |arguments| trial.command(arguments))?;
     let outcome = trial.run();
     if outcome.is_err() {
         trial.show_logs();
@@ -47,7 +50,7 @@ pub(crate) fn run(workspace: &Path, local: bool) -> Result<()> {
 fn variables(workspace: &Path, host: &Path) -> Result<Vec<(String, String)>> {
     let mut all = vec![("GROUNDWORK_HOST_FOLDER".to_owned(), host.display().to_string())];
     let mut listeners = Vec::new();
-    for (name, _) in port_variables(workspace)? {
+    for PortVariable { name, .. } in port_variables(workspace)? {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         all.push((name, listener.local_addr()?.port().to_string()));
         listeners.push(listener);
@@ -65,10 +68,9 @@ impl Trial<'_> {
     fn run(&self) -> Result<()> {
         let time = self.up()?;
         println!("== all healthy after {:.1} s (goal: {} s)", time.as_secs_f64(), GOAL.as_secs());
-        self.kubectl(&["apply", "-f", EXAMPLE])?;
-        self.until_ready()?;
+        self.pages()?;
         let before = self.installation()?;
-        println!("== the Installation is Ready");
+        println!("== the commands of {} work", PAGES.join(" and "));
 
         self.compose(&["restart"])?;
         self.until_healthy()?;
@@ -85,6 +87,10 @@ impl Trial<'_> {
         self.until_ready()?;
         ensure!(self.installation()?["metadata"]["uid"] == before["metadata"]["uid"], "another Installation");
         println!("== it was still there after `down` and `up`");
+
+        self.second_checkout()?;
+        ensure!(self.installation()?["metadata"]["uid"] == before["metadata"]["uid"], "another Installation");
+        println!("== another checkout does not get it");
 
         // Waits for the finalizers of the Installation, and for the end of the namespace.
         self.kubectl(&["delete", "-f", EXAMPLE, "--timeout", "90s"])?;
@@ -178,6 +184,62 @@ impl Trial<'_> {
             ensure!(has_ended && status["phase"] == "Succeeded", "{status}");
             Ok(())
         })
+    }
+
+    /// Types the commands of the pages in one shell, as somebody does who goes from one to the other and has no Rust. Where the trial
+    /// is differs from what the pages name, and nothing else.
+    fn pages(&self) -> Result<()> {
+        let mut steps = Vec::new();
+        for name in PAGES {
+            let text = fs::read_to_string(self.workspace.join("docs").join(name)).context(name)?;
+            steps.extend(page::steps(name, &self.placed(&text)?));
+        }
+        let printed = tempfile::tempdir()?;
+        let kubectl = find(Server::Kubectl)?.path;
+        let folder = kubectl.parent().context("a program lies in a folder")?.display().to_string();
+        let output = Command::new("bash")
+            .args(["-c", &page::script(&steps, printed.path())])
+            .current_dir(self.workspace)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .env("COMPOSE_PROJECT_NAME", PROJECT[1])
+            .env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap_or_default()))
+            .env("KUBECACHEDIR", self.host.join("cache"))
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run bash")?;
+        let problem = String::from_utf8_lossy(&output.stderr);
+        if let Some(difference) = page::difference(&steps, printed.path()) {
+            bail!("{difference}\nand of errors on all pages:\n{problem}");
+        }
+        ensure!(output.status.success(), "{problem}");
+        Ok(())
+    }
+
+    /// A page with the ports and the folder of this trial.
+    fn placed(&self, page: &str) -> Result<String> {
+        let mut text = page.replace(".groundwork/", &format!("{}/", self.host.display()));
+        for PortVariable { name, default, .. } in port_variables(self.workspace)? {
+            let chosen = self.variables.iter().find(|(variable, _)| *variable == name);
+            let (_, chosen) = chosen.with_context(|| format!("{name} was not chosen"))?;
+            text = text.replace(&format!("127.0.0.1:{default}"), &format!("127.0.0.1:{chosen}"));
+        }
+        Ok(text)
+    }
+
+    /// Under the same name, with a folder of its own.
+    fn second_checkout(&self) -> Result<()> {
+        let other = tempfile::tempdir()?;
+        let start = |arguments: &[&str]| {
+            let mut command = self.command(arguments);
+            command.env("GROUNDWORK_HOST_FOLDER", other.path());
+            command
+        };
+        ensure!(up::start(start).is_err(), "another checkout got the volumes");
+        let log = start(&["logs", "bootstrap"]).output()?;
+        let log = String::from_utf8_lossy(&log.stdout).into_owned();
+        ensure!(log.contains("hold the trial cluster of another checkout"), "{log}");
+        ensure!(fs::read_dir(other.path())?.next().is_none(), "something was written");
+        self.up().map(drop)
     }
 
     /// What is told to somebody whose port is taken.

@@ -17,6 +17,7 @@ use async_nats::jetstream::{self, response::Response};
 use async_nats::{Client, ConnectOptions, Event, RequestErrorKind, ServerAddr, ServerError};
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::net::TcpStream;
 use tokio::sync::{broadcast, watch};
 
 use crate::error::BusError;
@@ -32,6 +33,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection is given up after two of these without an answer: one whose other end is gone without a word would otherwise be
 /// kept for minutes after the server is back.
 const PING: Duration = Duration::from_secs(5);
+/// How long it is looked for why a server cannot be reached.
+const LOOK: Duration = Duration::from_secs(1);
 /// Prefix of the JetStream API.
 const API: &str = "$JS.API";
 
@@ -118,7 +121,7 @@ struct Signals {
     connections: watch::Sender<u64>,
     /// Refusals by permissions, in lower case.
     denials: broadcast::Sender<String>,
-    /// Why there is no connection.
+    /// What the library says of a failed attempt: its kind, and not its cause.
     trouble: Mutex<Option<String>>,
     /// Wakes whoever waits for the first attempt.
     attempts: watch::Sender<u64>,
@@ -151,6 +154,14 @@ impl Signals {
     fn note(&self, trouble: &str) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble.to_owned());
     }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_login_refused(&self) -> bool {
+        self.trouble().is_some_and(|text| text.contains("authorization") || text.contains("authentication"))
+    }
 }
 
 /// The connection and what all users of it share.
@@ -158,6 +169,7 @@ pub(crate) struct NatsBus {
     client: Client,
     context: jetstream::Context,
     server: String,
+    addresses: Vec<(String, u16)>,
     replicas: usize,
     max_bytes: u64,
     ack_wait: Duration,
@@ -176,11 +188,9 @@ impl NatsBus {
     /// Connects, and goes on trying in the background if the server is away.
     pub(crate) async fn connect(options: NatsOptions) -> Result<Self, BusError> {
         let servers = servers(&options.url)?;
-        let server = servers
-            .iter()
-            .map(|server| format!("{}:{}", server.host(), server.port()))
-            .collect::<Vec<_>>()
-            .join(", ");
+        let addresses: Vec<_> =
+            servers.iter().map(|server| (server.host().to_owned(), server.port())).collect();
+        let server: Vec<_> = addresses.iter().map(|(host, port)| format!("{host}:{port}")).collect();
         let signals = Arc::new(Signals {
             connections: watch::Sender::new(0),
             denials: broadcast::Sender::new(16),
@@ -204,7 +214,8 @@ impl NatsBus {
         Ok(Self {
             client,
             context,
-            server,
+            server: server.join(", "),
+            addresses,
             replicas,
             max_bytes,
             ack_wait,
@@ -221,7 +232,7 @@ impl NatsBus {
     /// Whether it answers.
     pub(crate) async fn check(&self) -> Result<(), BusError> {
         if !self.is_connected() {
-            return Err(self.away());
+            return Err(self.away().await);
         }
         match self.stream_info().await {
             Ok(_) | Err(BusError::NoStream) => Ok(()),
@@ -248,14 +259,14 @@ impl NatsBus {
             let mut connections = self.signals.connections.subscribe();
             let connected = async {
                 // A refused login is not worth the wait: it needs a person.
-                while !self.is_connected() && !matches!(self.away(), BusError::Login { .. }) {
+                while !self.is_connected() && !self.signals.is_login_refused() {
                     // An event can be lost when there are many; the state cannot.
                     let _ = tokio::time::timeout(Duration::from_millis(100), connections.changed()).await;
                 }
             };
             let _ = tokio::time::timeout(LIMIT, connected).await;
             if !self.is_connected() {
-                return Err(self.away());
+                return Err(self.away().await);
             }
         }
         if !self.client.is_server_compatible(2, 10, 23) {
@@ -265,17 +276,21 @@ impl NatsBus {
         Ok(())
     }
 
-    fn away(&self) -> BusError {
-        let trouble = self.signals.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match trouble {
-            Some(text) if text.contains("authorization") || text.contains("authentication") => {
-                BusError::Login { server: self.server.clone() }
-            }
-            trouble => BusError::Unavailable {
-                server: self.server.clone(),
-                reason: trouble.unwrap_or_else(|| "there is no answer".to_owned()),
-            },
+    /// Why there is no connection. The cause is found by an attempt of its own: right after the loss nobody has tried yet, and the
+    /// library tells no more than that it was an error of input or output.
+    async fn away(&self) -> BusError {
+        let server = self.server.clone();
+        if self.signals.is_login_refused() {
+            return BusError::Login { server };
         }
+        let was_there = *self.signals.connections.borrow() > 0;
+        let unknown =
+            if was_there { "the connection was lost" } else { "it takes connections and says nothing" };
+        let reason = match unreachable(&self.addresses).await {
+            Some(cause) => cause,
+            None => self.signals.trouble().unwrap_or_else(|| unknown.to_owned()),
+        };
+        BusError::Unavailable { server, reason }
     }
 
     /// One request to the JetStream API.
@@ -316,12 +331,16 @@ impl NatsBus {
                 return Err(BusError::Denied { server: self.server.clone(), subject }.into());
             }
         };
-        outcome.map_err(|error| match error.kind() {
+        let error = match outcome {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        Err(match error.kind() {
             RequestErrorKind::NoResponders => RequestFailure::NobodyThere,
             RequestErrorKind::TimedOut if self.is_connected() => {
                 BusError::Silent { server: self.server.clone(), request: subject, limit: LIMIT }.into()
             }
-            RequestErrorKind::TimedOut | RequestErrorKind::Other => self.away().into(),
+            RequestErrorKind::TimedOut | RequestErrorKind::Other => self.away().await.into(),
             RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
                 BusError::Answer { request: subject, reason: error.to_string() }.into()
             }
@@ -343,6 +362,22 @@ impl NatsBus {
             }
         }
     }
+}
+
+/// Why no server takes connections; `None` if one does.
+async fn unreachable(addresses: &[(String, u16)]) -> Option<String> {
+    let mut causes: Vec<String> = Vec::new();
+    for (host, port) in addresses {
+        let cause = match tokio::time::timeout(LOOK, TcpStream::connect((host.as_str(), *port))).await {
+            Ok(Ok(_)) => return None,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", LOOK.as_secs()),
+        };
+        if !causes.contains(&cause) {
+            causes.push(cause);
+        }
+    }
+    Some(causes.join(", "))
 }
 
 /// Why a request has no answer.

@@ -179,16 +179,18 @@ fn lookup_errors() {
     let store = stores.0.get_mut("R1").unwrap();
     let b = store.0["b:1"].clone();
     store.0.insert("c:1".to_owned(), b);
+    store.0.insert("d:1".to_owned(), b"[]".to_vec());
     for (root, text) in [
         ("a:2", "component version \"a:2\" not found in R1"),
         ("c:1", "descriptor found at R1 is b:1, expected c:1"),
+        ("d:1", "cannot use the descriptor of component version \"d:1\": component descriptor is not a map"),
         ("a:latest", "version \"latest\" of component \"a\" is not a semantic version"),
     ] {
         assert_eq!(closure(&stores, &[], root).unwrap_err(), text);
     }
     assert_eq!(
         closure(&stores, &[("", "R=elsewhere")], "a:1").unwrap_err(),
-        "repository type \"ociRegistry\" is unknown"
+        "cannot load component version \"a:1\": repository type \"ociRegistry\" is unknown"
     );
 }
 
@@ -242,7 +244,7 @@ fn resolvers_come_after_the_repository() {
                 "component version \"b/y:1\" not found in R1, R2 (ocm resolver for prefix \"b\"), R3 (ocm resolver for prefix \"\")",
             ),
         ),
-        (None, "d", Err("repository type \"ociRegistry\" is unknown")),
+        (None, "d", Err("cannot load component version \"d:1\": repository type \"ociRegistry\" is unknown")),
     ] {
         let answer = lookup_with_rules(repository, &config, name);
         assert_eq!(answer.as_deref().map_err(String::as_str), expected, "{name} from {repository:?}");

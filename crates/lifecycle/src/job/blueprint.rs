@@ -37,6 +37,7 @@ pub(super) fn resolve(
         None => files(installation, root).map_err(|cause| failure(installation, &cause))?,
     };
     let is_inline = tried.is_none() && installation.spec.blueprint.inline.is_some();
+    let source = if is_inline || tried.is_some() { None } else { source(installation, root) };
     Blueprint::load(files).map_err(|error| {
         let excerpts = load_excerpts(&error);
         let cause = match &error {
@@ -45,7 +46,7 @@ pub(super) fn resolve(
                     "unable to read blueprint file from inline defined blueprint: {BLUEPRINT_FILE}: {cause}"
                 )
             }
-            other => other.to_string(),
+            other => from(source.as_deref(), &other.to_string()),
         };
         Problem { failure: failure(installation, &cause), excerpts }
     })
@@ -58,6 +59,18 @@ fn failure(installation: &Installation, cause: &str) -> Failure {
     Failure::new(PREREQUISITES, "ResolveBlueprint", message)
 }
 
+/// Which resource of which component version a blueprint that is not inline comes from.
+fn source(installation: &Installation, root: Option<&ComponentVersion>) -> Option<String> {
+    let (reference, root) = (installation.spec.blueprint.reference.as_ref()?, root?);
+    let (name, version) = (root.descriptor.name(), root.descriptor.version());
+    Some(format!("resource {:?} of component {name}:{version}", reference.resource_name))
+}
+
+/// A problem with the place that its content was fetched from.
+fn from(source: Option<&str>, problem: &str) -> String {
+    source.map_or_else(|| problem.to_owned(), |source| format!("{problem} ({source})"))
+}
+
 fn files(installation: &Installation, root: Option<&ComponentVersion>) -> Result<Filesystem, String> {
     let blueprint = &installation.spec.blueprint;
     if let Some(inline) = &blueprint.inline {
@@ -68,24 +81,24 @@ fn files(installation: &Installation, root: Option<&ComponentVersion>) -> Result
         blueprint.reference.as_ref().ok_or("no remote reference nor a inline blueprint is defined")?;
     let root = root.ok_or("no component descriptor reference defined")?;
     let resource = root.descriptor.resource(&reference.resource_name).map_err(|error| error.to_string())?;
+    let source = source(installation, Some(root));
+    let wrong = |problem: &str| from(source.as_deref(), problem);
     if !RESOURCE_TYPES.contains(&resource.type_name.as_str()) {
-        return Err(format!("no handler found for resource type {}", resource.type_name));
+        return Err(wrong(&format!("no handler found for resource type {}", resource.type_name)));
     }
     let content = root.content(&resource).map_err(|error| error.to_string())?;
     let unpack = |bytes: &[u8]| {
-        Filesystem::from_archive(bytes, ArchiveLimits::default())
-            .map_err(|error| format!("blueprint resource {:?}: {error}", resource.name))
+        Filesystem::from_archive(bytes, ArchiveLimits::default()).map_err(|error| wrong(&error.to_string()))
     };
     if is_artifact_set(&content.media_type) {
-        let layer = blueprint_layer(&content.bytes)
-            .map_err(|problem| format!("{problem} (resource {:?})", resource.name))?;
+        let layer = blueprint_layer(&content.bytes).map_err(|problem| wrong(&problem))?;
         return unpack(&layer);
     }
     if !content.media_type.is_empty() && !MEDIA_TYPES.contains(&content.media_type.as_str()) {
-        return Err(format!(
-            "artifact does not match blueprint downloader (check config media type): resource {:?} has media type {}",
-            resource.name, content.media_type
-        ));
+        return Err(wrong(&format!(
+            "artifact does not match blueprint downloader (check config media type): its media type is {}",
+            content.media_type
+        )));
     }
     unpack(&content.bytes)
 }

@@ -75,14 +75,18 @@ impl SchemaSource for ComponentSchemas {
 
 /// The declared media type says nothing about the content, so it is not asked.
 fn document(version: &ComponentVersion, resource: &Resource) -> Result<Value, String> {
+    let component = format!("{}:{}", version.descriptor.name(), version.descriptor.version());
     if resource.type_name != RESOURCE_TYPE {
         return Err(format!(
-            "no handler found for resource type {}: resource {:?} is no JSON schema ({RESOURCE_TYPE})",
+            "no handler found for resource type {}: resource {:?} of component {component} is no JSON schema \
+             ({RESOURCE_TYPE})",
             resource.type_name, resource.name
         ));
     }
     let content = version.content(resource).map_err(|error| error.to_string())?;
-    let wrong = |problem: String| format!("JSON schema resource {:?}: {problem}", resource.name);
+    let wrong = |problem: String| {
+        format!("JSON schema resource {:?} of component {component}: {problem}", resource.name)
+    };
     let bytes = unpack(content.bytes).map_err(wrong)?;
     if let Ok(document) = serde_json::from_slice(&bytes) {
         return Ok(document);

@@ -185,7 +185,7 @@ async fn what_fails_later_leaves_the_condition() {
     );
     assert_eq!(
         failure.message,
-        "unable to create installation operation: no store is configured for the repository context \
+        "unable to create installation operation: cannot load component version \"example.org/shop:2.0.0\": no store is configured for the repository context \
          {\"baseUrl\":\"R1\",\"type\":\"ociRegistry\"}; add it to the file of --repositories (none is given)"
     );
     assert_eq!(failure.codes, ["ERR_CONFIGURATION_PROBLEM"]);

@@ -86,7 +86,12 @@ fn component_versions() {
          component version \"example.org/db:1\" not found in R1",
     );
     let unknown = "{kind: Context, metadata: {name: default}, repositoryContext: {type: warehouse}}";
-    fails(&[&installation, unknown], "repository type \"warehouse\" is unknown");
+    let shop = "component version \"example.org/shop:1.0.0\"";
+    let cause = format!("cannot load {shop}: repository type \"warehouse\" is unknown");
+    fails(&[&installation, unknown], &cause);
+    let damaged = "{kind: Component, in: R1, id: 'example.org/shop:1.0.0', descriptor: '[]'}";
+    let cause = format!("cannot use the descriptor of {shop}: component descriptor is not a map");
+    fails(&[&installation, CONTEXT, damaged], &cause);
     let latest = "  componentDescriptor: {ref: {componentName: example.org/shop, version: latest}}";
     fails(
         &[&with_inline_blueprint(latest), CONTEXT],
@@ -115,6 +120,10 @@ fn blueprints() {
     let fails = |resource: &str, cause: &str| {
         let documents = [&with_blueprint_reference(SHOP_REFERENCE), CONTEXT, &shop(resource)];
         check(&documents, place, &format!("{start}{cause}"));
+        // Who reads of it wants to know which version to look at.
+        let message = world(&documents).render().failure.map(|problem| problem.failure.message);
+        let named = message.is_some_and(|message| message.contains("of component example.org/shop:1.0.0)"));
+        assert!(named, "{resource}");
     };
     fails("type: chart", "no handler found for resource type chart");
     fails(

@@ -94,14 +94,18 @@ fn schemas_out_of_reach() {
         ("cd://componentReferences/db", &plain, "the selector seems to target a component descriptor"),
         ("cd://componentReferences/x/resources/a", &plain, "component reference x cannot be found"),
         ("cd://sources/a", &plain, "unknown keyword sources"),
-        (REFERENCE, &db("1.0.0", "text: '{'"), "JSON schema resource \"schema\": line "),
+        (
+            REFERENCE,
+            &db("1.0.0", "text: '{'"),
+            "JSON schema resource \"schema\" of component example.org/db:1.0.0: line ",
+        ),
         (REFERENCE, &db("1.0.0", &large), "it is larger than 4194304 bytes"),
         (REFERENCE, &db("1.0.0", &(large.clone() + ", gzip: true")), "it is larger than 4194304 bytes"),
         (REFERENCE, &db("1.0.0", "access: {type: wget}"), "access method \"wget\" not supported"),
         (
             REFERENCE,
             &plain.replace("landscaper.gardener.cloud/jsonschema", "text"),
-            "no handler found for resource type text",
+            "no handler found for resource type text: resource \"schema\" of component example.org/db:1.0.0 ",
         ),
     ] {
         let prefix = format!("unable to fetch jsonschema for '{reference}': ");

@@ -114,7 +114,8 @@ struct Store {
 
 impl Stores {
     /// `{in: <repository>, id: <name>:<version>, references: {<local name>: <name>:<version>}, resources: [...]}`;
-    /// a resource has `text`, a `tree` of files or `base64`, and may say `gzip: true`.
+    /// a resource has `text`, a `tree` of files or `base64`, and may say `gzip: true`. `descriptor` is the text of another
+    /// descriptor than that which follows from these.
     fn add(&mut self, document: &Value) {
         let store = self.0.entry(document["in"].as_str().unwrap().to_owned()).or_default();
         let (name, version) = document["id"].as_str().unwrap().split_once(':').unwrap();
@@ -140,7 +141,9 @@ impl Stores {
             "name": name, "version": version, "provider": "p", "sources": [], "repositoryContexts": [],
             "componentReferences": references, "resources": resources,
         }});
-        store.descriptors.insert(format!("{name}:{version}"), descriptor.to_string().into_bytes());
+        let descriptor =
+            document["descriptor"].as_str().map_or_else(|| descriptor.to_string(), str::to_owned);
+        store.descriptors.insert(format!("{name}:{version}"), descriptor.into_bytes());
     }
 }
 

@@ -1,0 +1,72 @@
+//! The folder of the person at the host, and whose it is.
+//!
+//! Compose knows a project by its name only, so a second checkout that is started under the name of the first one gets its volumes.
+//! What tells them apart is this folder: it holds a password of the trial cluster, and the name of the project.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::files::{self, Owner};
+use super::kubeconfig::{Login, kubeconfig};
+use super::nats;
+use super::state::{ADMIN, State};
+use super::{CredentialsArguments, Failure};
+
+const PASSWORD: &str = "nats-password";
+const PROJECT: &str = "project";
+
+/// Fails if the folder and the volumes belong to different trial clusters.
+pub(super) fn check(arguments: &CredentialsArguments) -> Result<(), Failure> {
+    let (folder, project) = (&arguments.host_folder, arguments.project.clone());
+    match State::load(&arguments.folder) {
+        Ok(state) => {
+            // Only what a version of before this user has made lacks it.
+            let Some(password) = state.passwords.get(nats::READER) else { return Ok(()) };
+            let is_ours = read(&folder.join(PASSWORD))?.is_some_and(|found| found == *password);
+            if is_ours || !is_used(&arguments.data)? {
+                Ok(())
+            } else {
+                Err(Failure::OtherCheckout { project })
+            }
+        }
+        // Volumes that were removed come back under the same name.
+        Err(Failure::NoState { .. }) => match read(&folder.join(PROJECT))? {
+            Some(owner) if owner != project => Err(Failure::OtherProject { owner, project }),
+            _ => Ok(()),
+        },
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether a server has begun to work: none does before the folder of the host is complete.
+fn is_used(data: &[PathBuf]) -> Result<bool, Failure> {
+    for folder in data {
+        let failed = |source| Failure::File { what: "read", path: folder.clone(), source };
+        if fs::read_dir(folder).map_err(failed)?.next().is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(data.is_empty())
+}
+
+fn read(path: &Path) -> Result<Option<String>, Failure> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim_end().to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Failure::File { what: "read", path: path.to_owned(), source }),
+    }
+}
+
+/// Writes what the person uses.
+pub(super) fn write(arguments: &CredentialsArguments, state: &State, host: Owner) -> Result<(), Failure> {
+    let folder = &arguments.host_folder;
+    files::folder(folder, host)?;
+    let login = Login::Token(state.token(ADMIN));
+    let config = kubeconfig(&arguments.host_url, &state.authority, &login, None);
+    files::write(&folder.join("kubeconfig"), &config, host)?;
+    let password = state.passwords.get(nats::READER).map_or("", String::as_str);
+    files::write(&folder.join(PROJECT), &format!("{}\n", arguments.project), host)?;
+    // Last: with it the folder belongs to these volumes.
+    files::write(&folder.join(PASSWORD), password, host)
+}
