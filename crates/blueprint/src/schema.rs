@@ -1,9 +1,10 @@
 //! JSON schemas of imports and exports (`blueprints.md` 3.7).
 //!
 //! ```text
-//! schema as written --references--> one document without foreign references --dialect--> compiled --> violations
+//! schema as written --references--> one document without foreign references --dialect--> compiled --cost--> violations
 //! ```
 
+mod cost;
 mod dialect;
 mod references;
 
@@ -86,6 +87,7 @@ impl<'a> Checker<'a> {
 #[derive(Debug)]
 pub struct Schema {
     validator: Validator,
+    document: Value,
 }
 
 /// Why a schema could not be compiled. SCH-001 and SCH-002 for references.
@@ -129,6 +131,7 @@ impl Schema {
         let dialect = Dialect::of(schema, default_dialect).map_err(SchemaError::Invalid)?;
         let resolved = references::resolve(schema, &definition.local_types, files, source)?;
         let resolved = dialect.normalise(resolved);
+        cost::check_chains(&resolved).map_err(|error| SchemaError::Invalid(error.to_string()))?;
         let mut options = jsonschema::options()
             .with_draft(dialect.draft())
             .should_validate_formats(true)
@@ -142,11 +145,14 @@ impl Schema {
             options = options.with_format(format, |_: &str| true);
         }
         let validator = options.build(&resolved).map_err(|error| SchemaError::Invalid(error.to_string()))?;
-        Ok(Self { validator })
+        Ok(Self { validator, document: resolved })
     }
 
-    /// Every place where `value` does not fit.
+    /// Every place where `value` does not fit. A check that would take too long is not made, and that is what is found.
     pub fn violations(&self, value: &Value) -> Vec<SchemaViolation> {
+        if let Err(error) = cost::check(&self.document, value) {
+            return vec![SchemaViolation { path: "(root)".to_owned(), problem: error.to_string() }];
+        }
         let mut violations: Vec<SchemaViolation> = Vec::new();
         for violation in self.validator.iter_errors(value).map(|error| violation(&error, value)) {
             if !violations.contains(&violation) {

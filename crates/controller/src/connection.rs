@@ -24,6 +24,10 @@ pub fn told_by_readiness(bus: &Bus, telemetry: &Telemetry) {
 async fn tell(bus: &Bus, condition: &Condition) {
     let mut pause = FIRST_PAUSE;
     loop {
+        // The server has answered the login a moment ago; the next answer may stand behind all events that are read at the start.
+        if pause == FIRST_PAUSE && bus.is_connected() {
+            condition.ready();
+        }
         match bus.check().await {
             Ok(()) => {
                 condition.ready();

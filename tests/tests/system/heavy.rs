@@ -8,30 +8,27 @@ use serde_json::json;
 use crate::case::Case;
 use crate::support::{PATIENCE, blueprint, outcome};
 
-/// References doubled so often that checking them has no end.
-const DOUBLED: usize = 40;
+/// Templates that use up nearly all steps that each of them has: minutes of work.
+const TEMPLATES: usize = 400;
+const STEPS: usize = 49_000_000;
 /// As many as the renderer works on at the same time.
 const CROWD: usize = 16;
 
-/// A blueprint whose rendering takes for ever: its schema refers to itself twice at every level.
+/// A blueprint whose rendering takes longer than anybody waits, though it comes to an end.
 fn endless() -> String {
-    let both = |next: String| json!({"allOf": [{"$ref": next}, {"$ref": next}]});
-    let mut definitions: serde_json::Map<_, _> =
-        (0..DOUBLED).map(|level| (format!("a{level}"), both(format!("#/$defs/a{}", level + 1)))).collect();
-    definitions.insert(format!("a{DOUBLED}"), json!({"type": "string"}));
+    let execution = |index: usize| {
+        let template = format!("{{{{ range {STEPS} }}}}{{{{ end }}}}");
+        json!({"name": format!("e{index}"), "type": "GoTemplate", "template": template})
+    };
     json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1",
         "kind": "Blueprint",
-        "imports": [{
-            "name": "v", "type": "data", "required": false, "default": {"value": "text"},
-            "schema": {"$defs": definitions, "$ref": "#/$defs/a0"},
-        }],
-        "deployExecutions": [],
+        "deployExecutions": (0..TEMPLATES).map(execution).collect::<Vec<_>>(),
     })
     .to_string()
 }
 
-/// As many Installations with an endless schema as there are slots: a small one is done all the same, their jobs end, and readiness tells
+/// As many Installations whose rendering takes too long as there are slots: a small one is done all the same, their jobs end, and readiness tells
 /// what runs on.
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_renderings_are_given_up() -> Result<()> {

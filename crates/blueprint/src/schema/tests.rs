@@ -291,3 +291,37 @@ fn references_to_components() {
         check(reference, json!(1), Err(&format!("{prefix} {problem}")));
     }
 }
+
+/// The longest chain that is let through fits the stack that workers have.
+#[test]
+fn chains_fit_the_stack() {
+    let follow = || {
+        let rules: serde_json::Map<_, _> = (0..995)
+            .map(|index| (format!("a{index}"), json!({"$ref": format!("#/$defs/a{}", index + 1)})))
+            .collect();
+        let mut schema = json!({"$defs": rules, "$ref": "#/$defs/a0"});
+        schema["$defs"]["a995"] = json!({"type": "string"});
+        assert_eq!(violations(&schema, &json!("a")).as_deref(), Ok(""));
+        assert_ne!(violations(&schema, &json!(1)).as_deref(), Ok(""));
+    };
+    std::thread::Builder::new().stack_size(4 << 20).spawn(follow).unwrap().join().unwrap();
+}
+
+/// Rules that refer to the next one twice have no end.
+#[test]
+fn checks_that_would_not_end_are_not_made() {
+    let rules: serde_json::Map<_, _> = (0..60)
+        .map(|level| {
+            let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
+            (format!("a{level}"), json!({"allOf": [next, next]}))
+        })
+        .collect();
+    let mut schema = json!({"$defs": rules, "$ref": "#/$defs/a0"});
+    schema["$defs"]["a60"] = json!({"type": "string"});
+    assert_eq!(
+        violations(&schema, &json!("a")).as_deref(),
+        Ok(
+            "(root): Invalid value: <redacted>: the check would take more than 100000000 steps: its rules refer to one another too often"
+        )
+    );
+}

@@ -1,0 +1,328 @@
+//! What a check would cost, worked out before it is made: a rule that refers to another twice, sixty times over, is a small schema and a
+//! check without end.
+//!
+//! Each rule is counted once for each place of the value that it is applied to, as if nothing failed early. Rule and place together are
+//! looked at once, so that counting is cheap where checking is not.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// Rules applied to places in one check: some ten seconds of work.
+const MOST_STEPS: u64 = 100_000_000;
+/// Pairs of a rule and a place that are looked at for that.
+const MOST_PAIRS: usize = 2_000_000;
+/// Rules that lead to one another, by nesting or by references: checking follows them with its stack.
+const LONGEST_CHAIN: usize = 1_000;
+
+/// Why a check is not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TooExpensive {
+    #[error("the check would take more than {MOST_STEPS} steps: its rules refer to one another too often")]
+    Steps,
+    #[error("more than {LONGEST_CHAIN} rules of the schema lead to one another")]
+    Chain,
+}
+
+/// Whether a schema can be followed at all, whatever it is applied to.
+pub(super) fn check_chains(root: &Value) -> Result<(), TooExpensive> {
+    let anchors = Anchors::of(root);
+    let mut lengths = HashMap::new();
+    chain(root, &anchors, &mut lengths, 0).map(drop)
+}
+
+/// Whether a check of `value` comes to an end in reasonable time.
+pub(super) fn check(root: &Value, value: &Value) -> Result<(), TooExpensive> {
+    let mut counter = Counter { anchors: Anchors::of(root), steps: HashMap::new() };
+    counter.count(root, value, 0).map(drop)
+}
+
+/// Where references lead.
+struct Anchors<'a> {
+    root: &'a Value,
+    named: HashMap<&'a str, Vec<&'a Value>>,
+}
+
+impl<'a> Anchors<'a> {
+    fn of(root: &'a Value) -> Self {
+        let mut anchors = Self { root, named: HashMap::new() };
+        let mut open = vec![root];
+        while let Some(value) = open.pop() {
+            if let Value::Object(members) = value {
+                for keyword in ["$anchor", "$dynamicAnchor", "$id", "id"] {
+                    if let Some(name) = members.get(keyword).and_then(Value::as_str) {
+                        anchors.named.entry(name.trim_start_matches('#')).or_default().push(value);
+                    }
+                }
+                open.extend(members.values());
+            } else if let Value::Array(items) = value {
+                open.extend(items);
+            }
+        }
+        anchors
+    }
+
+    /// All schemas that a reference may mean: one, or those with the same name.
+    fn targets(&self, reference: &str) -> Vec<&'a Value> {
+        let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let bases = match document {
+            "" => vec![self.root],
+            name => self.named.get(name).cloned().unwrap_or_default(),
+        };
+        match fragment {
+            "" => bases,
+            pointer if pointer.starts_with('/') => {
+                let pointer = percent_decoded(pointer);
+                bases.iter().filter_map(|base| base.pointer(&pointer)).collect()
+            }
+            name => self.named.get(name).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// How a keyword applies the schemas in it.
+enum Scope {
+    /// To the same place.
+    Here,
+    /// To members of an object, or elements of a list.
+    Below,
+}
+
+/// The schemas that a schema holds under a keyword.
+fn held<'a>(keyword: &str, rule: &'a Value) -> Option<(Scope, Vec<&'a Value>)> {
+    let one = || vec![rule];
+    let values = || match rule {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(members) => members.values().collect(),
+        _ => Vec::new(),
+    };
+    Some(match keyword {
+        "allOf" | "anyOf" | "oneOf" | "dependentSchemas" | "dependencies" => (Scope::Here, values()),
+        "not" | "if" | "then" | "else" => (Scope::Here, one()),
+        "properties" | "patternProperties" | "prefixItems" => (Scope::Below, values()),
+        "items" if rule.is_array() => (Scope::Below, values()),
+        "items"
+        | "additionalItems"
+        | "contains"
+        | "unevaluatedItems"
+        | "additionalProperties"
+        | "unevaluatedProperties"
+        | "propertyNames" => (Scope::Below, one()),
+        _ => return None,
+    })
+}
+
+fn referred<'a>(keyword: &str, rule: &Value, anchors: &Anchors<'a>) -> Option<Vec<&'a Value>> {
+    let is_reference = matches!(keyword, "$ref" | "$dynamicRef" | "$recursiveRef");
+    is_reference.then(|| rule.as_str().map(|text| anchors.targets(text)).unwrap_or_default())
+}
+
+/// The longest chain of rules from here; a circle counts once.
+fn chain<'a>(
+    schema: &'a Value,
+    anchors: &Anchors<'a>,
+    lengths: &mut HashMap<*const Value, usize>,
+    depth: usize,
+) -> Result<usize, TooExpensive> {
+    let Value::Object(members) = schema else { return Ok(0) };
+    if let Some(known) = lengths.get(&std::ptr::from_ref(schema)) {
+        return if depth + known > LONGEST_CHAIN { Err(TooExpensive::Chain) } else { Ok(*known) };
+    }
+    if depth > LONGEST_CHAIN {
+        return Err(TooExpensive::Chain);
+    }
+    lengths.insert(schema, 0);
+    let mut longest = 0;
+    for (keyword, rule) in members {
+        let next = referred(keyword, rule, anchors).or_else(|| held(keyword, rule).map(|(_, held)| held));
+        for next in next.into_iter().flatten() {
+            longest = longest.max(chain(next, anchors, lengths, depth + 1)? + 1);
+        }
+    }
+    lengths.insert(schema, longest);
+    Ok(longest)
+}
+
+struct Counter<'a> {
+    anchors: Anchors<'a>,
+    /// Of a rule at a place, by their addresses.
+    steps: HashMap<(*const Value, *const Value), u64>,
+}
+
+impl<'a> Counter<'a> {
+    fn count(&mut self, schema: &'a Value, value: &'a Value, depth: usize) -> Result<u64, TooExpensive> {
+        let Value::Object(members) = schema else { return Ok(1) };
+        let pair = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
+        if let Some(known) = self.steps.get(&pair) {
+            return Ok(*known);
+        }
+        if depth > 2 * LONGEST_CHAIN {
+            return Err(TooExpensive::Chain);
+        }
+        if self.steps.len() >= MOST_PAIRS {
+            return Err(TooExpensive::Steps);
+        }
+        // A circle at one place is the validator's to find.
+        self.steps.insert(pair, 0);
+        let mut sum = 1_u64;
+        for (keyword, rule) in members {
+            let more = if let Some(targets) = referred(keyword, rule, &self.anchors) {
+                self.all(&targets, value, depth)?
+            } else {
+                match held(keyword, rule) {
+                    Some((Scope::Here, schemas)) => self.all(&schemas, value, depth)?,
+                    Some((Scope::Below, _)) => self.below(keyword, rule, members, value, depth)?,
+                    None => 0,
+                }
+            };
+            sum = sum.saturating_add(more);
+            if sum > MOST_STEPS {
+                return Err(TooExpensive::Steps);
+            }
+        }
+        self.steps.insert(pair, sum);
+        Ok(sum)
+    }
+
+    fn all(&mut self, schemas: &[&'a Value], value: &'a Value, depth: usize) -> Result<u64, TooExpensive> {
+        schemas
+            .iter()
+            .try_fold(0_u64, |sum, schema| Ok(sum.saturating_add(self.count(schema, value, depth + 1)?)))
+    }
+
+    /// Rules for members and elements. Patterns are taken to fit every name.
+    fn below(
+        &mut self,
+        keyword: &str,
+        rule: &'a Value,
+        beside: &'a Map<String, Value>,
+        value: &'a Value,
+        depth: usize,
+    ) -> Result<u64, TooExpensive> {
+        let list = |keyword: &str| beside.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
+        let mut pairs: Vec<(&'a Value, &'a Value)> = Vec::new();
+        match (keyword, rule, value) {
+            ("properties", Value::Object(rules), Value::Object(members)) => {
+                pairs.extend(rules.iter().filter_map(|(name, rule)| Some((rule, members.get(name)?))));
+            }
+            ("patternProperties", Value::Object(rules), Value::Object(members)) => {
+                pairs
+                    .extend(rules.values().flat_map(|rule| members.values().map(move |value| (rule, value))));
+            }
+            ("additionalProperties" | "unevaluatedProperties", _, Value::Object(members)) => {
+                let named = beside.get("properties").and_then(Value::as_object);
+                let is_named = |name: &str| named.is_some_and(|named| named.contains_key(name));
+                let others = members.iter().filter(|(name, _)| !is_named(name));
+                pairs.extend(others.map(|(_, value)| (rule, value)));
+            }
+            ("propertyNames", _, Value::Object(members)) => {
+                // Names are texts, to which only rules for the same place apply.
+                return Ok(self.count(rule, &Value::Null, depth + 1)?.saturating_mul(members.len() as u64));
+            }
+            ("items" | "prefixItems", Value::Array(rules), Value::Array(items)) => {
+                pairs.extend(rules.iter().zip(items));
+            }
+            ("items", _, Value::Array(items)) => {
+                pairs.extend(items.iter().skip(list("prefixItems")).map(|item| (rule, item)));
+            }
+            ("additionalItems", _, Value::Array(items)) => {
+                pairs.extend(items.iter().skip(list("items")).map(|item| (rule, item)));
+            }
+            ("contains" | "unevaluatedItems", _, Value::Array(items)) => {
+                pairs.extend(items.iter().map(|item| (rule, item)));
+            }
+            _ => {}
+        }
+        pairs.into_iter().try_fold(0_u64, |sum, (rule, value)| {
+            Ok(sum.saturating_add(self.count(rule, value, depth + 1)?))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Rules that refer to the next one twice; the last one is `end`.
+    fn doubling(levels: usize, end: &Value) -> Value {
+        let mut rules = Map::new();
+        for level in 0..levels {
+            let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
+            rules.insert(format!("a{level}"), json!({"allOf": [next, next]}));
+        }
+        rules.insert(format!("a{levels}"), end.clone());
+        json!({"$defs": rules, "$ref": "#/$defs/a0"})
+    }
+
+    #[test]
+    fn steps_are_counted_without_being_made() {
+        for (schema, value, steps) in [
+            (json!(true), json!(1), 1),
+            (json!({"type": "string"}), json!("a"), 1),
+            (doubling(10, &json!({"type": "string"})), json!("a"), 4_094),
+            (json!({"items": {"type": "string"}}), json!(["a", "b"]), 3),
+            (
+                json!({"properties": {"a": {}, "b": {}}, "additionalProperties": {}}),
+                json!({"a": 1, "c": 2}),
+                3,
+            ),
+            (json!({"if": {}, "then": {}, "propertyNames": {}}), json!({"a": 1, "b": 2}), 5),
+            (
+                json!({"$defs": {"n": {"$anchor": "x", "items": {"$ref": "#x"}}}, "$ref": "#x"}),
+                json!([[], []]),
+                6,
+            ),
+        ] {
+            let mut counter = Counter { anchors: Anchors::of(&schema), steps: HashMap::new() };
+            assert_eq!(counter.count(&schema, &value, 0), Ok(steps), "{schema} {value}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        assert_eq!(check(&doubling(60, &json!({})), &json!("s")), Err(TooExpensive::Steps));
+        assert_eq!(check(&doubling(15, &json!({})), &json!("s")), Ok(()));
+        // Twice for each level of the value.
+        let schema = json!({"$id": "r", "allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "r"}}]});
+        let nested = |depth| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+        assert_eq!(check(&schema, &nested(10)), Ok(()));
+        assert_eq!(check(&schema, &nested(60)), Err(TooExpensive::Steps));
+    }
+
+    #[test]
+    fn chains_have_an_end() {
+        let chained = |count: usize| {
+            let rules: Map<_, _> = (0..count)
+                .map(|index| (format!("a{index}"), json!({"$ref": format!("#/$defs/a{}", index + 1)})))
+                .collect();
+            let mut schema = json!({"$defs": rules, "$ref": "#/$defs/a0"});
+            schema["$defs"][format!("a{count}")] = json!({"type": "string"});
+            schema
+        };
+        assert_eq!(check_chains(&chained(900)), Ok(()));
+        assert_eq!(check_chains(&chained(20_000)), Err(TooExpensive::Chain));
+        let circle = json!({"properties": {"a": {"$ref": "#"}}, "items": {"$ref": "#"}});
+        assert_eq!(check_chains(&circle), Ok(()));
+    }
+}
