@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use groundwork_go::strconv::format_g;
+
 use super::scalar::{is_timestamp, resolve};
-use crate::number::format_g;
 use crate::value::{List, Map, Value};
 
 /// Longer keys are written in the explicit form `? key`: readers look no further ahead for the colon.
