@@ -9,13 +9,16 @@
 //! * [`fmt`]: `printf`, for whatever implements [`fmt::Argument`].
 //! * [`regexp`]: Go's regular expressions on top of the `regex` crate.
 //! * [`duration`]: the texts of `time.Duration`.
+//! * [`path`], [`url`]: slash-separated paths and `net/url`.
 //! * [`semver`]: versions and constraints as Masterminds/semver v3 reads them.
 //!
 //! Where originals differ, a parameter says so, and the rule stays with who follows that original.
 
 pub mod duration;
 pub mod fmt;
+pub mod path;
 pub mod regexp;
 pub mod semver;
 pub mod strconv;
 pub mod text;
+pub mod url;

@@ -29,7 +29,6 @@ mod semver;
 mod string_lists;
 mod strings;
 mod system;
-mod url_syntax;
 mod urls;
 mod words;
 

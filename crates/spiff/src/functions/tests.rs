@@ -278,6 +278,9 @@ fn paths_and_urls() {
         ("dirname()", "!function dirname takes exactly one argument"),
         (r#"parseurl("a%zz")"#, "!invalid argument for parseurl: 'a%zz' is no URL"),
         (r#"parseurl("a_b:c")"#, "!invalid argument for parseurl: 'a_b:c' is no URL"),
+        (r#"parseurl("http://a b/")"#, "!invalid argument for parseurl: 'http://a b/' is no URL"),
+        (r#"parseurl("http://a%41b/")"#, "!invalid argument for parseurl: 'http://a%41b/' is no URL"),
+        (r#"parseurl("http://[h]/")"#, "!invalid argument for parseurl: 'http://[h]/' is no URL"),
     ]);
 }
 
