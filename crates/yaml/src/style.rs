@@ -35,8 +35,10 @@ pub fn choose_style<D: Dialect>(text: &str) -> Style {
 }
 
 fn fits_literal<D: Dialect>(text: &str) -> bool {
-    let blank_before_break = neighbours(text).any(|(c, next)| c == ' ' && is_break(next));
-    !text.contains(D::is_special) && !blank_before_break && !text.ends_with(' ')
+    let blank_before_break = [" \n", " \u{2028}", " \u{2029}"];
+    !text.ends_with(' ')
+        && !blank_before_break.iter().any(|pair| text.contains(pair))
+        && !text.contains(D::is_special)
 }
 
 /// Appends a literal whose lines are indented by so many columns, and says whether it has ended its last line.
@@ -47,15 +49,22 @@ pub fn push_literal(out: &mut String, text: &str, indent: usize) -> bool {
     }
     out.push_str(chomping(text));
     out.push('\n');
-    let mut at_line_start = true;
-    for line in text.split_inclusive(is_break) {
+    if has_unicode_break(text) {
+        push_lines(out, text.split_inclusive(is_break), indent);
+    } else {
+        push_lines(out, text.split_inclusive('\n'), indent);
+    }
+    text.ends_with(is_break)
+}
+
+/// Lines with their breaks; those that are empty are not indented.
+fn push_lines<'t>(out: &mut String, lines: impl Iterator<Item = &'t str>, indent: usize) {
+    for line in lines {
         if !line.starts_with(is_break) {
             out.extend(std::iter::repeat_n(' ', indent));
         }
         out.push_str(line);
-        at_line_start = line.ends_with(is_break);
     }
-    at_line_start
 }
 
 /// The chomping indicator of a literal: what its end says about final line breaks.
@@ -69,11 +78,15 @@ fn chomping(text: &str) -> &'static str {
 }
 
 fn has_blank_beside_break(text: &str) -> bool {
-    neighbours(text).any(|(c, next)| c == ' ' && is_unicode_break(next) || is_unicode_break(c) && next == ' ')
+    let mut neighbours = text.chars().zip(text.chars().skip(1));
+    has_unicode_break(text)
+        && neighbours
+            .any(|(c, next)| c == ' ' && is_unicode_break(next) || is_unicode_break(c) && next == ' ')
 }
 
-fn neighbours(text: &str) -> impl Iterator<Item = (char, char)> {
-    text.chars().zip(text.chars().skip(1))
+/// Asked first, since nearly no text has one.
+fn has_unicode_break(text: &str) -> bool {
+    !text.is_ascii() && text.contains(is_unicode_break)
 }
 
 fn is_break(c: char) -> bool {
@@ -102,7 +115,7 @@ fn needs_quotes(text: &str) -> bool {
         || text.ends_with(':')
         || text.starts_with(' ')
         || text.ends_with(' ')
-        || text.contains(is_unicode_break)
+        || has_unicode_break(text)
 }
 
 /// Appends the escape of `c` inside double quotes and says so, if it needs one.
