@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use groundwork_go::duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -100,34 +101,7 @@ impl fmt::Display for Duration {
         if self.nanoseconds == 0 {
             return f.write_str("none");
         }
-        if self.nanoseconds < 0 {
-            f.write_str("-")?;
-        }
-        let total = self.nanoseconds.unsigned_abs();
-        let (unit, digits) = match total {
-            0..1_000 => ("ns", 0),
-            1_000..1_000_000 => ("µs", 3),
-            1_000_000..1_000_000_000 => ("ms", 6),
-            _ => ("s", 9),
-        };
-        let scale = 10_u64.pow(digits);
-        let (mut whole, fraction) = (total / scale, total % scale);
-        if unit == "s" {
-            let (hours, minutes) = (whole / 3600, whole / 60 % 60);
-            if hours > 0 {
-                write!(f, "{hours}h")?;
-            }
-            if hours > 0 || minutes > 0 {
-                write!(f, "{minutes}m")?;
-            }
-            whole %= 60;
-        }
-        write!(f, "{whole}")?;
-        if fraction > 0 {
-            let text = format!("{fraction:0width$}", width = digits as usize);
-            write!(f, ".{}", text.trim_end_matches('0'))?;
-        }
-        f.write_str(unit)
+        f.write_str(&duration::text(self.nanoseconds))
     }
 }
 
@@ -135,65 +109,13 @@ impl FromStr for Duration {
     type Err = DurationError;
 
     fn from_str(text: &str) -> Result<Self, DurationError> {
-        let syntax = || DurationError::Syntax(text.to_owned());
-        let too_long = || DurationError::TooLong(text.to_owned());
-        let written = Some(text.into());
-        if text == "none" {
-            return Ok(Self { nanoseconds: 0, written });
-        }
-        let negative = text.starts_with('-');
-        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-        if unsigned == "0" {
-            return Ok(Self { nanoseconds: 0, written });
-        }
-        if unsigned.is_empty() {
-            return Err(syntax());
-        }
-        let mut total = 0_i128;
-        let mut rest = unsigned;
-        while !rest.is_empty() {
-            let (nanoseconds, tail) = leading_term(rest).ok_or_else(syntax)?;
-            total = total.checked_add(nanoseconds.ok_or_else(too_long)?).ok_or_else(too_long)?;
-            rest = tail;
-        }
-        let signed = if negative { -total } else { total };
-        let nanoseconds = i64::try_from(signed).map_err(|_| too_long())?;
-        Ok(Self { nanoseconds, written })
+        let nanoseconds = if text == "none" { Ok(0) } else { duration::parse(text.as_bytes()) };
+        let nanoseconds = nanoseconds.map_err(|invalid| {
+            let error = if invalid.is_too_long() { DurationError::TooLong } else { DurationError::Syntax };
+            error(text.to_owned())
+        })?;
+        Ok(Self { nanoseconds, written: Some(text.into()) })
     }
-}
-
-/// Splits off one term such as `1.5h`: its nanoseconds (`None` inside when they overflow) and what
-/// follows it. Fractions of a nanosecond are cut off, as Go does.
-fn leading_term(text: &str) -> Option<(Option<i128>, &str)> {
-    let digits_end = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (whole, rest) = text.split_at(digits_end(text));
-    let (fraction, rest) = match rest.strip_prefix('.') {
-        Some(after_point) => after_point.split_at(digits_end(after_point)),
-        None => ("", rest),
-    };
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let unit_end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
-    let (unit, rest) = rest.split_at(unit_end);
-    let scale: i128 = match unit {
-        "ns" => 1,
-        "us" | "µs" | "μs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    };
-    Some((term_nanoseconds(whole, fraction, scale), rest))
-}
-
-fn term_nanoseconds(whole: &str, fraction: &str, scale: i128) -> Option<i128> {
-    let number = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<i128>().ok() };
-    // Eighteen places are finer than a nanosecond of an hour; more would only overflow.
-    let places = fraction.get(..18).unwrap_or(fraction);
-    let divisor = 10_i128.pow(u32::try_from(places.len()).ok()?);
-    number(whole)?.checked_mul(scale)?.checked_add(number(places)?.checked_mul(scale)? / divisor)
 }
 
 impl Serialize for Duration {
@@ -254,6 +176,9 @@ mod tests {
         check("1h1ns", "3600000000001 1h0m0.000000001s");
         check("1us", "1000 1µs");
         check("1μs", "1000 1µs");
+        // As Go reads a fraction: in floating point, so that a long one is rounded up.
+        check("0.3333333333333333333h", "1200000000000 20m0s");
+        check("1.999999999999999999s", "2000000000 2s");
         check("-5m", "-300000000000 -5m0s");
         check("+5m", "300000000000 5m0s");
         check("9223372036854775807ns", "9223372036854775807 2562047h47m16.854775807s");

@@ -1,5 +1,7 @@
 //! What one render may spend (chapter gotemplate, section 10).
 
+use groundwork_go::fmt::Failure;
+
 use crate::options::Limits;
 use crate::value::copy::{MAX_DEPTH, TooDeep};
 
@@ -26,6 +28,15 @@ const STEPS_PER_CHECK: u64 = 4_096;
 impl From<TooDeep> for LimitError {
     fn from(_: TooDeep) -> LimitError {
         LimitError::ValueDepth
+    }
+}
+
+impl From<Failure> for LimitError {
+    fn from(failure: Failure) -> LimitError {
+        match failure {
+            Failure::Length(limit) => LimitError::Output(limit),
+            Failure::Depth => LimitError::ValueDepth,
+        }
     }
 }
 

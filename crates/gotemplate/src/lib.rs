@@ -31,7 +31,8 @@
 //!   offset that errors show; its canonical source is printed again only when an error needs it.
 //! * `eval` walks the arena. It keeps apart what Go's static types keep apart: a null reached straight from a map or
 //!   list, and a null that went through a pipeline.
-//! * `value` has the Go types that templates can see, `format` prints them.
+//! * `value` has the Go types that templates can see, `format` prints them. What Go itself does with texts and numbers is
+//!   in `groundwork_go`.
 //! * `functions` has the registry and the built-ins, `sprig` one module per group of sprig.
 //! * Recursion is bounded three times: a depth limit for the message, the step and output budget for the cost, and
 //!   `stack` for the native stack.
@@ -72,7 +73,6 @@ mod eval;
 mod format;
 mod functions;
 mod grants;
-mod numeric;
 mod options;
 mod sprig;
 mod stack;
@@ -80,9 +80,10 @@ mod syntax;
 mod template;
 #[cfg(test)]
 mod testing;
-mod text;
 mod time;
 mod value;
+
+use groundwork_go::text;
 
 pub use budget::LimitError;
 pub use context::Context;

@@ -17,7 +17,6 @@ mod flow;
 mod functions;
 mod issue;
 mod limits;
-mod number;
 mod operators;
 mod run;
 mod scope;

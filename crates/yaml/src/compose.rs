@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag};
+use granit_parser::{Event, ScalarStyle, Tag};
 
 use crate::error::Error;
+use crate::events::Events;
 use crate::node::{Content, Entry, Node, Position};
 use crate::number::format_g32;
 use crate::scalar::{Scalar, resolve_plain, resolve_tagged};
@@ -54,8 +55,7 @@ pub fn parse_all(text: &str, options: Options) -> Result<Vec<Node>, Error> {
 }
 
 struct Composer<'input> {
-    text: &'input str,
-    events: Parser<'input, granit_parser::StrInput<'input>>,
+    events: Events<'input>,
     options: Options,
     anchors: HashMap<usize, Node>,
     alias_budget: usize,
@@ -63,59 +63,24 @@ struct Composer<'input> {
 
 impl<'input> Composer<'input> {
     fn new(text: &'input str, options: Options) -> Self {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut parser_options = granit_parser::Options::default();
-        parser_options.set_emit_comments(false);
-        Self {
-            text,
-            events: Parser::new_from_str_with_options(text, parser_options),
-            options,
-            anchors: HashMap::new(),
-            alias_budget: ALIAS_BUDGET,
-        }
-    }
-
-    fn next(&mut self) -> Result<(Event<'input>, Position), Error> {
-        match self.events.next() {
-            Some(Ok((Event::DocumentEnd, span))) if self.ends_at_directive(&span) => {
-                // The parser would begin another document here, and the rest of this one would be lost.
-                Err(Error::new(start_of(&span), "a value may not begin with % unless it is quoted"))
-            }
-            Some(Ok((event, span))) => Ok((event, start_of(&span))),
-            Some(Err(error)) => Err(Error::new(position_of(error.marker()), message_of(&error))),
-            None => Ok((Event::StreamEnd, Position { line: 1, column: 1 })),
-        }
-    }
-
-    /// Whether a document is ended by nothing but a `%` at the start of a line.
-    fn ends_at_directive(&self, end: &Span) -> bool {
-        end.start
-            .byte_offset()
-            .and_then(|offset| self.text.get(offset..))
-            .is_some_and(|rest| rest.starts_with('%'))
+        let events = Events::new(text);
+        Self { events, options, anchors: HashMap::new(), alias_budget: ALIAS_BUDGET }
     }
 
     /// The next document, or `None` at the end of the stream.
     fn document(&mut self) -> Result<Option<Node>, Error> {
-        loop {
-            match self.next()? {
-                (Event::StreamEnd, _) => return Ok(None),
-                (Event::DocumentStart(..), _) => break,
-                _ => {}
-            }
+        if !self.events.begins_document()? {
+            return Ok(None);
         }
         self.anchors.clear();
         self.alias_budget = ALIAS_BUDGET;
-        let (event, position) = self.next()?;
+        let (event, position) = self.events.next_event()?;
         if matches!(event, Event::DocumentEnd) {
             return Ok(Some(null_at(position)));
         }
         let document = self.node(event, position)?;
-        // Reading the end too finds out whether the text goes on with something that was not understood.
-        match self.next()? {
-            (Event::DocumentEnd, _) => Ok(Some(document)),
-            (_, position) => Err(Error::new(position, "the document goes on after its value")),
-        }
+        self.events.end_document()?;
+        Ok(Some(document))
     }
 
     fn node(&mut self, event: Event<'input>, position: Position) -> Result<Node, Error> {
@@ -160,7 +125,7 @@ impl<'input> Composer<'input> {
     fn sequence(&mut self) -> Result<Vec<Node>, Error> {
         let mut items = Vec::new();
         loop {
-            match self.next()? {
+            match self.events.next_event()? {
                 (Event::SequenceEnd, _) => return Ok(items),
                 (event, position) => items.push(self.node(event, position)?),
             }
@@ -172,12 +137,12 @@ impl<'input> Composer<'input> {
         let mut index: HashMap<String, usize> = HashMap::new();
         let mut merges = Vec::new();
         loop {
-            let (event, key_position) = self.next()?;
+            let (event, key_position) = self.events.next_event()?;
             if matches!(event, Event::MappingEnd) {
                 break;
             }
             let key = self.key(event, key_position)?;
-            let (event, position) = self.next()?;
+            let (event, position) = self.events.next_event()?;
             let value = self.node(event, position)?;
             match key {
                 Key::Merge => merges.push(value),
@@ -317,23 +282,6 @@ fn weight(node: &Node) -> usize {
 
 fn null_at(position: Position) -> Node {
     Node { position, content: Content::Null }
-}
-
-fn start_of(span: &Span) -> Position {
-    position_of(&span.start)
-}
-
-fn position_of(marker: &granit_parser::Marker) -> Position {
-    Position { line: marker.line().max(1), column: marker.col() + 1 }
-}
-
-/// The parser's message. All its texts are constants but for one, which quotes a character of the document.
-fn message_of(error: &ScanError) -> String {
-    match error.kind() {
-        ErrorKind::UnexpectedCharacter { .. } => "unexpected character".to_owned(),
-        ErrorKind::Custom(_) => "malformed YAML".to_owned(),
-        _ => error.info(),
-    }
 }
 
 #[cfg(test)]

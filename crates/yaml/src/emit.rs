@@ -2,13 +2,14 @@
 //!
 //! Templates hash this text, so layout, key order, quoting and folding are part of the contract.
 
+mod dialect;
 mod keys;
-mod strings;
 
 use serde_json::{Map, Number, Value};
 
 use crate::number::format_g64;
-use strings::{Style, choose_style, is_unicode_break};
+use crate::style::{Style, choose_style, is_unicode_break, push_escape, push_literal};
+use dialect::GoTools;
 
 /// A scalar line may grow to this many characters before a blank in it becomes a line break.
 const BEST_WIDTH: usize = 80;
@@ -165,7 +166,7 @@ impl Emitter {
     }
 
     fn string(&mut self, text: &str, indent: usize, may_fold: bool) {
-        match choose_style(text) {
+        match choose_style::<GoTools>(text) {
             Style::Plain => self.unescaped(text, indent, may_fold, false),
             Style::SingleQuoted => {
                 self.push("'");
@@ -173,7 +174,7 @@ impl Emitter {
                 self.push("'");
             }
             Style::DoubleQuoted => self.double_quoted(text, indent, may_fold),
-            Style::Literal => self.literal(text, indent),
+            Style::Literal => self.line_ended = push_literal(&mut self.out, text, indent),
         }
     }
 
@@ -202,8 +203,10 @@ impl Emitter {
         let escape_all = chars.first() == Some(&'\u{feff}');
         self.push("\"");
         for (at, &c) in chars.iter().enumerate() {
-            if let Some(escape) = strings::escape(c, escape_all) {
-                self.push(&escape);
+            let before = self.out.len();
+            if push_escape::<GoTools>(&mut self.out, c, escape_all) {
+                // Escapes are ASCII.
+                self.column += self.out.len() - before;
             } else if c == ' '
                 && may_fold
                 && at > 0
@@ -220,25 +223,6 @@ impl Emitter {
             }
         }
         self.push("\"");
-    }
-
-    fn literal(&mut self, text: &str, indent: usize) {
-        self.push("|");
-        if text.starts_with([' ', '\n', '\u{2028}', '\u{2029}']) {
-            self.push("2");
-        }
-        self.push(strings::chomping(text));
-        self.out.push('\n');
-        let mut at_line_start = true;
-        for c in text.chars() {
-            let is_break = c == '\n' || is_unicode_break(c);
-            if at_line_start && !is_break {
-                self.spaces(indent);
-            }
-            self.out.push(c);
-            at_line_start = is_break;
-        }
-        self.line_ended = at_line_start;
     }
 
     fn line_break(&mut self, indent: usize) {

@@ -6,7 +6,7 @@
 //! which templates hash, is that of section 5.5.1.
 //!
 //! ```text
-//! text --granit events--> compose (anchors, merge keys, duplicates) --> Node (value + position)
+//! text --events--> compose (anchors, merge keys, duplicates) --> Node (value + position)
 //!                            └── scalar: plain text to null / bool / number / string
 //! Node --to_value--> serde_json::Value --emit--> text
 //! ```
@@ -14,14 +14,19 @@
 //! A [`Node`] remembers where each value and key stands, so that a later check, which sees only JSON, can point
 //! at a line of the file ([`Node::locate`]).
 //!
+//! [`events`] and [`style`] are below that: what every reader and writer of YAML shares whose original was written in Go, also
+//! one with values and rules of its own, as spiff has them.
+//!
 //! No error text of this crate quotes a scalar: the text may be a Secret.
 
 mod compose;
 mod emit;
 mod error;
+pub mod events;
 mod node;
 mod number;
 mod scalar;
+pub mod style;
 
 pub use compose::{Options, parse_all, parse_first};
 pub use emit::{to_string, to_string_through_json};

@@ -1,5 +1,6 @@
 //! Plain text to a typed value (`blueprints.md` section 12).
 
+use groundwork_go::strconv::{parse_int, parse_uint};
 use serde_json::Number;
 
 use crate::node::Content;
@@ -70,32 +71,10 @@ fn small_integral(value: f64) -> Option<Number> {
     (value.abs() <= EXACT).then(|| Number::from(value as i64))
 }
 
-/// An integer with Go's base prefixes: `0x`, `0b`, `0o` and the bare leading zero.
+/// An integer with Go's base prefixes: `0x`, `0b`, `0o` and the bare leading zero. Beyond 63 bits it has no sign.
 fn integer(plain: &str) -> Option<Number> {
-    let (negative, digits) = match plain.as_bytes().first()? {
-        b'-' => (true, &plain[1..]),
-        b'+' => (false, &plain[1..]),
-        _ => (false, plain),
-    };
-    let bytes = digits.as_bytes();
-    let (radix, digits) = match bytes {
-        [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
-        [b'0', b'b' | b'B', ..] => (2, &digits[2..]),
-        [b'0', b'o' | b'O', ..] => (8, &digits[2..]),
-        [b'0', _, ..] => (8, &digits[1..]),
-        _ => (10, digits),
-    };
-    // `from_str_radix` would take a second sign.
-    if !digits.bytes().next()?.is_ascii_hexdigit() {
-        return None;
-    }
-    let magnitude = u64::from_str_radix(digits, radix).ok()?;
-    if negative {
-        let value = 0i64.checked_sub_unsigned(magnitude)?;
-        Some(Number::from(value))
-    } else {
-        Some(Number::from(magnitude))
-    }
+    let signed = parse_int(plain.as_bytes()).map(Number::from);
+    signed.or_else(|| parse_uint(plain.as_bytes()).map(Number::from))
 }
 
 /// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, within the range of a double.
@@ -185,6 +164,9 @@ mod tests {
             ("-09", "-9"),
             ("9223372036854775807", "9223372036854775807"),
             ("18446744073709551615", "18446744073709551615"),
+            // Only integers of 63 bits have a sign in Go; beyond them it makes a float.
+            ("+9223372036854775807", "9223372036854775807"),
+            ("+18446744073709551615", "1.8446744073709552e+19"),
             ("-9223372036854775808", "-9223372036854775808"),
             ("12345678901234567890123", "1.2345678901234568e+22"),
             ("3.10", "3.1"),

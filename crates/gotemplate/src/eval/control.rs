@@ -1,8 +1,9 @@
 //! Control structures (section 6).
 
 use super::{Evaluator, Flow, Reached, Result};
+use crate::budget::LimitError;
 use crate::error::ErrorKind;
-use crate::format::{self, Sink};
+use crate::format;
 use crate::syntax::tree::{Branch, NodeId, Pipe};
 use crate::text;
 use crate::value::{DataNumber, Str, Value};
@@ -141,9 +142,11 @@ impl Evaluator<'_> {
 
     /// A value inside an error message.
     fn shown(&mut self, value: &Value) -> Result<String> {
-        let mut sink = Sink::new(self.context.budget());
+        let mut sink = format::sink(self.context.budget());
         format::write_value(&mut sink, value);
-        let bytes = sink.into_bytes().map_err(|limit| self.failure(ErrorKind::Limit, limit.to_string()))?;
+        let bytes = sink
+            .into_bytes()
+            .map_err(|failure| self.failure(ErrorKind::Limit, LimitError::from(failure).to_string()))?;
         Ok(crate::text::lossy(&bytes).into_owned())
     }
 }

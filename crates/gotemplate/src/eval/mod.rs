@@ -5,6 +5,7 @@ mod control;
 mod field;
 mod pipeline;
 
+use crate::budget::LimitError;
 use crate::context::{Context, Run};
 use crate::error::{Error, ErrorKind};
 use crate::format::{self, Sink};
@@ -22,7 +23,7 @@ pub(crate) fn render(
     data: Value,
     run: &mut Run,
 ) -> (Vec<u8>, std::result::Result<(), Error>) {
-    let output = Sink::new(&run.budget);
+    let output = format::sink(&run.budget);
     let mut evaluator = Evaluator {
         program,
         unit: &body.unit,
@@ -142,7 +143,7 @@ impl<'r> Evaluator<'r> {
     fn check_output(&self) -> Result<()> {
         match self.output.failure() {
             None => Ok(()),
-            Some(limit) => Err(self.failure(ErrorKind::Limit, limit.to_string())),
+            Some(failure) => Err(self.failure(ErrorKind::Limit, LimitError::from(failure).to_string())),
         }
     }
 

@@ -1,49 +1,21 @@
 //! Printing values (section 7): the default format, `print`, `println` and `printf`.
 
-pub(crate) mod float;
-mod printf;
-mod scalar;
-mod sink;
 mod value;
 
-pub(crate) use float::{FloatVerb, append_float};
-pub(crate) use printf::printf;
-pub(crate) use sink::Sink;
+pub(crate) use groundwork_go::fmt::{Sink, printf};
 pub(crate) use value::write_value;
 
 use crate::budget::{Budget, LimitError};
 use crate::value::Value;
 
-/// Flags of a directive; all unset for the default format.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spec {
-    pub(crate) minus: bool,
-    pub(crate) plus: bool,
-    pub(crate) sharp: bool,
-    pub(crate) space: bool,
-    pub(crate) zero: bool,
-    /// `%#v`, which `sharp` does not cover because it means something else to other verbs.
-    pub(crate) sharp_v: bool,
-    pub(crate) width: Option<usize>,
-    pub(crate) precision: Option<usize>,
-}
-
-impl Spec {
-    /// No flag, width or precision.
-    fn is_plain(self) -> bool {
-        let Spec { plus, sharp, space, width, precision, .. } = self;
-        !plus && !sharp && !space && width.is_none() && precision.is_none()
-    }
-
-    /// The padding byte: zeros go to the left only.
-    fn padding(self) -> u8 {
-        if self.zero && !self.minus { b'0' } else { b' ' }
-    }
+/// An empty text that may grow as far as the budget allows.
+pub(crate) fn sink(budget: &Budget) -> Sink {
+    Sink::new(budget.limits().output_bytes)
 }
 
 /// The value in its default format, as one text.
 pub(crate) fn to_bytes(value: &Value, budget: &mut Budget) -> Result<Vec<u8>, LimitError> {
-    let mut sink = Sink::new(budget);
+    let mut sink = sink(budget);
     write_value(&mut sink, value);
     finish(sink, budget)
 }
@@ -77,4 +49,57 @@ pub(crate) fn println(sink: &mut Sink, arguments: &[Value]) {
         write_value(sink, argument);
     }
     sink.push(b"\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check_all;
+
+    #[test]
+    fn complaints_go_to_the_output() {
+        check_all(&[
+            (r#"{{printf "%d" "x"}}|{{printf "%05d" "a"}}"#, "%!d(string=x)|%!d(string=0000a)"),
+            (r#"{{printf "%d %v %T" nil nil nil}}"#, "%!d(<nil>) <nil> <nil>"),
+            (r#"{{printf "%d %s" 1}}"#, "1 %!s(MISSING)"),
+            (r#"{{printf "%d" 1 2 "x" nil}}"#, "1%!(EXTRA int=2, string=x, <nil>)"),
+            (r#"{{printf "%z %!" 1 2}}"#, "%!z(int=1) %!!(int=2)"),
+            (r#"{{printf "%"}}{{printf "%-5"}}"#, "%!(NOVERB)%!(NOVERB)"),
+            (r#"{{printf "%[9]d %[x]d %[0]d" 1}}"#, "%!d(BADINDEX) %!d(BADINDEX) %!d(BADINDEX)"),
+            (r#"{{printf "%*d" "w" 3}}"#, "%!(BADWIDTH)3"),
+            (r#"{{printf "%.*f" -1 3.14}}"#, "%!(BADPREC)3.140000"),
+            (r#"{{printf "a%99999999dbc" 1}}"#, "a%!(NOVERB)%!(EXTRA int=1)"),
+        ]);
+    }
+
+    #[test]
+    fn flags_widths_and_indexes() {
+        check_all(&[
+            (r#"{{printf "%5d|%-5d|%05d|%+d|% d" 42 42 42 42 42}}"#, "   42|42   |00042|+42| 42"),
+            (
+                r#"{{printf "%x %#x %X %o %#o %O %b %#b" 42 42 42 42 42 42 5 5}}"#,
+                "2a 0x2a 2A 52 052 0o52 101 0b101",
+            ),
+            (
+                r#"{{printf "%.3d|%08.3d|%c|%q|%U|%#U" 7 7 42 42 42 42}}"#,
+                "007|     007|*|'*'|U+002A|U+002A '*'",
+            ),
+            (
+                r#"{{printf "%5s|%-5s|%05s|%.1s|%x|% X" "ab" "ab" "ab" "hé" "ab" "ab"}}"#,
+                "   ab|ab   |000ab|h|6162|61 62",
+            ),
+            (r#"{{printf "%*d|%-*d|%[2]d %[1]d" 5 3 4 2}}"#, "    3|2   |3 5"),
+            (
+                r#"{{printf "%.2f|%8.3f|%-8.1f|%08.2f|%e|%g" 3.14159 3.14159 3.14159 -3.14159 1234.5 1e21}}"#,
+                "3.14|   3.142|3.1     |-0003.14|1.234500e+03|1e+21",
+            ),
+            (
+                r#"{{printf "%5v|%q|%s" (list 1 "a") (list "b" nil) (list 1.0)}}"#,
+                "[    1     a]|[\"b\" <nil>]|[%!s(float64=1)]",
+            ),
+            (
+                r#"{{printf "%#v %#v" (list 1 "a" nil) (dict "k" true)}}"#,
+                r#"[]interface {}{1, "a", interface {}(nil)} map[string]interface {}{"k":true}"#,
+            ),
+        ]);
+    }
 }

@@ -1,9 +1,9 @@
 //! Values under a verb (section 7.2): scalars, and containers element by element.
 
-use super::float::FloatVerb;
-use super::scalar::{self, Integer, Radix};
-use super::{Sink, Spec};
-use crate::budget::LimitError;
+use groundwork_go::fmt::scalar::{self, Integer, Radix};
+use groundwork_go::fmt::{self, Argument, Failure, Sink, Spec, bad_verb, write_argument};
+use groundwork_go::strconv::FloatVerb;
+
 use crate::stack;
 use crate::value::copy::MAX_DEPTH;
 use crate::value::{DataNumber, List, Map, Object, Value};
@@ -16,45 +16,48 @@ pub(crate) fn write_value(sink: &mut Sink, value: &Value) {
     }
 }
 
-/// An argument of a directive.
-pub(super) fn write_argument(sink: &mut Sink, spec: Spec, verb: char, value: &Value) {
-    match (value, verb) {
-        (Value::Absent | Value::Nil, 'T' | 'v') => scalar::pad(sink, spec, b"<nil>"),
-        (Value::Absent | Value::Nil, _) => bad_verb(sink, spec, verb, value),
-        (_, 'T') => scalar::string(sink, spec, value.type_name().as_bytes()),
-        (_, 'p') => bad_verb(sink, spec, verb, value),
-        (Value::List(_) | Value::Map(_) | Value::Object(_), 'w') => bad_verb(sink, spec, verb, value),
-        _ => write_at(sink, spec, verb, value, 0),
+impl Argument for Value {
+    fn is_nil(&self) -> bool {
+        Value::is_nil(self)
     }
-}
 
-/// `%!verb(type=value)`, the value with the flags of the directive.
-fn bad_verb(sink: &mut Sink, spec: Spec, verb: char, value: &Value) {
-    sink.push(format!("%!{verb}(").as_bytes());
-    if value.is_nil() {
-        sink.push(b"<nil>");
-    } else {
-        sink.push(value.type_name().as_bytes());
-        sink.push(b"=");
-        match value {
+    fn type_name(&self) -> &str {
+        Value::type_name(self)
+    }
+
+    fn integer(&self) -> Option<i64> {
+        self.as_integer().and_then(|number| i64::try_from(number).ok())
+    }
+
+    fn write(&self, sink: &mut Sink, spec: Spec, verb: char) {
+        match (self, verb) {
+            (_, 'p') | (Value::List(_) | Value::Map(_) | Value::Object(_), 'w') => {
+                bad_verb(sink, spec, verb, self);
+            }
+            _ => write_at(sink, spec, verb, self, 0),
+        }
+    }
+
+    fn write_in_complaint(&self, sink: &mut Sink, spec: Spec) {
+        match self {
             // In complaints Go shows the number, not its name.
             Value::Object(object) if object.integer().is_some() => {
                 let number = object.integer().unwrap_or_default();
                 write_at(sink, spec, 'v', &Value::int64(number), 0);
             }
-            _ => write_at(sink, spec, 'v', value, 0),
+            _ => write_at(sink, spec, 'v', self, 0),
         }
     }
-    sink.push(b")");
 }
 
 fn write_at(sink: &mut Sink, spec: Spec, verb: char, value: &Value, depth: usize) {
     match value {
         Value::Absent | Value::Nil => sink.push(if spec.sharp_v { b"interface {}(nil)" } else { b"<nil>" }),
-        Value::Bool(b) if matches!(verb, 't' | 'v') => {
-            scalar::pad(sink, spec, if *b { b"true" } else { b"false" });
+        Value::Bool(b) => {
+            if !fmt::boolean(sink, spec, verb, *b) {
+                bad_verb(sink, spec, verb, value);
+            }
         }
-        Value::Bool(_) => bad_verb(sink, spec, verb, value),
         Value::Int(kind, bits) => {
             let signed = !kind.is_unsigned();
             write_integer(sink, spec, verb, Integer { bits: bits.cast_unsigned(), signed }, value);
@@ -113,7 +116,7 @@ fn write_object(sink: &mut Sink, spec: Spec, verb: char, object: &dyn Object, va
 /// Guards one level of nesting; a sink that failed needs no deeper levels.
 fn nested(sink: &mut Sink, depth: usize, write: impl FnOnce(&mut Sink)) {
     if depth > MAX_DEPTH {
-        sink.fail(LimitError::ValueDepth);
+        sink.fail(Failure::Depth);
     }
     if sink.failure().is_none() {
         stack::guarded(|| write(sink));
@@ -121,33 +124,15 @@ fn nested(sink: &mut Sink, depth: usize, write: impl FnOnce(&mut Sink)) {
 }
 
 fn write_integer(sink: &mut Sink, spec: Spec, verb: char, integer: Integer, value: &Value) {
-    let radix = |base, upper| Radix { base, upper, octal_prefix: verb == 'O' };
-    match verb {
-        'v' if spec.sharp_v && !integer.signed => {
-            scalar::integer(sink, Spec { sharp: true, ..spec }, integer, radix(16, false));
-        }
-        'v' | 'd' => scalar::integer(sink, spec, integer, Radix::DECIMAL),
-        'b' => scalar::integer(sink, spec, integer, radix(2, false)),
-        'o' | 'O' => scalar::integer(sink, spec, integer, radix(8, false)),
-        'x' => scalar::integer(sink, spec, integer, radix(16, false)),
-        'X' => scalar::integer(sink, spec, integer, radix(16, true)),
-        'c' => scalar::char_of(sink, spec, integer.bits),
-        'q' => scalar::quoted_char(sink, spec, integer.bits),
-        'U' => scalar::unicode(sink, spec, integer.bits),
-        _ => bad_verb(sink, spec, verb, value),
+    if !fmt::integer(sink, spec, verb, integer) {
+        bad_verb(sink, spec, verb, value);
     }
 }
 
 fn write_float(sink: &mut Sink, spec: Spec, verb: char, f: f64, value: &Value) {
-    let (layout, precision) = match verb {
-        'v' | 'g' | 'G' => (FloatVerb::GENERAL, None),
-        'b' => (FloatVerb::Binary, None),
-        'x' | 'X' => (FloatVerb::Hexadecimal, None),
-        'e' | 'E' => (FloatVerb::Exponent, Some(6)),
-        'f' | 'F' => (FloatVerb::Decimal, Some(6)),
-        _ => return bad_verb(sink, spec, verb, value),
-    };
-    scalar::float(sink, spec, f, layout, precision, matches!(verb, 'E' | 'G' | 'X'));
+    if !fmt::float(sink, spec, verb, f) {
+        bad_verb(sink, spec, verb, value);
+    }
 }
 
 /// Data numbers (blueprints, section 5.2): integer verbs act on the integer, `%v` and `%s` print it in decimal.
@@ -182,12 +167,8 @@ fn write_complex(sink: &mut Sink, spec: Spec, verb: char, (re, im): (f64, f64), 
 }
 
 fn write_string(sink: &mut Sink, spec: Spec, verb: char, bytes: &[u8], value: &Value) {
-    match verb {
-        'v' if spec.sharp_v => scalar::quoted(sink, spec, bytes),
-        'v' | 's' => scalar::string(sink, spec, bytes),
-        'x' | 'X' => scalar::hex_bytes(sink, spec, bytes, verb == 'X'),
-        'q' => scalar::quoted(sink, spec, bytes),
-        _ => bad_verb(sink, spec, verb, value),
+    if !fmt::string(sink, spec, verb, bytes) {
+        bad_verb(sink, spec, verb, value);
     }
 }
 

@@ -53,7 +53,7 @@ fn register_texts(functions: &mut Functions) {
 
 /// A string result written through a sink, within the budget.
 fn built(context: &mut Context<'_>, write: impl FnOnce(&mut Sink)) -> Result<Value, CallError> {
-    let mut sink = Sink::new(context.budget());
+    let mut sink = format::sink(context.budget());
     write(&mut sink);
     Ok(format::finish(sink, context.budget())?.into())
 }
@@ -66,7 +66,7 @@ fn escaped(
 ) -> Result<Value, CallError> {
     let shown = |arg: &Value| if arg.is_nil() { Value::str("<no value>") } else { arg.clone() };
     let args: Vec<Value> = args.iter().map(shown).collect();
-    let mut sink = Sink::new(context.budget());
+    let mut sink = format::sink(context.budget());
     format::print(&mut sink, &args);
     let plain = format::finish(sink, context.budget())?;
     let mut out = Vec::with_capacity(plain.len());

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::arguments::Arguments;
 use crate::context::Context;
 use crate::error::CallError;
-use crate::format::{self, Sink};
+use crate::format;
 use crate::value::Value;
 use crate::value::equal::as_number;
 
@@ -96,7 +96,7 @@ fn is_nil(value: &Value) -> bool {
 }
 
 fn shown(context: &mut Context<'_>, value: &Value, verb: &str) -> Result<String, CallError> {
-    let mut sink = Sink::new(context.budget());
+    let mut sink = format::sink(context.budget());
     format::printf(&mut sink, verb.as_bytes(), std::slice::from_ref(value));
     let bytes = format::finish(sink, context.budget())?;
     Ok(crate::text::lossy(&bytes).into_owned())

@@ -1,6 +1,7 @@
 //! The cast rules (section 11): everything becomes a number, never an error.
 
-use crate::numeric::{float_to_i64, parse_float, parse_int};
+use groundwork_go::strconv::{float_to_i64, parse_float, parse_int};
+
 use crate::value::{DataNumber, Value};
 
 /// sprig's `toInt64`, and `toInt` on 64 bits.

@@ -1,12 +1,14 @@
 //! Dates and durations (section 12.11).
 
+use groundwork_go::duration;
+
 use super::moments::{TIME, TimeObject};
 use super::{Outcome, add_all};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
-use crate::time::{self, Instant, SECOND, Zone, duration};
+use crate::time::{self, Instant, SECOND, Zone};
 use crate::value::{IntKind, Value};
 
 const DAY: &[u8] = b"2006-01-02";
@@ -29,11 +31,12 @@ pub(super) fn register(functions: &mut Functions) {
     });
     let modify = Signature::fixed(&[Type::String, Type::Object(TIME)]);
     add_all(functions, &["dateModify", "date_modify"], &modify, |_, args| {
-        let moved = duration::parse(args.string(0)).and_then(|by| moved(args.value(1), by));
-        Ok(moved.unwrap_or_else(|_| args.value(1).clone()))
+        let moved = duration::parse(args.string(0)).ok().and_then(|by| moved(args.value(1), by).ok());
+        Ok(moved.unwrap_or_else(|| args.value(1).clone()))
     });
     add_all(functions, &["mustDateModify", "must_date_modify"], &modify, |_, args| {
-        Ok(moved(args.value(1), duration::parse(args.string(0))?)?)
+        let by = duration::parse(args.string(0)).map_err(|invalid| invalid.to_string())?;
+        Ok(moved(args.value(1), by)?)
     });
     let two = Signature::fixed(&[Type::String, Type::String]);
     functions

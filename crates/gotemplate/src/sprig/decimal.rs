@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::format::float::{FloatVerb, append_float};
+use groundwork_go::strconv::{FloatVerb, append_float};
 
 /// Division keeps this many decimals.
 const DIVISION_DECIMALS: i32 = 16;

@@ -1,8 +1,9 @@
 //! JSON to values with the complaints of Go's decoder (section 12.6).
 
+use groundwork_go::strconv::parse_float;
+
 use crate::context::Context;
 use crate::error::CallError;
-use crate::numeric::parse_float;
 use crate::options::NumberMode;
 use crate::stack;
 use crate::text;

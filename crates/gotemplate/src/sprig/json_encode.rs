@@ -1,9 +1,12 @@
 //! Values to JSON in the form of Go's encoder (section 12.6).
 
+use groundwork_go::strconv;
+
+use crate::budget::LimitError;
 use crate::context::Context;
 use crate::encoding;
 use crate::error::CallError;
-use crate::format::{self, FloatVerb, Sink, append_float};
+use crate::format::{self, Sink};
 use crate::stack;
 use crate::text;
 use crate::value::{DataNumber, Value};
@@ -19,7 +22,7 @@ pub(super) enum Style {
 }
 
 pub(super) fn encode(context: &mut Context<'_>, value: &Value, style: Style) -> Result<Vec<u8>, CallError> {
-    let mut encoder = Encoder { sink: Sink::new(context.budget()), context, style, depth: 0 };
+    let mut encoder = Encoder { sink: format::sink(context.budget()), context, style, depth: 0 };
     encoder.value(value)?;
     let Encoder { sink, context, .. } = encoder;
     Ok(format::finish(sink, context.budget())?)
@@ -36,8 +39,8 @@ impl Encoder<'_, '_> {
     fn value(&mut self, value: &Value) -> Result<(), CallError> {
         self.context.budget().check_value_depth(self.depth)?;
         self.context.spend(1)?;
-        if let Some(limit) = self.sink.failure() {
-            return Err(limit.into());
+        if let Some(failure) = self.sink.failure() {
+            return Err(LimitError::from(failure).into());
         }
         match value {
             Value::Absent | Value::Nil => self.sink.push(b"null"),
@@ -108,21 +111,10 @@ impl Encoder<'_, '_> {
 
     fn float(&mut self, f: f64) -> Result<(), CallError> {
         if !f.is_finite() {
-            let mut name = Vec::new();
-            append_float(&mut name, f, FloatVerb::GENERAL, None);
-            return Err(format!("json: unsupported value: {}", crate::text::lossy(&name)).into());
+            return Err(format!("json: unsupported value: {}", strconv::format_g(f)).into());
         }
         let mut number = Vec::new();
-        if f != 0.0 && !(1e-6..1e21).contains(&f.abs()) {
-            append_float(&mut number, f, FloatVerb::Exponent, None);
-            // One exponent digit is enough for a small negative exponent.
-            if let [.., b'e', b'-', b'0', digit] = number[..] {
-                number.truncate(number.len() - 2);
-                number.push(digit);
-            }
-        } else {
-            append_float(&mut number, f, FloatVerb::Decimal, None);
-        }
+        strconv::append_json(&mut number, f);
         self.sink.push(&number);
         Ok(())
     }

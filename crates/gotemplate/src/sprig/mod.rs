@@ -6,7 +6,6 @@
 mod casing;
 mod cast;
 mod checksums;
-mod constraint;
 mod crypto;
 mod dates;
 mod decimal;
@@ -30,9 +29,7 @@ mod semver;
 mod string_lists;
 mod strings;
 mod system;
-mod url_syntax;
 mod urls;
-mod version;
 mod words;
 
 use crate::context::Context;

@@ -4,11 +4,13 @@ use std::any::Any;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use groundwork_go::duration;
+
 use super::Outcome;
 use crate::context::Context;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Signature, Type};
-use crate::time::{Instant, SECOND, Zone, duration, month_name, weekday_name};
+use crate::time::{Instant, SECOND, Zone, month_name, weekday_name};
 use crate::value::{IntKind, Member, Object, Value};
 
 /// The names of the types.

@@ -1,4 +1,6 @@
-//! Slash-separated paths (section 12.11). No function looks at the file system.
+//! Slash-separated paths (section 12.11).
+
+use groundwork_go::path;
 
 use super::add_all;
 use crate::functions::arguments::Arguments;
@@ -7,76 +9,11 @@ use crate::value::{Str, Value};
 
 pub(super) fn register(functions: &mut Functions) {
     let one = Signature::fixed(&[Type::String]);
-    add_all(functions, &["base", "osBase"], &one, |_, args| Ok(Str::from(base(args.string(0))).into()));
-    add_all(functions, &["clean", "osClean"], &one, |_, args| Ok(clean(args.string(0)).into()));
-    add_all(functions, &["ext", "osExt"], &one, |_, args| Ok(Str::from(extension(args.string(0))).into()));
+    add_all(functions, &["base", "osBase"], &one, |_, args| Ok(Str::from(path::base(args.string(0))).into()));
+    add_all(functions, &["clean", "osClean"], &one, |_, args| Ok(path::clean(args.string(0)).into()));
+    add_all(functions, &["ext", "osExt"], &one, |_, args| Ok(Str::from(path::ext(args.string(0))).into()));
     add_all(functions, &["isAbs", "osIsAbs"], &one, |_, args| {
         Ok(Value::Bool(args.string(0).starts_with(b"/")))
     });
-    add_all(functions, &["dir", "osDir"], &one, |_, args| {
-        let path = args.string(0);
-        let end = path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
-        Ok(clean(&path[..end]).into())
-    });
-}
-
-fn base(path: &[u8]) -> &[u8] {
-    if path.is_empty() {
-        return b".";
-    }
-    let end = path.iter().rposition(|&b| b != b'/').map_or(0, |last| last + 1);
-    let start = path[..end].iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
-    if end == 0 { b"/" } else { &path[start..end] }
-}
-
-fn extension(path: &[u8]) -> &[u8] {
-    let name = path.iter().rposition(|&b| b == b'/').map_or(path, |slash| &path[slash..]);
-    name.iter().rposition(|&b| b == b'.').map_or(b"", |point| &name[point..])
-}
-
-/// Without empty and `.` components, `..` resolved against its parent.
-fn clean(path: &[u8]) -> Vec<u8> {
-    let rooted = path.starts_with(b"/");
-    let mut kept: Vec<&[u8]> = Vec::new();
-    for component in path.split(|&b| b == b'/') {
-        match component {
-            b"" | b"." => {}
-            b".." => match kept.last() {
-                Some(&last) if last != b".." => drop(kept.pop()),
-                _ if rooted => {}
-                _ => kept.push(component),
-            },
-            name => kept.push(name),
-        }
-    }
-    let joined = kept.join(&b'/');
-    match (rooted, joined.is_empty()) {
-        (true, _) => [b"/", &joined[..]].concat(),
-        (false, true) => b".".to_vec(),
-        (false, false) => joined,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_follow_go() {
-        let check = |path: &str, cleaned: &str, last: &str, suffix: &str| {
-            let text = |bytes: &[u8]| crate::text::lossy(bytes).into_owned();
-            let path = path.as_bytes();
-            assert_eq!(
-                [text(&clean(path)), text(base(path)), text(extension(path))],
-                [cleaned, last, suffix]
-            );
-        };
-        check("", ".", ".", "");
-        check("/", "/", "/", "");
-        check("a/b/", "a/b", "b", "");
-        check("a.tar.gz", "a.tar.gz", "a.tar.gz", ".gz");
-        check("a/../../b//./c", "../b/c", "c", "");
-        check("/../a", "/a", "a", "");
-        check("x.d/y", "x.d/y", "y", "");
-    }
+    add_all(functions, &["dir", "osDir"], &one, |_, args| Ok(path::dir(args.string(0)).into()));
 }

@@ -47,7 +47,7 @@ pub(super) fn register(functions: &mut Functions) {
 /// A compiled pattern with the names of its groups.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    pattern: groundwork_gopattern::Pattern,
+    pattern: groundwork_go::regexp::Pattern,
     is_empty: bool,
 }
 
@@ -116,7 +116,7 @@ fn compile(source: &Str) -> Result<Pattern, String> {
         return Err(format!("invalid UTF-8: `{rest}`"));
     }
     let shown = source.to_text();
-    let pattern = groundwork_gopattern::Pattern::compile(&shown)?;
+    let pattern = groundwork_go::regexp::Pattern::compile(&shown)?;
     Ok(Pattern { pattern, is_empty: source.is_empty() })
 }
 

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use groundwork_go::semver::{Constraint, Version};
+
 use super::Outcome;
-use super::constraint::Constraint;
-use super::version::Version;
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
@@ -18,15 +18,19 @@ const POINTER: &str = "*semver.Version";
 pub(super) fn register(functions: &mut Functions) {
     functions
         .add("semver", Signature::fixed(&[Type::String]), |_, args| {
-            let version = Version::parse(&args.text(0).to_text())?;
+            let version = Version::parse(&args.text(0).to_text()).map_err(said)?;
             Ok(Value::Object(Rc::new(VersionObject { version, is_pointer: true })))
         })
         .add("semverCompare", Signature::fixed(&[Type::String, Type::String]), |context, args| {
             context.spend(args.string(0).len().saturating_add(args.string(1).len()))?;
-            let constraint = Constraint::parse(&args.text(0).to_text())?;
-            let version = Version::parse(&args.text(1).to_text())?;
+            let constraint = Constraint::parse(&args.text(0).to_text()).map_err(said)?;
+            let version = Version::parse(&args.text(1).to_text()).map_err(said)?;
             Ok(Value::Bool(constraint.accepts(&version)))
         });
+}
+
+fn said(invalid: impl std::error::Error) -> CallError {
+    CallError::Message(invalid.to_string())
 }
 
 /// A version in a template: a pointer as `semver` gives it, or a plain value as its methods give it.
@@ -101,8 +105,8 @@ impl Object for VersionObject {
             "IncMajor" => VersionObject::value(version.next_major()),
             "IncMinor" => VersionObject::value(version.next_minor()),
             "IncPatch" => VersionObject::value(version.next_patch()),
-            "SetPrerelease" => VersionObject::value(version.with_prerelease(&text.to_text())?),
-            "SetMetadata" => VersionObject::value(version.with_metadata(&text.to_text())?),
+            "SetPrerelease" => VersionObject::value(version.with_prerelease(&text.to_text()).map_err(said)?),
+            "SetMetadata" => VersionObject::value(version.with_metadata(&text.to_text()).map_err(said)?),
             other => {
                 let result = self.pointer_method(other, arguments);
                 result.ok_or_else(|| CallError::from(super::NIL_POINTER))?

@@ -70,7 +70,7 @@ fn joined(
     args: &[Value],
     write: impl Fn(&mut Context<'_>, &mut Sink, &Value) -> Result<(), CallError>,
 ) -> Outcome {
-    let mut sink = Sink::new(context.budget());
+    let mut sink = format::sink(context.budget());
     for (index, arg) in args.iter().filter(|arg| !arg.is_nil()).enumerate() {
         if index > 0 {
             sink.push(b" ");
@@ -248,7 +248,7 @@ fn wrap(
     cuts_words: bool,
 ) -> Outcome {
     let width = usize::try_from(width).unwrap_or(1).max(1);
-    let mut sink = Sink::new(context.budget());
+    let mut sink = format::sink(context.budget());
     let mut offset = 0;
     while subject.len() - offset > width {
         if subject[offset] == b' ' {

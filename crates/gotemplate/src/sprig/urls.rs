@@ -1,6 +1,7 @@
 //! URLs (section 12.11).
 
-use super::url_syntax::{Url, User};
+use groundwork_go::url::{Url, User};
+
 use super::{NIL_POINTER, Outcome};
 use crate::context::Context;
 use crate::error::CallError;

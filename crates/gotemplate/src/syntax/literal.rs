@@ -1,7 +1,8 @@
 //! Values of literals: strings, characters and numbers (sections 2.3 and 2.4).
 
+use groundwork_go::strconv::{float_to_i64, parse_float, parse_int, parse_uint};
+
 use super::token::TokenKind;
-use crate::numeric::{float_to_i64, parse_float, parse_int, parse_uint};
 use crate::text;
 
 /// A number literal under every type that can hold it exactly.

@@ -1,11 +1,12 @@
-//! Go's `time` package as far as templates see it (section 12.11): instants in a zone, layouts, durations.
+//! Go's `time` package as far as templates see it (section 12.11): instants in a zone, and layouts.
 
 pub(crate) mod calendar;
-pub(crate) mod duration;
 mod instant;
 mod layout;
 mod parse;
 mod zone;
+
+use groundwork_go::duration::quote;
 
 pub(crate) use instant::Instant;
 pub(crate) use parse::parse;
@@ -43,21 +44,4 @@ pub(crate) fn weekday_name(day: i64) -> String {
 
 fn named(names: &[&'static str], index: i64) -> Option<&'static str> {
     usize::try_from(index).ok().and_then(|index| names.get(index)).copied()
-}
-
-/// The quoting of this package's errors: everything that is not printable ASCII as `\xHH`.
-fn quote(text: &[u8]) -> String {
-    let mut out = String::from("\"");
-    for &byte in text {
-        match byte {
-            b'"' | b'\\' => {
-                out.push('\\');
-                out.push(char::from(byte));
-            }
-            b' '..=0x7f => out.push(char::from(byte)),
-            _ => out.push_str(&format!("\\x{byte:02x}")),
-        }
-    }
-    out.push('"');
-    out
 }

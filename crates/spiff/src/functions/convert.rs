@@ -1,9 +1,10 @@
 //! Conversions (section 11.2).
 
+use groundwork_go::strconv::{format_g, parse_float};
+
 use super::Outcome;
 use super::arguments::{count, go_type};
 use crate::issue::Issue;
-use crate::number::format_g;
 use crate::operators::arithmetic::as_float;
 use crate::value::Value;
 
@@ -72,7 +73,9 @@ pub(super) fn integer(arguments: &[Value]) -> Outcome {
 pub(super) fn float(arguments: &[Value]) -> Outcome {
     count(arguments, 1..=1, "float requires one argument")?;
     Ok(Value::Float(match &arguments[0] {
-        Value::String(text) => text.parse().map_err(|_| Issue::new(format!("{text:?} is no float value")))?,
+        Value::String(text) => {
+            parse_float(text.as_bytes()).ok_or_else(|| Issue::new(format!("{text:?} is no float value")))?
+        }
         Value::Bool(flag) => f64::from(u8::from(*flag)),
         other => as_float(other).ok_or_else(|| not_to(other, "float"))?,
     }))

@@ -1,7 +1,8 @@
 //! `format` and `error` (section 11.2).
 
+use groundwork_go::fmt::{Scalar, sprintf};
+
 use super::arguments::writable;
-use super::printf::{Argument, printf};
 use super::{Answer, Caller};
 use crate::issue::Issue;
 use crate::operators::concatenate::lambda_text;
@@ -26,15 +27,15 @@ fn formatted(caller: &dyn Caller, function: &str, arguments: &[Value]) -> Result
     let mut values = Vec::with_capacity(rest.len());
     for argument in rest {
         values.push(match argument {
-            Value::Nil => Argument::Nil,
-            Value::Bool(flag) => Argument::Bool(*flag),
-            Value::Int(number) | Value::Data(number) => Argument::Int(*number),
-            Value::Float(number) => Argument::Float(*number),
-            Value::String(text) => Argument::Text(text.to_string()),
-            Value::Lambda(lambda) => Argument::Text(lambda_text(lambda)),
+            Value::Nil => Scalar::Nil,
+            Value::Bool(flag) => Scalar::Bool(*flag),
+            Value::Int(number) | Value::Data(number) => Scalar::Int(*number),
+            Value::Float(number) => Scalar::Float(*number),
+            Value::String(text) => Scalar::Text(text.to_string()),
+            Value::Lambda(lambda) => Scalar::Text(lambda_text(lambda)),
             other => {
                 writable(other, function, limits)?;
-                Argument::Text(write(other))
+                Scalar::Text(write(other))
             }
         });
     }
@@ -48,6 +49,6 @@ fn formatted(caller: &dyn Caller, function: &str, arguments: &[Value]) -> Result
         _ => return Err(Issue::new(format!("{function}: format must be string"))),
     };
     let limit = limits.string_bytes;
-    printf(&format, &values, limit)
+    sprintf(&format, &values, limit)
         .ok_or_else(|| Issue::new(format!("{function}: the result would have more than {limit} bytes")))
 }

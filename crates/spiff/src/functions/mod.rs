@@ -14,7 +14,6 @@ mod order;
 mod passwords;
 mod paths;
 mod patterns;
-mod printf;
 mod secrets;
 mod semver;
 mod text;
@@ -27,12 +26,16 @@ pub(crate) use encode::base64_lines;
 pub(crate) use guarded::{Guarded, Source, find_guarded};
 pub(crate) use maps::list_to_map;
 pub(crate) use network::{indices as address_indices, pool as address_pool};
-pub(crate) use printf::quoted as quote;
 pub(crate) use secrets::decrypted;
 
 use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::value::{Lambda, Value};
+
+/// A string literal of Go.
+pub(crate) fn quote(text: &str) -> String {
+    groundwork_go::text::quote(text.as_bytes())
+}
 
 /// What a function answers.
 type Outcome = Result<Value, Issue>;

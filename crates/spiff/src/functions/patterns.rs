@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use groundwork_gopattern::Pattern;
+use groundwork_go::regexp::Pattern;
 use regex::Captures;
 
 use super::arguments::{count, fits, int, simple, text};

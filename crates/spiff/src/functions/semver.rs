@@ -1,20 +1,15 @@
 //! Semantic versions (section 11.2), read as leniently as the original reads them.
 
-mod constraint;
-mod version;
-
 use std::cmp::Ordering;
 
-use super::Outcome;
+use groundwork_go::semver::{Constraint, InvalidVersion, Version};
+
 use super::arguments::{count, text};
-use super::printf::quoted;
 use super::text::strings;
+use super::{Outcome, quote};
 use crate::issue::Issue;
 use crate::operators::concatenate::short;
 use crate::value::{List, Value};
-
-use constraint::Constraint;
-use version::{Refusal, Version};
 
 /// The function `name` on versions.
 pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
@@ -41,7 +36,7 @@ pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
 /// Names the text that is no version.
 pub(super) fn parse(function: &str, value: &Value) -> Result<Version, Issue> {
     let text = version_text(function, value)?;
-    Version::parse(text).map_err(|reason| Issue::new(format!("{function}: {}: {}", quoted(text), reason)))
+    Version::parse(text).map_err(|reason| Issue::new(format!("{function}: {}: {}", quote(text), reason)))
 }
 
 fn version_text<'a>(function: &str, value: &'a Value) -> Result<&'a str, Issue> {
@@ -61,7 +56,7 @@ fn number(number: u64) -> Outcome {
 
 /// A changed version keeps the `v` that it came with.
 fn written(version: &Version) -> Outcome {
-    Ok(Value::string(version.original()))
+    Ok(Value::string(version.original.as_str()))
 }
 
 /// The version, and what a part of it is to be.
@@ -76,9 +71,9 @@ fn part<'a>(function: &str, part: &str, arguments: &'a [Value]) -> Result<(Versi
     Ok((version, Some(text(new, &refusal)?)))
 }
 
-fn replaced(function: &str, part: &str, new: &str, changed: Result<Version, Refusal>) -> Outcome {
+fn replaced(function: &str, part: &str, new: &str, changed: Result<Version, InvalidVersion>) -> Outcome {
     let refused =
-        |reason: Refusal| Issue::new(format!("{function}: invalid {part} {}: {}", quoted(new), reason));
+        |reason: InvalidVersion| Issue::new(format!("{function}: invalid {part} {}: {}", quote(new), reason));
     written(&changed.map_err(refused)?)
 }
 
@@ -98,13 +93,14 @@ fn release(arguments: &[Value]) -> Outcome {
     let (version, new) = part("semverrelease", "release", arguments)?;
     let Some(new) = new else { return written(&version.release()) };
     let Version { prerelease, metadata, .. } = version;
-    let changed = Version::parse(new).map(|release| Version { prerelease, metadata, ..release });
+    let changed = Version::parse(new)
+        .and_then(|release| release.with_prerelease(&prerelease)?.with_metadata(&metadata));
     replaced("semverrelease", "release", new, changed)
 }
 
 fn compare(arguments: &[Value]) -> Outcome {
     count(arguments, 2..=2, "semvercmp requires two arguments")?;
-    let order = parse("semvercmp", &arguments[0])?.cmp(&parse("semvercmp", &arguments[1])?);
+    let order = parse("semvercmp", &arguments[0])?.compare(&parse("semvercmp", &arguments[1])?);
     Ok(Value::Int(match order {
         Ordering::Less => -1,
         Ordering::Equal => 0,
@@ -120,9 +116,9 @@ pub(super) fn violated(
 ) -> Result<Option<String>, Issue> {
     for (position, constraint) in constraints.iter().enumerate() {
         let text = text(constraint, &format!("{function}: constraint argument {position} must be string"))?;
-        let constraint = Constraint::parse(text).map_err(|part| {
-            let place = format!("{}[{position}]", quoted(text));
-            Issue::new(format!("{function}: invalid constraint {place}: improper constraint: {part}"))
+        let constraint = Constraint::parse(text).map_err(|invalid| {
+            let place = format!("{}[{position}]", quote(text));
+            Issue::new(format!("{function}: invalid constraint {place}: {invalid}"))
         })?;
         if let Err(reasons) = constraint.check(version) {
             return Ok(Some(format!("[{}]", reasons.join(" "))));
@@ -142,7 +138,7 @@ fn validate(arguments: &[Value]) -> Outcome {
     count(arguments, 1..=usize::MAX, &format!("{NAME} requires at least one arguments"))?;
     let given = &arguments[0];
     let about = |reason: &str| {
-        let value = given.as_str().map_or_else(|| short(given), quoted);
+        let value = given.as_str().map_or_else(|| short(given), quote);
         Issue::new(format!("{NAME}: {value}: {reason}"))
     };
     let version = parse(NAME, given).map_err(|issue| about(&issue.to_string()))?;
@@ -162,6 +158,6 @@ fn sort(arguments: &[Value]) -> Outcome {
     for value in values {
         versions.push((parse("semvercmp", value)?, value.as_str().unwrap_or_default()));
     }
-    versions.sort_by(|left, right| left.0.cmp(&right.0));
+    versions.sort_by(|left, right| left.0.compare(&right.0));
     Ok(strings(versions.into_iter().map(|(_, text)| text)))
 }

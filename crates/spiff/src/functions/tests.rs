@@ -193,6 +193,8 @@ fn formats_and_conversions() {
         (r#"format("%[2]d %[1]d", 1, 2)"#, r#""2 1""#),
         (r#"format("%[3]*.[2]*[1]f|%d", 12.0, 2, 6)"#, r#"" 12.00|2""#),
         (r#"format("%[3]d %[x]d", 1, 2)"#, r#""%!d(BADINDEX) %!d(BADINDEX)""#),
+        (r#"format("%+v|%x|%9999999999s", 5, 1.5, 1)"#, r#""5|0x1.8p+00|%!(NOVERB)%!(EXTRA int64=1)""#),
+        ("string(4503599627370496.5)", r#""4.503599627370496e+15""#),
         ("reverse(5)", "!argument for reverse must be a list"),
         ("format(5)", "!format: format must be string"),
         ("format()", "!alt least one argument required for 'format'"),
@@ -207,7 +209,8 @@ fn formats_and_conversions() {
         ("string([])", "!cannot convert []yaml.Node to string"),
         (r#"[ integer("12"), integer(3.9), integer(-3.9), integer(true) ]"#, "[12,3,-3,1]"),
         (r#"integer("x")"#, r#"!"x" is no integer value"#),
-        (r#"[ float("1.5"), float(2), float(false) ]"#, "[1.5,2,0]"),
+        (r#"[ float("1.5"), float(2), float(false), float("0x1p-2") ]"#, "[1.5,2,0,0.25]"),
+        (r#"float("1e400")"#, r#"!"1e400" is no float value"#),
         (r#"[ bool("true"), bool(""), bool(~), bool(0), bool(2.5) ]"#, "[true,false,false,false,true]"),
         (r#"bool("yes")"#, r#"!"yes" is no bool value"#),
     ]);
@@ -275,6 +278,9 @@ fn paths_and_urls() {
         ("dirname()", "!function dirname takes exactly one argument"),
         (r#"parseurl("a%zz")"#, "!invalid argument for parseurl: 'a%zz' is no URL"),
         (r#"parseurl("a_b:c")"#, "!invalid argument for parseurl: 'a_b:c' is no URL"),
+        (r#"parseurl("http://a b/")"#, "!invalid argument for parseurl: 'http://a b/' is no URL"),
+        (r#"parseurl("http://a%41b/")"#, "!invalid argument for parseurl: 'http://a%41b/' is no URL"),
+        (r#"parseurl("http://[h]/")"#, "!invalid argument for parseurl: 'http://[h]/' is no URL"),
     ]);
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use groundwork_go::strconv::format_g;
+
 use crate::functions::quote;
 use crate::issue::Issue;
-use crate::number::format_g;
 use crate::syntax::ast::Expr;
 use crate::value::{Lambda, Map, Node, Value};
 

@@ -93,7 +93,7 @@ impl Operator {
 
 /// The shortest text that reads back as this float: never that of an int, and without the `+` that the grammar lacks.
 fn float_text(value: f64) -> String {
-    let text = crate::number::format_g(value).replace("e+", "e");
+    let text = groundwork_go::strconv::format_g(value).replace("e+", "e");
     if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
 }
 

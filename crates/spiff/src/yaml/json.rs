@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use groundwork_go::strconv;
 use serde_json::{Number, Value as Json};
 
 use crate::issue::Issue;
@@ -90,18 +91,13 @@ fn opaque_text(value: &Value) -> String {
     }
 }
 
-/// As Go's JSON writer: an exponent only below 1e-6 and from 1e21 on, without leading zeros.
+/// As Go's JSON writer writes floats.
 fn float_text(value: f64) -> Result<String, Issue> {
     if !value.is_finite() {
-        let name = crate::number::format_g(value);
+        let name = strconv::format_g(value);
         return Err(Issue::new(format!("cannot jsonencode: json: unsupported value: {name}")));
     }
-    let size = value.abs();
-    if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let text = format!("{value:e}");
-        return Ok(if size >= 1.0 { text.replace('e', "e+") } else { text });
-    }
-    Ok(format!("{value}"))
+    Ok(strconv::format_json(value))
 }
 
 fn push_text(out: &mut String, text: &str, dialect: Dialect) {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use granit_parser::{Event, ScalarStyle, Tag};
+use groundwork_yaml::events::Events;
 
 use super::scalar::resolve;
 use crate::limits::Limits;
@@ -42,7 +43,7 @@ pub(crate) fn read(text: &str, source: &Arc<str>, limits: &Limits) -> Result<Vec
         return Err(ReadError::TooLarge { bytes, limit });
     }
     refuse_nul(text)?;
-    let mut reader = Reader::new(text.strip_prefix('\u{feff}').unwrap_or(text), source, limits);
+    let mut reader = Reader::new(text, source, limits);
     let mut documents = Vec::new();
     while let Some(document) = reader.document()? {
         documents.push(document);
@@ -67,9 +68,14 @@ fn syntax((line, column): Position, message: impl Into<String>) -> ReadError {
     ReadError::Syntax { line, column, message: message.into() }
 }
 
+impl From<groundwork_yaml::Error> for ReadError {
+    fn from(error: groundwork_yaml::Error) -> Self {
+        syntax(narrowed(error.position()), error.message())
+    }
+}
+
 struct Reader<'input> {
-    text: &'input str,
-    events: Parser<'input, StrInput<'input>>,
+    events: Events<'input>,
     source: &'input Arc<str>,
     limits: &'input Limits,
     anchors: HashMap<usize, Anchor>,
@@ -86,11 +92,8 @@ struct Anchor {
 
 impl<'input> Reader<'input> {
     fn new(text: &'input str, source: &'input Arc<str>, limits: &'input Limits) -> Self {
-        let mut options = granit_parser::Options::default();
-        options.set_emit_comments(false);
         Self {
-            text,
-            events: Parser::new_from_str_with_options(text, options),
+            events: Events::new(text),
             source,
             limits,
             anchors: HashMap::new(),
@@ -101,33 +104,14 @@ impl<'input> Reader<'input> {
     }
 
     fn next(&mut self) -> Result<(Event<'input>, Position), ReadError> {
-        match self.events.next() {
-            Some(Ok((Event::DocumentEnd, span))) if self.ends_at_directive(&span) => {
-                // The parser would begin another document here, and the rest of this one would be lost.
-                Err(syntax(position(&span.start), "a value may not begin with % unless it is quoted"))
-            }
-            Some(Ok((event, span))) => Ok((event, position(&span.start))),
-            Some(Err(error)) => Err(syntax(position(error.marker()), message_of(&error))),
-            None => Ok((Event::StreamEnd, (1, 1))),
-        }
-    }
-
-    /// Whether a document is ended by nothing but a `%` at the start of a line.
-    fn ends_at_directive(&self, end: &Span) -> bool {
-        end.start
-            .byte_offset()
-            .and_then(|offset| self.text.get(offset..))
-            .is_some_and(|rest| rest.starts_with('%'))
+        let (event, position) = self.events.next_event()?;
+        Ok((event, narrowed(position)))
     }
 
     /// The next document, or `None` at the end of the stream.
     fn document(&mut self) -> Result<Option<Node>, ReadError> {
-        loop {
-            match self.next()? {
-                (Event::StreamEnd, _) => return Ok(None),
-                (Event::DocumentStart(..), _) => break,
-                _ => {}
-            }
+        if !self.events.begins_document()? {
+            return Ok(None);
         }
         self.anchors.clear();
         self.nodes = 0;
@@ -136,10 +120,8 @@ impl<'input> Reader<'input> {
             return Ok(Some(self.at(Value::Nil, position)));
         }
         let document = self.node(event, position)?;
-        match self.next()? {
-            (Event::DocumentEnd, _) => Ok(Some(document)),
-            (_, position) => Err(syntax(position, "the document goes on after its value")),
-        }
+        self.events.end_document()?;
+        Ok(Some(document))
     }
 
     fn at(&self, value: Value, (line, column): Position) -> Node {
@@ -300,21 +282,12 @@ fn tagged(suffix: &str, text: &str) -> Option<Value> {
     }
 }
 
-fn position(marker: &Marker) -> Position {
-    (narrow(marker.line().max(1)), narrow(marker.col() + 1))
+fn narrowed(position: groundwork_yaml::Position) -> Position {
+    (narrow(position.line), narrow(position.column))
 }
 
 fn narrow(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// The parser's message. All its texts are constants but for one, which quotes a character of the document.
-fn message_of(error: &ScanError) -> String {
-    match error.kind() {
-        ErrorKind::UnexpectedCharacter { .. } => "unexpected character".to_owned(),
-        ErrorKind::Custom(_) => "malformed YAML".to_owned(),
-        _ => error.info(),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! What a plain scalar is (section 14.1): the YAML 1.1 words of the original's reader.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
+use groundwork_go::strconv::{parse_float, parse_int};
 use regex::Regex;
 
 use crate::value::Value;
@@ -39,56 +41,31 @@ fn number(text: &str) -> Option<Value> {
 
 /// Decimal, `0x`, `0o`, `0b`, and octal after a leading `0`; underscores are skipped.
 fn int(text: &str) -> Option<i64> {
-    if !text.contains('_')
-        && let Ok(value) = text.parse()
-        && !has_leading_zero(text)
-    {
-        return Some(value);
-    }
-    let text = text.replace('_', "");
-    let (negative, digits) = unsigned(&text);
-    let (digits, radix) = match digits.as_bytes() {
-        [b'0', b'x' | b'X', ..] => (&digits[2..], 16),
-        [b'0', b'o' | b'O', ..] => (&digits[2..], 8),
-        [b'0', b'b' | b'B', ..] => (&digits[2..], 2),
-        [b'0', _, ..] => (&digits[1..], 8),
-        _ => (digits, 10),
-    };
-    if !digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return None;
-    }
-    let value = i128::from(u64::from_str_radix(digits, radix).ok()?);
-    i64::try_from(if negative { -value } else { value }).ok()
+    parse_int(without_underscores(text).as_bytes())
 }
 
-fn has_leading_zero(text: &str) -> bool {
-    let (_, digits) = unsigned(text);
-    digits.len() > 1 && digits.starts_with('0')
-}
-
-fn unsigned(text: &str) -> (bool, &str) {
-    match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    }
+fn without_underscores(text: &str) -> Cow<'_, str> {
+    if text.contains('_') { text.replace('_', "").into() } else { text.into() }
 }
 
 /// A number with fraction or exponent, an int beyond 64 bits, `.inf`, `.nan`. What is beyond a double is no number.
 fn float(text: &str) -> Option<f64> {
-    let text = text.replace('_', "");
-    let (negative, digits) = unsigned(&text);
-    let sign = if negative { -1.0 } else { 1.0 };
+    let text = without_underscores(text);
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(&text)),
+    };
     if digits.eq_ignore_ascii_case(".inf") {
         return Some(sign * f64::INFINITY);
     }
     if digits.eq_ignore_ascii_case(".nan") {
         return Some(f64::NAN);
     }
-    // `inf` and `nan` are words to Rust's parser.
+    // `inf` and `nan` are words to the parser, and a sign is read already.
     if digits.starts_with(|c: char| c.is_ascii_alphabetic() || c == '+' || c == '-') {
         return None;
     }
-    digits.parse().ok().filter(|value: &f64| value.is_finite()).map(|value: f64| sign * value)
+    parse_float(digits.as_bytes()).map(|value| sign * value)
 }
 
 /// Whether the original's reader would make a date or time of the text; so its writer quotes it.
@@ -157,6 +134,9 @@ mod tests {
             ("+.INF", "float inf"),
             ("-.inf", "float -inf"),
             (".NaN", "float NaN"),
+            ("0x1p-2", "float 0.25"),
+            ("--1", "text"),
+            ("+-1", "text"),
             ("1e400", "text"),
             ("0x", "text"),
             ("0o8", "text"),

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use groundwork_go::strconv::format_g;
+use groundwork_yaml::style::{Dialect, Style, choose_style, push_escape, push_literal};
+
 use super::scalar::{is_timestamp, resolve};
-use crate::number::format_g;
 use crate::value::{List, Map, Value};
 
 /// Longer keys are written in the explicit form `? key`: readers look no further ahead for the colon.
@@ -133,61 +135,25 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str, column: usize) {
-        if text.contains('\n') {
-            return if fits_literal(text) { self.literal(text, column) } else { self.double_quoted(text) };
-        }
-        if reads_as_other_type(text) || text.contains(is_special) {
-            self.double_quoted(text);
-        } else if needs_quotes(text) {
-            self.out.push('\'');
-            self.out.push_str(&text.replace('\'', "''"));
-            self.out.push('\'');
-        } else {
-            self.out.push_str(text);
-        }
-    }
-
-    fn literal(&mut self, text: &str, column: usize) {
-        self.out.push('|');
-        if text.starts_with([' ', '\n']) {
-            self.out.push('2');
-        }
-        self.out.push_str(match text.strip_suffix('\n') {
-            None => "-",
-            Some(rest) if rest.is_empty() || rest.ends_with('\n') => "+",
-            Some(_) => "",
-        });
-        for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
-            self.out.push('\n');
-            if !line.is_empty() {
-                self.out.extend(std::iter::repeat_n(' ', column + 2));
-                self.out.push_str(line);
+        match choose_style::<Spiff>(text) {
+            Style::Plain => self.out.push_str(text),
+            Style::SingleQuoted => {
+                self.out.push('\'');
+                self.out.push_str(&text.replace('\'', "''"));
+                self.out.push('\'');
             }
-        }
-        // With `+` every line break counts; the last one ends the line.
-        if text.ends_with('\n') {
-            self.out.push('\n');
+            Style::DoubleQuoted => self.double_quoted(text),
+            Style::Literal => {
+                push_literal(&mut self.out, text, column + 2);
+            }
         }
     }
 
     fn double_quoted(&mut self, text: &str) {
         self.out.push('"');
         for c in text.chars() {
-            match c {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                '\r' => self.out.push_str("\\r"),
-                '\t' => self.out.push_str("\\t"),
-                c if !is_special(c) => self.out.push(c),
-                c => {
-                    let code = u32::from(c);
-                    let _ = match code {
-                        0..=0xff => write!(self.out, "\\x{code:02X}"),
-                        0x100..=0xffff => write!(self.out, "\\u{code:04X}"),
-                        _ => write!(self.out, "\\U{code:08X}"),
-                    };
-                }
+            if !push_escape::<Spiff>(&mut self.out, c, false) {
+                self.out.push(c);
             }
         }
         self.out.push('"');
@@ -205,41 +171,20 @@ fn float_text(value: f64) -> String {
     }
 }
 
-/// Characters that only double quotes can carry.
-fn is_special(c: char) -> bool {
-    let printable =
-        matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{1_0000}'..);
-    !printable || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}')
-}
+/// The dialect of the original, which takes more words and texts for other types than other tools do, and writes all of UTF-8
+/// as it is **[D2]**.
+struct Spiff;
 
-fn reads_as_other_type(text: &str) -> bool {
-    resolve(text).is_some() || is_timestamp(text)
-}
+impl Dialect for Spiff {
+    fn reads_as_other_type(text: &str) -> bool {
+        resolve(text).is_some() || is_timestamp(text)
+    }
 
-fn fits_literal(text: &str) -> bool {
-    // A line of blanks at the start would be taken for indentation.
-    let blank_start = text.trim_start_matches(' ').starts_with('\n') && text.starts_with(' ');
-    !text.contains(is_special) && !text.contains(" \n") && !text.ends_with(' ') && !blank_start
-}
-
-fn needs_quotes(text: &str) -> bool {
-    let second_is_blank = || text[1..].is_empty() || text[1..].starts_with(' ');
-    let first = match text.as_bytes().first() {
-        Some(
-            b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%'
-            | b'@' | b'`',
-        ) => true,
-        Some(b'-' | b'?' | b':') => second_is_blank(),
-        _ => false,
-    };
-    first
-        || text.starts_with("---")
-        || text.starts_with("...")
-        || text.contains(": ")
-        || text.contains(" #")
-        || text.ends_with(':')
-        || text.starts_with(' ')
-        || text.ends_with(' ')
+    fn is_special(c: char) -> bool {
+        let printable =
+            matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{1_0000}'..);
+        !printable || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}')
+    }
 }
 
 #[cfg(test)]

@@ -49,6 +49,11 @@ fn refused_versions() {
             r#"semverprerelease("1", "a_b")"#,
             r#"!semverprerelease: invalid prerelease "a_b": invalid prerelease string"#,
         ),
+        // The first identifier that is wrong is told of.
+        (
+            r#"semverprerelease("1", "01.a_b")"#,
+            r#"!semverprerelease: invalid prerelease "01.a_b": version segment starts with 0"#,
+        ),
         (
             r#"semvermetadata("1", "a_b")"#,
             r#"!semvermetadata: invalid metadata "a_b": invalid metadata string"#,
@@ -85,6 +90,8 @@ fn constraints_of_versions() {
         ("!=1.2", "1.3.0", "1.2.5"),
         ("!=1.2.3", "1.2.4", "1.2.3"),
         (">=1.0-a", "1.0.0-b", "1.0.0-A"),
+        // One part that names a pre-release is enough for all beside it.
+        (">=1.0.0-0, <2.0.0", "1.5.0-a", "2.0.0"),
         ("v1.2.3", "v1.2.3", "1.2.4"),
         ("~0.0.0", "7.0.0", "0.0.0-a"),
         ("~0.0", "0.0.7", "0.1.0"),
@@ -143,6 +150,14 @@ fn why_a_version_is_refused() {
         ),
         (r#"semver("01.02")"#, r#""1.2.0""#),
         (r#"semver("1.2.3-01")"#, r#"!semverprerelease: "1.2.3-01": version segment starts with 0"#),
+        (
+            r#"semvermatch("1", "1.2|3")"#,
+            r#"!semvermatch: invalid constraint "1.2|3"[0]: constraint parser error"#,
+        ),
+        (
+            r#"semvermatch("1", ">=1 - 2")"#,
+            r#"!semvermatch: invalid constraint ">=1 - 2"[0]: improper constraint: >=>= 1, <= 2 "#,
+        ),
         (
             r#"semvermatch("1", "^1 || about 1")"#,
             r#"!semvermatch: invalid constraint "^1 || about 1"[0]: improper constraint:  about 1"#,

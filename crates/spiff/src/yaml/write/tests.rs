@@ -46,6 +46,19 @@ fn the_layout_is_that_of_the_original() {
     );
 }
 
+/// Escapes have names where YAML has some, as in the original.
+#[test]
+fn what_is_not_printable_is_escaped() {
+    for (text, written) in [
+        ("a\0\u{7}\u{8}\u{b}\u{c}\u{1b}", r#""a\0\a\b\v\f\e""#),
+        ("\u{85}\u{2028}\u{2029}\u{feff}", r#""\N\L\P\uFEFF""#),
+        ("\r\t\u{7f}\u{80}\u{fffe}", r#""\r\t\x7F\x80\uFFFE""#),
+        ("\u{a0}😀", "\u{a0}😀"),
+    ] {
+        assert_eq!(write(&Value::string(text)), format!("{written}\n"));
+    }
+}
+
 #[test]
 fn what_has_no_value_is_written_as_its_source() {
     let expression = Arc::new(parse("a + \"x\"").unwrap());

@@ -1,12 +1,15 @@
-//! Floats in the layouts of Go's `strconv.FormatFloat` (sections 7.1 and 7.2).
+//! Floats in the layouts of Go's `strconv.FormatFloat` (`gotemplate.md`, sections 7.1 and 7.2) and `encoding/json` (12.6).
 
 use std::io::Write;
 
 use smallvec::SmallVec;
 
+/// The decimal exponent from which on the shortest digits are written in exponent form.
+const EXPONENT_FROM: i32 = 6;
+
 /// The layouts; capitals are done by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FloatVerb {
+pub enum FloatVerb {
     /// `%e`.
     Exponent,
     /// `%f`.
@@ -20,17 +23,19 @@ pub(crate) enum FloatVerb {
 }
 
 impl FloatVerb {
-    pub(crate) const GENERAL: FloatVerb = FloatVerb::General { exponent_from: 6 };
+    /// What `%v` and `%g` write.
+    pub const GENERAL: FloatVerb = FloatVerb::General { exponent_from: EXPONENT_FROM };
 }
 
 /// A double has at most this many decimals; further ones are zeros.
 const MAX_DECIMALS: usize = 1074;
 
-/// With fewer digits no double lies halfway between two of them that both read back.
+/// With fewer digits no double, and no single, lies halfway between two of them that both read back.
 const LEAST_TIE: usize = 16;
+const LEAST_TIE_32: usize = 8;
 
 /// Appends the float; no precision means the shortest digits that read back.
-pub(crate) fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision: Option<usize>) {
+pub fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision: Option<usize>) {
     if f.is_nan() {
         return out.extend_from_slice(b"NaN");
     }
@@ -66,6 +71,51 @@ pub(crate) fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision
     }
 }
 
+/// `strconv.FormatFloat(f, 'g', -1, 64)`, such as `3`, `0.1`, `1e+06`, `+Inf`, `NaN`; the exponent begins where `%v` and the
+/// writers of YAML let it begin.
+pub fn format_g(f: f64) -> String {
+    let mut out = Vec::with_capacity(24);
+    append_float(&mut out, f, FloatVerb::GENERAL, None);
+    ascii(out)
+}
+
+/// The same with the digits of single precision.
+pub fn format_g32(f: f32) -> String {
+    if !f.is_finite() || f == 0.0 {
+        return format_g(f64::from(f));
+    }
+    let mut out = Vec::with_capacity(24);
+    if f.is_sign_negative() {
+        out.push(b'-');
+    }
+    append_shortest(&mut out, &Digits::shortest32(f.abs()), EXPONENT_FROM);
+    ascii(out)
+}
+
+/// A finite float as `encoding/json` writes it: an exponent only below 1e-6 and from 1e21 on, of one digit where one is
+/// enough.
+pub fn append_json(out: &mut Vec<u8>, f: f64) {
+    if f == 0.0 || (1e-6..1e21).contains(&f.abs()) {
+        return append_float(out, f, FloatVerb::Decimal, None);
+    }
+    append_float(out, f, FloatVerb::Exponent, None);
+    if let [.., b'e', b'-', b'0', digit] = out[..] {
+        out.truncate(out.len() - 2);
+        out.push(digit);
+    }
+}
+
+/// [`append_json`] to a text of its own.
+pub fn format_json(f: f64) -> String {
+    let mut out = Vec::with_capacity(24);
+    append_json(&mut out, f);
+    ascii(out)
+}
+
+fn ascii(digits: Vec<u8>) -> String {
+    String::from_utf8(digits).expect("digits, points, signs and letters of numbers are ASCII")
+}
+
 /// Fixed decimals by exact arithmetic in 128 bits, for the usual sizes; much faster than the general way.
 fn append_fixed(out: &mut Vec<u8>, f: f64, precision: usize) -> Option<()> {
     let (mantissa, exponent) = decompose(f);
@@ -98,23 +148,23 @@ fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 }
 
 fn append_general(out: &mut Vec<u8>, f: f64, exponent_from: i32, precision: Option<usize>) {
-    let digits = match precision {
-        None => Digits::shortest(f),
-        Some(precision) => Digits::rounded(f, precision.clamp(1, MAX_DECIMALS)).without_trailing_zeros(),
+    let Some(precision) = precision else {
+        return append_shortest(out, &Digits::shortest(f), exponent_from);
     };
+    let digits = Digits::rounded(f, precision.clamp(1, MAX_DECIMALS)).without_trailing_zeros();
     let point = digits.exponent + 1;
     let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
-    let threshold = match precision {
-        None => exponent_from,
-        Some(precision) => {
-            let precision = i32::try_from(precision.max(1)).unwrap_or(i32::MAX);
-            if precision > count && count >= point { count } else { precision }
-        }
-    };
-    if digits.exponent < -4 || digits.exponent >= threshold {
-        append_exponent_form(out, &digits, digits.len() - 1);
+    let precision = i32::try_from(precision.max(1)).unwrap_or(i32::MAX);
+    let exponent_from = if precision > count && count >= point { count } else { precision };
+    append_shortest(out, &digits, exponent_from);
+}
+
+/// These digits and no more, in exponent form if they are small or as large as that.
+fn append_shortest(out: &mut Vec<u8>, digits: &Digits, exponent_from: i32) {
+    if digits.exponent < -4 || digits.exponent >= exponent_from {
+        append_exponent_form(out, digits, digits.len() - 1);
     } else {
-        append_plain(out, &digits);
+        append_plain(out, digits);
     }
 }
 
@@ -135,8 +185,17 @@ impl Digits {
         if even.value() == Some(f) { even } else { digits }
     }
 
+    fn shortest32(f: f32) -> Digits {
+        let digits = Digits::parse(format_args!("{f:e}"));
+        if digits.len() < LEAST_TIE_32 {
+            return digits;
+        }
+        let even = Digits::rounded(f64::from(f), digits.len());
+        if even.value() == Some(f) { even } else { digits }
+    }
+
     /// What reads back.
-    fn value(&self) -> Option<f64> {
+    fn value<F: std::str::FromStr>(&self) -> Option<F> {
         let digits = std::str::from_utf8(&self.digits).ok()?;
         let (first, rest) = digits.split_at_checked(1)?;
         format!("{first}.{rest}e{}", self.exponent).parse().ok()
@@ -295,7 +354,22 @@ mod tests {
 
     #[test]
     fn default_format_follows_the_float_rule() {
-        let check = |f: f64, expected: &str| assert_eq!(text(f, FloatVerb::GENERAL, None), expected);
+        let check = |f: f64, expected: &str| {
+            assert_eq!(text(f, FloatVerb::GENERAL, None), expected);
+            assert_eq!(format_g(f), expected);
+        };
+        check(0.0, "0");
+        check(0.1, "0.1");
+        check(-1.5, "-1.5");
+        check(123_456.5, "123456.5");
+        check(1_234_567.5, "1.2345675e+06");
+        check(1.5e-7, "1.5e-07");
+        check(1e8, "1e+08");
+        check(1e21, "1e+21");
+        check(1e300, "1e+300");
+        check(f64::INFINITY, "+Inf");
+        check(f64::NEG_INFINITY, "-Inf");
+        check(f64::NAN, "NaN");
         check(100000.0, "100000");
         check(999999.0, "999999");
         check(1000000.0, "1e+06");
@@ -309,6 +383,59 @@ mod tests {
         check(-0.0, "-0");
         check(9007199254740992.0, "9.007199254740992e+15");
         check(1e100, "1e+100");
+    }
+
+    /// Between two texts of the same length that both read back, Go takes the one with the even digit.
+    #[test]
+    fn ties_go_to_the_even_digit() {
+        for (f, expected) in [
+            (4_503_599_627_370_496.5, "4.503599627370496e+15"),
+            (4_503_599_627_370_497.5, "4.503599627370498e+15"),
+            (1_125_899_906_842_624.125, "1.125899906842624e+15"),
+            (1_125_899_906_842_624.5, "1.1258999068426245e+15"),
+            (9_007_199_254_740_993e3, "9.007199254740993e+18"),
+            (1e23, "1e+23"),
+            (5e-324, "5e-324"),
+        ] {
+            assert_eq!(format_g(f), expected);
+        }
+        for (quarters, expected) in [(8_388_609.0_f32, "2.0971522e+06"), (8_388_611.0, "2.0971528e+06")] {
+            assert_eq!(format_g32(quarters / 4.0), expected);
+        }
+    }
+
+    #[test]
+    fn single_precision_has_its_own_digits() {
+        for (f, expected) in [
+            (1.1_f32, "1.1"),
+            (1000.0, "1000"),
+            (1e6, "1e+06"),
+            (12_345_678.5, "1.2345678e+07"),
+            (-0.0, "-0"),
+            (-2.5, "-2.5"),
+            (f32::INFINITY, "+Inf"),
+            (f32::NAN, "NaN"),
+        ] {
+            assert_eq!(format_g32(f), expected);
+        }
+    }
+
+    #[test]
+    fn json_has_exponents_at_the_ends_only() {
+        for (f, expected) in [
+            (1e21, "1e+21"),
+            (1e-7, "1e-7"),
+            (1.5e-10, "1.5e-10"),
+            (1e20, "100000000000000000000"),
+            (0.000_001, "0.000001"),
+            (3.0, "3"),
+            (-0.5, "-0.5"),
+            (-0.0, "-0"),
+            (1_125_899_906_842_624.125, "1125899906842624"),
+            (1e300, "1e+300"),
+        ] {
+            assert_eq!(format_json(f), expected);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
 /// The first character of a byte string and its width; invalid UTF-8 gives `None` and width 1.
-pub(crate) fn decode(bytes: &[u8]) -> Option<(Option<char>, usize)> {
+pub fn decode(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     let first = *bytes.first()?;
     if first < 0x80 {
         return Some((Some(char::from(first)), 1));
@@ -19,7 +19,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Option<char>, usize)> {
 }
 
 /// The text of a byte string; each byte that is no part of a character becomes U+FFFD.
-pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => {
@@ -29,7 +29,7 @@ pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// The characters of a byte string with their byte ranges; `None` stands for an invalid byte.
-pub(crate) fn runes(bytes: &[u8]) -> impl Iterator<Item = (Option<char>, &[u8])> {
+pub fn runes(bytes: &[u8]) -> impl Iterator<Item = (Option<char>, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let (c, width) = decode(rest)?;
@@ -40,12 +40,12 @@ pub(crate) fn runes(bytes: &[u8]) -> impl Iterator<Item = (Option<char>, &[u8])>
 }
 
 /// The number of characters, each invalid byte counting as one.
-pub(crate) fn rune_count(bytes: &[u8]) -> usize {
+pub fn rune_count(bytes: &[u8]) -> usize {
     if bytes.is_ascii() { bytes.len() } else { runes(bytes).count() }
 }
 
 /// The position of a needle in a byte string.
-pub(crate) fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     if needle.is_empty() {
         return Some(0);
     }
@@ -62,7 +62,7 @@ pub(crate) fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 /// Unicode category L.
-pub(crate) fn is_letter(c: char) -> bool {
+pub fn is_letter(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphabetic();
     }
@@ -77,12 +77,12 @@ pub(crate) fn is_letter(c: char) -> bool {
 }
 
 /// Unicode category Nd.
-pub(crate) fn is_digit(c: char) -> bool {
+pub fn is_digit(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_digit() } else { get_general_category(c) == Category::DecimalNumber }
 }
 
 /// Unicode categories L, M, N, P, S and the ASCII space: what Go prints unescaped.
-pub(crate) fn is_print(c: char) -> bool {
+pub fn is_print(c: char) -> bool {
     if c.is_ascii() {
         return matches!(c, ' '..='~');
     }
@@ -100,20 +100,20 @@ pub(crate) fn is_print(c: char) -> bool {
 }
 
 /// Go's `unicode.IsSpace`.
-pub(crate) fn is_space(c: char) -> bool {
+pub fn is_space(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\x0b' | '\x0c' | '\r' | ' ' | '\u{85}' | '\u{a0}')
         || (!c.is_ascii() && c.is_whitespace())
 }
 
 /// The text as a Go string literal.
-pub(crate) fn quote(bytes: &[u8]) -> String {
+pub fn quote(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len() + 2);
     quote_into(&mut out, bytes, false);
     lossy(&out).into_owned()
 }
 
 /// Appends a Go string literal; with `ascii` only ASCII characters.
-pub(crate) fn quote_into(out: &mut Vec<u8>, bytes: &[u8], ascii: bool) {
+pub fn quote_into(out: &mut Vec<u8>, bytes: &[u8], ascii: bool) {
     out.push(b'"');
     let mut rest = bytes;
     loop {
@@ -133,7 +133,7 @@ pub(crate) fn quote_into(out: &mut Vec<u8>, bytes: &[u8], ascii: bool) {
 }
 
 /// Appends a Go character literal.
-pub(crate) fn quote_char_into(out: &mut Vec<u8>, c: char, ascii: bool) {
+pub fn quote_char_into(out: &mut Vec<u8>, c: char, ascii: bool) {
     out.push(b'\'');
     escape_char(out, c, '\'', ascii);
     out.push(b'\'');
@@ -172,7 +172,7 @@ fn escape_char(out: &mut Vec<u8>, c: char, quote: char, ascii: bool) {
 }
 
 /// Whether a raw string literal can hold the text unchanged.
-pub(crate) fn can_backquote(bytes: &[u8]) -> bool {
+pub fn can_backquote(bytes: &[u8]) -> bool {
     runes(bytes).all(|(c, _)| match c {
         None | Some('\u{feff}' | '`' | '\u{7f}') => false,
         Some(c) => c == '\t' || c >= ' ',
@@ -180,7 +180,7 @@ pub(crate) fn can_backquote(bytes: &[u8]) -> bool {
 }
 
 /// Go's `%#U`: the code point, with the character itself when it is printable.
-pub(crate) fn describe_char(c: Option<char>) -> String {
+pub fn describe_char(c: Option<char>) -> String {
     let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
     let code = u32::from(c);
     if is_print(c) { format!("U+{code:04X} '{c}'") } else { format!("U+{code:04X}") }

@@ -1,13 +1,13 @@
 //! Go's number syntax: integers with base prefixes, floats with underscores and hexadecimal mantissas.
 
-/// The minimum `i64` for NaN and everything out of range, as on amd64 (section 14).
-pub(crate) fn float_to_i64(f: f64) -> i64 {
+/// The minimum `i64` for NaN and everything out of range, as on amd64 (`gotemplate.md`, section 14).
+pub fn float_to_i64(f: f64) -> i64 {
     const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
     if (-TWO_POW_63..TWO_POW_63).contains(&f) { f as i64 } else { i64::MIN }
 }
 
 /// Go's `strconv.ParseUint(text, 0, 64)`.
-pub(crate) fn parse_uint(text: &[u8]) -> Option<u64> {
+pub fn parse_uint(text: &[u8]) -> Option<u64> {
     let (digits, radix) = match text {
         [b'0', b'x' | b'X', digits @ ..] => (digits, 16),
         [b'0', b'b' | b'B', digits @ ..] => (digits, 2),
@@ -28,7 +28,7 @@ pub(crate) fn parse_uint(text: &[u8]) -> Option<u64> {
 }
 
 /// Go's `strconv.ParseInt(text, 0, 64)`.
-pub(crate) fn parse_int(text: &[u8]) -> Option<i64> {
+pub fn parse_int(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
@@ -70,12 +70,22 @@ fn separate(body: &[u8], hex: bool, mut last: u8) -> bool {
 }
 
 /// Go's `strconv.ParseFloat(text, 64)`; overflow is a failure.
-pub(crate) fn parse_float(text: &[u8]) -> Option<f64> {
+pub fn parse_float(text: &[u8]) -> Option<f64> {
     let (negative, body) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
         rest => (false, rest),
     };
+    let sign = if negative { -1.0 } else { 1.0 };
+    if body.first().is_some_and(|b| b.is_ascii_digit() || *b == b'.') {
+        // Most numbers have neither underscores nor the hexadecimal prefix, and need no copy.
+        if let Some(value) = std::str::from_utf8(body).ok().and_then(|text| text.parse::<f64>().ok()) {
+            return value.is_finite().then_some(sign * value);
+        }
+        if !body.iter().any(|b| matches!(b, b'_' | b'x' | b'X')) {
+            return None;
+        }
+    }
     let magnitude = match body.to_ascii_lowercase().as_slice() {
         b"inf" | b"infinity" => f64::INFINITY,
         b"nan" if text.len() == 3 => return Some(f64::NAN),
@@ -97,7 +107,7 @@ pub(crate) fn parse_float(text: &[u8]) -> Option<f64> {
             value
         }
     };
-    Some(if negative { -magnitude } else { magnitude })
+    Some(sign * magnitude)
 }
 
 /// A hexadecimal mantissa with a mandatory binary exponent, rounded to nearest even.
@@ -186,12 +196,18 @@ mod tests {
         check("1.", Some(1.0));
         check("1E3", Some(1000.0));
         check("1_0.5", Some(10.5));
+        check("-1_0.5", Some(-10.5));
+        check("-1.5", Some(-1.5));
+        check("0X1P-2", Some(0.25));
         check("0x1p-2", Some(0.25));
         check("0x1.8p+1", Some(3.0));
         check("0x1.fffffffffffffp1023", Some(f64::MAX));
         check("0x1p-1074", Some(5e-324));
         check("-Inf", Some(f64::NEG_INFINITY));
-        for bad in ["", "1e400", "0x1", "1__0.5", "e5", "1.5x", ".", "0x1p", "infx"] {
+        for bad in [
+            "", "1e400", "-1e400", "1_0e400", "10.0.0.1", "1,5", "+-1", "0x1", "1__0.5", "e5", "1.5x", ".",
+            "0x1p", "infx",
+        ] {
             check(bad, None);
         }
     }

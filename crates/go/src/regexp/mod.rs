@@ -1,6 +1,6 @@
 //! Go's regular expressions: patterns of RE2 as Go reads them, matched by the `regex` crate.
 //!
-//! Templates and spiff documents bring patterns that were written for Go; what they mean is told in one place.
+//! Templates and spiff documents bring patterns that were written for Go.
 
 mod syntax;
 

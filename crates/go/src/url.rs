@@ -1,4 +1,4 @@
-//! URLs in the reading of Go's `net/url` (section 12.11).
+//! URLs in the reading of Go's `net/url` (`gotemplate.md`, section 12.11; `spiff.md`, section 11.2).
 
 use std::net::IpAddr;
 
@@ -6,20 +6,21 @@ use crate::text;
 
 /// The parts of a URL, decoded except for the query.
 #[derive(Debug, Default)]
-pub(super) struct Url {
-    pub(super) scheme: String,
-    pub(super) opaque: Vec<u8>,
-    pub(super) user: Option<User>,
-    pub(super) host: Vec<u8>,
-    pub(super) path: Vec<u8>,
-    pub(super) query: Vec<u8>,
-    pub(super) fragment: Vec<u8>,
+pub struct Url {
+    pub scheme: String,
+    pub opaque: Vec<u8>,
+    pub user: Option<User>,
+    pub host: Vec<u8>,
+    pub path: Vec<u8>,
+    pub query: Vec<u8>,
+    pub fragment: Vec<u8>,
 }
 
+/// A user and, where there is a colon, the password.
 #[derive(Debug)]
-pub(super) struct User {
-    name: Vec<u8>,
-    password: Option<Vec<u8>>,
+pub struct User {
+    pub name: Vec<u8>,
+    pub password: Option<Vec<u8>>,
 }
 
 /// The part of a URL that a text belongs to; it decides what must be escaped.
@@ -29,6 +30,7 @@ enum Place {
     User,
     Host,
     Zone,
+    Query,
     Fragment,
 }
 
@@ -38,8 +40,8 @@ impl Place {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => true,
             b'!' | b'(' | b')' | b'*' => matches!(self, Place::Host | Place::Zone | Place::Fragment),
             b'\'' | b'[' | b']' | b'<' | b'>' | b'"' => matches!(self, Place::Host | Place::Zone),
-            b'$' | b'&' | b'+' | b',' | b';' | b'=' => true,
-            b':' => self != Place::User,
+            b'$' | b'&' | b'+' | b',' | b';' | b'=' => self != Place::Query,
+            b':' => !matches!(self, Place::User | Place::Query),
             b'/' | b'@' => matches!(self, Place::Path | Place::Fragment),
             b'?' => self == Place::Fragment,
             _ => false,
@@ -48,8 +50,12 @@ impl Place {
 }
 
 impl Url {
-    /// Parses a URL reference, or gives Go's complaint with the text it is about.
-    pub(super) fn parse(source: &[u8]) -> Result<Url, String> {
+    /// Parses a URL reference.
+    ///
+    /// # Errors
+    ///
+    /// Go's complaint with the text it is about.
+    pub fn parse(source: &[u8]) -> Result<Url, String> {
         let (body, fragment) = cut(source, b'#');
         let mut url = Url::without_fragment(body).map_err(|error| complaint(body, &error))?;
         url.fragment = unescape(fragment, Place::Fragment).map_err(|error| complaint(source, &error))?;
@@ -97,16 +103,25 @@ impl Url {
     }
 
     /// The host without its port and brackets.
-    pub(super) fn hostname(&self) -> &[u8] {
-        let host = match self.host.iter().rposition(|&b| b == b':') {
-            Some(colon) if is_port(&self.host[colon..]) => &self.host[..colon],
-            _ => &self.host,
-        };
+    pub fn hostname(&self) -> &[u8] {
+        let host = self.split_host().0;
         host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)
     }
 
+    /// The digits behind the host; empty if there are none.
+    pub fn port(&self) -> &[u8] {
+        self.split_host().1
+    }
+
+    fn split_host(&self) -> (&[u8], &[u8]) {
+        match self.host.iter().rposition(|&b| b == b':') {
+            Some(colon) if is_port(&self.host[colon..]) => (&self.host[..colon], &self.host[colon + 1..]),
+            _ => (&self.host, b""),
+        }
+    }
+
     /// The URL as text, each part escaped where it must be.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.scheme.is_empty() {
             out.extend_from_slice(self.scheme.as_bytes());
@@ -176,7 +191,7 @@ impl User {
     }
 
     /// The user, and the password behind a colon.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.push(&mut out);
         out
@@ -201,7 +216,7 @@ fn split_scheme(source: &[u8]) -> Result<(String, &[u8]), String> {
     match (source.get(end), source.first()) {
         (Some(b':'), Some(b':')) => Err("missing protocol scheme".to_string()),
         (Some(b':'), Some(first)) if first.is_ascii_alphabetic() => {
-            let scheme = crate::text::lossy(&source[..end]).to_ascii_lowercase();
+            let scheme = text::lossy(&source[..end]).to_ascii_lowercase();
             Ok((scheme, &source[end + 1..]))
         }
         _ => Ok((String::new(), source)),
@@ -246,7 +261,7 @@ fn parse_literal(host: &[u8]) -> Result<Vec<u8>, String> {
     let zone = text::find(inside, b"%25").unwrap_or(inside.len());
     let mut address = unescape(&inside[..zone], Place::Host)?;
     address.extend(unescape(&inside[zone..], Place::Zone)?);
-    let shown = crate::text::lossy(&address).into_owned();
+    let shown = text::lossy(&address).into_owned();
     let plain = shown.split('%').next().unwrap_or_default();
     match plain.parse::<IpAddr>() {
         Ok(IpAddr::V6(_)) => {}
@@ -256,6 +271,15 @@ fn parse_literal(host: &[u8]) -> Result<Vec<u8>, String> {
         }
     }
     Ok([b"[", &address[..], b"]", port].concat())
+}
+
+/// A name or a value of a query.
+///
+/// # Errors
+///
+/// A broken escape.
+pub fn unescape_query(source: &[u8]) -> Result<Vec<u8>, String> {
+    unescape(source, Place::Query)
 }
 
 fn unescape(source: &[u8], place: Place) -> Result<Vec<u8>, String> {
@@ -270,7 +294,7 @@ fn unescape(source: &[u8], place: Place) -> Result<Vec<u8>, String> {
             if matches!(place, Place::Host | Place::Zone) && byte < 0x80 && !place.allows(byte) {
                 return Err(format!("invalid character {} in host name", text::quote(&[byte])));
             }
-            out.push(byte);
+            out.push(if byte == b'+' && place == Place::Query { b' ' } else { byte });
             at += 1;
             continue;
         }
@@ -281,7 +305,7 @@ fn unescape(source: &[u8], place: Place) -> Result<Vec<u8>, String> {
         let forbidden = match place {
             Place::Host => high < 8 && !is_percent,
             Place::Zone => !is_percent && value != b' ' && !Place::Host.allows(value),
-            Place::Path | Place::User | Place::Fragment => false,
+            Place::Path | Place::User | Place::Query | Place::Fragment => false,
         };
         if forbidden {
             return Err(bad_escape(at));
@@ -299,5 +323,49 @@ fn escape(out: &mut Vec<u8>, source: &[u8], place: Place) {
         } else {
             out.extend_from_slice(format!("%{byte:02X}").as_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(source: &str) -> String {
+        let url = match Url::parse(source.as_bytes()) {
+            Ok(url) => url,
+            Err(error) => return format!("!{error}"),
+        };
+        let (host, port, path) =
+            (text::lossy(url.hostname()), text::lossy(url.port()), text::lossy(&url.path));
+        format!("{}|{host}|{port}|{path}|{}", url.scheme, text::lossy(&url.opaque))
+    }
+
+    #[test]
+    fn parts_are_those_of_go() {
+        for (source, expected) in [
+            ("https://u:p%40@h.x:8080/a%20b?q=1#f", "https|h.x|8080|/a b|"),
+            ("http://[fe80::1%25en0]:8080/", "http|fe80::1%en0|8080|/|"),
+            ("http://h:/x", "http|h||/x|"),
+            ("mailto:a@b", "mailto||||a@b"),
+            ("//h:99999999999999999999/a:b", "|h|99999999999999999999|/a:b|"),
+            ("///a", "|||///a|"),
+            ("a/b", "|||a/b|"),
+            ("a_b:c", "!parse \"a_b:c\": first path segment in URL cannot contain colon"),
+            (":a", "!parse \":a\": missing protocol scheme"),
+            ("a%zz", "!parse \"a%zz\": invalid URL escape \"%zz\""),
+            ("http://a b/", "!parse \"http://a b/\": invalid character \" \" in host name"),
+            ("http://[::1", "!parse \"http://[::1\": missing ']' in host"),
+            ("http://h:x/", "!parse \"http://h:x/\": invalid port \":x\" after host"),
+            ("a\tb", "!parse \"a\\tb\": net/url: invalid control character in URL"),
+        ] {
+            assert_eq!(shown(source), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_plus_is_a_blank_in_queries_alone() {
+        assert_eq!(unescape_query(b"x+y%2B").as_deref(), Ok(&b"x y+"[..]));
+        assert!(unescape_query(b"%2").is_err());
+        assert_eq!(shown("/x+y"), "|||/x+y|");
     }
 }

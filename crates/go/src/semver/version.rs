@@ -1,40 +1,52 @@
-//! Versions in the lenient reading of the original (section 12.11).
-
 use std::cmp::Ordering;
 use std::fmt;
 
 /// A semantic version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Version {
-    pub(super) major: u64,
-    pub(super) minor: u64,
-    pub(super) patch: u64,
-    pub(super) prerelease: String,
-    pub(super) metadata: String,
-    /// The text it was read from.
-    pub(super) original: String,
+pub struct Version {
+    pub major: u64,
+    pub minor: u64,
+    pub patch: u64,
+    pub prerelease: String,
+    pub metadata: String,
+    /// The text it was read from; of one that was made from another, its own text, with the `v` that the other had.
+    pub original: String,
 }
 
-const INVALID: &str = "invalid semantic version";
+/// Why a text is no version, or no part of one, in the original's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidVersion {
+    #[error("invalid semantic version")]
+    Version,
+    #[error("invalid prerelease string")]
+    Prerelease,
+    #[error("invalid metadata string")]
+    Metadata,
+    #[error("version segment starts with 0")]
+    LeadingZero,
+    /// A number that does not fit.
+    #[error("error parsing version segment: strconv.ParseUint: parsing \"{0}\": value out of range")]
+    Segment(String),
+}
 
 impl Version {
     /// Reads a version: an optional `v`, one to three numbers, then pre-release and build metadata.
-    pub(super) fn parse(text: &str) -> Result<Version, String> {
+    ///
+    /// # Errors
+    ///
+    /// The text is no version, however leniently it is read.
+    pub fn parse(text: &str) -> Result<Version, InvalidVersion> {
         let body = text.strip_prefix('v').unwrap_or(text);
         let (body, metadata) = split_suffix(body, '+')?;
         let (numbers, prerelease) = split_suffix(body, '-')?;
         let numbers: Vec<&str> = numbers.split('.').collect();
         let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if numbers.len() > 3 || !numbers.iter().all(is_number) {
-            return Err(INVALID.to_string());
+            return Err(InvalidVersion::Version);
         }
         let mut segments = [0; 3];
         for (segment, part) in segments.iter_mut().zip(numbers) {
-            *segment = part.parse().map_err(|_| {
-                format!(
-                    "error parsing version segment: strconv.ParseUint: parsing \"{part}\": value out of range"
-                )
-            })?;
+            *segment = part.parse().map_err(|_| InvalidVersion::Segment(part.to_string()))?;
         }
         check_prerelease(prerelease)?;
         let [major, minor, patch] = segments;
@@ -43,7 +55,7 @@ impl Version {
     }
 
     /// Precedence: numbers, then pre-release; metadata does not count.
-    pub(super) fn compare(&self, other: &Version) -> Ordering {
+    pub fn compare(&self, other: &Version) -> Ordering {
         let numbers = |version: &Version| (version.major, version.minor, version.patch);
         numbers(self)
             .cmp(&numbers(other))
@@ -56,34 +68,51 @@ impl Version {
         self
     }
 
+    /// Without pre-release and metadata.
+    pub fn release(&self) -> Version {
+        self.at(self.major, self.minor, self.patch)
+    }
+
     /// The release with the given numbers.
-    fn release(&self, major: u64, minor: u64, patch: u64) -> Version {
+    fn at(&self, major: u64, minor: u64, patch: u64) -> Version {
         let (prerelease, metadata) = (String::new(), String::new());
         Version { major, minor, patch, prerelease, metadata, original: self.original.clone() }.renamed()
     }
 
-    pub(super) fn next_major(&self) -> Version {
-        self.release(self.major.wrapping_add(1), 0, 0)
+    /// The next major release; beyond the largest number comes zero.
+    pub fn next_major(&self) -> Version {
+        self.at(self.major.wrapping_add(1), 0, 0)
     }
 
-    pub(super) fn next_minor(&self) -> Version {
-        self.release(self.major, self.minor.wrapping_add(1), 0)
+    /// The next minor release.
+    pub fn next_minor(&self) -> Version {
+        self.at(self.major, self.minor.wrapping_add(1), 0)
     }
 
     /// The release that a pre-release leads to, else the next patch.
-    pub(super) fn next_patch(&self) -> Version {
+    pub fn next_patch(&self) -> Version {
         let step = u64::from(self.prerelease.is_empty());
-        self.release(self.major, self.minor, self.patch.wrapping_add(step))
+        self.at(self.major, self.minor, self.patch.wrapping_add(step))
     }
 
-    pub(super) fn with_prerelease(&self, prerelease: &str) -> Result<Version, String> {
+    /// The same with another pre-release.
+    ///
+    /// # Errors
+    ///
+    /// The text is no pre-release.
+    pub fn with_prerelease(&self, prerelease: &str) -> Result<Version, InvalidVersion> {
         check_prerelease(prerelease)?;
         Ok(Version { prerelease: prerelease.to_string(), ..self.clone() }.renamed())
     }
 
-    pub(super) fn with_metadata(&self, metadata: &str) -> Result<Version, String> {
+    /// The same with other build metadata.
+    ///
+    /// # Errors
+    ///
+    /// The text is no metadata.
+    pub fn with_metadata(&self, metadata: &str) -> Result<Version, InvalidVersion> {
         if !metadata.is_empty() && !metadata.split('.').all(is_identifier) {
-            return Err("invalid metadata string".to_string());
+            return Err(InvalidVersion::Metadata);
         }
         Ok(Version { metadata: metadata.to_string(), ..self.clone() }.renamed())
     }
@@ -103,11 +132,11 @@ impl fmt::Display for Version {
 }
 
 /// A text and its suffix behind a mark, empty if there is no mark.
-fn split_suffix(text: &str, mark: char) -> Result<(&str, &str), String> {
+fn split_suffix(text: &str, mark: char) -> Result<(&str, &str), InvalidVersion> {
     match text.split_once(mark) {
         None => Ok((text, "")),
         Some((head, suffix)) if suffix.split('.').all(is_identifier) => Ok((head, suffix)),
-        Some(_) => Err(INVALID.to_string()),
+        Some(_) => Err(InvalidVersion::Version),
     }
 }
 
@@ -115,16 +144,16 @@ fn is_identifier(part: &str) -> bool {
     !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-fn check_prerelease(prerelease: &str) -> Result<(), String> {
+fn check_prerelease(prerelease: &str) -> Result<(), InvalidVersion> {
     if prerelease.is_empty() {
         return Ok(());
     }
     for part in prerelease.split('.') {
         if part.len() > 1 && part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit()) {
-            return Err("version segment starts with 0".to_string());
+            return Err(InvalidVersion::LeadingZero);
         }
         if !is_identifier(part) {
-            return Err("invalid prerelease string".to_string());
+            return Err(InvalidVersion::Prerelease);
         }
     }
     Ok(())
@@ -185,5 +214,29 @@ mod tests {
             }
         }
         assert_eq!(Version::parse("1+a").unwrap().compare(&Version::parse("1+b").unwrap()), Ordering::Equal);
+    }
+
+    #[test]
+    fn parts_are_replaced_as_in_the_original() {
+        let version = Version::parse("v1.2").unwrap();
+        let original = |changed: Result<Version, InvalidVersion>| match changed {
+            Ok(version) => version.original,
+            Err(invalid) => format!("!{invalid}"),
+        };
+        assert_eq!(version.original, "v1.2");
+        assert_eq!(original(version.with_prerelease("a")), "v1.2.0-a");
+        assert_eq!(original(version.with_metadata("b")), "v1.2.0+b");
+        // Part by part: the first that is wrong is told of.
+        assert_eq!(original(version.with_prerelease("01.a_b")), "!version segment starts with 0");
+        assert_eq!(original(version.with_prerelease("a..01")), "!invalid prerelease string");
+        assert_eq!(original(version.with_metadata("01")), "v1.2.0+01");
+        assert_eq!(original(version.with_metadata("a_b")), "!invalid metadata string");
+        assert_eq!(original(Version::parse("v1-a+b").map(|version| version.release())), "v1.0.0");
+    }
+
+    #[test]
+    fn numbers_wrap() {
+        let version = Version::parse("18446744073709551615.0.0").unwrap();
+        assert_eq!(version.next_major().original, "0.0.0");
     }
 }

@@ -1,7 +1,7 @@
-//! Scalars under the flags of a directive (section 7.2).
+//! Scalars under the flags of a directive (`gotemplate.md`, section 7.2).
 
-use super::float::{FloatVerb, append_float};
 use super::{Sink, Spec};
+use crate::strconv::{FloatVerb, append_float};
 use crate::text;
 
 /// Writes a text padded to the width, counted in characters.
@@ -24,7 +24,8 @@ fn truncate(spec: Spec, bytes: &[u8]) -> &[u8] {
     }
 }
 
-pub(super) fn string(sink: &mut Sink, spec: Spec, bytes: &[u8]) {
+/// A string, cut to the precision.
+pub fn string(sink: &mut Sink, spec: Spec, bytes: &[u8]) {
     pad(sink, spec, truncate(spec, bytes));
 }
 
@@ -64,26 +65,28 @@ pub(super) fn hex_bytes(sink: &mut Sink, spec: Spec, bytes: &[u8], upper: bool) 
 }
 
 /// The digits of an integer verb.
-#[derive(Clone, Copy)]
-pub(super) struct Radix {
-    pub(super) base: u32,
-    pub(super) upper: bool,
+#[derive(Clone, Copy, Debug)]
+pub struct Radix {
+    pub base: u32,
+    pub upper: bool,
     /// `%O`: always with `0o`.
-    pub(super) octal_prefix: bool,
+    pub octal_prefix: bool,
 }
 
 impl Radix {
-    pub(super) const DECIMAL: Radix = Radix { base: 10, upper: false, octal_prefix: false };
+    /// What `%d` and `%v` write.
+    pub const DECIMAL: Radix = Radix { base: 10, upper: false, octal_prefix: false };
 }
 
 /// An integer as 64 bits, signed or not.
-#[derive(Clone, Copy)]
-pub(super) struct Integer {
-    pub(super) bits: u64,
-    pub(super) signed: bool,
+#[derive(Clone, Copy, Debug)]
+pub struct Integer {
+    pub bits: u64,
+    pub signed: bool,
 }
 
-pub(super) fn integer(sink: &mut Sink, spec: Spec, value: Integer, radix: Radix) {
+/// An integer in the digits of a radix.
+pub fn integer(sink: &mut Sink, spec: Spec, value: Integer, radix: Radix) {
     let negative = value.signed && value.bits.cast_signed() < 0;
     let magnitude = if negative { value.bits.wrapping_neg() } else { value.bits };
     let mut buffer = [0; 64];
@@ -177,14 +180,7 @@ pub(super) fn unicode(sink: &mut Sink, spec: Spec, bits: u64) {
 }
 
 /// A float; `upper` turns the letters of the layout into capitals.
-pub(super) fn float(
-    sink: &mut Sink,
-    spec: Spec,
-    f: f64,
-    verb: FloatVerb,
-    precision: Option<usize>,
-    upper: bool,
-) {
+pub fn float(sink: &mut Sink, spec: Spec, f: f64, verb: FloatVerb, precision: Option<usize>, upper: bool) {
     let precision = spec.precision.or(precision);
     if !sink.fits(precision.unwrap_or(0)) {
         return;

@@ -1,0 +1,7 @@
+//! Versions and constraints as Masterminds/semver v3.4 reads them (`gotemplate.md`, section 12.11; `spiff.md`, section 11.2).
+
+mod constraint;
+mod version;
+
+pub use constraint::{Constraint, InvalidConstraint};
+pub use version::{InvalidVersion, Version};

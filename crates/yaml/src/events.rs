@@ -1,0 +1,97 @@
+//! The events of a YAML text: the parser with what all readers of Go's YAML add to it.
+
+use std::fmt;
+
+use granit_parser::{ErrorKind, Event, Parser, ScanError, Span, StrInput};
+
+use crate::error::Error;
+use crate::node::Position;
+
+/// The events of a text, each with its position. A composer asks for [`Events::begins_document`], then for the events of
+/// one node, then for [`Events::end_document`].
+pub struct Events<'input> {
+    text: &'input str,
+    parser: Parser<'input, StrInput<'input>>,
+}
+
+/// Without the text, which may be a Secret.
+impl fmt::Debug for Events<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}
+
+impl<'input> Events<'input> {
+    /// A text without comments, and without the byte order mark that it may begin with.
+    pub fn new(text: &'input str) -> Self {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut options = granit_parser::Options::default();
+        options.set_emit_comments(false);
+        Self { text, parser: Parser::new_from_str_with_options(text, options) }
+    }
+
+    /// The next event; the end of the stream again and again.
+    ///
+    /// # Errors
+    ///
+    /// The text is not YAML.
+    pub fn next_event(&mut self) -> Result<(Event<'input>, Position), Error> {
+        match self.parser.next() {
+            Some(Ok((Event::DocumentEnd, span))) if self.ends_at_directive(&span) => {
+                // The parser would begin another document here, and the rest of this one would be lost.
+                Err(Error::new(position_of(&span.start), "a value may not begin with % unless it is quoted"))
+            }
+            Some(Ok((event, span))) => Ok((event, position_of(&span.start))),
+            Some(Err(error)) => Err(Error::new(position_of(error.marker()), message_of(&error))),
+            None => Ok((Event::StreamEnd, Position { line: 1, column: 1 })),
+        }
+    }
+
+    /// Whether a document is ended by nothing but a `%` at the start of a line.
+    fn ends_at_directive(&self, end: &Span) -> bool {
+        end.start
+            .byte_offset()
+            .and_then(|offset| self.text.get(offset..))
+            .is_some_and(|rest| rest.starts_with('%'))
+    }
+
+    /// Goes to the first event of the next document; false at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// The text is not YAML.
+    pub fn begins_document(&mut self) -> Result<bool, Error> {
+        loop {
+            match self.next_event()?.0 {
+                Event::StreamEnd => return Ok(false),
+                Event::DocumentStart(..) => return Ok(true),
+                _ => {}
+            }
+        }
+    }
+
+    /// Passes the end of a document; reading it finds out whether the text goes on with something that was not understood.
+    ///
+    /// # Errors
+    ///
+    /// The document goes on.
+    pub fn end_document(&mut self) -> Result<(), Error> {
+        match self.next_event()? {
+            (Event::DocumentEnd, _) => Ok(()),
+            (_, position) => Err(Error::new(position, "the document goes on after its value")),
+        }
+    }
+}
+
+fn position_of(marker: &granit_parser::Marker) -> Position {
+    Position { line: marker.line().max(1), column: marker.col() + 1 }
+}
+
+/// The parser's message. All its texts are constants but for one, which quotes a character of the document.
+fn message_of(error: &ScanError) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedCharacter { .. } => "unexpected character".to_owned(),
+        ErrorKind::Custom(_) => "malformed YAML".to_owned(),
+        _ => error.info(),
+    }
+}
