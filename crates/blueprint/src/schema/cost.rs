@@ -1,5 +1,5 @@
-//! What a check would cost, worked out before it is made: a rule that refers to another twice, sixty times over, is a small schema and a
-//! check without end.
+//! What a check would cost, worked out before it is made (`blueprints.md` 3.7.4): a rule that refers to another twice, sixty times
+//! over, is a small schema and a check without end.
 //!
 //! Each rule is counted once for each place of the value that it is applied to, as if nothing failed early. Rule and place together are
 //! looked at once, so that counting is cheap where checking is not.
