@@ -40,7 +40,7 @@ pub use record::{
     WorkState,
 };
 pub use subject::SubjectError;
-pub use work::{Delivery, WorkQueue};
+pub use work::{Delivery, Receipt, WorkQueue};
 
 /// Name of the stream.
 pub const STREAM: &str = "GROUNDWORK";

@@ -90,8 +90,12 @@ pub struct Delivery {
     pub sequence: u64,
     /// How often it was delivered, this time included.
     pub attempts: u64,
-    handle: Handle,
+    receipt: Receipt,
 }
+
+/// What is left of a delivery when its event is kept no longer: the way to answer it.
+#[derive(Debug)]
+pub struct Receipt(Handle);
 
 #[derive(Debug)]
 pub(crate) enum Handle {
@@ -101,12 +105,34 @@ pub(crate) enum Handle {
 
 impl Delivery {
     pub(crate) fn new(event: Event, sequence: u64, attempts: u64, handle: Handle) -> Self {
-        Self { event, sequence, attempts, handle }
+        Self { event, sequence, attempts, receipt: Receipt(handle) }
     }
 
+    /// The event, and what answers it. Thousands of events may wait for their answer while a key is at work.
+    pub fn split(self) -> (Event, Receipt) {
+        (self.event, self.receipt)
+    }
+
+    /// See [`Receipt::ack`].
+    pub async fn ack(self) {
+        self.receipt.ack().await;
+    }
+
+    /// See [`Receipt::retry_after`].
+    pub async fn retry_after(self, delay: Duration) {
+        self.receipt.retry_after(delay).await;
+    }
+
+    /// See [`Receipt::progress`].
+    pub async fn progress(&self) {
+        self.receipt.progress().await;
+    }
+}
+
+impl Receipt {
     /// Nothing is left to do.
     pub async fn ack(self) {
-        match &self.handle {
+        match &self.0 {
             Handle::Nats(handle) => handle.ack().await,
             Handle::Local(handle) => handle.ack(),
         }
@@ -114,7 +140,7 @@ impl Delivery {
 
     /// It shall come again after this time, unless it is superseded meanwhile.
     pub async fn retry_after(self, delay: Duration) {
-        match &self.handle {
+        match &self.0 {
             Handle::Nats(handle) => handle.retry_after(delay).await,
             Handle::Local(handle) => handle.retry_after(delay),
         }
@@ -123,7 +149,7 @@ impl Delivery {
     /// It is queued or handled: the time until it is delivered again starts anew. Say it every
     /// [`ACK_WAIT`](crate::ACK_WAIT) / 3.
     pub async fn progress(&self) {
-        match &self.handle {
+        match &self.0 {
             Handle::Nats(handle) => handle.progress().await,
             Handle::Local(handle) => handle.progress(),
         }

@@ -279,16 +279,16 @@ impl Puller {
     }
 
     async fn pass_on(&self, delivery: Delivery, slot: OwnedSemaphorePermit) -> bool {
-        let event = delivery.event.clone();
+        let (event, receipt) = delivery.split();
         let mut keys = self.handler.keys(&event.object, &event.change, &self.index);
         keys.sort();
         keys.dedup();
         if keys.is_empty() {
-            delivery.ack().await;
+            receipt.ack().await;
             return true;
         }
         let version = event.change.resource_version().to_owned();
-        let ticket = Arc::new(Ticket::new(delivery, keys.len(), slot));
+        let ticket = Arc::new(Ticket::new(receipt, keys.len(), slot));
         for key in keys {
             let arrival =
                 Arrival { ticket: Arc::clone(&ticket), trace: event.trace.clone(), time: event.time };

@@ -54,7 +54,7 @@ struct Member {
 /// The crates of the workspace by name.
 fn members(workspace: &Path) -> Result<BTreeMap<String, Member>> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked"])
+        .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
         .current_dir(workspace)
         .output()
         .context("cannot run cargo metadata")?;

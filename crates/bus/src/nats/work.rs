@@ -121,6 +121,8 @@ impl NatsWork {
         let subject = message.message.subject.clone();
         let record = Wire::received(&subject, message.message.headers.as_ref(), message.message.payload)
             .and_then(|wire| wire::decode(&wire));
+        // A copy: the one that came is a part of what was read from the connection, and would keep all of it.
+        let reply = Subject::from(reply.as_str().to_owned());
         let handle = NatsHandle { bus: Arc::clone(&self.bus), reply };
         match record {
             Ok(Record::Object(event)) => {
