@@ -2,7 +2,6 @@
 //! real API server and a real NATS.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -333,7 +332,7 @@ fn build_folder() -> Result<PathBuf> {
 }
 
 fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    Ok(groundwork_testkit::unused_port()?)
 }
 
 fn log_tail(path: &Path) -> String {

@@ -27,7 +27,7 @@ pub use fixtures::{FIXTURES, fixture, without_fixtures};
 #[cfg(feature = "run")]
 pub use nats::Nats;
 #[cfg(feature = "run")]
-pub use process::StartError;
+pub use process::{StartError, unused_port};
 #[cfg(feature = "run")]
 pub use program::Program;
 #[cfg(feature = "run")]

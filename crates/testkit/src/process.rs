@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -114,10 +115,32 @@ pub(crate) async fn with_free_ports<T>(
     start().await
 }
 
-/// A port that nobody listens on at the moment.
+/// Ports that may be chosen: below those from which systems take the near end of connections, since any connection could take one of
+/// these between the choice and its use.
+const PORTS: std::ops::Range<u32> = 10_000..30_000;
+
+/// A port of this machine that nobody listens on at the moment. A process is given each only once.
+///
+/// # Errors
+///
+/// None is free.
+pub fn unused_port() -> io::Result<u16> {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    // Processes that run side by side begin at different places.
+    let first = std::process::id().wrapping_mul(7_919);
+    for _ in PORTS {
+        let index = first.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
+        let Ok(port) = u16::try_from(PORTS.start + index) else { continue };
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(io::Error::other("no port is free"))
+}
+
+/// The same, for a server.
 pub(crate) fn free_port(server: Server) -> Result<u16, StartError> {
-    let port = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr().map(|address| address.port());
-    port().map_err(|error| StartError::prepare(server)(error.into()))
+    unused_port().map_err(|error| StartError::prepare(server)(error.into()))
 }
 
 /// A folder for a server, until the server has it.
