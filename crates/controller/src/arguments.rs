@@ -104,25 +104,16 @@ impl BusArguments {
 }
 
 impl ClusterArguments {
-    /// How to reach the API server that the environment names, for a service, which every request names.
-    ///
-    /// # Errors
-    ///
-    /// There is no usable configuration.
-    pub async fn config(&self, service: &str) -> Result<Config, ConnectError> {
-        let mut config = Config::infer().await?;
-        let agent = format!("groundwork-{service}/{}", env!("CARGO_PKG_VERSION"));
-        // The names of services are fixed texts of letters.
-        config.headers.extend(HeaderValue::from_str(&agent).map(|agent| (USER_AGENT, agent)));
-        Ok(config)
-    }
-
-    /// A client for that API server.
+    /// A client for the API server that the environment names, for a service, which every request names.
     ///
     /// # Errors
     ///
     /// There is no usable configuration.
     pub async fn client(&self, service: &str) -> Result<Client, ConnectError> {
-        Ok(Client::try_from(self.config(service).await?)?)
+        let mut config = Config::infer().await?;
+        let agent = format!("groundwork-{service}/{}", env!("CARGO_PKG_VERSION"));
+        // The names of services are fixed texts of letters.
+        config.headers.extend(HeaderValue::from_str(&agent).map(|agent| (USER_AGENT, agent)));
+        Ok(Client::try_from(config)?)
     }
 }

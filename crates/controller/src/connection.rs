@@ -8,9 +8,8 @@ use groundwork_telemetry::{Condition, Telemetry};
 /// Pause between two questions. With the five seconds that an answer may take, a server that is gone is noticed in time: a
 /// service that cannot do its work is to say so within ten seconds.
 const PAUSE: Duration = Duration::from_secs(2);
-/// The same until the first answer: the connection is made a moment after the process has begun, and a service is ready no later
-/// than it can work.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// How often it is looked whether there is a connection again: a service is ready no later than it can work.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Adds the condition `bus`, which holds while the bus answers, until the end of the process. To be called once for a connection:
 /// the index and the queues of a service have conditions of their own, but one that has nothing to do would not notice that
@@ -22,20 +21,30 @@ pub fn told_by_readiness(bus: &Bus, telemetry: &Telemetry) {
 }
 
 async fn tell(bus: &Bus, condition: &Condition) {
-    let mut pause = FIRST_PAUSE;
+    let mut was_connected = false;
     loop {
-        // The server has answered the login a moment ago; the next answer may stand behind all events that are read at the start.
-        if pause == FIRST_PAUSE && bus.is_connected() {
+        let is_connected = bus.is_connected();
+        // The server has answered the login a moment ago; its next answer may stand behind all events that are read at the start.
+        if is_connected && !was_connected {
             condition.ready();
         }
+        was_connected = is_connected;
         match bus.check().await {
-            Ok(()) => {
-                condition.ready();
-                pause = PAUSE;
-            }
+            Ok(()) => condition.ready(),
             Err(error) => condition.not_ready(problem(&error)),
         }
-        tokio::time::sleep(pause).await;
+        if bus.is_connected() {
+            tokio::time::sleep(PAUSE).await;
+        } else {
+            // Over when there is a connection, or the pause.
+            let _ = tokio::time::timeout(PAUSE, connected(bus)).await;
+        }
+    }
+}
+
+async fn connected(bus: &Bus) {
+    while !bus.is_connected() {
+        tokio::time::sleep(LOOK).await;
     }
 }
 

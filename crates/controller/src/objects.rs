@@ -18,9 +18,6 @@ use crate::seen::Seen;
 
 /// Time for one request; a connection that died silently is noticed after it.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
-/// Objects of one answer to a list. What an answer takes while it is decoded is several times what is kept of it, and the
-/// allocator does not give all of it back.
-const PAGE: u32 = 500;
 
 /// A namespaced kind with a Rust type.
 pub trait Stored:
@@ -117,8 +114,7 @@ impl Objects {
         Ok(object)
     }
 
-    /// Reads the objects with labels (`key=value,…`), without their managed fields: these are most of a small object, and
-    /// the API server keeps its own where a write names none.
+    /// Reads the objects with labels (`key=value,…`).
     ///
     /// # Errors
     ///
@@ -126,20 +122,12 @@ impl Objects {
     pub async fn list<K: Stored>(&self, namespace: &str, labels: &str) -> Result<Vec<K>, ApiError> {
         check::<K>(namespace, None)?;
         let api = self.api::<K>(namespace);
-        let mut parameters = ListParams::default().labels(labels).limit(PAGE);
-        let mut found = Vec::new();
-        loop {
-            let page = self.run::<K, _>("list", namespace, labels, api.list(&parameters)).await?;
-            for mut object in page.items {
-                self.note(&object);
-                object.meta_mut().managed_fields = None;
-                found.push(object);
-            }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => parameters = parameters.continue_token(&token),
-                None => return Ok(found),
-            }
+        let parameters = ListParams::default().labels(labels);
+        let list = self.run::<K, _>("list", namespace, labels, api.list(&parameters)).await?;
+        for object in &list.items {
+            self.note(object);
         }
+        Ok(list.items)
     }
 
     /// Creates an object and returns it as stored.
