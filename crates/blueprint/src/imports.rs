@@ -6,7 +6,7 @@ use groundwork_api::{FieldType, ImportDefinition, ObjectReference};
 use serde_json::{Map, Value};
 
 use crate::load::Blueprint;
-use crate::schema::{Schema, SchemaError, SchemaSource, SchemaViolation};
+use crate::schema::{self, SchemaError, SchemaSource};
 
 /// A Target object that an Installation imports.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +118,7 @@ pub enum ImportError {
     NotSatisfied { name: String, type_name: FieldType },
     /// IMP-013.
     #[error("{path}: imported datatype does not have the expected schema: {}", join(violations))]
-    Schema { path: String, violations: Vec<SchemaViolation> },
+    Schema { path: String, violations: Vec<groundwork_schema::Violation> },
     /// IMP-013.
     #[error("{path}: validator creation failed: {source}")]
     Compile { path: String, source: SchemaError },
@@ -137,7 +137,7 @@ impl ImportError {
     }
 }
 
-fn join(violations: &[SchemaViolation]) -> String {
+fn join(violations: &[groundwork_schema::Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
@@ -202,7 +202,7 @@ impl Constructor<'_> {
 
     fn check_schema(&mut self, schema: &Value, value: &Value, path: &str) {
         let blueprint = self.blueprint;
-        match Schema::compile(schema, &blueprint.definition, &blueprint.files, self.schemas) {
+        match schema::compile(schema, &blueprint.definition, &blueprint.files, self.schemas) {
             Err(source) => self.errors.push(ImportError::Compile { path: path.to_owned(), source }),
             Ok(schema) => {
                 let violations = schema.violations(value);

@@ -32,5 +32,5 @@ pub use filesystem::{ArchiveError, ArchiveLimits, FileInfo, Filesystem, InlineEr
 pub use imports::{ImportError, ImportedTarget, Imports, Supplied, TargetValue};
 pub use load::{BLUEPRINT_FILE, Blueprint, LoadError};
 pub use render::{ExecutionError, RenderError, Rendered, Request, render};
-pub use schema::{ForeignSchema, ReferenceError, Schema, SchemaError, SchemaSource, SchemaViolation};
+pub use schema::{ForeignSchema, ReferenceError, SchemaError, SchemaSource};
 pub use template::{Excerpt, TemplateError};

@@ -3,6 +3,7 @@
 use groundwork_api::{
     BLUEPRINT_API_VERSION, BLUEPRINT_KIND, Blueprint as Definition, ExportDefinition, ImportDefinition, List,
 };
+use groundwork_schema::DEFAULT_DIALECT;
 use groundwork_yaml::{self as yaml, Node, Position, Step};
 
 use crate::field::{FieldError, aggregate};
@@ -11,8 +12,6 @@ use crate::validate;
 
 /// The file at the root of the tree that describes the blueprint.
 pub const BLUEPRINT_FILE: &str = "blueprint.yaml";
-/// The dialect of schemas that name none (`blueprints.md` 1.1).
-pub(crate) const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2019-09/schema";
 /// Target types without a slash belong to this group (`blueprints.md` 1.6).
 const TARGET_TYPE_PREFIX: &str = "landscaper.gardener.cloud/";
 

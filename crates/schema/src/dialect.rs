@@ -3,40 +3,53 @@
 use jsonschema::Draft;
 use serde_json::{Map, Value};
 
-use crate::load::DEFAULT_DIALECT;
+use crate::InvalidSchemaError;
+
+/// The dialect of schemas that name none (`blueprints.md` 1.1).
+pub const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2019-09/schema";
 
 /// A draft, and whether habits of the older validator are tolerated: it knew no dialects.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dialect {
+pub struct Dialect {
     draft: Draft,
     hybrid: bool,
 }
 
 impl Dialect {
-    /// `$schema` of the root decides, else the blueprint's default.
-    pub(super) fn of(schema: &Value, default: &str) -> Result<Self, String> {
+    /// `$schema` of the root decides, else the default, a URI.
+    ///
+    /// # Errors
+    ///
+    /// No draft has this URI.
+    pub fn of(schema: &Value, default: &str) -> Result<Self, InvalidSchemaError> {
         let declared = schema.get("$schema").and_then(Value::as_str);
         let uri = declared.unwrap_or(default);
-        let draft = draft(uri).ok_or_else(|| format!("the dialect {uri:?} is not known"))?;
+        let draft =
+            draft(uri).ok_or_else(|| InvalidSchemaError(format!("the dialect {uri:?} is not known")))?;
         Ok(Self { draft, hybrid: declared.is_none() && default == DEFAULT_DIALECT })
     }
 
-    pub(super) fn draft(self) -> Draft {
+    pub(crate) fn draft(self) -> Draft {
         self.draft
     }
 
     /// Rewrites spellings of older drafts that stay usable.
-    pub(super) fn normalise(self, mut schema: Value) -> Value {
+    pub(crate) fn normalise(self, mut schema: Value) -> Value {
         if matches!(self.draft, Draft::Draft201909 | Draft::Draft202012) {
             normalise(&mut schema, self.hybrid);
         }
         schema
     }
 
-    /// Checks the document against the schema of schemas.
-    pub(super) fn check(self, schema: &Value) -> Result<(), String> {
+    /// Checks a document against the schema of schemas; references are not followed.
+    ///
+    /// # Errors
+    ///
+    /// It is no schema.
+    pub fn check(self, schema: &Value) -> Result<(), InvalidSchemaError> {
+        let schema = &self.normalise(schema.clone());
         if !schema.is_object() && !schema.is_boolean() {
-            return Err("a map or a boolean is expected".to_owned());
+            return Err(InvalidSchemaError("a map or a boolean is expected".to_owned()));
         }
         let result = match self.draft {
             Draft::Draft4 => jsonschema::draft4::meta::validate(schema),
@@ -47,7 +60,7 @@ impl Dialect {
         };
         result.map_err(|error| {
             let at = error.instance_path().as_str();
-            if at.is_empty() { error.to_string() } else { format!("{error} at {at}") }
+            InvalidSchemaError(if at.is_empty() { error.to_string() } else { format!("{error} at {at}") })
         })
     }
 }

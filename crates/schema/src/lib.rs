@@ -1,0 +1,71 @@
+//! JSON Schema as blueprints use it: which dialect a schema is written in, which formats count, whether a check comes to an end,
+//! and in which words a violation is told (`blueprints.md` 3.7).
+//!
+//! ```text
+//! document + default dialect --dialect--> normalised --cost--> compiled Schema
+//! Schema + value --cost--> steps are few enough --> violations
+//! ```
+//!
+//! References are followed inside the document only; what leads elsewhere has been embedded before. A crate of its own because the
+//! library behind it is instantiated where it is called, which takes long to compile.
+
+mod cost;
+mod dialect;
+mod formats;
+mod violation;
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
+
+pub use dialect::{DEFAULT_DIALECT, Dialect};
+pub use violation::Violation;
+
+/// Compiled patterns may not take more than this, in bytes.
+const LARGEST_PATTERN: usize = 10 << 20;
+
+/// Why a document cannot be used as a schema, as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSchemaError(String);
+
+/// A compiled schema.
+#[derive(Debug)]
+pub struct Schema {
+    validator: Validator,
+    document: Value,
+}
+
+impl Schema {
+    /// Compiles a document that is written in this dialect.
+    ///
+    /// # Errors
+    ///
+    /// The document is no schema, or its rules lead to one another too often to be followed.
+    pub fn compile(document: Value, dialect: Dialect) -> Result<Self, InvalidSchemaError> {
+        let document = dialect.normalise(document);
+        cost::check_chains(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;
+        let options = jsonschema::options()
+            .with_draft(dialect.draft())
+            .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN));
+        let validator = formats::asserted(options).build(&document);
+        let validator = validator.map_err(|error| InvalidSchemaError(error.to_string()))?;
+        Ok(Self { validator, document })
+    }
+
+    /// Every place where `value` does not fit. A check that would take too long is not made, and that is what is found.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        if let Err(error) = cost::check(&self.document, value) {
+            return vec![Violation { path: "(root)".to_owned(), problem: error.to_string() }];
+        }
+        let mut violations: Vec<Violation> = Vec::new();
+        for violation in self.validator.iter_errors(value).map(|error| violation::violation(&error, value)) {
+            if !violations.contains(&violation) {
+                violations.push(violation);
+            }
+        }
+        violations
+    }
+}
+
+#[cfg(test)]
+mod tests;
