@@ -11,7 +11,7 @@ ENV CARGO_INCREMENTAL=0
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
     cargo build --release --locked --workspace --features groundwork/cluster \
-        --bin groundwork --bin groundwork-wait \
+        --bin groundwork --bin groundwork-wait --bin groundwork-bootstrap \
         --bin groundwork-watcher --bin groundwork-resolver --bin groundwork-renderer --bin groundwork-deployer \
         --bin groundwork-variant \
     && mkdir /programs \
@@ -41,6 +41,11 @@ ENTRYPOINT ["/usr/local/bin/groundwork-deployer"]
 FROM runtime AS variant
 COPY --from=build /programs/groundwork-variant /usr/local/bin/groundwork-variant
 ENTRYPOINT ["/usr/local/bin/groundwork-variant"]
+
+# What compose.yaml runs before the services.
+FROM runtime AS bootstrap
+COPY --from=build /programs/groundwork-bootstrap /usr/local/bin/groundwork-bootstrap
+ENTRYPOINT ["/usr/local/bin/groundwork-bootstrap"]
 
 # The command; without a target this is what is built.
 FROM runtime AS groundwork

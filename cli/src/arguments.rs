@@ -2,16 +2,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use groundwork_kubernetes::is_dns_label;
 
-#[cfg(feature = "cluster")]
-use crate::bootstrap::BootstrapArguments;
 #[cfg(feature = "cluster")]
 use crate::events::EventsArguments;
 #[cfg(not(feature = "cluster"))]
-use crate::left_out::{
-    LeftOut as BootstrapArguments, LeftOut as EventsArguments, LeftOut as UpArguments,
-    LeftOut as WaitArguments,
-};
+use crate::left_out::{LeftOut as EventsArguments, LeftOut as UpArguments, LeftOut as WaitArguments};
 use crate::template::TemplateArguments;
 #[cfg(feature = "cluster")]
 use crate::up::UpArguments;
@@ -50,8 +46,6 @@ pub(crate) enum Command {
     ///
     /// Exit code 1: some did not come up in time; they are named.
     Wait(WaitArguments),
-    /// Prepare a trial cluster, or the passwords of a NATS server: what compose.yaml runs before the services.
-    Bootstrap(BootstrapArguments),
     /// Print the version.
     Version,
     /// Print a completion script for a shell.
@@ -91,13 +85,7 @@ pub(crate) enum OutputFormat {
 
 /// A DNS label, as namespaces are.
 pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let fits = !text.is_empty()
-        && text.len() <= 63
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-');
-    if fits {
+    if is_dns_label(text) {
         Ok(text.to_owned())
     } else {
         Err("a namespace is at most 63 of a-z, 0-9 and dashes, with a letter or digit at both ends")

@@ -6,8 +6,6 @@
 //! ```
 
 mod arguments;
-#[cfg(feature = "cluster")]
-mod bootstrap;
 mod diagnostic;
 mod ending;
 #[cfg(feature = "cluster")]
@@ -44,16 +42,12 @@ fn main() -> ExitCode {
         Command::Up(arguments) => return up::run(*arguments),
         #[cfg(feature = "cluster")]
         Command::Wait(arguments) => wait::run(&arguments),
-        #[cfg(feature = "cluster")]
-        Command::Bootstrap(arguments) => bootstrap::run(&arguments),
         #[cfg(not(feature = "cluster"))]
         Command::Events(_) => left_out::run("events"),
         #[cfg(not(feature = "cluster"))]
         Command::Up(_) => left_out::run("up"),
         #[cfg(not(feature = "cluster"))]
         Command::Wait(_) => left_out::run("wait"),
-        #[cfg(not(feature = "cluster"))]
-        Command::Bootstrap(_) => left_out::run("bootstrap"),
         Command::Version => output::write(&format!("groundwork {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {
             let mut script = Vec::new();

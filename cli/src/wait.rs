@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use groundwork_controller::ClusterArguments;
 use groundwork_probe::{Target, TargetError, wait};
+use groundwork_telemetry::innermost_cause;
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
@@ -77,5 +78,5 @@ fn unusable(problem: &str) -> Ending {
 async fn api_server() -> Result<(), String> {
     let client = ClusterArguments::default().client("wait").await.map_err(|error| error.to_string())?;
     let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
-    client.request_text(request).await.map(drop).map_err(|error| crate::bootstrap::innermost(&error))
+    client.request_text(request).await.map(drop).map_err(|error| innermost_cause(&error))
 }

@@ -60,7 +60,7 @@ async fn start() -> Result<ControlPlane> {
 }
 
 /// Applies our CRDs and waits until they are served. Who applies the files by hand meets no conflict, since they are owned by the
-/// field manager of kubectl, as after `groundwork bootstrap`.
+/// field manager of kubectl, as after `groundwork-bootstrap`.
 ///
 /// # Errors
 /// When the API server does not accept one.

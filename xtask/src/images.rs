@@ -102,7 +102,7 @@ fn told((image, profile): (&str, &str)) -> String {
 }
 
 /// Name of the program of a target of the Dockerfile.
-fn program(target: &str) -> String {
+pub(crate) fn program(target: &str) -> String {
     if target == "groundwork" { target.to_owned() } else { format!("groundwork-{target}") }
 }
 

@@ -2,11 +2,11 @@
 
 mod decode;
 mod dependencies;
-mod labels;
 
 use std::collections::BTreeMap;
 
 use groundwork_api::{DeployItemTemplate, ObjectReference};
+use groundwork_kubernetes::{is_label_value, label_key_problems, label_value_problems};
 use serde_json::json;
 
 use crate::field::{FieldError, FieldPath, Violation, aggregate};
@@ -134,7 +134,7 @@ fn validate(items: &[DeployItemTemplate]) -> Vec<FieldError> {
             duplicates = true;
             errors.push(FieldError::new(at.clone(), Violation::Duplicate(json!(item.name)), ""));
         }
-        if !item.name.is_empty() && !is_name_part(&item.name) {
+        if !item.name.is_empty() && !is_label_value(&item.name) {
             // It becomes the value of a label.
             let detail = "a name is at most 63 of A-Z, a-z, 0-9, - _ . with a letter or digit at both ends";
             errors.push(FieldError::new(at.key("name"), Violation::Invalid(json!(item.name)), detail));
@@ -171,15 +171,11 @@ fn label_errors(item: &DeployItemTemplate, path: &FieldPath) -> Vec<FieldError> 
     for (key, value) in &item.labels {
         let invalid =
             |shown: &str, problem| FieldError::new(path.clone(), Violation::Invalid(json!(shown)), problem);
-        errors.extend(labels::key_problems(key).into_iter().map(|problem| invalid(key, problem)));
+        errors.extend(label_key_problems(key).into_iter().map(|problem| invalid(key, problem)));
         // What comes from an import is taken out with all other messages.
-        errors.extend(labels::value_problems(value).into_iter().map(|problem| invalid(value, problem)));
+        errors.extend(label_value_problems(value).into_iter().map(|problem| invalid(value, problem)));
     }
     errors
-}
-
-fn is_name_part(text: &str) -> bool {
-    text.len() <= 63 && labels::is_name(text)
 }
 
 #[cfg(test)]

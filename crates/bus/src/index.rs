@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use groundwork_kubernetes::ResourceVersion;
 use tokio::sync::watch;
 
 use crate::feed::Feed;
@@ -41,19 +42,19 @@ type Objects = BTreeMap<Option<String>, BTreeMap<String, Packed>>;
 /// A snapshot as JSON: maps of a few entries each would take several times as much, for every object of a cluster.
 #[derive(Debug)]
 struct Packed {
-    /// The resourceVersion once more: it is asked for much more often than the rest. 0 where it is no number.
-    version: u64,
+    /// The resourceVersion once more: it is asked for much more often than the rest.
+    version: Option<ResourceVersion>,
     json: Box<[u8]>,
 }
 
 impl Packed {
     fn new(snapshot: &Snapshot) -> Self {
-        let version = snapshot.resource_version.parse().unwrap_or_default();
+        let version = ResourceVersion::parse(&snapshot.resource_version);
         Self { version, json: serde_json::to_vec(snapshot).unwrap_or_default().into_boxed_slice() }
     }
 
     fn version(&self) -> String {
-        if self.version == 0 { self.unpack().resource_version } else { self.version.to_string() }
+        self.version.map_or_else(|| self.unpack().resource_version, |version| version.to_string())
     }
 
     /// What was packed can be read again: the fallback is never taken.

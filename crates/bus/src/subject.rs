@@ -4,6 +4,8 @@
 //! and may contain dots. Bytes outside `[A-Za-z0-9._-]` are percent-encoded, and so is whatever would make a token
 //! empty or mean something else.
 
+use groundwork_kubernetes::{looks_like_dns_label, looks_like_dns_subdomain};
+
 use crate::object::{Kind, ObjectId};
 use crate::record::{Filter, Record};
 
@@ -190,10 +192,8 @@ fn scope(root: &str, kind: &Kind, namespace: Option<&str>) -> Result<String, Sub
 
 /// Plural and group as two tokens. Groups are DNS names, so `_` can stand for the dot.
 fn kind_tokens(kind: &Kind) -> Result<String, SubjectError> {
-    let label = |text: &str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    if !label(kind.plural()) || !(kind.group().is_empty() || kind.group().split('.').all(label)) {
+    let is_group = |group: &str| group.is_empty() || looks_like_dns_subdomain(group);
+    if !looks_like_dns_label(kind.plural()) || !is_group(kind.group()) {
         return Err(SubjectError::Kind { plural: kind.plural().to_owned(), group: kind.group().to_owned() });
     }
     let group = match kind.group() {
@@ -354,9 +354,10 @@ mod tests {
     }
 
     fn kinds() -> impl Strategy<Value = Kind> {
-        let group =
-            prop_oneof![Just(String::new()), "[a-z0-9-]{1,4}(\\.[a-z0-9-]{1,4}){0,2}", Just("core".into())];
-        (group, "[a-z0-9-]{1,6}").prop_map(|(group, plural)| Kind::new(group, plural))
+        const LABEL: &str = "[a-z0-9]([a-z0-9-]{0,3}[a-z0-9])?";
+        let several = prop::collection::vec(LABEL, 1..4).prop_map(|labels| labels.join("."));
+        let group = prop_oneof![Just(String::new()), several, Just("core".into())];
+        (group, LABEL).prop_map(|(group, plural)| Kind::new(group, plural))
     }
 
     proptest! {

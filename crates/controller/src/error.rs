@@ -1,5 +1,6 @@
 //! Answers of the API server that are no success.
 
+use groundwork_telemetry::innermost_cause;
 use kube::core::Status;
 
 /// Why a request to the API server failed.
@@ -42,7 +43,8 @@ impl ApiError {
         matches!(self, Self::Refused(_) | Self::Invalid { .. } | Self::TooLarge(_) | Self::Terminating(_))
     }
 
-    pub(crate) fn new(error: &kube::Error, verb: &'static str, object: &str, resource: &str) -> Self {
+    /// What it means that a request to `verb` an object failed. `resource` is what a right is missing to, and where.
+    pub fn new(error: &kube::Error, verb: &'static str, object: &str, resource: &str) -> Self {
         let object = object.to_owned();
         match error {
             kube::Error::Api(status) => Self::of_status(status, verb, object, resource),
@@ -50,7 +52,7 @@ impl ApiError {
                 let causes = "its form is not the one that the API server's schema promises".to_owned();
                 Self::Invalid { object, causes }
             }
-            other => Self::Passing { verb, object, problem: problem(other) },
+            other => Self::Passing { verb, object, problem: innermost_cause(other) },
         }
     }
 
@@ -89,13 +91,4 @@ fn causes(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let texts: Vec<String> = causes.map(|cause| format!("{} ({})", cause.field, cause.reason)).collect();
     if texts.is_empty() { format!("{} {}", status.code, status.reason) } else { texts.join(", ") }
-}
-
-/// The innermost cause, without addresses and versions of the libraries between.
-pub(crate) fn problem(error: &kube::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use groundwork_telemetry::{Condition, Health};
+use groundwork_telemetry::{Condition, Health, innermost_cause};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams};
@@ -114,7 +114,7 @@ async fn leases(client: &Client, name: &str, ready: &Condition) -> Vec<Lease> {
                 );
                 return Vec::new();
             }
-            Ok(Err(error)) => crate::error::problem(&error),
+            Ok(Err(error)) => innermost_cause(&error),
             Err(_) => format!("no answer within {} s", REQUEST_LIMIT.as_secs()),
         };
         ready.not_ready(format!("cannot look for the lease {name}: {problem}"));

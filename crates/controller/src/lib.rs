@@ -39,7 +39,7 @@ pub use error::ApiError;
 pub use guard::{GuardArguments, LANDSCAPER, Original, OriginalAtWork, PORCH};
 pub use handler::{Failed, Handler, Key, Settled, Wake};
 pub use metrics::Metrics;
-pub use objects::{Metadata, Objects, Stored, is_object_name};
+pub use objects::{Metadata, Objects, Stored};
 pub use program::{Failure, ServiceArguments, Surroundings, main};
 pub use report::Report;
 pub use run::{Controller, Options};

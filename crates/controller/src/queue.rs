@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use groundwork_bus::ObjectId;
+use groundwork_kubernetes::ResourceVersion;
 
 use crate::backoff::Backoff;
 use crate::handler::Key;
@@ -81,9 +82,9 @@ impl<T> Default for Entry<T> {
 impl<T> Entry<T> {
     /// Lets an event wait. Of those about one object only the newest does: what is answered by it comes back.
     fn wait(&mut self, event: Waiting<T>) -> Option<T> {
-        let number = |version: &str| version.parse::<u64>().ok();
         if let Some((version, _)) = self.waiting.get(&event.object)
-            && let (Some(waits), Some(comes)) = (number(version), number(&event.version))
+            && let (Some(waits), Some(comes)) =
+                (ResourceVersion::parse(version), ResourceVersion::parse(&event.version))
             && comes < waits
         {
             return Some(event.ticket);

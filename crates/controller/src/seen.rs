@@ -3,32 +3,34 @@
 use std::collections::HashMap;
 
 use groundwork_bus::ObjectId;
+use groundwork_kubernetes::ResourceVersion;
 
 /// The newest version of each object that the handling of one key has read or written.
 ///
-/// Versions are numbers that grow; the API server says so since 1.35, and it has been true before.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen(HashMap<ObjectId, u64>);
+pub(crate) struct Seen(HashMap<ObjectId, ResourceVersion>);
 
 impl Seen {
     pub(crate) fn note(&mut self, object: ObjectId, version: &str) {
-        let Ok(version) = version.parse::<u64>() else { return };
-        let known = self.0.entry(object).or_default();
-        *known = version.max(*known);
+        if let Some(version) = ResourceVersion::parse(version) {
+            self.insert(object, version);
+        }
     }
 
     /// Whether an event about this version says nothing new. What is no number is new.
     pub(crate) fn covers(&self, object: &ObjectId, version: &str) -> bool {
-        match (self.0.get(object), version.parse::<u64>()) {
-            (Some(known), Ok(version)) => *known >= version,
-            _ => false,
-        }
+        let version = ResourceVersion::parse(version);
+        version.is_some_and(|version| self.0.get(object).is_some_and(|known| *known >= version))
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
         for (object, version) in other.0 {
-            let known = self.0.entry(object).or_default();
-            *known = version.max(*known);
+            self.insert(object, version);
         }
+    }
+
+    fn insert(&mut self, object: ObjectId, version: ResourceVersion) {
+        let known = self.0.entry(object).or_insert(version);
+        *known = version.max(*known);
     }
 }

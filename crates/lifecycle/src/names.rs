@@ -1,9 +1,11 @@
 //! Names that are computed, and are part of the stored format (`installations.md` 4.3, 7.2).
 
+use std::sync::LazyLock;
+
 use data_encoding::{Encoding, Specification};
+use groundwork_kubernetes::is_dns_subdomain;
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
-use std::sync::LazyLock;
 
 /// Object names are labels of pods and the like at times, which bounds them.
 const LONGEST_NAME: usize = 63;
@@ -48,14 +50,6 @@ pub fn deploy_item_name(execution_uid: &str, execution: &str, template: &str) ->
     let mut prefix = format!("{execution}-{template}");
     prefix.truncate(prefix.floor_char_boundary(LONGEST_NAME - SUFFIX - 1));
     format!("{}-{suffix}", prefix.trim_end_matches(['-', '.']))
-}
-
-fn is_dns_subdomain(name: &str) -> bool {
-    let label = |label: &str| {
-        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use groundwork_api::{Installation, InstallationSpec, Kind, TargetSource, TargetSourceError};
 use groundwork_blueprint::{FieldError, FieldPath, Violation, exactly_one_of};
+use groundwork_kubernetes::looks_like_dns_label;
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -15,7 +16,6 @@ const LONGEST_NAME: usize = 58;
 /// Less the five random characters.
 const LONGEST_GENERATED_NAME: usize = 53;
 
-static DNS_LABEL: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
 static DNS_SUBDOMAIN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
 static MAP_KEY: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$"));
@@ -59,7 +59,7 @@ fn name(installation: &Installation, errors: &mut Vec<FieldError>) {
     };
     // Characters are appended to a prefix, so it may end in a dash.
     let label = if field == "generateName" { value.trim_end_matches('-') } else { value };
-    if !DNS_LABEL.is_match(label) || value.len() > longest {
+    if !looks_like_dns_label(label) || value.len() > longest {
         let detail = format!(
             "a DNS label of at most {longest} characters is expected: lower-case letters, digits and dashes"
         );

@@ -27,6 +27,7 @@
 
 mod admin;
 mod arguments;
+mod causes;
 mod health;
 mod log;
 mod metrics;
@@ -37,6 +38,7 @@ pub mod trace;
 
 pub use admin::AdminServer;
 pub use arguments::{LogFormat, TelemetryArguments};
+pub use causes::{innermost_cause, with_causes};
 pub use health::{Condition, Health};
 pub use metrics::{LATENCY_BUCKETS, MetricDescription, Metrics};
 pub use run::run;

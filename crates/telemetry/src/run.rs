@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tracing::Instrument;
 
+use crate::causes::with_causes;
 use crate::{Condition, Shutdown, Telemetry, TelemetryArguments};
 
 /// Runs a service from start to end; the whole of its `main` but for the arguments.
@@ -44,11 +45,11 @@ where
 {
     let telemetry = match Telemetry::start(service, arguments) {
         Ok(telemetry) => telemetry,
-        Err(error) => return failed(service, &describe(&error)),
+        Err(error) => return failed(service, &with_causes(&error)),
     };
     let result = serve(&telemetry, arguments, body).instrument(telemetry.span()).await;
     if let Err(error) = &result {
-        telemetry.span().in_scope(|| tracing::error!(error = describe(&**error), "stopped"));
+        telemetry.span().in_scope(|| tracing::error!(error = with_causes(&**error), "stopped"));
     }
     telemetry.flush().await;
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -88,21 +89,6 @@ async fn overdue(shutdown: &Shutdown, limit: Duration, running: &Condition) {
     shutdown.requested().await;
     running.not_ready("stopping");
     tokio::time::sleep(limit).await;
-}
-
-/// The error with its causes.
-fn describe(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let inner = error.to_string();
-        // Many texts end in that of their cause.
-        if !text.contains(&inner) {
-            text = format!("{text}: {inner}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 fn failed(service: &str, why: &str) -> ExitCode {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use groundwork_api::{PackageRevision, PackageVariantSet, PackageVariantSpec, PackageVariantTemplate};
+use groundwork_kubernetes::{is_annotation_key, is_label_key, is_label_value};
 
 use crate::attributes::Attributes;
 use crate::expression::{Expressions, STACK, Shown};
@@ -201,34 +202,16 @@ fn checked(
     errors.extend(
         spec.labels
             .iter()
-            .filter(|(key, value)| !is_label(key, value))
+            .filter(|(key, value)| !(is_label_key(key) && is_label_value(value)))
             .map(|(key, value)| format!("spec.labels: {key:?} with value {value:?} is no label")),
     );
     errors.extend(
         spec.annotations
             .keys()
-            .filter(|key| !is_label(key, ""))
+            .filter(|key| !is_annotation_key(key))
             .map(|key| format!("spec.annotations: {key:?} is no key")),
     );
     if errors.is_empty() { Ok(spec) } else { Err(format!("template: {}", errors.join("; "))) }
-}
-
-/// Whether the API server takes this as a label of an object.
-fn is_label(key: &str, value: &str) -> bool {
-    let is_name = |text: &str| {
-        let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-        let bytes = text.as_bytes();
-        bytes.len() <= 63 && bytes.iter().copied().all(inner) && ends(bytes.first()) && ends(bytes.last())
-    };
-    let is_domain = |text: &str| {
-        text.len() <= 253
-            && text.split('.').all(|label| {
-                is_name(label) && label.bytes().all(|byte| !byte.is_ascii_uppercase() && byte != b'_')
-            })
-    };
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    prefix.is_none_or(is_domain) && is_name(name) && (value.is_empty() || is_name(value))
 }
 
 type Gathered = BTreeMap<(String, String), Variant>;

@@ -7,8 +7,9 @@ use groundwork_api::{
     Target, Time,
 };
 use groundwork_blueprint::Filesystem;
-use groundwork_controller::{ApiError, Interrupted, Objects, Workers, is_object_name};
+use groundwork_controller::{ApiError, Interrupted, Objects, Workers};
 use groundwork_grpc::{Access, Wanted};
+use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::{Inputs, ObjectSet, Outcome, merge_condition, render, validate};
 use groundwork_manifest::{JsonError, Schemas};
 use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName};
@@ -260,7 +261,7 @@ fn typed<T: DeserializeOwned>(object: Value, field: &str) -> Result<T, Status> {
 /// An object by its name. What cannot be a name names nothing, and could change the path of a request.
 fn checked(name: ObjectName, field: &str) -> Result<ObjectName, Status> {
     for (member, text) in [("namespace", &name.namespace), ("name", &name.name)] {
-        if !is_object_name(text) {
+        if !is_dns_subdomain(text) {
             return Err(invalid(&format!("{field}.{member}"), "it must be a name as Kubernetes has them"));
         }
     }

@@ -203,30 +203,9 @@ async fn apply(
     );
     let patch = Patch::Apply(patch);
     let request = api.patch_status(&name, &parameters, &patch).instrument(span);
-    let object = || format!("installations {namespace}/{name}");
-    request.await.map_err(|error| match error {
-        kube::Error::Api(answer) => match answer.code {
-            401 | 403 => ApiError::Forbidden {
-                verb: "patch",
-                resource: format!("installations/status.{} in namespace {namespace}", Installation::GROUP),
-            },
-            404 => ApiError::NotFound(object()),
-            409 => ApiError::Conflict(object()),
-            // The message of the server quotes values.
-            400 | 422 => {
-                ApiError::Invalid { object: object(), causes: format!("{} {}", answer.code, answer.reason) }
-            }
-            code => ApiError::Passing {
-                verb: "patch",
-                object: object(),
-                problem: format!("{code} {}", answer.reason).trim().to_owned(),
-            },
-        },
-        _ => ApiError::Passing {
-            verb: "patch",
-            object: object(),
-            problem: "the API server gives no answer".to_owned(),
-        },
+    request.await.map_err(|error| {
+        let resource = format!("installations/status.{} in namespace {namespace}", Installation::GROUP);
+        ApiError::new(&error, "patch", &format!("installations {namespace}/{name}"), &resource)
     })
 }
 

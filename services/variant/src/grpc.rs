@@ -1,8 +1,9 @@
 //! `Expand`: what a set should have, without making it.
 
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
-use groundwork_controller::{ApiError, Failed, Interrupted, Objects, Workers, is_object_name};
+use groundwork_controller::{ApiError, Failed, Interrupted, Objects, Workers};
 use groundwork_grpc::{Access, Wanted};
+use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::status::{self, Violation, reasons};
@@ -48,7 +49,7 @@ impl Service {
     async fn of_cluster(&self, name: &ObjectName, metadata: &MetadataMap) -> Result<ExpandResponse, Status> {
         let ObjectName { namespace, name } = name;
         for (member, text) in [("set.namespace", namespace), ("set.name", name)] {
-            if !is_object_name(text) {
+            if !is_dns_subdomain(text) {
                 return Err(invalid(member, "it must be a name as Kubernetes has them"));
             }
         }

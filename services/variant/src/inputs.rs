@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{Kind as _, ObjectSelector, PackageRevision, PackageVariantSet, Repository};
 use groundwork_controller::{ApiError, Failed, Objects, Workers};
+use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_variant::{
     Attributes, Expansion, Failure, Inputs, Objects as Selectable, Unavailable, expand,
 };
@@ -161,8 +162,8 @@ pub(crate) async fn find(
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let unknown = || Unavailable(format!("no matches for kind {kind:?} in version {api_version:?}"));
     // Both become parts of the path of a request.
-    let is_plain = |text: &str| text.is_empty() || groundwork_controller::is_object_name(text);
-    if !is_plain(group) || !groundwork_controller::is_object_name(version) {
+    let is_plain = |text: &str| text.is_empty() || is_dns_subdomain(text);
+    if !is_plain(group) || !is_dns_subdomain(version) {
         return Ok(Err(unknown()));
     }
     match oneshot::pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use groundwork_bus::{Bus, Interest, Kind};
 use groundwork_grpc::{Access, Wanted};
+use groundwork_kubernetes::{is_dns_label, is_dns_subdomain};
 use groundwork_proto::status::{self, Violation, reasons};
 use groundwork_proto::watcher::v1::watcher_server::Watcher;
 use groundwork_proto::watcher::v1::{
@@ -261,7 +262,7 @@ fn interest(request: &EnsureWatchRequest) -> Result<(Interest, String), Status> 
             violations.push(Violation::new(field, rule));
         }
     }
-    if !(request.namespace.is_empty() || is_label(&request.namespace)) {
+    if !(request.namespace.is_empty() || is_dns_label(&request.namespace)) {
         violations.push(Violation::new("namespace", "must be the name of a namespace, or empty"));
     }
     let ttl = request.ttl.map_or(-1, |ttl| ttl.seconds);
@@ -284,20 +285,14 @@ fn interest(request: &EnsureWatchRequest) -> Result<(Interest, String), Status> 
 
 fn kind_of(group: &str, plural: &str, prefix: &str) -> Result<Kind, Vec<Violation>> {
     let mut violations = Vec::new();
-    if !is_label(plural) {
+    if !is_dns_label(plural) {
         let text = "must be the plural of a kind: lower case letters, digits and dashes";
         violations.push(Violation::new(format!("{prefix}plural"), text));
     }
-    if !(group.is_empty() || group.len() <= 253 && group.split('.').all(is_label)) {
+    if !(group.is_empty() || is_dns_subdomain(group)) {
         violations.push(Violation::new(format!("{prefix}group"), "must be an API group, or empty"));
     }
     if violations.is_empty() { Ok(Kind::new(group, plural)) } else { Err(violations) }
-}
-
-/// A DNS label.
-fn is_label(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.len() <= 63 && text.bytes().all(is_plain)
 }
 
 fn wire_time(time: Timestamp) -> prost_types::Timestamp {

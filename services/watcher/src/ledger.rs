@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use groundwork_bus::{Change, Kind, ObjectId};
+use groundwork_kubernetes::ResourceVersion;
 use uuid::Uuid;
 
 /// A UID without its text, as long as it is written the way Kubernetes writes them.
@@ -33,26 +34,25 @@ impl fmt::Display for Uid {
     }
 }
 
-/// A resourceVersion. Those of Kubernetes can be compared as numbers; one that is no number is unknown, and then nothing is known about
-/// which of two is newer.
+/// A resourceVersion, or none that can be compared: then nothing is known about which of two is newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Version(u64);
+pub(crate) struct Version(Option<ResourceVersion>);
 
 impl Version {
-    pub(crate) const UNKNOWN: Self = Self(0);
+    pub(crate) const UNKNOWN: Self = Self(None);
 
     pub(crate) fn new(text: &str) -> Self {
-        Self(text.parse().unwrap_or_default())
+        Self(ResourceVersion::parse(text))
     }
 
     /// Whether it is surely newer.
     pub(crate) fn is_after(self, other: Self) -> bool {
-        other.0 != 0 && self.0 > other.0
+        other.0.is_some() && self.0 > other.0
     }
 
     /// Whether it is surely newer or the same.
     pub(crate) fn covers(self, other: Self) -> bool {
-        other.0 != 0 && self.0 >= other.0
+        other.0.is_some() && self.0 >= other.0
     }
 
     pub(crate) fn max(self, other: Self) -> Self {
@@ -62,7 +62,10 @@ impl Version {
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.0 {
+            Some(version) => version.fmt(f),
+            None => f.write_str("0"),
+        }
     }
 }
 

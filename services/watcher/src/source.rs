@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use groundwork_bus::{Kind, Snapshot};
+use groundwork_telemetry::with_causes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::{Client, Resource};
@@ -243,23 +244,9 @@ pub(crate) fn trouble(scope: &Scope, verb: &'static str, error: kube::Error) -> 
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
             "the answer of the API server cannot be read".to_owned()
         }
-        other => format!("{NO_ANSWER}: {}", chain(&other)),
+        other => format!("{NO_ANSWER}: {}", with_causes(&other)),
     };
     Trouble::Failed { verb, scope: scope.clone(), reason }
-}
-
-/// An error with its causes, of which the last says most.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let inner = error.to_string();
-        if !text.contains(&inner) {
-            text = format!("{text}: {inner}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 fn page<T: Clone>(list: ObjectList<T>, parts: fn(T) -> (ObjectMeta, Value), fields: &[&str]) -> Page {

@@ -5,4 +5,5 @@ mod examples;
 mod fixtures;
 mod json;
 mod kubectl;
+mod names;
 mod refusals;

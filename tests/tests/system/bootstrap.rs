@@ -1,4 +1,4 @@
-//! What `groundwork bootstrap` has applied, and a person who applies something by hand.
+//! What `groundwork-bootstrap` has applied, and a person who applies something by hand.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const SERVICES: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
 
-/// What `bootstrap credentials` would have left for this API server.
+/// What `groundwork-bootstrap credentials` would have left for this API server.
 fn credentials(plane: &ControlPlane, folder: &Path) -> Result<String> {
     let config: Value = serde_json::from_slice(&std::fs::read(plane.kubeconfig())?)?;
     let cluster = &config["clusters"][0]["cluster"];
@@ -34,8 +34,8 @@ fn credentials(plane: &ControlPlane, folder: &Path) -> Result<String> {
 fn bootstrap(folder: &Path, server: &str) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let user = std::fs::metadata(folder)?.uid().to_string();
-    let output = Command::new(System::program("groundwork")?)
-        .args(["bootstrap", "cluster", "--user", &user, "--api-server", server, "--folder"])
+    let output = Command::new(System::program("groundwork-bootstrap")?)
+        .args(["cluster", "--user", &user, "--api-server", server, "--folder"])
         .arg(folder)
         .output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! etcd of `compose.yaml`, with its arguments and the files that `groundwork bootstrap` makes for it.
+//! etcd of `compose.yaml`, with its arguments and the files that `groundwork-bootstrap` makes for it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
@@ -21,8 +21,8 @@ async fn etcd_answers_nobody_without_a_certificate() -> Result<()> {
     let user = std::fs::metadata(folder.path())?.uid().to_string();
     std::fs::create_dir(path("credentials"))?;
     std::fs::create_dir(path("data"))?;
-    let made = Command::new(System::program("groundwork")?)
-        .args(["bootstrap", "credentials", "--user", &user, "--folder"])
+    let made = Command::new(System::program("groundwork-bootstrap")?)
+        .args(["credentials", "--user", &user, "--folder"])
         .arg(path("credentials"))
         .arg("--data")
         .arg(path("data"))

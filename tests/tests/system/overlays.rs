@@ -145,7 +145,7 @@ fn tokens_are_for_one_service(workloads: &[Workload]) -> Result<()> {
 
 /// The passwords, as the page about clusters makes them.
 fn secrets(system: &System) -> Result<()> {
-    let made = Command::new(system.binary("groundwork")?).args(["bootstrap", "nats-secrets"]).output()?;
+    let made = Command::new(system.binary("groundwork-bootstrap")?).arg("nats-secrets").output()?;
     ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let mut kubectl = system.plane.kubectl()?;
     let mut kubectl =

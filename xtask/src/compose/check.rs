@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::ports::PortVariable;
 use super::{Model, Service, entries, port_variables};
-use crate::commands;
+use crate::{commands, images};
 
 /// Variables of our programs that no help text lists.
 const STANDARD_VARIABLES: [&str; 1] = ["KUBECONFIG"];
@@ -183,10 +183,9 @@ fn arguments(service: Service<'_>, programs: &Path) -> Result<Vec<String>> {
     let is_command =
         |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
     let (program, subcommand) = match (service.target(), server(service.name)) {
-        (Some("groundwork"), _) => {
-            (programs.join("groundwork"), words.iter().take_while(is_command).copied().collect())
+        (Some(target), _) => {
+            (programs.join(images::program(target)), words.iter().take_while(is_command).copied().collect())
         }
-        (Some(target), _) => (programs.join(format!("groundwork-{target}")), Vec::new()),
         (None, Some(server)) => match find(server) {
             Ok(binary) => (binary.path, Vec::new()),
             Err(error) => {

@@ -264,7 +264,7 @@ impl Trial<'_> {
         let output = Command::new("docker")
             .args(["run", "--rm", "--network", "none", "--user", "0:0", "--volume"])
             .arg(format!("{}:/credentials/authority", authority.display()))
-            .args([bootstrap.image(), "bootstrap", "cluster", "--folder", "/credentials"])
+            .args([bootstrap.image(), "cluster", "--folder", "/credentials"])
             .output()
             .context("cannot run `docker run`")?;
         let problem = String::from_utf8_lossy(&output.stderr);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use groundwork_api::{
     DeployItem, DeployItemTemplate, DeployItemsError, Execution, Installation, ResourceExt,
 };
+use groundwork_kubernetes::ResourceVersion;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
@@ -52,12 +53,12 @@ impl<T: ResourceExt> Known<T> {
         *self = if is_gone { Self::Absent } else { Self::Present(Arc::new(object)) };
     }
 
-    /// Forgets the object if a newer version of it has been seen. Versions are numbers that grow
-    /// (Kubernetes 1.35 says so; it has been true of etcd before); what is no number is newer.
+    /// Forgets the object if a newer version of it has been seen. What cannot be compared is taken for newer.
     pub fn outdate(&mut self, seen: &str) {
-        let number = |version: &str| version.parse::<u64>().ok();
-        let known = self.get().and_then(ResourceExt::resource_version).and_then(|version| number(&version));
-        let is_current = matches!((known, number(seen)), (Some(known), Some(seen)) if known >= seen);
+        let known = self.get().and_then(ResourceExt::resource_version);
+        let known = known.and_then(|version| ResourceVersion::parse(&version));
+        let seen = ResourceVersion::parse(seen);
+        let is_current = seen.is_some() && known >= seen;
         if !is_current {
             *self = Self::Unread;
         }

@@ -331,14 +331,3 @@ fn two_targets_for_one_package() {
         )
     );
 }
-
-#[test]
-fn labels_as_the_api_server_takes_them() {
-    for key in ["a", "example.org/a", "A_b.c-d", &"x".repeat(63)] {
-        assert!(is_label(key, "v") && is_label(key, ""), "{key}");
-    }
-    for key in ["", "/a", "a/", "a/b/c", "-a", "Upper.org/a", "a b", &"x".repeat(64)] {
-        assert!(!is_label(key, ""), "{key}");
-    }
-    assert!(!is_label("a", "-") && !is_label("a", &"x".repeat(64)));
-}

@@ -2,7 +2,7 @@
 
 use groundwork_api::Kind;
 use groundwork_component::{ComponentVersion, Reference, RepositoryContext};
-use groundwork_controller::is_object_name;
+use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::Failure;
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1 as proto;
@@ -25,7 +25,7 @@ pub(super) fn invalid(field: &str, problem: &str) -> Status {
 pub(super) fn object_name(name: Option<proto::ObjectName>, field: &str) -> Result<proto::ObjectName, Status> {
     let name = name.ok_or_else(|| invalid(field, "must be given"))?;
     for (member, text) in [("namespace", &name.namespace), ("name", &name.name)] {
-        if !is_object_name(text) {
+        if !is_dns_subdomain(text) {
             return Err(invalid(&format!("{field}.{member}"), "must be a name as Kubernetes has them"));
         }
     }

@@ -6,13 +6,13 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 /// How a user shows who they are.
-pub(super) enum Login<'a> {
+pub(crate) enum Login<'a> {
     Token(&'a str),
     TokenFile(&'a Path),
 }
 
 /// A kubeconfig with one cluster and one user, as JSON, which is YAML.
-pub(super) fn kubeconfig(
+pub(crate) fn kubeconfig(
     server: &str,
     authority: &str,
     login: &Login<'_>,

@@ -5,28 +5,28 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use crate::BootstrapError;
 
 /// User and group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) user: u32,
-    pub(super) group: u32,
+pub(crate) struct Owner {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
 }
 
-fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BootstrapError {
     let path = path.to_owned();
-    move |source| Failure::File { what, path, source }
+    move |source| BootstrapError::File { what, path, source }
 }
 
 /// Owner of a file.
-pub(super) fn owner(path: &Path) -> Result<Owner, Failure> {
+pub(crate) fn owner(path: &Path) -> Result<Owner, BootstrapError> {
     let data = fs::metadata(path).map_err(failed("find", path))?;
     Ok(Owner { user: data.uid(), group: data.gid() })
 }
 
 /// A folder that only its owner may look into.
-pub(super) fn folder(path: &Path, owner: Owner) -> Result<(), Failure> {
+pub(crate) fn folder(path: &Path, owner: Owner) -> Result<(), BootstrapError> {
     fs::create_dir_all(path).map_err(failed("create", path))?;
     give(path, owner)?;
     fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed("protect", path))
@@ -34,7 +34,7 @@ pub(super) fn folder(path: &Path, owner: Owner) -> Result<(), Failure> {
 
 /// Writes a file that only its owner may read; a reader sees the old content or the new one. One that holds this already is
 /// left as it is.
-pub(super) fn write(path: &Path, content: &str, owner: Owner) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, content: &str, owner: Owner) -> Result<(), BootstrapError> {
     let is_there = fs::read_to_string(path).is_ok_and(|there| there == content);
     if is_there {
         return give(path, owner);
@@ -62,7 +62,7 @@ pub(super) fn write(path: &Path, content: &str, owner: Owner) -> Result<(), Fail
 }
 
 /// Hands a folder with data over, with all that is in it if it belongs to somebody else.
-pub(super) fn hand_over(path: &Path, to: Owner) -> Result<(), Failure> {
+pub(crate) fn hand_over(path: &Path, to: Owner) -> Result<(), BootstrapError> {
     if owner(path)? != to {
         for entry in fs::read_dir(path).map_err(failed("read", path))? {
             let entry = entry.map_err(failed("read", path))?;
@@ -78,7 +78,7 @@ pub(super) fn hand_over(path: &Path, to: Owner) -> Result<(), Failure> {
 }
 
 /// Asked for only where it changes something: who owns a file already may lack the right to give it away.
-fn give(path: &Path, to: Owner) -> Result<(), Failure> {
+fn give(path: &Path, to: Owner) -> Result<(), BootstrapError> {
     if owner(path)? == to {
         return Ok(());
     }

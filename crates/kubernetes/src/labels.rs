@@ -1,4 +1,6 @@
-//! What Kubernetes says about labels it does not take.
+//! Keys and values of labels and annotations, and the words in which the API server refuses them.
+
+use crate::names::{LONGEST_SUBDOMAIN, looks_like_dns_subdomain};
 
 const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const NAME_EXAMPLES: &str = "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
@@ -9,11 +11,26 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
 const PREFIX: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
                       start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LONGEST_NAME: usize = 63;
-const LONGEST_PREFIX: usize = 253;
+/// The longest value, and the longest name in a key, in bytes.
+const LONGEST: usize = 63;
 
-/// What is wrong with a key.
-pub(super) fn key_problems(key: &str) -> Vec<String> {
+/// Whether this can be the key of a label.
+pub fn is_label_key(key: &str) -> bool {
+    label_key_problems(key).is_empty()
+}
+
+/// Whether this can be the key of an annotation: that of a label, and the case of its prefix does not count.
+pub fn is_annotation_key(key: &str) -> bool {
+    is_label_key(&key.to_ascii_lowercase())
+}
+
+/// Whether this can be the value of a label.
+pub fn is_label_value(value: &str) -> bool {
+    value.is_empty() || value.len() <= LONGEST && looks_like_name(value)
+}
+
+/// What is wrong with the key of a label, in the words of the API server.
+pub fn label_key_problems(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>()[..] {
         [name] => name,
@@ -29,10 +46,10 @@ pub(super) fn key_problems(key: &str) -> Vec<String> {
     };
     if name.is_empty() {
         problems.push("name part must be non-empty".to_owned());
-    } else if name.len() > LONGEST_NAME {
-        problems.push(format!("name part must be no more than {LONGEST_NAME} characters"));
+    } else if name.len() > LONGEST {
+        problems.push(format!("name part must be no more than {LONGEST} characters"));
     }
-    if !is_name(name) {
+    if !looks_like_name(name) {
         problems.push(format!("name part {NAME} {NAME_EXAMPLES}"));
     }
     problems
@@ -43,36 +60,32 @@ fn prefix_problems(prefix: &str) -> Vec<String> {
         return vec!["prefix part must be non-empty".to_owned()];
     }
     let mut problems = Vec::new();
-    if prefix.len() > LONGEST_PREFIX {
-        problems.push(format!("prefix part must be no more than {LONGEST_PREFIX} characters"));
+    if prefix.len() > LONGEST_SUBDOMAIN {
+        problems.push(format!("prefix part must be no more than {LONGEST_SUBDOMAIN} characters"));
     }
-    let is_label = |label: &str| {
-        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
-    };
-    if !prefix.split('.').all(is_label) {
+    if !looks_like_dns_subdomain(prefix) {
         problems.push(PREFIX.to_owned());
     }
     problems
 }
 
-/// What is wrong with a value.
-pub(super) fn value_problems(value: &str) -> Vec<String> {
+/// What is wrong with the value of a label, in the words of the API server.
+pub fn label_value_problems(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
-    if value.len() > LONGEST_NAME {
-        problems.push(format!("must be no more than {LONGEST_NAME} characters"));
+    if value.len() > LONGEST {
+        problems.push(format!("must be no more than {LONGEST} characters"));
     }
-    if !value.is_empty() && !is_name(value) {
+    if !value.is_empty() && !looks_like_name(value) {
         problems.push(VALUE.to_owned());
     }
     problems
 }
 
 /// Without regard to its length.
-pub(super) fn is_name(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+fn looks_like_name(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = [text.bytes().next(), text.bytes().next_back()];
-    text.bytes().all(inner)
+    text.bytes().all(is_inner)
         && ends.into_iter().all(|byte| byte.is_some_and(|byte| byte.is_ascii_alphanumeric()))
 }
 
@@ -83,7 +96,7 @@ mod tests {
     #[test]
     fn keys_and_values() {
         for key in ["a", "A.b_c-9", "example.org/Name", &"x".repeat(63)] {
-            assert_eq!(key_problems(key), Vec::<String>::new(), "{key}");
+            assert_eq!(label_key_problems(key), Vec::<String>::new(), "{key}");
         }
         for (key, start) in [
             ("", "name part must be non-empty"),
@@ -93,10 +106,19 @@ mod tests {
             ("a/b/c", "a qualified name must consist of"),
             (&"x".repeat(64), "name part must be no more than 63 characters"),
         ] {
-            assert!(key_problems(key)[0].starts_with(start), "{key}: {:?}", key_problems(key));
+            assert!(label_key_problems(key)[0].starts_with(start), "{key}: {:?}", label_key_problems(key));
         }
-        assert_eq!(value_problems(""), Vec::<String>::new());
-        assert!(value_problems("a b")[0].starts_with("a valid label must be an empty string or consist of"));
-        assert_eq!(value_problems(&"x".repeat(64)), ["must be no more than 63 characters"]);
+        assert_eq!(label_value_problems(""), Vec::<String>::new());
+        assert!(
+            label_value_problems("a b")[0].starts_with("a valid label must be an empty string or consist of")
+        );
+        assert_eq!(label_value_problems(&"x".repeat(64)), ["must be no more than 63 characters"]);
+    }
+
+    #[test]
+    fn keys_of_annotations_may_have_capitals_before_the_slash() {
+        assert!(is_annotation_key("Example.org/Name") && !is_label_key("Example.org/Name"));
+        assert!(is_label_key("example.org/Name") && !is_annotation_key("-a") && !is_annotation_key("a/b/c"));
+        assert!(is_label_value("") && is_label_value("A.b_c-9") && !is_label_value("-a"));
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use groundwork_api::{crds, package_revision_crd};
+use groundwork_telemetry::innermost_cause;
 use groundwork_yaml::{Node, Options};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -12,9 +13,9 @@ use kube::{Client, Config, ResourceExt as _};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::files::{self, Owner};
-use super::state::{self, ADMIN, State};
-use super::{ClusterArguments, Failure, NAMESPACE, SERVICES};
+use crate::files::{self, Owner};
+use crate::state::{self, ADMIN, State};
+use crate::{BootstrapError, ClusterArguments, NAMESPACE, SERVICES};
 
 /// That of `kubectl apply --server-side`: who applies other versions of the same files by hand meets no conflict.
 const MANAGER: &str = "kubectl";
@@ -48,10 +49,12 @@ const MANIFESTS: [(&str, &str); 10] = [
 ];
 
 /// Waits, applies, and writes tokens.
-pub(super) fn run(arguments: &ClusterArguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &ClusterArguments) -> Result<(), BootstrapError> {
     let state = State::load(&arguments.folder)?;
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(BootstrapError::Runtime)?;
     runtime.block_on(async {
         let client = client(&state, arguments)?;
         until_up(&client, arguments).await?;
@@ -70,8 +73,8 @@ pub(super) fn run(arguments: &ClusterArguments) -> Result<(), Failure> {
     })
 }
 
-fn client(state: &State, arguments: &ClusterArguments) -> Result<Client, Failure> {
-    let unusable = |reason: String| Failure::Manifest { what: "--api-server", reason };
+fn client(state: &State, arguments: &ClusterArguments) -> Result<Client, BootstrapError> {
+    let unusable = |reason: String| BootstrapError::Manifest { what: "--api-server", reason };
     let url = arguments.api_server.parse().map_err(|error| unusable(format!("{error}")))?;
     let mut config = Config::new(url);
     let blocks = certificates(&state.authority);
@@ -87,7 +90,7 @@ fn certificates(pem: &str) -> Vec<Vec<u8>> {
     data_encoding::BASE64.decode(body.as_bytes()).into_iter().collect()
 }
 
-async fn until_up(client: &Client, arguments: &ClusterArguments) -> Result<(), Failure> {
+async fn until_up(client: &Client, arguments: &ClusterArguments) -> Result<(), BootstrapError> {
     let (url, start) = (&arguments.api_server, Instant::now());
     loop {
         let request = http::Request::get("/readyz").body(Vec::new());
@@ -96,34 +99,25 @@ async fn until_up(client: &Client, arguments: &ClusterArguments) -> Result<(), F
                 Ok(_) => return Ok(()),
                 Err(kube::Error::Api(status)) if status.code == 401 => {
                     let path = state::path(&arguments.folder);
-                    return Err(Failure::NotAccepted { url: url.clone(), path });
+                    return Err(BootstrapError::NotAccepted { url: url.clone(), path });
                 }
-                Err(error) => innermost(&error),
+                Err(error) => innermost_cause(&error),
             },
             Err(error) => error.to_string(),
         };
         if start.elapsed() >= Duration::from_secs(arguments.limit) {
-            return Err(Failure::NotUp { url: url.clone(), seconds: arguments.limit, reason });
+            return Err(BootstrapError::NotUp { url: url.clone(), seconds: arguments.limit, reason });
         }
         sleep(PAUSE).await;
     }
 }
 
-/// What lies at the bottom of an error, which its wrappers keep to themselves.
-pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
-    let mut at = error;
-    while let Some(source) = at.source() {
-        at = source;
-    }
-    at.to_string()
-}
-
-async fn apply_all(client: &Client) -> Result<(), Failure> {
+async fn apply_all(client: &Client) -> Result<(), BootstrapError> {
     let mut kinds = crds();
     kinds.push(package_revision_crd());
     for kind in &kinds {
         let value = serde_json::to_value(kind)
-            .map_err(|error| Failure::Manifest { what: "a CRD", reason: error.to_string() })?;
+            .map_err(|error| BootstrapError::Manifest { what: "a CRD", reason: error.to_string() })?;
         apply(client, value).await?;
     }
     for (what, text) in MANIFESTS {
@@ -138,13 +132,13 @@ async fn apply_all(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-fn documents(what: &'static str, text: &str) -> Result<Vec<Value>, Failure> {
+fn documents(what: &'static str, text: &str) -> Result<Vec<Value>, BootstrapError> {
     let nodes = groundwork_yaml::parse_all(text, Options::default());
-    let nodes = nodes.map_err(|error| Failure::Manifest { what, reason: error.to_string() })?;
+    let nodes = nodes.map_err(|error| BootstrapError::Manifest { what, reason: error.to_string() })?;
     Ok(nodes.iter().map(Node::to_value).filter(|document| !document.is_null()).collect())
 }
 
-async fn apply(client: &Client, document: Value) -> Result<(), Failure> {
+async fn apply(client: &Client, document: Value) -> Result<(), BootstrapError> {
     let text =
         |pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (kind, name, namespace) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
@@ -159,43 +153,42 @@ async fn apply(client: &Client, document: Value) -> Result<(), Failure> {
         Api::namespaced_with(client.clone(), &namespace, &resource)
     };
     let parameters = PatchParams::apply(MANAGER).force();
-    api.patch(&name, &parameters, &Patch::Apply(document))
-        .await
-        .map(drop)
-        .map_err(|source| Failure::Refused { what: format!("{kind} {name}"), source: Box::new(source) })
+    api.patch(&name, &parameters, &Patch::Apply(document)).await.map(drop).map_err(|source| {
+        BootstrapError::Refused { what: format!("{kind} {name}"), source: Box::new(source) }
+    })
 }
 
-async fn until_served(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), Failure> {
+async fn until_served(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), BootstrapError> {
     let start = Instant::now();
     loop {
         let kind = api.get(name).await;
-        let kind =
-            kind.map_err(|source| Failure::Refused { what: name.to_owned(), source: Box::new(source) })?;
+        let kind = kind
+            .map_err(|source| BootstrapError::Refused { what: name.to_owned(), source: Box::new(source) })?;
         let conditions = kind.status.and_then(|status| status.conditions).unwrap_or_default();
         if conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
             return Ok(());
         }
         if start.elapsed() >= SERVED {
-            return Err(Failure::NotServed { what: name.to_owned(), seconds: SERVED.as_secs() });
+            return Err(BootstrapError::NotServed { what: name.to_owned(), seconds: SERVED.as_secs() });
         }
         sleep(PAUSE).await;
     }
 }
 
 /// A token for the API server, or one that only another service accepts.
-async fn token(client: &Client, service: &str, called: Option<&str>) -> Result<String, Failure> {
+async fn token(client: &Client, service: &str, called: Option<&str>) -> Result<String, BootstrapError> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
     let audiences = called.map(|called| vec![groundwork_grpc::audience(called)]);
     let spec = TokenRequestSpec { audiences, expiration_seconds: Some(TOKEN), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
     let name = format!("groundwork-{service}");
     let answer = accounts.create_token_request(&name, &PostParams::default(), &request).await;
-    let answer = answer.map_err(|source| Failure::Refused {
+    let answer = answer.map_err(|source| BootstrapError::Refused {
         what: format!("a token for {name}"),
         source: Box::new(source),
     })?;
     let token = answer.status.and_then(|status| status.token);
-    token.ok_or(Failure::Manifest {
+    token.ok_or(BootstrapError::Manifest {
         what: "the answer to a token request",
         reason: "it holds no token".to_owned(),
     })
@@ -207,7 +200,7 @@ mod tests {
 
     #[test]
     fn everything_in_the_folders_is_applied() {
-        let k8s = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../k8s");
+        let k8s = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s");
         let mut found = Vec::new();
         for folder in ["base", "admission", "components/mock-deployer"] {
             for entry in std::fs::read_dir(k8s.join(folder)).unwrap() {

@@ -1,4 +1,4 @@
-//! `groundwork bootstrap`: what a trial cluster needs before and after its API server runs, and the Secrets of a NATS server.
+//! `groundwork-bootstrap`: what a trial cluster needs before and after its API server runs, and the Secrets of a NATS server.
 //!
 //! ```text
 //! credentials: State (one file, made once) ──> a folder for each program, the kubeconfig of the host
@@ -14,23 +14,21 @@ mod nats;
 mod recipients;
 mod state;
 
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
-
-use crate::diagnostic::{self, Diagnostic};
-use crate::ending::Ending;
-use crate::output;
-
-pub(crate) use cluster::innermost;
+use clap::{Args, Parser, Subcommand};
 
 /// Services that have an account in the cluster and a user on the bus.
 const SERVICES: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
 /// Namespace of their accounts.
 const NAMESPACE: &str = "groundwork-system";
 
-#[derive(Debug, Args)]
-pub(crate) struct BootstrapArguments {
+/// Prepares a trial cluster: credentials, what its API server holds, Secrets of NATS users.
+#[derive(Debug, Parser)]
+#[command(name = "groundwork-bootstrap", version)]
+struct Arguments {
     #[command(subcommand)]
     step: Step,
 }
@@ -93,7 +91,7 @@ pub(crate) struct CredentialsArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArguments {
-    /// The folder that `bootstrap credentials` has filled.
+    /// The folder that `groundwork-bootstrap credentials` has filled.
     #[arg(long, value_name = "FOLDER", default_value = "/credentials")]
     folder: PathBuf,
     /// User and group that the services run as.
@@ -117,7 +115,7 @@ fn id(text: &str) -> Result<Id, std::num::ParseIntError> {
 
 /// Why a trial cluster cannot be prepared.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum BootstrapError {
     #[error("cannot {what} {path}: {source}")]
     File { what: &'static str, path: PathBuf, source: std::io::Error },
     #[error(
@@ -138,7 +136,7 @@ pub(crate) enum Failure {
          docs/compose.md shows; or remove this one, if that project is gone"
     )]
     OtherProject { owner: String, project: String },
-    #[error("{path} does not exist: `groundwork bootstrap credentials` has to run first")]
+    #[error("{path} does not exist: `groundwork-bootstrap credentials` has to run first")]
     NoState { path: PathBuf },
     #[error("cannot make a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
@@ -158,22 +156,28 @@ pub(crate) enum Failure {
     NotServed { what: String, seconds: u64 },
     #[error("cannot use {what}: {reason}")]
     Manifest { what: &'static str, reason: String },
+    #[error("cannot write to standard output: {0}")]
+    Output(std::io::Error),
     #[error("cannot start: {0}")]
     Runtime(std::io::Error),
 }
 
-/// Runs one step.
-pub(crate) fn run(arguments: &BootstrapArguments) -> Ending {
-    let done = match &arguments.step {
+fn main() -> ExitCode {
+    match run(&Arguments::parse().step) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(step: &Step) -> Result<(), BootstrapError> {
+    match step {
         Step::Credentials(arguments) => recipients::run(arguments),
         Step::Cluster(arguments) => cluster::run(arguments),
-        Step::NatsSecrets { namespace } => return output::write(&nats::secrets(namespace)),
-    };
-    match done {
-        Ok(()) => Ending::Rendered,
-        Err(failure) => {
-            diagnostic::print(&[Diagnostic::error(failure.to_string())]);
-            Ending::Failed
+        Step::NatsSecrets { namespace } => {
+            std::io::stdout().write_all(nats::secrets(namespace).as_bytes()).map_err(BootstrapError::Output)
         }
     }
 }

@@ -11,8 +11,8 @@ use rcgen::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::Failure;
-use super::files::{self, Owner};
+use crate::BootstrapError;
+use crate::files::{self, Owner};
 
 /// Changes with the fields of [`State`].
 const VERSION: u32 = 1;
@@ -22,43 +22,43 @@ const AUTHORITY: &str = "groundwork trial cluster";
 const SERVER_NAMES: [&str; 5] =
     ["kube-apiserver", "localhost", "127.0.0.1", "kubernetes.default.svc", "host.docker.internal"];
 /// Users of the API server that have a fixed token.
-pub(super) const ADMIN: &str = "admin";
-pub(super) const CONTROLLER_MANAGER: &str = "controller-manager";
+pub(crate) const ADMIN: &str = "admin";
+pub(crate) const CONTROLLER_MANAGER: &str = "controller-manager";
 
 /// Keys, certificates, tokens and passwords of a trial cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(crate) struct State {
     version: u32,
     /// Certificate of the authority, PEM.
-    pub(super) authority: String,
+    pub(crate) authority: String,
     authority_key: String,
     server_names: Vec<String>,
     /// Certificate and key of the API server, PEM.
-    pub(super) server: String,
+    pub(crate) server: String,
     /// Key that signs the tokens of service accounts, and its public half, PEM.
-    pub(super) accounts_key: String,
+    pub(crate) accounts_key: String,
     /// Fixed tokens of the API server, by user.
-    pub(super) tokens: BTreeMap<String, String>,
+    pub(crate) tokens: BTreeMap<String, String>,
     /// Passwords of the users on the bus.
-    pub(super) passwords: BTreeMap<String, String>,
+    pub(crate) passwords: BTreeMap<String, String>,
     /// Added by a later version, so it may be missing in what an earlier one has made.
     #[serde(default)]
-    pub(super) etcd: Option<Etcd>,
+    pub(crate) etcd: Option<Etcd>,
 }
 
 /// What etcd and its only client know each other by, all PEM. The authority signs these two and nothing else ever: its key is
 /// not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Etcd {
-    pub(super) authority: String,
+pub(crate) struct Etcd {
+    pub(crate) authority: String,
     /// Certificate and key of the server.
-    pub(super) server: String,
+    pub(crate) server: String,
     /// Certificate and key of the API server.
-    pub(super) client: String,
+    pub(crate) client: String,
 }
 
 impl Etcd {
-    fn make() -> Result<Self, Failure> {
+    fn make() -> Result<Self, BootstrapError> {
         let authority_key = KeyPair::generate()?;
         let authority = authority_parameters("groundwork trial cluster etcd")?;
         let certificate = authority.self_signed(&authority_key)?.pem();
@@ -70,7 +70,7 @@ impl Etcd {
             parameters.use_authority_key_identifier_extension = true;
             let key = KeyPair::generate()?;
             let certificate = parameters.signed_by(&key, &issuer)?;
-            Ok::<_, Failure>(format!("{}{}", certificate.pem(), key.serialize_pem()))
+            Ok::<_, BootstrapError>(format!("{}{}", certificate.pem(), key.serialize_pem()))
         };
         // A server of etcd is a client of itself.
         let both = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
@@ -81,17 +81,17 @@ impl Etcd {
 }
 
 /// Where the state is in the folder of credentials.
-pub(super) fn path(folder: &Path) -> PathBuf {
+pub(crate) fn path(folder: &Path) -> PathBuf {
     folder.join("authority/state.json")
 }
 
 impl State {
     /// What is there, with what is missing in it; a new one if there is none.
-    pub(super) fn load_or_make(folder: &Path, users: &[&str], owner: Owner) -> Result<Self, Failure> {
+    pub(crate) fn load_or_make(folder: &Path, users: &[&str], owner: Owner) -> Result<Self, BootstrapError> {
         files::folder(&folder.join("authority"), owner)?;
         let mut state = match Self::load(folder) {
             Ok(state) => state,
-            Err(Failure::NoState { .. }) => Self::make()?,
+            Err(BootstrapError::NoState { .. }) => Self::make()?,
             Err(failure) => return Err(failure),
         };
         state.complete(users)?;
@@ -101,18 +101,20 @@ impl State {
     }
 
     /// What is there.
-    pub(super) fn load(folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn load(folder: &Path) -> Result<Self, BootstrapError> {
         let path = path(folder);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Failure::NoState { path }),
-            Err(source) => return Err(Failure::File { what: "read", path, source }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(BootstrapError::NoState { path });
+            }
+            Err(source) => return Err(BootstrapError::File { what: "read", path, source }),
         };
         #[derive(Deserialize)]
         struct Head {
             version: u32,
         }
-        let stale = |reason: String| Failure::Stale { path: path.clone(), reason };
+        let stale = |reason: String| BootstrapError::Stale { path: path.clone(), reason };
         // The texts of errors of the parser might quote a password.
         let head: Head = serde_json::from_str(&text).map_err(|_| stale("it holds no version".to_owned()))?;
         if head.version != VERSION {
@@ -121,7 +123,7 @@ impl State {
         serde_json::from_str(&text).map_err(|_| stale("fields are missing".to_owned()))
     }
 
-    fn make() -> Result<Self, Failure> {
+    fn make() -> Result<Self, BootstrapError> {
         let key = KeyPair::generate()?;
         let authority = authority_parameters(AUTHORITY)?.self_signed(&key)?.pem();
         let accounts = KeyPair::generate()?;
@@ -139,7 +141,7 @@ impl State {
     }
 
     /// Adds what this version needs beyond what an earlier one has made.
-    fn complete(&mut self, users: &[&str]) -> Result<(), Failure> {
+    fn complete(&mut self, users: &[&str]) -> Result<(), BootstrapError> {
         if self.server_names != SERVER_NAMES {
             let key = KeyPair::from_pem(&self.authority_key)?;
             let issuer = Issuer::new(authority_parameters(AUTHORITY)?, key);
@@ -161,13 +163,13 @@ impl State {
     }
 
     /// A fixed token.
-    pub(super) fn token(&self, user: &str) -> &str {
+    pub(crate) fn token(&self, user: &str) -> &str {
         self.tokens.get(user).map_or("", String::as_str)
     }
 }
 
 /// 244 random bits.
-pub(super) fn secret() -> String {
+pub(crate) fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 

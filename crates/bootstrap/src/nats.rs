@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::SERVICES;
-use super::state::secret;
+use crate::SERVICES;
+use crate::state::secret;
 
 /// A person, or `groundwork events`: reads the stream.
-pub(super) const READER: &str = "reader";
+pub(crate) const READER: &str = "reader";
 /// What each user may do; the same file for compose and for clusters.
-pub(super) const USERS: &str = include_str!("../../../k8s/nats/users.conf");
+pub(crate) const USERS: &str = include_str!("../../../k8s/nats/users.conf");
 /// Server of a trial cluster.
-pub(super) const SERVER: &str = "\
+pub(crate) const SERVER: &str = "\
 server_name: groundwork
 listen: \"0.0.0.0:4222\"
 http: \"0.0.0.0:8222\"
@@ -22,12 +22,12 @@ include \"users.conf\"
 ";
 
 /// All users.
-pub(super) fn users() -> Vec<&'static str> {
+pub(crate) fn users() -> Vec<&'static str> {
     SERVICES.into_iter().chain([READER]).collect()
 }
 
 /// The file of variables that [`USERS`] refers to.
-pub(super) fn passwords_file(passwords: &BTreeMap<String, String>) -> String {
+pub(crate) fn passwords_file(passwords: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for user in users() {
         if let Some(password) = passwords.get(user) {
@@ -38,7 +38,7 @@ pub(super) fn passwords_file(passwords: &BTreeMap<String, String>) -> String {
 }
 
 /// Secrets for a cluster: all passwords for the server, and for each user its own.
-pub(super) fn secrets(namespace: &str) -> String {
+pub(crate) fn secrets(namespace: &str) -> String {
     let passwords: BTreeMap<String, String> =
         users().into_iter().map(|user| (user.to_owned(), secret())).collect();
     let of = |name: String, key: &str, value: &str| {

@@ -7,17 +7,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::files::{self, Owner};
-use super::kubeconfig::{Login, kubeconfig};
-use super::nats;
-use super::state::{ADMIN, State};
-use super::{CredentialsArguments, Failure};
+use crate::files::{self, Owner};
+use crate::kubeconfig::{Login, kubeconfig};
+use crate::nats;
+use crate::state::{ADMIN, State};
+use crate::{BootstrapError, CredentialsArguments};
 
 const PASSWORD: &str = "nats-password";
 const PROJECT: &str = "project";
 
 /// Fails if the folder and the volumes belong to different trial clusters.
-pub(super) fn check(arguments: &CredentialsArguments) -> Result<(), Failure> {
+pub(crate) fn check(arguments: &CredentialsArguments) -> Result<(), BootstrapError> {
     let (folder, project) = (&arguments.host_folder, arguments.project.clone());
     match State::load(&arguments.folder) {
         Ok(state) => {
@@ -27,12 +27,12 @@ pub(super) fn check(arguments: &CredentialsArguments) -> Result<(), Failure> {
             if is_ours || !is_used(&arguments.data)? {
                 Ok(())
             } else {
-                Err(Failure::OtherCheckout { project })
+                Err(BootstrapError::OtherCheckout { project })
             }
         }
         // Volumes that were removed come back under the same name.
-        Err(Failure::NoState { .. }) => match read(&folder.join(PROJECT))? {
-            Some(owner) if owner != project => Err(Failure::OtherProject { owner, project }),
+        Err(BootstrapError::NoState { .. }) => match read(&folder.join(PROJECT))? {
+            Some(owner) if owner != project => Err(BootstrapError::OtherProject { owner, project }),
             _ => Ok(()),
         },
         Err(failure) => Err(failure),
@@ -40,9 +40,9 @@ pub(super) fn check(arguments: &CredentialsArguments) -> Result<(), Failure> {
 }
 
 /// Whether a server has begun to work: none does before the folder of the host is complete.
-fn is_used(data: &[PathBuf]) -> Result<bool, Failure> {
+fn is_used(data: &[PathBuf]) -> Result<bool, BootstrapError> {
     for folder in data {
-        let failed = |source| Failure::File { what: "read", path: folder.clone(), source };
+        let failed = |source| BootstrapError::File { what: "read", path: folder.clone(), source };
         if fs::read_dir(folder).map_err(failed)?.next().is_some() {
             return Ok(true);
         }
@@ -50,16 +50,20 @@ fn is_used(data: &[PathBuf]) -> Result<bool, Failure> {
     Ok(data.is_empty())
 }
 
-fn read(path: &Path) -> Result<Option<String>, Failure> {
+fn read(path: &Path) -> Result<Option<String>, BootstrapError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim_end().to_owned())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Failure::File { what: "read", path: path.to_owned(), source }),
+        Err(source) => Err(BootstrapError::File { what: "read", path: path.to_owned(), source }),
     }
 }
 
 /// Writes what the person uses.
-pub(super) fn write(arguments: &CredentialsArguments, state: &State, host: Owner) -> Result<(), Failure> {
+pub(crate) fn write(
+    arguments: &CredentialsArguments,
+    state: &State,
+    host: Owner,
+) -> Result<(), BootstrapError> {
     let folder = &arguments.host_folder;
     files::folder(folder, host)?;
     let login = Login::Token(state.token(ADMIN));

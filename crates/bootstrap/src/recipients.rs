@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::files::{self, Owner};
-use super::kubeconfig::{Login, kubeconfig};
-use super::state::{ADMIN, CONTROLLER_MANAGER, Etcd, State};
-use super::{CredentialsArguments, Failure, Id, NAMESPACE, SERVICES};
-use super::{host, nats};
+use crate::files::{self, Owner};
+use crate::kubeconfig::{Login, kubeconfig};
+use crate::state::{ADMIN, CONTROLLER_MANAGER, Etcd, State};
+use crate::{BootstrapError, CredentialsArguments, Id, NAMESPACE, SERVICES};
+use crate::{host, nats};
 
 /// Makes what is missing, and writes to every folder what belongs there.
-pub(super) fn run(arguments: &CredentialsArguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &CredentialsArguments) -> Result<(), BootstrapError> {
     let programs = Owner { user: arguments.user, group: arguments.user };
     if !arguments.adopt {
         host::check(arguments)?;
@@ -83,7 +83,7 @@ fn programs_files(state: &State, arguments: &CredentialsArguments) -> Vec<(&'sta
 }
 
 /// Who asked for the cluster: by number, or by a file of theirs.
-fn host_owner(arguments: &CredentialsArguments) -> Result<Owner, Failure> {
+fn host_owner(arguments: &CredentialsArguments) -> Result<Owner, BootstrapError> {
     let given = |id: Option<Id>| id.and_then(|Id(id)| id);
     let of_file = |path: &Path| files::owner(path);
     let default = match &arguments.owner_of {
@@ -199,7 +199,7 @@ mod tests {
         let own = CredentialsArguments { host_folder: second.host_folder.clone(), ..arguments(other.path()) };
         run(&own).unwrap();
         let before = all(&[folder.path()]);
-        assert!(matches!(run(&second), Err(Failure::OtherCheckout { .. })));
+        assert!(matches!(run(&second), Err(BootstrapError::OtherCheckout { .. })));
         assert_eq!(all(&[folder.path()]), before);
         run(&CredentialsArguments { adopt: true, ..second }).unwrap();
         assert!(matches!(run(&first), Ok(())), "the folder of the first one is as it was");
@@ -212,7 +212,7 @@ mod tests {
         let arguments = arguments(folder.path());
         run(&arguments).unwrap();
         fs::remove_dir_all(&arguments.host_folder).unwrap();
-        assert!(matches!(run(&arguments), Err(Failure::OtherCheckout { .. })), "there is data");
+        assert!(matches!(run(&arguments), Err(BootstrapError::OtherCheckout { .. })), "there is data");
         fs::remove_dir(folder.path().join("data/deep")).unwrap();
         run(&arguments).unwrap();
         assert!(arguments.host_folder.join("kubeconfig").exists());
