@@ -80,7 +80,6 @@ mod syntax;
 mod template;
 #[cfg(test)]
 mod testing;
-mod time;
 mod value;
 
 use groundwork_go::text;

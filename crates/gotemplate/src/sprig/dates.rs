@@ -1,6 +1,7 @@
 //! Dates and durations (section 12.11).
 
 use groundwork_go::duration;
+use groundwork_go::time::{self, Instant, SECOND, Zone};
 
 use super::moments::{TIME, TimeObject};
 use super::{Outcome, add_all};
@@ -8,7 +9,6 @@ use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
-use crate::time::{self, Instant, SECOND, Zone};
 use crate::value::{IntKind, Value};
 
 const DAY: &[u8] = b"2006-01-02";

@@ -5,12 +5,12 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use groundwork_go::duration;
+use groundwork_go::time::{Instant, SECOND, Zone, month_name, weekday_name};
 
 use super::Outcome;
 use crate::context::Context;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Signature, Type};
-use crate::time::{Instant, SECOND, Zone, month_name, weekday_name};
 use crate::value::{IntKind, Member, Object, Value};
 
 /// The names of the types.

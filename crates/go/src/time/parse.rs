@@ -37,7 +37,7 @@ type Fit<T> = Result<T, Misfit>;
 /// # Errors
 ///
 /// The message of the original.
-pub(crate) fn parse(layout: &[u8], value: &[u8]) -> Result<Instant, String> {
+pub fn parse(layout: &[u8], value: &[u8]) -> Result<Instant, String> {
     let shown = quote(value);
     let misfit = |wanted: &[u8], found: &[u8]| {
         format!(
