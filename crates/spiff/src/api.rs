@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
 
@@ -24,6 +24,7 @@ pub struct Engine {
     pub(crate) limits: Limits,
     pub(crate) functions: BTreeMap<String, HostFunction>,
     pub(crate) randomness: Option<Randomness>,
+    pub(crate) clock: Option<Clock>,
     pub(crate) files: Option<Arc<dyn Files>>,
     /// Whether messages show the types of arguments instead of their values.
     pub(crate) redacted: bool,
@@ -95,6 +96,27 @@ impl Randomness {
 impl fmt::Debug for Randomness {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Randomness")
+    }
+}
+
+/// Tells the time.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
+
+impl Clock {
+    /// What tells the time of the host.
+    pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    pub(crate) fn now(&self) -> SystemTime {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Clock")
     }
 }
 
@@ -284,11 +306,19 @@ impl Engine {
         self
     }
 
-    /// Grants `rand`, `encrypt`, new password hashes and WireGuard keys (section 11.5); without it they fail where they are called.
+    /// Grants `rand`, `encrypt`, new password hashes, WireGuard keys, and private keys and certificates with the feature `keys` (section
+    /// 11.5); without it they fail where they are called. These keys and signatures are made with the randomness of their library.
     /// Checking hashes and reading keys, certificates and encrypted values needs no grant.
     #[must_use]
     pub fn with_randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = Some(randomness);
+        self
+    }
+
+    /// Lets `x509parsecert` say how many hours are left, and `x509cert` begin now (section 11.5).
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
         self
     }
 

@@ -27,7 +27,7 @@ mod value;
 mod yaml;
 
 pub use api::{
-    Document, Engine, Error, Features, Files, HostFunction, LimitError, Output, Randomness, Report,
+    Clock, Document, Engine, Error, Features, Files, HostFunction, LimitError, Output, Randomness, Report,
 };
 pub use flow::Unresolved;
 pub use issue::Issue;

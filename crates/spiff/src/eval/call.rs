@@ -1,9 +1,10 @@
 //! Calls of functions by name (sections 8.2 and 11).
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::{Eval, Evaluated, Fault, Info, arguments, files, intrinsic, lambda, nested, static_ips};
-use crate::api::Randomness;
+use crate::api::{Clock, Engine, Randomness};
 use crate::env::Env;
 use crate::functions::{self, Caller, Function, Guarded, Source};
 use crate::issue::Issue;
@@ -110,7 +111,7 @@ impl Callee {
             Self::Guarded(function, randomness) => {
                 // What is random has another value in the next pass.
                 run.volatile = true;
-                let mut source = FromHost { randomness: &randomness, limits: &run.engine.limits };
+                let mut source = FromHost { randomness: &randomness, engine: run.engine };
                 Evaluated::ok(function(&mut source, arguments)?)
             }
             Self::Host(function) => Evaluated::ok(function.call(arguments)?),
@@ -138,12 +139,16 @@ impl Caller for FromFunction<'_, '_, '_> {
     fn limits(&self) -> &Limits {
         &self.run.engine.limits
     }
+
+    fn now(&self) -> Option<SystemTime> {
+        self.run.engine.clock.as_ref().map(Clock::now)
+    }
 }
 
 /// What guarded functions get of the host.
 struct FromHost<'a> {
     randomness: &'a Randomness,
-    limits: &'a Limits,
+    engine: &'a Engine,
 }
 
 impl Source for FromHost<'_> {
@@ -152,7 +157,11 @@ impl Source for FromHost<'_> {
     }
 
     fn limits(&self) -> &Limits {
-        self.limits
+        &self.engine.limits
+    }
+
+    fn now(&self) -> Option<SystemTime> {
+        self.engine.clock.as_ref().map(Clock::now)
     }
 }
 

@@ -1,9 +1,13 @@
 //! Functions that take randomness (section 11.5): only for hosts that grant it.
 
+use std::time::SystemTime;
+
 use x25519_dalek::{X25519_BASEPOINT_BYTES, x25519};
 
 use super::Outcome;
 use super::arguments::{count, fits, int, text};
+#[cfg(feature = "keys")]
+use super::new_keys;
 use super::patterns::compile;
 use super::{passwords, secrets};
 use crate::issue::Issue;
@@ -16,6 +20,9 @@ pub(crate) trait Source {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Issue>;
 
     fn limits(&self) -> &Limits;
+
+    /// The time, if the host grants its clock.
+    fn now(&self) -> Option<SystemTime>;
 }
 
 /// A function that needs a [`Source`].
@@ -29,6 +36,10 @@ pub(crate) fn find_guarded(name: &str) -> Option<Guarded> {
         "encrypt" => secrets::encrypt,
         "md5crypt" => passwords::md5crypt,
         "wggenkey" => wggenkey,
+        #[cfg(feature = "keys")]
+        "x509cert" => new_keys::certificate,
+        #[cfg(feature = "keys")]
+        "x509genkey" => new_keys::generate_key,
         _ => return None,
     })
 }
@@ -164,6 +175,10 @@ mod tests {
 
         fn limits(&self) -> &Limits {
             &self.limits
+        }
+
+        fn now(&self) -> Option<SystemTime> {
+            None
         }
     }
 

@@ -5,11 +5,12 @@ mod convert;
 mod encode;
 mod format;
 mod guarded;
-mod keys;
 mod lists;
 mod maps;
 mod math;
 mod network;
+#[cfg(feature = "keys")]
+mod new_keys;
 mod order;
 mod passwords;
 mod paths;
@@ -21,6 +22,7 @@ mod validate;
 mod x509;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 pub(crate) use encode::base64_lines;
 pub(crate) use guarded::{Guarded, Source, find_guarded};
@@ -48,6 +50,9 @@ pub(crate) trait Caller {
     fn call(&mut self, lambda: &Arc<Lambda>, arguments: &[Value]) -> Result<Option<Value>, Issue>;
 
     fn limits(&self) -> &Limits;
+
+    /// The time, if the host grants its clock.
+    fn now(&self) -> Option<SystemTime>;
 }
 
 /// A function that calls lambdas, or can make large results. `None` as with [`Caller::call`].
@@ -93,7 +98,7 @@ pub(crate) fn find(name: &str) -> Option<Function> {
         "bcrypt_check" => Plain(passwords::bcrypt_check),
         "md5crypt_check" => Plain(passwords::md5crypt_check),
         "wgpublickey" => Plain(guarded::wgpublickey),
-        "x509parsecert" => Plain(x509::parse_certificate),
+        "x509parsecert" => Calling(x509::parse_certificate),
         "x509publickey" => Plain(x509::public_key),
         "asjson" => Calling(encode::asjson),
         "asyaml" => Calling(encode::asyaml),

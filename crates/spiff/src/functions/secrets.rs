@@ -140,6 +140,10 @@ mod tests {
         fn limits(&self) -> &Limits {
             &self.0
         }
+
+        fn now(&self) -> Option<std::time::SystemTime> {
+            None
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod versions;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::*;
 use crate::syntax::ast::{Expr, Item, Link};
@@ -37,6 +38,10 @@ impl Caller for Lambdas {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn now(&self) -> Option<SystemTime> {
+        None
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use groundwork_keys::{Certificate, PrivateKey, PublicKey};
+
 use super::arguments::{count, go_type};
 use super::lists::is_equal;
 use super::patterns::compile;
-use super::{Answer, Caller, keys, quote, semver};
+use super::{Answer, Caller, quote, semver};
 use crate::issue::Issue;
 use crate::operators::address::{Address, Cidr};
 use crate::operators::compare::order;
@@ -373,10 +375,10 @@ fn key(value: &Value, operator: &str) -> Checked {
         .as_str()
         .ok_or_else(|| Issue::new(format!("{operator} requires string, but got {}", value.type_name())))?;
     let (what, checked) = match operator {
-        "privatekey" => ("private key", keys::private_key(text).map(|_| true)),
-        "publickey" => ("public key", keys::public_key(text).map(|_| true)),
-        "certificate" => ("certificate", keys::certificate(text).map(|_| true)),
-        _ => ("certificate", keys::certificate(text).map(|certificate| keys::is_authority(&certificate))),
+        "privatekey" => ("private key", PrivateKey::parse(text).map(|_| true)),
+        "publickey" => ("public key", PublicKey::parse(text).map(|_| true)),
+        "certificate" => ("certificate", Certificate::parse(text).map(|_| true)),
+        _ => ("certificate", Certificate::parse(text).map(|certificate| certificate.is_authority)),
     };
     match checked {
         Ok(true) => verdict(true, &format!("is {}", if operator == "ca" { "ca" } else { what }), ""),
