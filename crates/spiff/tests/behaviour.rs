@@ -40,6 +40,16 @@ fn behind<'r>(place: &str, report: &'r str) -> &'r str {
 
 const CYCLE: &str = "p: (( p ))\nq: (( q ))\nl: [ 1, 2, 3 ]\nm: { a: { b: 1 } }";
 
+/// D34: the original decides in the first pass, for the alternative.
+#[test]
+fn an_instance_of_a_template_waits_for_what_it_needs() {
+    const FIELDS: &str =
+        "t:\n  <<: (( &template ))\n  v: (( late + 1 ))\nlate: (( later ))\nlater: (( last ))\nlast: 5";
+    gives("*t || \"x\"", FIELDS, "{ v: 6 }");
+    gives("catch[*t|v,e|->[ v, e ]]", FIELDS, "[ { v: 6 }, ~ ]");
+    gives("*t || \"x\"", "t:\n  <<: (( &template ))\n  v: (( gone + 1 ))", "x");
+}
+
 #[test]
 fn later_operands_are_evaluated_beside_one_that_is_pending() {
     for (expression, wanted) in [

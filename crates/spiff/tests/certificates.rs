@@ -1,4 +1,4 @@
-//! Keys and certificates (sections 11.3 and 11.5): what looks at them needs no grant.
+//! Keys and certificates (sections 11.3 and 11.5): what looks at them needs no grant, what makes them randomness.
 
 #![allow(clippy::unwrap_used)]
 
