@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
 
-use crate::eval::Fault;
-use crate::flow::{Left, Unresolved, apply, prepare, state_of};
+use crate::eval::EvalError;
+use crate::flow::{CascadeError, Unresolved, apply, prepare, state_of};
 use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::run::Run;
@@ -64,8 +64,8 @@ impl HostFunction {
         Self(Arc::new(function))
     }
 
-    pub(crate) fn call(&self, arguments: &[Value]) -> Result<Value, Fault> {
-        (self.0)(arguments).map_err(Fault::issue)
+    pub(crate) fn call(&self, arguments: &[Value]) -> Result<Value, EvalError> {
+        (self.0)(arguments).map_err(EvalError::issue)
     }
 }
 
@@ -414,10 +414,12 @@ impl Engine {
         let outer = bindings.filter(named).map(|bindings| Scope::bindings(bindings.clone()));
         let process = |run: &mut Run<'_>| self.process(run, templates, stubs, outer.as_ref(), whole);
         match process(&mut run) {
-            Ok(Ok(outputs)) => Ok(outputs),
-            Ok(Err(nodes)) => Err(Error::Unresolved(Report { nodes })),
+            Ok(outputs) => Ok(outputs),
+            Err(CascadeError::Unresolved(nodes)) => Err(Error::Unresolved(Report { nodes })),
             // Only a limit ends a run; the run knows which.
-            Err(_) => Err(run.abort.unwrap_or(LimitError::Steps(self.limits.steps)).into()),
+            Err(CascadeError::Evaluation(_)) => {
+                Err(run.abort.unwrap_or(LimitError::Steps(self.limits.steps)).into())
+            }
         }
     }
 
@@ -428,15 +430,12 @@ impl Engine {
         stubs: &[Document],
         outer: Option<&ScopeRef>,
         whole: bool,
-    ) -> Result<Result<Vec<Output>, Left>, Fault> {
+    ) -> Result<Vec<Output>, CascadeError> {
         let mut stubs: Vec<Node> = stubs.iter().map(|stub| stub.0.clone()).collect();
         let source =
             templates.first().map_or_else(|| Arc::from(""), |first| Arc::clone(&first.0.origin.source));
         if whole {
-            stubs = match prepare(run, stubs, outer, &source, true)? {
-                Ok(stubs) => stubs,
-                Err(left) => return Ok(Err(left)),
-            };
+            stubs = prepare(run, stubs, outer, &source, true)?;
         }
         let mut outputs = Vec::with_capacity(templates.len());
         for (position, template) in templates.iter().enumerate() {
@@ -444,10 +443,7 @@ impl Engine {
             if position == 0 {
                 run.tags.next_document();
             }
-            let mut node = match apply(run, template.0.clone(), &stubs, outer.cloned(), &source)? {
-                Ok(node) => node,
-                Err(left) => return Ok(Err(left)),
-            };
+            let mut node = apply(run, template.0.clone(), &stubs, outer.cloned(), &source)?;
             let state = state_of(&node);
             if whole {
                 unescape(&mut node, self.features);
@@ -455,7 +451,7 @@ impl Engine {
             run.tags.finished(node.value.clone());
             outputs.push(Output { node, state });
         }
-        Ok(Ok(outputs))
+        Ok(outputs)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::api::{Engine, LimitError};
 use crate::env::{find_step, keyed_position, list_position};
-use crate::eval::{Eval, Fault, Info};
+use crate::eval::{Eval, EvalError, Info};
 use crate::scope::{DocumentId, dotted};
 use crate::shadow::{Place, ROOT, Shadow};
 use crate::syntax::ast::{Name, Step};
@@ -115,7 +115,7 @@ impl<'e> Run<'e> {
     }
 
     /// One step of work; from time to time the clock is asked.
-    pub(crate) fn step(&mut self) -> Result<(), Fault> {
+    pub(crate) fn step(&mut self) -> Result<(), EvalError> {
         self.steps += 1;
         let limits = &self.engine.limits;
         if self.steps > limits.steps {
@@ -127,9 +127,9 @@ impl<'e> Run<'e> {
         Ok(())
     }
 
-    pub(crate) fn stop(&mut self, limit: LimitError) -> Fault {
+    pub(crate) fn stop(&mut self, limit: LimitError) -> EvalError {
         self.abort.get_or_insert(limit);
-        Fault::Abort
+        EvalError::Abort
     }
 
     /// Evaluates what is never left for the next pass with a function `catch` in it.
@@ -141,7 +141,10 @@ impl<'e> Run<'e> {
     }
 
     /// Does something that calls and may be called by itself again.
-    pub(crate) fn called<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+    pub(crate) fn called<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, EvalError>,
+    ) -> Result<T, EvalError> {
         if self.calls >= self.engine.limits.calls {
             return Err(self.stop(LimitError::Calls(self.engine.limits.calls)));
         }
@@ -152,7 +155,7 @@ impl<'e> Run<'e> {
     }
 
     /// Refuses values beyond the limits; every value that an expression gives passes here.
-    pub(crate) fn check(&mut self, value: &Value) -> Result<(), Fault> {
+    pub(crate) fn check(&mut self, value: &Value) -> Result<(), EvalError> {
         let limits = &self.engine.limits;
         let limit = match value {
             Value::String(text) if text.len() > limits.string_bytes => {
@@ -375,12 +378,12 @@ pub(crate) fn reading_to_eval(reading: Reading, prefix: impl Fn(usize) -> String
             }
             Ok(crate::eval::Evaluated { value: Some(value), info })
         }
-        Reading::Missing(steps) => Err(Fault::issue(format!("'{}' not found", prefix(steps)))),
+        Reading::Missing(steps) => Err(EvalError::issue(format!("'{}' not found", prefix(steps)))),
         Reading::Pending { steps, incomplete, failed } => {
             let what = if incomplete { "not complete" } else { "unresolved" };
             let mut info = Info::pending(format!("'{}' {what}", prefix(steps)));
             if failed {
-                info.flags = info.flags.with(Flags::FAILED);
+                info.flags |= Flags::FAILED;
             }
             Ok(crate::eval::Evaluated { value: None, info })
         }

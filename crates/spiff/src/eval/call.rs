@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::{Eval, Evaluated, Fault, Info, arguments, files, intrinsic, lambda, nested, static_ips};
+use super::{
+    Eval, EvalError, Evaluated, Info, Readiness, arguments, files, intrinsic, lambda, nested, static_ips,
+};
 use crate::api::{Clock, Engine, Randomness};
 use crate::env::Env;
 use crate::functions::{self, Caller, Function, Guarded, Source};
@@ -26,11 +28,11 @@ pub(super) fn function(
         return intrinsic::call(run, function, name, arguments, curry, env);
     }
     let given = match arguments::evaluated(run, arguments, env)? {
-        Ok(given) => given,
-        Err(waiting) => return Ok(lambda::waiting(waiting, field(name), curry)),
+        Readiness::Ready(given) => given,
+        Readiness::Pending(waiting) => return Ok(lambda::waiting(waiting, field(name), curry)),
     };
     if !arguments.named.is_empty() {
-        return Err(Fault::issue(format!("no named arguments for builtin function ({name})")));
+        return Err(EvalError::issue(format!("no named arguments for builtin function ({name})")));
     }
     let info = given.info;
     let values: Vec<Value> = given.positional.into_iter().map(|node| node.value).collect();
@@ -45,7 +47,7 @@ pub(super) fn function(
         Evaluated { value: Some(functions::list_to_map(&values, key)?), info: Info::default() }
     } else {
         let Some(callee) = find(run, name) else {
-            return Err(Fault::issue(format!("unknown function '{name}'")));
+            return Err(EvalError::issue(format!("unknown function '{name}'")));
         };
         callee.call(run, &values, env)?
     };
@@ -104,7 +106,7 @@ impl Callee {
                 let mut caller = FromFunction { run, env };
                 let result = function(&mut caller, arguments);
                 if run.abort.is_some() {
-                    return Err(Fault::Abort);
+                    return Err(EvalError::Abort);
                 }
                 Ok(Evaluated { value: result?, ..Evaluated::default() })
             }
@@ -115,7 +117,7 @@ impl Callee {
                 Evaluated::ok(function(&mut source, arguments)?)
             }
             Self::Host(function) => Evaluated::ok(function.call(arguments)?),
-            Self::Denied(name) => Err(Fault::issue(functions::denial(name))),
+            Self::Denied(name) => Err(EvalError::issue(functions::denial(name))),
         }
     }
 }
@@ -130,9 +132,9 @@ impl Caller for FromFunction<'_, '_, '_> {
     fn call(&mut self, lambda: &Arc<Lambda>, arguments: &[Value]) -> Result<Option<Value>, Issue> {
         match lambda::call_whole(self.run, lambda, arguments.to_vec(), self.env) {
             Ok(evaluated) => Ok(evaluated.value),
-            Err(Fault::Issue(issue)) => Err(*issue),
+            Err(EvalError::Issue(issue)) => Err(*issue),
             // The call that asked looks at the run when it is back.
-            Err(Fault::Abort) => Err(Issue::default()),
+            Err(EvalError::Abort) => Err(Issue::default()),
         }
     }
 
@@ -221,7 +223,7 @@ fn features(run: &mut Run<'_>, arguments: &[Value], _: &Env<'_>) -> Eval {
     match arguments {
         [] => Evaluated::ok(Value::list(names.into_iter().map(Value::string))),
         [Value::String(name)] => Evaluated::ok(Value::Bool(names.contains(&&**name))),
-        [_] => Err(Fault::issue("features requires a string argument")),
-        _ => Err(Fault::issue("features requires no or one argument")),
+        [_] => Err(EvalError::issue("features requires a string argument")),
+        _ => Err(EvalError::issue("features requires no or one argument")),
     }
 }

@@ -1,6 +1,6 @@
 //! References by name (sections 5.2 to 5.5).
 
-use super::{Depth, Eval, Fault, special};
+use super::{Depth, Eval, EvalError, special};
 use crate::env::Env;
 use crate::run::{Reading, Run, is_locally_resolved, read_value, reading_to_eval, shown};
 use crate::scope::{DocumentId, Scope, ScopeKind, ScopeRef};
@@ -150,8 +150,8 @@ impl Lookup<'_> {
         }
     }
 
-    fn missing(&self, offset: usize) -> Fault {
-        Fault::issue(format!(
+    fn missing(&self, offset: usize) -> EvalError {
+        EvalError::issue(format!(
             "'{}' not found",
             shown(&self.steps[..=offset.min(self.steps.len() - 1)], false)
         ))

@@ -14,14 +14,14 @@ mod patch;
 mod state;
 mod unresolved;
 
-pub(crate) use cascade::{Left, apply, cascade, prepare};
+pub(crate) use cascade::{CascadeError, apply, cascade, prepare};
 pub(crate) use node::{fail, same_node};
 pub(crate) use state::state_of;
 pub use unresolved::Unresolved;
 
 use crate::api::LimitError;
 use crate::env::Env;
-use crate::eval::Fault;
+use crate::eval::EvalError;
 use crate::run::Run;
 use crate::scope::DocumentId;
 use crate::shadow::{Attention, Place, ROOT};
@@ -60,7 +60,7 @@ pub(crate) fn flow(
     id: DocumentId,
     env: &Env<'_>,
     over: bool,
-) -> Result<Vec<Unresolved>, Fault> {
+) -> Result<Vec<Unresolved>, EvalError> {
     let mut passes = 0;
     let mut allowed = run.engine.limits.passes.unwrap_or(FREE_PASSES);
     let mut volatile = Vec::new();
@@ -107,7 +107,7 @@ fn pass(
     env: &Env<'_>,
     over: bool,
     volatile: &mut Vec<Place>,
-) -> Result<bool, Fault> {
+) -> Result<bool, EvalError> {
     if run.engine.whole_passes {
         run.document_mut(id).shadow.mark(ROOT, Attention::Deep);
     }

@@ -49,7 +49,7 @@ fn change(node: &mut Node, steps: &[&Step], made: &Change) {
         match made {
             Change::Put(new) => *node = new.clone(),
             Change::Flags(flags) => node.flags = *flags,
-            Change::Remove => node.flags = node.flags.with(Flags::UNDEFINED),
+            Change::Remove => node.flags |= Flags::UNDEFINED,
             Change::Moved => {}
         }
         return;
