@@ -1,6 +1,6 @@
 //! What one render may spend (chapter gotemplate, section 10).
 
-use groundwork_go::fmt::Failure;
+use groundwork_go::fmt::FormatError;
 
 use crate::options::Limits;
 use crate::value::copy::{MAX_DEPTH, TooDeep};
@@ -31,11 +31,11 @@ impl From<TooDeep> for LimitError {
     }
 }
 
-impl From<Failure> for LimitError {
-    fn from(failure: Failure) -> LimitError {
-        match failure {
-            Failure::Length(limit) => LimitError::Output(limit),
-            Failure::Depth => LimitError::ValueDepth,
+impl From<FormatError> for LimitError {
+    fn from(error: FormatError) -> LimitError {
+        match error {
+            FormatError::Length(limit) => LimitError::Output(limit),
+            FormatError::Depth => LimitError::ValueDepth,
         }
     }
 }

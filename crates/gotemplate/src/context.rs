@@ -8,7 +8,7 @@ use crate::budget::{Budget, LimitError};
 use crate::cycles;
 use crate::error::CallError;
 use crate::functions::Functions;
-use crate::grants::{Capability, Denied};
+use crate::grants::{Capability, DeniedError};
 use crate::options::{NumberMode, Options};
 use crate::sprig::regex::{Compiled, Patterns};
 use crate::template::Template;
@@ -79,13 +79,13 @@ impl Context<'_> {
     /// What the clock of the host says.
     pub(crate) fn now(&self, function: &'static str) -> Result<SystemTime, CallError> {
         let clock = self.options.grants.clock.as_ref();
-        Ok(clock.ok_or(Denied { function, capability: Capability::Clock })?())
+        Ok(clock.ok_or(DeniedError { function, capability: Capability::Clock })?())
     }
 
     /// Fills the buffer from the host's randomness.
     pub(crate) fn randomize(&self, function: &'static str, buffer: &mut [u8]) -> Result<(), CallError> {
         let source = self.options.grants.randomness.as_ref();
-        Ok(source.ok_or(Denied { function, capability: Capability::Randomness })?(buffer)?)
+        Ok(source.ok_or(DeniedError { function, capability: Capability::Randomness })?(buffer)?)
     }
 
     /// Accounts for work in proportion to `amount`; fails when the step budget is used up.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::budget::LimitError;
-use crate::grants::Denied;
+use crate::grants::DeniedError;
 
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub enum CallError {
     Limit(#[from] LimitError),
     /// The host does not grant what the function needs.
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Denied(#[from] DeniedError),
     /// A nested render failed.
     #[error(transparent)]
     Template(Box<Error>),

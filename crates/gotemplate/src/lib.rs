@@ -88,7 +88,7 @@ pub use budget::LimitError;
 pub use context::Context;
 pub use error::{CallError, Error, ErrorKind};
 pub use functions::{Function, Functions, Signature, Type};
-pub use grants::{Capability, Clock, Denied, Environment, Grants, Network, Randomness};
+pub use grants::{Capability, Clock, DeniedError, Environment, Grants, Network, Randomness};
 pub use options::{Deadline, Delimiters, Limits, MissingKey, NumberMode, Options};
 pub use template::Template;
 pub use value::{DataNumber, Element, IntKind, List, Map, MapValues, Member, Object, Str, TooDeep, Value};

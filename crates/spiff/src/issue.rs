@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Why an expression has no value (section 15), in the words of the original.
+/// Why an expression has no value (section 15): spiff's own word for what its reports tell, and its own sentences.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Issue {
     /// The sentence; empty where the original says nothing, too.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use groundwork_go::semver::{Constraint, InvalidVersion, Version};
+use groundwork_go::semver::{Constraint, Version, VersionError};
 
 use super::arguments::{count, text};
 use super::text::strings;
@@ -71,9 +71,9 @@ fn part<'a>(function: &str, part: &str, arguments: &'a [Value]) -> Result<(Versi
     Ok((version, Some(text(new, &refusal)?)))
 }
 
-fn replaced(function: &str, part: &str, new: &str, changed: Result<Version, InvalidVersion>) -> Outcome {
+fn replaced(function: &str, part: &str, new: &str, changed: Result<Version, VersionError>) -> Outcome {
     let refused =
-        |reason: InvalidVersion| Issue::new(format!("{function}: invalid {part} {}: {}", quote(new), reason));
+        |reason: VersionError| Issue::new(format!("{function}: invalid {part} {}: {}", quote(new), reason));
     written(&changed.map_err(refused)?)
 }
 
