@@ -40,3 +40,8 @@ impl fmt::Display for Issue {
         formatter.write_str(&self.message)
     }
 }
+
+/// A text as messages show it: a string literal of Go.
+pub(crate) fn quote(text: &str) -> String {
+    groundwork_go::text::quote(text.as_bytes())
+}

@@ -20,18 +20,18 @@ mod limits;
 mod operators;
 mod run;
 mod scope;
+mod settings;
 mod shadow;
 mod syntax;
 mod tags;
 mod value;
 mod yaml;
 
-pub use api::{
-    Clock, Document, Engine, Error, Features, Files, HostFunction, LimitError, Output, Randomness, Report,
-};
+pub use api::{Document, Engine, Error, Output, Report};
 pub use flow::Unresolved;
 pub use issue::Issue;
-pub use limits::Limits;
+pub use limits::{LimitError, Limits};
+pub use settings::{Clock, Features, Files, HostFunction, Randomness};
 #[doc(hidden)]
 pub use syntax::reprinted;
 pub use value::{Lambda, List, Map, Node, Pending, Template, Value};

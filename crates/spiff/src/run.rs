@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::api::{Engine, LimitError};
 use crate::env::{find_step, keyed_position, list_position};
 use crate::eval::{Eval, EvalError, Info};
+use crate::limits::LimitError;
 use crate::scope::{DocumentId, dotted};
+use crate::settings::Settings;
 use crate::shadow::{Place, ROOT, Shadow};
 use crate::syntax::ast::{Name, Step};
 use crate::syntax::strings::is_dynaml;
@@ -16,7 +17,7 @@ use crate::value::{Flags, List, Map, Node, Value};
 /// The state of one run; whatever is evaluated, is evaluated with it.
 #[derive(Debug)]
 pub(crate) struct Run<'e> {
-    pub(crate) engine: &'e Engine,
+    pub(crate) settings: &'e Settings,
     documents: Vec<Document>,
     pub(crate) tags: Tags,
     /// Set by whatever may have another outcome in the next pass although nothing that it read has changed (18.1).
@@ -74,9 +75,9 @@ pub(crate) enum Reading {
 }
 
 impl<'e> Run<'e> {
-    pub(crate) fn new(engine: &'e Engine) -> Self {
+    pub(crate) fn new(settings: &'e Settings) -> Self {
         Self {
-            engine,
+            settings,
             documents: Vec::new(),
             tags: Tags::default(),
             volatile: false,
@@ -90,7 +91,7 @@ impl<'e> Run<'e> {
     }
 
     pub(crate) fn control(&self) -> bool {
-        self.engine.features.control
+        self.settings.features.control
     }
 
     pub(crate) fn open(&mut self, root: Node) -> DocumentId {
@@ -117,7 +118,7 @@ impl<'e> Run<'e> {
     /// One step of work; from time to time the clock is asked.
     pub(crate) fn step(&mut self) -> Result<(), EvalError> {
         self.steps += 1;
-        let limits = &self.engine.limits;
+        let limits = &self.settings.limits;
         if self.steps > limits.steps {
             return Err(self.stop(LimitError::Steps(limits.steps)));
         }
@@ -145,8 +146,8 @@ impl<'e> Run<'e> {
         &mut self,
         call: impl FnOnce(&mut Self) -> Result<T, EvalError>,
     ) -> Result<T, EvalError> {
-        if self.calls >= self.engine.limits.calls {
-            return Err(self.stop(LimitError::Calls(self.engine.limits.calls)));
+        if self.calls >= self.settings.limits.calls {
+            return Err(self.stop(LimitError::Calls(self.settings.limits.calls)));
         }
         self.calls += 1;
         let result = call(self);
@@ -156,7 +157,7 @@ impl<'e> Run<'e> {
 
     /// Refuses values beyond the limits; every value that an expression gives passes here.
     pub(crate) fn check(&mut self, value: &Value) -> Result<(), EvalError> {
-        let limits = &self.engine.limits;
+        let limits = &self.settings.limits;
         let limit = match value {
             Value::String(text) if text.len() > limits.string_bytes => {
                 LimitError::StringBytes(limits.string_bytes)

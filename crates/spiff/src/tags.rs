@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::eval::{Eval, EvalError, Evaluated, absolute};
-use crate::functions::quote;
+use crate::issue::quote;
 use crate::run::{Reading, Run, read_value, reading_to_eval};
 use crate::scope::dotted;
 use crate::syntax::ast::Step;

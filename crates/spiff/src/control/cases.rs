@@ -4,8 +4,8 @@ use super::{Control, Outcome, text};
 use crate::env::Env;
 use crate::eval::{EvalError, Evaluated, call_whole};
 use crate::flow::Walker;
-use crate::functions::quote;
 use crate::issue::Issue;
+use crate::issue::quote;
 use crate::operators::compare::same;
 use crate::value::{Flags, Map, Node, Value};
 
@@ -81,7 +81,7 @@ pub(super) fn matching(
             CaseMatch::Undecided(outcome) => return Ok(outcome),
         }
     }
-    let redacted = walker.run.engine.redacted;
+    let redacted = walker.run.settings.redacted;
     Ok(default(control, || format!("invalid switch value: {}", text(&control.value.value, redacted))))
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Control, Outcome, text};
-use crate::api::LimitError;
 use crate::env::Env;
 use crate::eval::{EvalError, Evaluated, instantiate};
 use crate::flow::Walker;
-use crate::functions::quote;
 use crate::issue::Issue;
+use crate::issue::quote;
+use crate::limits::LimitError;
 use crate::operators::concatenate::short;
 use crate::syntax::ast::Name;
 use crate::value::{Flags, Map, Node, Template, Value};
@@ -191,7 +191,7 @@ impl Loop<'_, '_> {
         names: &[(Name, Value)],
         results: &mut Results,
     ) -> Result<(), EvalError> {
-        let limit = walker.run.engine.limits.nodes;
+        let limit = walker.run.settings.limits.nodes;
         if results.list.len() + results.fields.len() + results.problems.len() >= limit {
             return Err(walker.run.stop(LimitError::Nodes(limit)));
         }
@@ -203,7 +203,7 @@ impl Loop<'_, '_> {
                 Some(Value::String(key)) => Some(key),
                 Some(other) => {
                     let problem = format!("map key must be string, but found {}", other.type_name());
-                    let redacted = walker.run.engine.redacted;
+                    let redacted = walker.run.settings.redacted;
                     results.problems.push(with_variables(Issue::new(problem), names, redacted));
                     return Ok(());
                 }
@@ -232,7 +232,7 @@ fn instance(
         Ok(evaluated) if evaluated.info.undefined() => {}
         Ok(evaluated) => return Ok(evaluated.value),
         Err(EvalError::Issue(issue)) => {
-            let redacted = walker.run.engine.redacted;
+            let redacted = walker.run.settings.redacted;
             results.problems.push(with_variables(*issue, names, redacted));
         }
         Err(EvalError::Abort) => return Err(EvalError::Abort),

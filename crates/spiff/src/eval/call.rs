@@ -6,12 +6,12 @@ use std::time::SystemTime;
 use super::{
     Eval, EvalError, Evaluated, Info, Readiness, arguments, files, intrinsic, lambda, nested, static_ips,
 };
-use crate::api::{Clock, Engine, Randomness};
 use crate::env::Env;
 use crate::functions::{self, Caller, Function, Guarded, Source};
 use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::run::Run;
+use crate::settings::{Clock, Randomness, Settings};
 use crate::syntax::ast::{Arguments, Expr, Item, LambdaExpr, Link, Parameter, Reference, Step};
 use crate::tags;
 use crate::value::{Lambda, Value};
@@ -61,7 +61,7 @@ enum Callee {
     Core(fn(&mut Run<'_>, &[Value], &Env<'_>) -> Eval),
     Library(Function),
     Guarded(Guarded, Randomness),
-    Host(crate::api::HostFunction),
+    Host(crate::settings::HostFunction),
     Denied(&'static str),
 }
 
@@ -73,7 +73,7 @@ fn find(run: &Run<'_>, name: &str) -> Option<Callee> {
         "parse" => nested::parse,
         "features" => features,
         "tagdef" => tags::define,
-        "decrypt" if !run.engine.functions.contains_key(name) => nested::decrypt,
+        "decrypt" if !run.settings.functions.contains_key(name) => nested::decrypt,
         _ => return find_library(run, name),
     };
     Some(Callee::Core(core))
@@ -81,14 +81,14 @@ fn find(run: &Run<'_>, name: &str) -> Option<Callee> {
 
 /// Host functions may stand for those that the original registers as extensions, and for names that nobody has (section 17).
 fn find_library(run: &Run<'_>, name: &str) -> Option<Callee> {
-    let host = || run.engine.functions.get(name).cloned().map(Callee::Host);
+    let host = || run.settings.functions.get(name).cloned().map(Callee::Host);
     let own = functions::find(name).map(Callee::Library);
     let guarded = || {
-        let randomness = run.engine.randomness.clone()?;
+        let randomness = run.settings.randomness.clone()?;
         functions::find_guarded(name).map(|function| Callee::Guarded(function, randomness))
     };
     let shown = || {
-        run.engine.files.as_ref()?;
+        run.settings.files.as_ref()?;
         files::find(name).map(Callee::Core)
     };
     if functions::is_extension(name) { host().or(own) } else { own.or_else(host) }
@@ -113,7 +113,7 @@ impl Callee {
             Self::Guarded(function, randomness) => {
                 // What is random has another value in the next pass.
                 run.volatile = true;
-                let mut source = FromHost { randomness: &randomness, engine: run.engine };
+                let mut source = FromHost { randomness: &randomness, settings: run.settings };
                 Evaluated::ok(function(&mut source, arguments)?)
             }
             Self::Host(function) => Evaluated::ok(function.call(arguments)?),
@@ -139,18 +139,18 @@ impl Caller for FromFunction<'_, '_, '_> {
     }
 
     fn limits(&self) -> &Limits {
-        &self.run.engine.limits
+        &self.run.settings.limits
     }
 
     fn now(&self) -> Option<SystemTime> {
-        self.run.engine.clock.as_ref().map(Clock::now)
+        self.run.settings.clock.as_ref().map(Clock::now)
     }
 }
 
 /// What guarded functions get of the host.
 struct FromHost<'a> {
     randomness: &'a Randomness,
-    engine: &'a Engine,
+    settings: &'a Settings,
 }
 
 impl Source for FromHost<'_> {
@@ -159,11 +159,11 @@ impl Source for FromHost<'_> {
     }
 
     fn limits(&self) -> &Limits {
-        &self.engine.limits
+        &self.settings.limits
     }
 
     fn now(&self) -> Option<SystemTime> {
-        self.engine.clock.as_ref().map(Clock::now)
+        self.settings.clock.as_ref().map(Clock::now)
     }
 }
 
@@ -219,7 +219,7 @@ const DEEPEST: u32 = 4;
 
 /// `features()` and `features(name)`.
 fn features(run: &mut Run<'_>, arguments: &[Value], _: &Env<'_>) -> Eval {
-    let names = run.engine.features.names();
+    let names = run.settings.features.names();
     match arguments {
         [] => Evaluated::ok(Value::list(names.into_iter().map(Value::string))),
         [Value::String(name)] => Evaluated::ok(Value::Bool(names.contains(&&**name))),

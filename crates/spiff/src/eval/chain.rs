@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{
     Depth, Eval, EvalError, Evaluated, Info, Readiness, arguments, call, evaluate, evaluate_to, lambda,
 };
-use crate::api::LimitError;
 use crate::env::Env;
+use crate::limits::LimitError;
 use crate::run::{Run, is_resolved, read_value, reading_to_eval, shown};
 use crate::syntax::ast::{Arguments, Expr, Item, Link, Range, Step};
 use crate::value::{List, Node, Value};
@@ -305,7 +305,7 @@ pub(super) fn range(run: &mut Run<'_>, range: &Range, env: &Env<'_>) -> Eval {
             return Ok(Evaluated::pending(info));
         }
     };
-    let limit = run.engine.limits.nodes;
+    let limit = run.settings.limits.nodes;
     if start.abs_diff(end) >= limit as u64 {
         return Err(run.stop(LimitError::Nodes(limit)));
     }

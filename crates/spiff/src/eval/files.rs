@@ -2,10 +2,10 @@
 
 use super::nested;
 use super::{Eval, EvalError, Evaluated};
-use crate::api::Files;
 use crate::env::Env;
 use crate::functions;
 use crate::run::Run;
+use crate::settings::Files;
 use crate::value::Value;
 
 type Function = fn(&mut Run<'_>, &[Value], &Env<'_>) -> Eval;
@@ -25,7 +25,7 @@ pub(super) fn find(name: &str) -> Option<Function> {
 
 /// What the host shows; a run without it does not come here.
 fn files<'r>(run: &Run<'r>, name: &str) -> Result<&'r dyn Files, EvalError> {
-    let shown = run.engine.files.as_deref();
+    let shown = run.settings.files.as_deref();
     shown.ok_or_else(|| EvalError::issue(functions::denial(name)))
 }
 

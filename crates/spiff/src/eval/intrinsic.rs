@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Depth, Eval, EvalError, Evaluated, Info, Readiness, define, evaluate, evaluate_to, lambda};
 use crate::env::Env;
-use crate::functions::quote;
 use crate::issue::Issue;
+use crate::issue::quote;
 use crate::run::{Run, shown};
 use crate::scope::dotted;
 use crate::syntax::ast::{Arguments, Expr, LambdaExpr, Step, Sync};

@@ -106,7 +106,7 @@ fn call_bound(run: &mut Run<'_>, lambda: &Arc<Lambda>, given: Given, env: &Env<'
     let mut names = bind(lambda, given)?;
     let shown = names.clone();
     names.push((Arc::from("_"), Value::Lambda(Arc::clone(lambda))));
-    let redacted = run.engine.redacted;
+    let redacted = run.settings.redacted;
     body(run, lambda, names, env).map_err(|fault| failed(fault, lambda, &shown, redacted))
 }
 
@@ -119,7 +119,7 @@ pub(super) fn call_inline(
 ) -> Eval {
     let names = bind(lambda, Given::positional(arguments))?;
     let shown = names.clone();
-    let redacted = run.engine.redacted;
+    let redacted = run.settings.redacted;
     body(run, lambda, names, env).map_err(|fault| failed(fault, lambda, &shown, redacted))
 }
 

@@ -138,7 +138,7 @@ impl Content<'_> {
     }
 
     fn all(&self, run: &Run<'_>) -> Result<Vec<Node>, EvalError> {
-        yaml::read(self.text, &self.name, &run.engine.limits).map_err(|error| self.malformed(&error))
+        yaml::read(self.text, &self.name, &run.settings.limits).map_err(|error| self.malformed(&error))
     }
 
     fn malformed(&self, error: &dyn std::fmt::Display) -> EvalError {

@@ -19,9 +19,9 @@ pub(crate) use node::{fail, same_node};
 pub(crate) use state::state_of;
 pub use unresolved::Unresolved;
 
-use crate::api::LimitError;
 use crate::env::Env;
 use crate::eval::EvalError;
+use crate::limits::LimitError;
 use crate::run::Run;
 use crate::scope::DocumentId;
 use crate::shadow::{Attention, Place, ROOT};
@@ -62,7 +62,7 @@ pub(crate) fn flow(
     over: bool,
 ) -> Result<Vec<Unresolved>, EvalError> {
     let mut passes = 0;
-    let mut allowed = run.engine.limits.passes.unwrap_or(FREE_PASSES);
+    let mut allowed = run.settings.limits.passes.unwrap_or(FREE_PASSES);
     let mut volatile = Vec::new();
     run.syncing.depth += 1;
     if run.syncing.depth == 1 {
@@ -72,10 +72,10 @@ pub(crate) fn flow(
         passes += 1;
         if passes > allowed {
             let nodes = count(&run.document(id).root);
-            if nodes > run.engine.limits.nodes {
-                return Err(run.stop(LimitError::Nodes(run.engine.limits.nodes)));
+            if nodes > run.settings.limits.nodes {
+                return Err(run.stop(LimitError::Nodes(run.settings.limits.nodes)));
             }
-            let more = run.engine.limits.passes.is_none().then_some(nodes + FREE_PASSES);
+            let more = run.settings.limits.passes.is_none().then_some(nodes + FREE_PASSES);
             match more.filter(|more| passes <= *more) {
                 Some(more) => allowed = more,
                 None => return Err(run.stop(LimitError::Passes(passes))),
@@ -108,7 +108,7 @@ fn pass(
     over: bool,
     volatile: &mut Vec<Place>,
 ) -> Result<bool, EvalError> {
-    if run.engine.whole_passes {
+    if run.settings.whole_passes {
         run.document_mut(id).shadow.mark(ROOT, Attention::Deep);
     }
     run.document_mut(id).shadow.begin_pass();

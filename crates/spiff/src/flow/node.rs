@@ -50,7 +50,7 @@ impl Walker<'_, '_> {
             return Ok(Flowed::Same);
         }
         let no_stub = env.nomerge || env.cursor.is_empty();
-        if attention == Attention::Deep && no_stub && !self.run.engine.whole_passes && is_inert(node) {
+        if attention == Attention::Deep && no_stub && !self.run.settings.whole_passes && is_inert(node) {
             return Ok(Flowed::Same);
         }
         let redirected = node.redirect().map(|path| env.redirected(path));
@@ -104,7 +104,7 @@ impl Walker<'_, '_> {
     pub(super) fn parse(&self, text: &str, env: &Env<'_>) -> Option<Value> {
         let parsed = match syntax::strings::is_dynaml(text) {
             Some(expression) => syntax::parse_redirected(expression, elsewhere_in_stubs(expression, env)),
-            None if self.run.engine.features.interpolation => syntax::strings::interpolate(text)?,
+            None if self.run.settings.features.interpolation => syntax::strings::interpolate(text)?,
             None => return None,
         };
         parsed.ok().map(|expression| Value::Expression(Pending(Arc::new(expression))))

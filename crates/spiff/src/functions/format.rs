@@ -3,7 +3,7 @@
 use groundwork_go::fmt::{Scalar, sprintf};
 
 use super::arguments::writable;
-use super::{Answer, Caller};
+use super::calling::{Answer, Caller};
 use crate::issue::Issue;
 use crate::operators::concatenate::lambda_text;
 use crate::value::Value;

@@ -6,12 +6,10 @@ use groundwork_keys::{
     TbsCertificate,
 };
 
-use super::Outcome;
 use super::arguments::{count, go_type, map, simple};
-use super::guarded::{Source, bytes};
+use super::calling::{Outcome, Source, bytes, denial};
 use super::x509::{DATE, Usage, unix_seconds};
-use super::{denial, quote};
-use crate::issue::Issue;
+use crate::issue::{Issue, quote};
 use crate::value::{Map, Value};
 
 const DEFAULT_BITS: i64 = 2048;

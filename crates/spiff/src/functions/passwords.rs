@@ -2,9 +2,8 @@
 
 use md5::{Digest, Md5};
 
-use super::Outcome;
 use super::arguments::{count, int, text};
-use super::guarded::{Source, bytes};
+use super::calling::{Outcome, Source, bytes};
 use crate::issue::Issue;
 use crate::value::Value;
 

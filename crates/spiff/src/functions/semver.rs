@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use groundwork_go::semver::{Constraint, Version, VersionError};
 
 use super::arguments::{count, text};
+use super::calling::Outcome;
 use super::text::strings;
-use super::{Outcome, quote};
-use crate::issue::Issue;
+use crate::issue::{Issue, quote};
 use crate::operators::concatenate::short;
 use crate::value::{List, Value};
 

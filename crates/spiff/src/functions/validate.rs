@@ -5,10 +5,11 @@ use std::sync::Arc;
 use groundwork_keys::{Certificate, PrivateKey, PublicKey};
 
 use super::arguments::{count, go_type};
+use super::calling::{Answer, Caller};
 use super::lists::is_equal;
 use super::patterns::compile;
-use super::{Answer, Caller, quote, semver};
-use crate::issue::Issue;
+use super::semver;
+use crate::issue::{Issue, quote};
 use crate::operators::address::{Address, Cidr};
 use crate::operators::compare::order;
 use crate::operators::concatenate::{lambda_text, short};

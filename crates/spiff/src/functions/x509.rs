@@ -6,7 +6,7 @@ use groundwork_go::time::{Instant, Zone};
 use groundwork_keys::{Certificate, ExtendedKeyUsage, KeyError, KeyUsage, PrivateKey, PublicKey};
 
 use super::arguments::{count, text};
-use super::{Answer, Caller, Outcome};
+use super::calling::{Answer, Caller, Outcome};
 use crate::issue::Issue;
 use crate::value::Value;
 

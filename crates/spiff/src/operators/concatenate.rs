@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use groundwork_go::strconv::format_g;
 
-use crate::functions::quote;
 use crate::issue::Issue;
+use crate::issue::quote;
 use crate::syntax::ast::Expr;
 use crate::value::{Lambda, Map, Node, Value};
 
