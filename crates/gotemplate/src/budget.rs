@@ -2,8 +2,8 @@
 
 use groundwork_go::fmt::FormatError;
 
+use crate::nesting::{MAX_DEPTH, TooDeep};
 use crate::options::Limits;
-use crate::value::copy::{MAX_DEPTH, TooDeep};
 
 /// A configured limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,8 +4,8 @@ use groundwork_go::fmt::scalar::{self, Integer, Radix};
 use groundwork_go::fmt::{self, Argument, FormatError, Sink, Spec, bad_verb, write_argument};
 use groundwork_go::strconv::FloatVerb;
 
+use crate::nesting::MAX_DEPTH;
 use crate::stack;
-use crate::value::copy::MAX_DEPTH;
 use crate::value::{DataNumber, List, Map, Object, Value};
 
 /// The default format, `%v`, without flags.

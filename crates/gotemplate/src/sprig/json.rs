@@ -1,8 +1,8 @@
 //! JSON (section 12.6).
 
-use super::Outcome;
 use super::json_decode::decode;
 use super::json_encode::{Style, encode};
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;

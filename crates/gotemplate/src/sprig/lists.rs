@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::cast::to_int;
-use super::{NIL_POINTER, Outcome, add_all, any_rest};
+use super::registration::{NIL_POINTER, Outcome, add_all, any_rest};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;

@@ -1,7 +1,8 @@
 //! Strings (section 12.1), except for the case conversions of whole words.
 
 use super::casing::{is_lower, is_title, is_upper, to_lower, to_title, to_upper};
-use super::{Outcome, add_all, any_rest, strval};
+use super::cast::strval;
+use super::registration::{Outcome, add_all, any_rest};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::format::{self, Sink};

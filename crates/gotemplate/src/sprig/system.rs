@@ -1,7 +1,7 @@
 //! The environment and the network (section 12.13).
 
-use super::Outcome;
 use super::random::below;
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};

@@ -9,7 +9,7 @@ use groundwork_keys::{
     Certificate as Parsed, ExtendedKeyUsage, Issuer, KeyUsage, SigningKey, Subject, TbsCertificate, pem_block,
 };
 
-use super::super::Outcome;
+use super::super::registration::Outcome;
 use super::{STEPS, private_key};
 use crate::context::Context;
 use crate::error::CallError;

@@ -7,7 +7,7 @@ mod private_key;
 
 use groundwork_keys::{Algorithm, DSA_RANDOM_BYTES, SigningKey, new_dsa_key, pem_block};
 
-use super::Outcome;
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::encoding;
 use crate::error::CallError;
