@@ -1,4 +1,4 @@
-//! Errors in the wording of the original (chapter gotemplate, sections 4 and 9), with their position as data.
+//! Errors in the wording of Go (chapter gotemplate, sections 4 and 9), with their position as data.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum ErrorKind {
 
 /// Why a template could not be parsed or rendered.
 ///
-/// `Display` is the complete text as the original words it:
+/// `Display` is the complete text as Go words it:
 /// `template: NAME:LINE: MESSAGE` for parse errors and
 /// `template: NAME:LINE:COLUMN: executing "TEMPLATE" at <SOURCE>: MESSAGE` for execution errors.
 #[derive(Clone, Debug, PartialEq, Eq)]

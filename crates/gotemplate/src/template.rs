@@ -126,7 +126,7 @@ impl Template {
         self.render_into(data, &mut output).map(|()| output)
     }
 
-    /// Like [`Template::render`], appending to a buffer. As in the original, what was written before a failure stays.
+    /// Like [`Template::render`], appending to a buffer. As in Go, what was written before a failure stays.
     pub fn render_into(&self, data: Value, output: &mut Vec<u8>) -> Result<(), Error> {
         self.run(&self.program.own, &self.program.name, data, output)
     }

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// Why a text is no key or certificate, or why none can be made. The sentences are those of Go and of spiff (`spiff.md` 11.3) as far
+/// Why a text is no key or certificate, or why none can be made. The sentences are those of Go and of spiff++ (`spiff.md` 11.3) as far
 /// as these are fixed; those of Go's DER parser are not.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -1,6 +1,6 @@
 //! Keys and certificates in PEM, as Go's `crypto` packages read and write them.
 //!
-//! Both template languages follow programs written in Go: sprig makes keys and certificates, spiff reads and checks them, too.
+//! Both template languages follow programs written in Go: sprig makes keys and certificates, spiff++ reads and checks them, too.
 //! What they have in common is here; the texts of their errors stay with them where they differ.
 //!
 //! * [`pem_block`], [`to_pem`]: the text around a key.

@@ -138,7 +138,7 @@ impl PublicKey {
         })
     }
 
-    /// `RSA PUBLIC KEY` (PKCS#1), or `ECDSA PUBLIC KEY` (PKIX): the labels of spiff. `None` of a key that spiff does not write.
+    /// `RSA PUBLIC KEY` (PKCS#1), or `ECDSA PUBLIC KEY` (PKIX): the labels of spiff++. `None` of a key that spiff++ does not write.
     pub fn to_pem(&self) -> Option<String> {
         match self {
             Self::Rsa { modulus, exponent } => {

@@ -43,7 +43,7 @@ pub enum Error {
     Limit(#[from] LimitError),
 }
 
-/// The expressions that are left, in the layout of the original (section 15.2).
+/// The expressions that are left, in the layout of spiff++ (section 15.2).
 #[derive(Debug, Clone)]
 pub struct Report {
     /// Errors first, then what waits, then what is affected by errors.
@@ -190,7 +190,7 @@ impl Engine {
         self
     }
 
-    /// Looks at every node in each pass, as the original does: the same results, more slowly. For tests that compare.
+    /// Looks at every node in each pass, as spiff++ does: the same results, more slowly. For tests that compare.
     #[must_use]
     #[doc(hidden)]
     pub fn pass_by_pass(mut self) -> Self {

@@ -1,6 +1,7 @@
 //! The spiff++ language: YAML documents whose strings may be *dynaml* expressions, merged with stubs.
 //!
-//! The law is the chapter `spiff.md`; section numbers in this crate are its sections.
+//! The law is the chapter `spiff.md`; section numbers in this crate are its sections. What is said of spiff++ is said of the Go tool
+//! that the chapter follows.
 //!
 //! ```text
 //! text --yaml::read--> Node --flow (passes: eval, stubs)--> Node --yaml::write--> text
@@ -9,6 +10,7 @@
 
 mod api;
 mod control;
+mod dependencies;
 mod env;
 #[cfg(test)]
 mod equivalence;
@@ -21,7 +23,6 @@ mod operators;
 mod run;
 mod scope;
 mod settings;
-mod shadow;
 mod syntax;
 mod tags;
 mod value;

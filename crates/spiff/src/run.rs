@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::dependencies::{Dependencies, Place, ROOT};
 use crate::env::{find_step, keyed_position, list_position};
 use crate::eval::{Eval, EvalError, Info};
 use crate::limits::LimitError;
 use crate::scope::{DocumentId, dotted};
 use crate::settings::Settings;
-use crate::shadow::{Place, ROOT, Shadow};
 use crate::syntax::ast::{Name, Step};
 use crate::syntax::strings::is_dynaml;
 use crate::tags::Tags;
@@ -56,7 +56,7 @@ pub(crate) struct Syncing {
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) root: Node,
-    pub(crate) shadow: Shadow,
+    pub(crate) dependencies: Dependencies,
     /// What the node in work has read so far.
     reads: Vec<Place>,
 }
@@ -96,7 +96,7 @@ impl<'e> Run<'e> {
 
     pub(crate) fn open(&mut self, root: Node) -> DocumentId {
         let id = DocumentId(u32::try_from(self.documents.len()).unwrap_or(u32::MAX));
-        self.documents.push(Document { root, shadow: Shadow::new(), reads: Vec::new() });
+        self.documents.push(Document { root, dependencies: Dependencies::new(), reads: Vec::new() });
         id
     }
 
@@ -182,7 +182,7 @@ impl<'e> Run<'e> {
         let reads = std::mem::replace(&mut document.reads, before);
         let Some(waiting) = waiting else { return };
         for place in reads {
-            document.shadow.wait(place, waiting);
+            document.dependencies.wait(place, waiting);
         }
     }
 
@@ -200,7 +200,7 @@ impl<'e> Run<'e> {
             _ => return false,
         };
         if !found {
-            let absent = document.shadow.child(place, &Step::Field(Arc::clone(name)));
+            let absent = document.dependencies.child(place, &Step::Field(Arc::clone(name)));
             document.reads.push(absent);
         }
         found
@@ -217,23 +217,24 @@ impl Document {
         if place == ROOT {
             return Some(&self.root);
         }
-        self.shadow.steps(place).into_iter().try_fold(&self.root, find_step)
+        self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
     }
 
     fn read(&mut self, place: Place, steps: &[Step], full: bool, control: bool) -> Reading {
-        let Some(mut node) = self.shadow.steps(place).into_iter().try_fold(&self.root, find_step) else {
+        let Some(mut node) = self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
+        else {
             return Reading::Missing(1);
         };
         let mut at = place;
         for (position, step) in steps.iter().enumerate() {
             let Some((taken, next)) = take_step(node, step) else {
                 if matches!(node.value, Value::Map(_)) {
-                    at = self.shadow.child(at, step);
+                    at = self.dependencies.child(at, step);
                 }
                 self.reads.push(at);
                 return Reading::Missing(position + 1);
             };
-            at = self.shadow.child(at, &taken);
+            at = self.dependencies.child(at, &taken);
             node = next;
             if !is_locally_resolved(node, control) {
                 self.reads.push(at);
@@ -244,7 +245,7 @@ impl Document {
             let mut below = Vec::new();
             find_unresolved(node, control, &mut below);
             let failed = node.has(Flags::FAILED) || node.has(Flags::ERROR);
-            at = below.iter().fold(at, |at, step| self.shadow.child(at, step));
+            at = below.iter().fold(at, |at, step| self.dependencies.child(at, step));
             self.reads.push(at);
             return Reading::Pending { steps: steps.len(), incomplete: false, failed };
         }
@@ -288,7 +289,7 @@ pub(crate) fn read_value(node: &Node, steps: &[Step], full: bool, control: bool)
     Reading::Found(node.value.clone(), node.key_name().cloned())
 }
 
-/// Section 2.3, "locally resolved".
+/// Whether nothing is left to be evaluated of the node itself: "locally resolved" in section 2.3.
 pub(crate) fn is_locally_resolved(node: &Node, control: bool) -> bool {
     match &node.value {
         Value::Expression(_) => false,
@@ -313,7 +314,7 @@ pub(crate) fn is_escaped(key: &str) -> bool {
     key.trim_start_matches('<').starts_with('!')
 }
 
-/// Section 2.3, "resolved".
+/// Whether nothing is left to be evaluated of the node and all below it: "resolved" in section 2.3.
 pub(crate) fn is_resolved(node: &Node, control: bool) -> bool {
     match &node.value {
         Value::Expression(_) => false,

@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub(crate) files: Option<Arc<dyn Files>>,
     /// Whether messages show the types of arguments instead of their values.
     pub(crate) redacted: bool,
-    /// Whether each pass looks at every node, as the original does: for tests that compare.
+    /// Whether each pass looks at every node, as spiff++ does: for tests that compare.
     pub(crate) whole_passes: bool,
 }
 

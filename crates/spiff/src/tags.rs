@@ -141,7 +141,7 @@ fn search(
     }
     match hit {
         Some((_, reading)) => reading_to_eval(reading, |count| dotted(&steps[..count])),
-        // None of them has the path: the original says no more.
+        // None of them has the path: spiff++ says no more.
         None => Err(EvalError::issue("")),
     }
 }

@@ -1,4 +1,4 @@
-//! Details of the original that the chapter leaves open: which operand decides, what stays with a result, how failures are worded.
+//! Details of spiff++ that the chapter leaves open: which operand decides, what stays with a result, how failures are worded.
 
 #![allow(clippy::unwrap_used)]
 
@@ -40,7 +40,7 @@ fn behind<'r>(place: &str, report: &'r str) -> &'r str {
 
 const CYCLE: &str = "p: (( p ))\nq: (( q ))\nl: [ 1, 2, 3 ]\nm: { a: { b: 1 } }";
 
-/// D34: the original decides in the first pass, for the alternative.
+/// D34: spiff++ decides in the first pass, for the alternative.
 #[test]
 fn an_instance_of_a_template_waits_for_what_it_needs() {
     const FIELDS: &str =

@@ -7,7 +7,7 @@ use super::version::{Version, compare_prerelease};
 
 /// White space as Go's `\s` reads it.
 const SPACE: &str = r"[\t\n\f\r ]";
-/// The empty operator stands second, so that it is preferred to the longer ones as in the original.
+/// The empty operator stands second, so that it is preferred to the longer ones as in Masterminds/semver.
 const OPERATOR: &str = r"=||!=|>|<|>=|=>|<=|=<|~|~>|\^";
 /// A version whose numbers may be wildcards.
 const VERSION: &str = concat!(
@@ -39,7 +39,7 @@ pub struct Constraint {
     alternatives: Vec<Alternative>,
 }
 
-/// Why a text is no constraint, in the original's words.
+/// Why a text is no constraint, in Masterminds/semver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConstraintError {
     /// The alternative that is none; ranges in it are rewritten.

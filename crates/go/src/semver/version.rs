@@ -13,7 +13,7 @@ pub struct Version {
     pub original: String,
 }
 
-/// Why a text is no version, or no part of one, in the original's words.
+/// Why a text is no version, or no part of one, in Masterminds/semver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     #[error("invalid semantic version")]

@@ -1,4 +1,4 @@
-//! Reading times by a layout, with the complaints of the original.
+//! Reading times by a layout, with the complaints of Go.
 
 use super::calendar::{self, Date};
 use super::instant::Instant;
@@ -36,7 +36,7 @@ type Fit<T> = Result<T, ElementError>;
 ///
 /// # Errors
 ///
-/// The message of the original.
+/// The message of Go.
 pub fn parse(layout: &[u8], value: &[u8]) -> Result<Instant, String> {
     let shown = quote(value);
     let misfit = |wanted: &[u8], found: &[u8]| {

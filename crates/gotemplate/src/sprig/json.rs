@@ -14,7 +14,7 @@ pub(super) fn register(functions: &mut Functions) {
     let any = Signature::fixed(&[Type::Any]);
     functions
         .add("fromJson", text.clone(), |context, args| match decode(context, args.string(0)) {
-            // The original drops the error and returns nil.
+            // sprig drops the error and returns nil.
             Err(CallError::Message(_)) => Ok(Value::Nil),
             result => result,
         })

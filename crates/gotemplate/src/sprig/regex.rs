@@ -20,7 +20,7 @@ pub(super) fn register(functions: &mut Functions) {
     functions
         .add("regexMatch", two.clone(), |context, args| match pattern(context, args) {
             Ok(pattern) => Ok(Value::Bool(pattern.pattern.regex().is_match(&subject(args).text))),
-            // The original drops the error.
+            // sprig drops the error.
             Err(CallError::Message(_)) => Ok(Value::Bool(false)),
             Err(limit) => Err(limit),
         })

@@ -296,7 +296,7 @@ fn register_mapping(functions: &mut Functions) {
             if !subject.iter().any(is_space) {
                 return Ok(args.value(0).clone());
             }
-            // Byte by byte as Latin-1, which mangles other text; so does the original.
+            // Byte by byte as Latin-1, which mangles other text; so does sprig.
             let kept: String = subject.iter().filter(|b| !is_space(b)).map(|&b| char::from(b)).collect();
             Ok(kept.into())
         })

@@ -5,13 +5,13 @@ mod loops;
 
 use std::sync::Arc;
 
+use crate::dependencies::Place;
 use crate::env::Env;
 use crate::eval::EvalError;
 use crate::flow::{Flowed, Walker, fail, same_node};
 use crate::issue::Issue;
 use crate::operators::concatenate::{go_syntax, shorten};
 use crate::run::{is_escaped, is_resolved};
-use crate::shadow::Place;
 use crate::syntax::ast::{Expr, Name};
 use crate::value::{Flags, Map, Node, Pending, Value};
 
@@ -88,7 +88,7 @@ fn is_read(walker: &Walker<'_, '_>, map: &Map) -> bool {
         is_template_option(map, key)
             && map.get(key).is_some_and(|option| !matches!(option.value, Value::Template(_)))
     };
-    !walker.run.document(walker.id).shadow.is_first_pass() && !map.keys().any(|key| is_unread(key))
+    !walker.run.document(walker.id).dependencies.is_first_pass() && !map.keys().any(|key| is_unread(key))
 }
 
 /// Runs the control of a map whose fields have been flowed, if it can be run. `node` is the map before, `at` its place.
@@ -252,7 +252,7 @@ fn merge(control: &Control<'_>) -> Outcome {
                 match value {
                     Value::Map(map) => add(map),
                     Value::Nil => {}
-                    // The type is that of the whole value, as the original has it.
+                    // The type is that of the whole value, as spiff++ has it.
                     _ => {
                         let message = format!("entry {position}: invalid entry type: list");
                         return Outcome::Failed(Issue::new(message));

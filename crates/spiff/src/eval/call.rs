@@ -79,7 +79,7 @@ fn find(run: &Run<'_>, name: &str) -> Option<Callee> {
     Some(Callee::Core(core))
 }
 
-/// Host functions may stand for those that the original registers as extensions, and for names that nobody has (section 17).
+/// Host functions may stand for those that spiff++ registers as extensions, and for names that nobody has (section 17).
 fn find_library(run: &Run<'_>, name: &str) -> Option<Callee> {
     let host = || run.settings.functions.get(name).cloned().map(Callee::Host);
     let own = functions::find(name).map(Callee::Library);

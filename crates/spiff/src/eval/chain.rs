@@ -159,7 +159,7 @@ impl Chain<'_, '_> {
         Expr::Chain(Box::new(self.base.clone()), all)
     }
 
-    /// Applies the links from `at` on to each entry. A failure is not told (7.8 says nothing of it, and neither does the original).
+    /// Applies the links from `at` on to each entry. A failure is not told (7.8 says nothing of it, and neither does spiff++).
     fn project(self, run: &mut Run<'_>, entries: Vec<Node>, mut info: Info, at: usize) -> Eval {
         if at >= self.links.len() {
             let list = Value::List(Arc::new(entries.into_iter().collect()));

@@ -4,8 +4,8 @@ mod arguments;
 mod auto;
 mod call;
 mod chain;
+mod ctx;
 mod files;
-mod info;
 mod intrinsic;
 mod lambda;
 mod mapping;
@@ -13,16 +13,16 @@ mod merge;
 mod nested;
 mod operator;
 mod reference;
-mod special;
+mod result;
 mod static_ips;
 mod template;
 
 use std::sync::Arc;
 
-use info::Readiness;
-pub(crate) use info::{Eval, EvalError, Evaluated, Info};
 pub(crate) use lambda::call_whole;
 pub(crate) use reference::absolute;
+use result::Readiness;
+pub(crate) use result::{Eval, EvalError, Evaluated, Info};
 pub(crate) use template::instantiate;
 
 use crate::env::Env;

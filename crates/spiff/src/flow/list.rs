@@ -8,9 +8,9 @@ use super::node::{content_of, dynamic_node, same_node};
 use super::patch::{self, Change, Patch};
 use super::{Flowed, Walker};
 use crate::control;
+use crate::dependencies::{Attention, Place};
 use crate::env::Env;
 use crate::eval::{EvalError, Evaluated, evaluate, markers};
-use crate::shadow::{Attention, Place};
 use crate::syntax::ast::{Expr, Marked, Marker, Name, Step};
 use crate::syntax::strings::is_dynaml;
 use crate::value::{Flags, List, Map, Node, Pending, Value};
@@ -67,7 +67,7 @@ impl Walker<'_, '_> {
             Flowed::Patched => {
                 let mut new = node;
                 let patches = self.patches.split_off(before);
-                patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
+                patch::apply(&mut new, &self.run.document(self.id).dependencies, place, &patches);
                 Ok(Flowed::New(new))
             }
         }
@@ -173,7 +173,7 @@ impl Walker<'_, '_> {
     ) -> Flowed {
         let mut new = node.clone();
         let patches = self.patches.split_off(before);
-        patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
+        patch::apply(&mut new, &self.run.document(self.id).dependencies, place, &patches);
         let Value::List(list) = &new.value else { return Flowed::Same };
         let mut entries = injected;
         let mut replaced = replaced.into_iter().peekable();

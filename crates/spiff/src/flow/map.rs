@@ -6,11 +6,11 @@ use super::node::{arrived, content_of, dynamic_node, fail, same_node};
 use super::patch::{self, Change};
 use super::{Flowed, Walker};
 use crate::control;
+use crate::dependencies::{Attention, Place};
 use crate::env::Env;
 use crate::eval::{EvalError, markers};
 use crate::issue::Issue;
 use crate::scope::Scope;
-use crate::shadow::{Attention, Place};
 use crate::syntax::ast::{Expr, Marked, Marker, Merge, MergeOption, Name, Step};
 use crate::syntax::strings::{is_dynaml, may_be_dynaml};
 use crate::value::{Flags, Map, Node, Notes, Value};
@@ -99,9 +99,9 @@ impl Walker<'_, '_> {
 
     /// Steps of the marked children of `place`.
     pub(super) fn marked(&mut self, place: Place) -> Vec<Step> {
-        let shadow = &mut self.run.document_mut(self.id).shadow;
-        let marked = shadow.take_marked(place);
-        marked.into_iter().map(|child| shadow.step(child).clone()).collect()
+        let dependencies = &mut self.run.document_mut(self.id).dependencies;
+        let marked = dependencies.take_marked(place);
+        marked.into_iter().map(|child| dependencies.step(child).clone()).collect()
     }
 
     fn patch_field(
@@ -145,7 +145,7 @@ impl Walker<'_, '_> {
             Flowed::Patched => {
                 let mut new = node.clone();
                 let patches = self.patches.split_off(before);
-                patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
+                patch::apply(&mut new, &self.run.document(self.id).dependencies, place, &patches);
                 Ok(Some(new))
             }
         }
@@ -348,7 +348,7 @@ impl Walker<'_, '_> {
         let mut fields = Vec::with_capacity(map.len());
         let mut changed = false;
         // Attention that was meant for fields is theirs: the marks are asked for again by each field.
-        self.run.document_mut(self.id).shadow.take_marked(place);
+        self.run.document_mut(self.id).dependencies.take_marked(place);
         let is_control = self.run.control() && control::has_controls(map);
         for (key, child) in map {
             let step = Step::Field(Arc::clone(key));

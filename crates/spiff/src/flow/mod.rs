@@ -1,7 +1,7 @@
 //! From a document with expressions to one without (sections 1.3 and 3).
 //!
 //! ```text
-//! pass:  walker (reads the tree of the pass before) --patches--> patch::apply --> shadow: who looks again
+//! pass:  walker (reads the tree of the pass before) --patches--> patch::apply --> dependencies: who looks again
 //! until a pass changes nothing; then `unresolved` tells what is left
 //! ```
 
@@ -19,12 +19,12 @@ pub(crate) use node::{fail, same_node};
 pub(crate) use state::state_of;
 pub use unresolved::Unresolved;
 
+use crate::dependencies::{Attention, Place, ROOT};
 use crate::env::Env;
 use crate::eval::EvalError;
 use crate::limits::LimitError;
 use crate::run::Run;
 use crate::scope::DocumentId;
-use crate::shadow::{Attention, Place, ROOT};
 use crate::value::{Flags, Node, Value};
 use patch::Patch;
 
@@ -95,7 +95,7 @@ fn gives_up(run: &mut Run<'_>, id: DocumentId, volatile: &mut Vec<Place>) -> boo
     }
     run.syncing.over = true;
     for place in volatile.drain(..) {
-        run.document_mut(id).shadow.mark(place, Attention::Own);
+        run.document_mut(id).dependencies.mark(place, Attention::Own);
     }
     true
 }
@@ -109,9 +109,9 @@ fn pass(
     volatile: &mut Vec<Place>,
 ) -> Result<bool, EvalError> {
     if run.settings.whole_passes {
-        run.document_mut(id).shadow.mark(ROOT, Attention::Deep);
+        run.document_mut(id).dependencies.mark(ROOT, Attention::Deep);
     }
-    run.document_mut(id).shadow.begin_pass();
+    run.document_mut(id).dependencies.begin_pass();
     let root = run.document(id).root.clone();
     if root.has(Flags::UNDEFINED) {
         return Ok(false);
@@ -131,12 +131,12 @@ fn pass(
         return Ok(false);
     }
     let document = run.document_mut(id);
-    patch::apply(&mut document.root, &document.shadow, ROOT, &patches);
+    patch::apply(&mut document.root, &document.dependencies, ROOT, &patches);
     for patch in &patches {
-        patch.wake(&mut document.shadow);
+        patch.wake(&mut document.dependencies);
     }
     for place in volatile.drain(..) {
-        document.shadow.mark(place, Attention::Own);
+        document.dependencies.mark(place, Attention::Own);
     }
     Ok(true)
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::inert::is_inert;
 use super::patch::{Change, Patch};
 use super::{Flowed, Walker};
+use crate::dependencies::{Attention, Place, ROOT};
 use crate::env::Env;
 use crate::eval::{EvalError, Evaluated, Info, RED_ZONE, STACK, evaluate, instantiate, markers};
 use crate::issue::Issue;
 use crate::operators::compare::same;
 use crate::run::{Catching, is_resolved};
 use crate::scope::dotted;
-use crate::shadow::{Attention, Place, ROOT};
 use crate::syntax;
 use crate::syntax::ast::{Expr, Marked, Marker, Reference, Step};
 use crate::value::{Flags, Node, Pending, Template, Value};
@@ -33,7 +33,7 @@ impl Walker<'_, '_> {
     }
 
     pub(super) fn child_place(&mut self, place: Place, step: &Step) -> Place {
-        self.run.document_mut(self.id).shadow.child(place, step)
+        self.run.document_mut(self.id).dependencies.child(place, step)
     }
 
     /// Flows `node` if it needs it: if its parent says so, or it is marked itself.
@@ -45,7 +45,7 @@ impl Walker<'_, '_> {
         over: bool,
         attention: Attention,
     ) -> Result<Flowed, EvalError> {
-        let attention = attention.max(self.run.document_mut(self.id).shadow.take(place));
+        let attention = attention.max(self.run.document_mut(self.id).dependencies.take(place));
         if attention == Attention::None {
             return Ok(Flowed::Same);
         }
@@ -301,8 +301,9 @@ impl Walker<'_, '_> {
     }
 
     fn is_insertion(&self, place: Place) -> bool {
-        let shadow = &self.run.document(self.id).shadow;
-        place != ROOT && matches!(shadow.step(place), Step::Field(name) if matches!(&**name, "<<" | "<<<"))
+        let dependencies = &self.run.document(self.id).dependencies;
+        place != ROOT
+            && matches!(dependencies.step(place), Step::Field(name) if matches!(&**name, "<<" | "<<<"))
     }
 }
 

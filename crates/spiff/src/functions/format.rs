@@ -41,7 +41,7 @@ fn formatted(caller: &dyn Caller, function: &str, arguments: &[Value]) -> Result
     }
     let format = match format {
         Value::String(format) => format.to_string(),
-        // These are text to the original before it looks for the format.
+        // These are text to spiff++ before it looks for the format.
         Value::List(_) | Value::Map(_) | Value::Template(_) => {
             writable(format, function, limits)?;
             write(format)

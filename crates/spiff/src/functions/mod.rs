@@ -104,7 +104,7 @@ pub(crate) fn find_guarded(name: &str) -> Option<Guarded> {
     })
 }
 
-/// Whether spiff registers `name` as an extension: a host function may stand for it (section 17).
+/// Whether spiff++ registers `name` as an extension: a host function may stand for it (section 17).
 pub(crate) fn is_extension(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "encrypt",

@@ -26,7 +26,7 @@ pub(super) fn generate_key(source: &mut dyn Source, arguments: &[Value]) -> Outc
         Some(Value::Int(bits) | Value::Data(bits)) => rsa(*bits)?,
         Some(Value::String(text)) => match text.parse::<i32>() {
             Ok(bits) => rsa(i64::from(bits))?,
-            // To spiff an empty text names no curve, and is no number of bits either.
+            // To spiff++ an empty text names no curve, and is no number of bits either.
             Err(_) if text.is_empty() => rsa(0)?,
             Err(_) => curve(text)?,
         },
@@ -94,7 +94,7 @@ struct Request {
     usages: Vec<String>,
     is_authority: bool,
     hosts: Vec<String>,
-    /// Empty for now.
+    /// Empty: from now on.
     valid_from: String,
     validity_hours: i64,
     /// The SubjectPublicKeyInfo of the holder.
@@ -105,7 +105,7 @@ struct Request {
 }
 
 impl Request {
-    /// Reads the fields in the order of spiff, whose first complaint counts.
+    /// Reads the fields in the order of spiff++, whose first complaint counts.
     fn read(fields: &Fields<'_>) -> Result<Self, Issue> {
         let is_authority = fields.flag("isCA")?;
         let organization = fields.required_texts("organization")?;
@@ -192,7 +192,7 @@ impl Request {
     }
 }
 
-/// The fields of a map, by spiff's rules for what stands for what; nil counts as left out.
+/// The fields of a map, by spiff++'s rules for what stands for what; nil counts as left out.
 struct Fields<'a>(&'a Map);
 
 impl Fields<'_> {
@@ -239,7 +239,7 @@ impl Fields<'_> {
         simple(value).map(|text| vec![text.into_owned()]).ok_or_else(|| invalid(name))
     }
 
-    /// A field that may be left out all the same: spiff says this of one whose type is wrong.
+    /// A field that may be left out all the same: spiff++ says this of one whose type is wrong.
     fn required_texts(&self, name: &str) -> Result<Vec<String>, Issue> {
         self.texts(name).map_err(|_| Issue::new(format!("field {} is required", quote(name))))
     }

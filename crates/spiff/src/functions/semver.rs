@@ -1,4 +1,4 @@
-//! Semantic versions (section 11.2), read as leniently as the original reads them.
+//! Semantic versions (section 11.2), read as leniently as spiff++ reads them.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::value::{List, Value};
 /// The function `name` on versions.
 pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
     Some(match name {
-        // What is wrong with the text is told in the name of another function in the original, too.
+        // What is wrong with the text is told in the name of another function in spiff++, too.
         "semver" => |arguments| Ok(Value::string(one("semverprerelease", arguments)?.to_string())),
         "semvermajor" => |arguments| number(one("semvermajor", arguments)?.major),
         "semverminor" => |arguments| number(one("semverminor", arguments)?.minor),

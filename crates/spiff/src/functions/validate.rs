@@ -204,7 +204,7 @@ fn any(caller: &mut dyn Caller, value: &Value, conditions: &[Value]) -> Checked 
             other => return Ok(other),
         }
     }
-    // A single condition is never told to have failed, as in the original.
+    // A single condition is never told to have failed, as in spiff++.
     verdict(conditions.len() == 1, &joined(&messages), &joined(&messages))
 }
 
@@ -314,7 +314,7 @@ fn value_set(value: &Value, arguments: &[Value]) -> Checked {
 }
 
 fn comparison(value: &Value, operator: &str, arguments: &[Value]) -> Checked {
-    // What is said of `lt` and `le` is mixed up in the original, too.
+    // What is said of `lt` and `le` is mixed up in spiff++, too.
     let (name, operation, positive, negative) = match operator {
         "gt" | ">" => ("gt", Operator::Greater, "greater than", "less or equal to"),
         "ge" | ">=" => ("ge", Operator::GreaterEqual, "greater or equal to", "less than"),
@@ -413,7 +413,7 @@ fn name_or_address(value: &Value, operator: &str) -> Checked {
     verdict(reasons.is_none(), &format!("is {what}"), &negative)
 }
 
-/// What Kubernetes says of names, which the original asks.
+/// What Kubernetes says of names, which spiff++ asks.
 const LABEL: &str = "a DNS-1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const DOMAIN: &str = "a DNS-1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";

@@ -85,7 +85,7 @@ pub(super) fn public_key(arguments: &[Value]) -> Outcome {
     };
     let given = text(&arguments[0], NO_KEY)?;
     let key = PrivateKey::parse(given).and_then(PrivateKey::public_key).or_else(|of_private_key| {
-        // Of a text that is nothing of all that, spiff says why it is no private key.
+        // Of a text that is nothing of all that, spiff++ says why it is no private key.
         PublicKey::parse(given)
             .ok()
             .or_else(|| Certificate::parse(given).ok()?.public_key)

@@ -31,7 +31,7 @@ impl Default for Origin {
     }
 }
 
-/// The rarer annotations.
+/// The annotations that few nodes have, kept apart so that all others stay small.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notes {
     /// Stub path of the subtree; empty: no stub lookup at all.

@@ -1,3 +1,5 @@
+//! What evaluations come to: values, what goes with them, and errors.
+
 use std::sync::Arc;
 
 use crate::issue::Issue;
