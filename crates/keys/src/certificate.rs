@@ -32,12 +32,9 @@ pub struct Certificate {
     /// `None` of a kind that [`PublicKey`] does not know.
     pub public_key: Option<PublicKey>,
     /// The subject in DER, which is the issuer of what its key signs.
-    #[cfg_attr(not(feature = "make"), expect(dead_code, reason = "only who signs needs it"))]
     pub(crate) subject: Vec<u8>,
-    #[cfg_attr(not(feature = "make"), expect(dead_code, reason = "only who signs needs it"))]
     pub(crate) subject_key_id: Option<Vec<u8>>,
     /// The SubjectPublicKeyInfo in DER.
-    #[cfg_attr(not(feature = "make"), expect(dead_code, reason = "only who signs needs it"))]
     pub(crate) public_key_info: Vec<u8>,
 }
 

@@ -13,6 +13,8 @@ pub enum KeyError {
     CertificateBlock(String),
     #[error("failed to parse private key: malformed PKCS#1 structure")]
     MalformedPkcs1,
+    #[error("failed to parse private key: its numbers have more than 16384 bits")]
+    TooLong,
     #[error("failed to parse private key: the primes do not fit the modulus")]
     Primes,
     #[error("failed to parse private key: the exponents do not fit")]

@@ -18,7 +18,8 @@ pub enum PrivateKey {
 }
 
 impl PrivateKey {
-    /// Reads the first block of a text: `RSA PRIVATE KEY` (PKCS#1) or `EC PRIVATE KEY` (SEC 1). No key is too short.
+    /// Reads the first block of a text: `RSA PRIVATE KEY` (PKCS#1) or `EC PRIVATE KEY` (SEC 1). No key is too short, but one whose
+    /// numbers have more than 16384 bits is too long.
     ///
     /// # Errors
     ///
@@ -43,11 +44,17 @@ impl PrivateKey {
     }
 }
 
+/// Longer numbers are not computed with: it takes the square of their length.
+const LONGEST_BITS: u64 = 16_384;
+
 fn rsa(der: &[u8]) -> Result<PrivateKey, KeyError> {
     let numbers = numbers(der).ok_or(KeyError::MalformedPkcs1)?;
     let [version, modulus, exponent, secret, first, second, ..] = numbers.as_slice() else {
         return Err(KeyError::MalformedPkcs1);
     };
+    if numbers.iter().any(|number| number.bits() > LONGEST_BITS) {
+        return Err(KeyError::TooLong);
+    }
     let one = BigUint::from(1_u8);
     if *version > one || *secret == BigUint::ZERO || *first <= one || *second <= one {
         return Err(KeyError::MalformedPkcs1);
@@ -75,6 +82,7 @@ fn ecdsa(der: &[u8]) -> Result<PrivateKey, KeyError> {
     let curve = id.and_then(|id| Curve::find(&id)).ok_or(KeyError::UnknownCurve)?;
     let point = tagged(1).and_then(|bits| parse_der(bits).ok());
     let point = point.and_then(|(_, bits)| bits.as_bitstring().ok().map(|bits| bits.data.to_vec()));
+    let point = point.filter(|point| curve.is_point(point));
     let public_key = point.map(|point| PublicKey::Ecdsa { curve, point }).or_else(|| derived(der));
     Ok(PrivateKey::Ecdsa(public_key))
 }

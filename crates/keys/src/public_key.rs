@@ -4,10 +4,8 @@ use num_bigint::BigUint;
 use x509_parser::prelude::{FromDer as _, SubjectPublicKeyInfo};
 
 use crate::block::{pem_block, to_pem};
-use crate::certificate::Certificate;
 use crate::der::{numbers, write_bits, write_numbers, write_oid};
 use crate::error::KeyError;
-use crate::private_key::PrivateKey;
 
 const RSA: &str = "1.2.840.113549.1.1.1";
 const DSA: &str = "1.2.840.10040.4.1";
@@ -32,6 +30,21 @@ impl Curve {
             Self::P384 => "1.3.132.0.34",
             Self::P521 => "1.3.132.0.35",
         }
+    }
+
+    /// The length of each coordinate of a point.
+    fn coordinate_bytes(self) -> usize {
+        match self {
+            Self::P224 => 28,
+            Self::P256 => 32,
+            Self::P384 => 48,
+            Self::P521 => 66,
+        }
+    }
+
+    /// Whether it has the form of a point with both coordinates, the only one that Go reads (SEC 1, 2.3.3).
+    pub(crate) fn is_point(self, bytes: &[u8]) -> bool {
+        bytes.first() == Some(&4) && bytes.len() == 1 + 2 * self.coordinate_bytes()
     }
 
     pub(crate) fn find(id: &str) -> Option<Self> {
@@ -79,20 +92,6 @@ impl PublicKey {
         }
     }
 
-    /// The public key of a private key, of a public key or of a certificate, whatever the first block of the text is.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`PrivateKey::parse`], [`PublicKey::parse`] and [`Certificate::parse`].
-    pub fn of_any(text: &str) -> Result<Self, KeyError> {
-        let block = pem_block(text.as_bytes()).ok_or(KeyError::NoBlock("public key"))?;
-        match block.tag() {
-            label if label.ends_with("PRIVATE KEY") => PrivateKey::parse(text)?.public_key(),
-            "CERTIFICATE" => Certificate::parse(text)?.public_key.ok_or(KeyError::UnknownPublicKey),
-            _ => Self::parse(text),
-        }
-    }
-
     fn of_pkcs1(der: &[u8]) -> Option<Self> {
         match <[BigUint; 2]>::try_from(numbers(der)?) {
             Ok([modulus, exponent]) if modulus > BigUint::ZERO && exponent > BigUint::ZERO => {
@@ -110,6 +109,9 @@ impl PublicKey {
                 let id = info.algorithm.parameters.as_ref().and_then(|id| id.as_oid().ok());
                 let curve =
                     id.and_then(|id| Curve::find(&id.to_id_string())).ok_or(KeyError::UnknownCurve)?;
+                if !curve.is_point(bits) {
+                    return Err(KeyError::MalformedPublicKey);
+                }
                 Ok(Self::Ecdsa { curve, point: bits.to_vec() })
             }
             DSA => Ok(Self::Dsa(info.raw.to_vec())),
