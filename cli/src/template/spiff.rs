@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
-use groundwork_spiff::{Document, Engine, Error, Features, Output, Randomness, Unresolved, Value};
+use groundwork_spiff::{Clock, Document, Engine, Error, Features, Output, Randomness, Unresolved, Value};
 use groundwork_yaml::Position;
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +61,10 @@ fn engine(features: &[Feature]) -> Engine {
     let has = |feature| features.contains(&feature);
     let features = Features { control: has(Feature::Control), interpolation: has(Feature::Interpolation) };
     let random = |buffer: &mut [u8]| getrandom::fill(buffer).map_err(|error| error.to_string());
-    Engine::new().with_features(features).with_randomness(Randomness::new(random))
+    Engine::new()
+        .with_features(features)
+        .with_randomness(Randomness::new(random))
+        .with_clock(Clock::new(SystemTime::now))
 }
 
 pub(super) fn run(arguments: &SpiffArguments) -> Ending {

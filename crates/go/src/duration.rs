@@ -9,41 +9,43 @@ const LARGEST: u64 = 1 << 63;
 
 /// Why a text is no duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidDuration {
+pub struct DurationError {
     source: Vec<u8>,
-    problem: Problem,
+    kind: DurationErrorKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Problem {
+enum DurationErrorKind {
     Syntax,
     Overflow,
     NoUnit,
     UnknownUnit(Vec<u8>),
 }
 
-impl InvalidDuration {
+impl DurationError {
     /// It is a duration, but one beyond 292 years.
     pub fn is_too_long(&self) -> bool {
-        self.problem == Problem::Overflow
+        self.kind == DurationErrorKind::Overflow
     }
 }
 
 /// Go's message.
-impl fmt::Display for InvalidDuration {
+impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = quote(&self.source);
-        match &self.problem {
-            Problem::Syntax | Problem::Overflow => write!(f, "time: invalid duration {source}"),
-            Problem::NoUnit => write!(f, "time: missing unit in duration {source}"),
-            Problem::UnknownUnit(unit) => {
+        match &self.kind {
+            DurationErrorKind::Syntax | DurationErrorKind::Overflow => {
+                write!(f, "time: invalid duration {source}")
+            }
+            DurationErrorKind::NoUnit => write!(f, "time: missing unit in duration {source}"),
+            DurationErrorKind::UnknownUnit(unit) => {
                 write!(f, "time: unknown unit {} in duration {source}", quote(unit))
             }
         }
     }
 }
 
-impl std::error::Error for InvalidDuration {}
+impl std::error::Error for DurationError {}
 
 /// The text of so many nanoseconds, such as `1h2m3.5s`.
 pub fn text(nanoseconds: i64) -> String {
@@ -83,9 +85,9 @@ fn with_fraction(number: u64, digits: u32) -> String {
 /// # Errors
 ///
 /// The text is no duration, or one that does not fit.
-pub fn parse(source: &[u8]) -> Result<i64, InvalidDuration> {
-    let because = |problem| InvalidDuration { source: source.to_vec(), problem };
-    let too_long = || because(Problem::Overflow);
+pub fn parse(source: &[u8]) -> Result<i64, DurationError> {
+    let because = |kind| DurationError { source: source.to_vec(), kind };
+    let too_long = || because(DurationErrorKind::Overflow);
     let (negative, mut rest) = match source {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
@@ -95,7 +97,7 @@ pub fn parse(source: &[u8]) -> Result<i64, InvalidDuration> {
         return Ok(0);
     }
     if rest.is_empty() {
-        return Err(because(Problem::Syntax));
+        return Err(because(DurationErrorKind::Syntax));
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
@@ -105,14 +107,14 @@ pub fn parse(source: &[u8]) -> Result<i64, InvalidDuration> {
             _ => (&b""[..], after_whole),
         };
         if whole.is_empty() && fraction.is_empty() {
-            return Err(because(Problem::Syntax));
+            return Err(because(DurationErrorKind::Syntax));
         }
         let length = after.iter().take_while(|b| **b != b'.' && !b.is_ascii_digit()).count();
         let (name, tail) = after.split_at(length);
         if name.is_empty() {
-            return Err(because(Problem::NoUnit));
+            return Err(because(DurationErrorKind::NoUnit));
         }
-        let unit = unit(name).ok_or_else(|| because(Problem::UnknownUnit(name.to_vec())))?;
+        let unit = unit(name).ok_or_else(|| because(DurationErrorKind::UnknownUnit(name.to_vec())))?;
         let part = scaled(whole, fraction, unit).ok_or_else(too_long)?;
         total = total.checked_add(part).filter(|total| *total <= LARGEST).ok_or_else(too_long)?;
         rest = tail;

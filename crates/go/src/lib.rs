@@ -8,7 +8,7 @@
 //! * [`text`]: strings of bytes: their characters, their classes, quoting.
 //! * [`fmt`]: `printf`, for whatever implements [`fmt::Argument`].
 //! * [`regexp`]: Go's regular expressions on top of the `regex` crate.
-//! * [`duration`]: the texts of `time.Duration`.
+//! * [`time`]: instants, zones and layouts; [`duration`]: the texts of `time.Duration`.
 //! * [`path`], [`url`]: slash-separated paths and `net/url`.
 //! * [`semver`]: versions and constraints as Masterminds/semver v3 reads them.
 //!
@@ -21,4 +21,5 @@ pub mod regexp;
 pub mod semver;
 pub mod strconv;
 pub mod text;
+pub mod time;
 pub mod url;

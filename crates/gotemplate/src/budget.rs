@@ -1,9 +1,9 @@
 //! What one render may spend (chapter gotemplate, section 10).
 
-use groundwork_go::fmt::Failure;
+use groundwork_go::fmt::FormatError;
 
+use crate::nesting::{MAX_DEPTH, TooDeep};
 use crate::options::Limits;
-use crate::value::copy::{MAX_DEPTH, TooDeep};
 
 /// A configured limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,11 +31,11 @@ impl From<TooDeep> for LimitError {
     }
 }
 
-impl From<Failure> for LimitError {
-    fn from(failure: Failure) -> LimitError {
-        match failure {
-            Failure::Length(limit) => LimitError::Output(limit),
-            Failure::Depth => LimitError::ValueDepth,
+impl From<FormatError> for LimitError {
+    fn from(error: FormatError) -> LimitError {
+        match error {
+            FormatError::Length(limit) => LimitError::Output(limit),
+            FormatError::Depth => LimitError::ValueDepth,
         }
     }
 }

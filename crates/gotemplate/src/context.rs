@@ -8,10 +8,9 @@ use crate::budget::{Budget, LimitError};
 use crate::cycles;
 use crate::error::CallError;
 use crate::functions::Functions;
-use crate::grants::{Capability, Denied};
+use crate::grants::{Capability, DeniedError};
 use crate::options::{NumberMode, Options};
-use crate::sprig::regex::{Compiled, Patterns};
-use crate::template::Template;
+use crate::patterns::{Compiled, Patterns};
 use crate::value::json::{self, NoJson};
 use crate::value::{DataNumber, Map, Str, Value};
 
@@ -21,7 +20,7 @@ pub(crate) struct Run {
     pub(crate) budget: Budget,
     /// Nested template calls and renders.
     pub(crate) depth: usize,
-    active: HashMap<String, usize>,
+    pub(crate) active: HashMap<String, usize>,
     /// Maps that received a container and so may have become part of a cycle.
     grown: HashMap<usize, Map>,
     /// Compiled regular expressions, or why they do not compile.
@@ -79,13 +78,13 @@ impl Context<'_> {
     /// What the clock of the host says.
     pub(crate) fn now(&self, function: &'static str) -> Result<SystemTime, CallError> {
         let clock = self.options.grants.clock.as_ref();
-        Ok(clock.ok_or(Denied { function, capability: Capability::Clock })?())
+        Ok(clock.ok_or(DeniedError { function, capability: Capability::Clock })?())
     }
 
     /// Fills the buffer from the host's randomness.
     pub(crate) fn randomize(&self, function: &'static str, buffer: &mut [u8]) -> Result<(), CallError> {
         let source = self.options.grants.randomness.as_ref();
-        Ok(source.ok_or(Denied { function, capability: Capability::Randomness })?(buffer)?)
+        Ok(source.ok_or(DeniedError { function, capability: Capability::Randomness })?(buffer)?)
     }
 
     /// Accounts for work in proportion to `amount`; fails when the step budget is used up.
@@ -127,26 +126,6 @@ impl Context<'_> {
     /// How many renders started by [`Context::render`] under this key are running.
     pub fn active(&self, key: &str) -> usize {
         self.run.active.get(key).copied().unwrap_or(0)
-    }
-
-    /// Renders another template as part of this render: with its own functions and options, but on this render's
-    /// budget and depth. The key counts nested uses, see [`Context::active`].
-    pub fn render(&mut self, key: &str, template: &Template, data: Value) -> Result<Vec<u8>, CallError> {
-        let limit = self.run.budget.limits().template_depth;
-        if self.run.depth >= limit {
-            return Err(CallError::Limit(LimitError::TemplateDepth));
-        }
-        *self.run.active.entry(key.to_string()).or_default() += 1;
-        let depth = self.run.depth;
-        self.run.depth += 1;
-        let (output, result) = crate::stack::guarded(|| template.render_nested(data, self.run));
-        // A failed render leaves its template calls open.
-        self.run.depth = depth;
-        if let Some(count) = self.run.active.get_mut(key) {
-            *count -= 1;
-        }
-        result?;
-        Ok(output)
     }
 
     pub(crate) fn budget(&mut self) -> &mut Budget {

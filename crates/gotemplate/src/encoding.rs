@@ -36,7 +36,7 @@ fn symbol(alphabet: &[u8], value: u32) -> char {
     char::from(alphabet[value as usize % alphabet.len()])
 }
 
-/// The text's bytes, or the offset that the original complains about. Line ends are skipped.
+/// The text's bytes, or the offset that Go complains about. Line ends are skipped.
 pub(crate) fn base64_decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     let mut symbols =
         text.iter().copied().enumerate().filter(|(_, b)| !matches!(b, b'\r' | b'\n')).peekable();

@@ -1,9 +1,9 @@
-//! Errors in the wording of the original (chapter gotemplate, sections 4 and 9), with their position as data.
+//! Errors in the wording of Go (chapter gotemplate, sections 4 and 9), with their position as data.
 
 use std::fmt;
 
 use crate::budget::LimitError;
-use crate::grants::Denied;
+use crate::grants::DeniedError;
 
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum ErrorKind {
 
 /// Why a template could not be parsed or rendered.
 ///
-/// `Display` is the complete text as the original words it:
+/// `Display` is the complete text as Go words it:
 /// `template: NAME:LINE: MESSAGE` for parse errors and
 /// `template: NAME:LINE:COLUMN: executing "TEMPLATE" at <SOURCE>: MESSAGE` for execution errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub enum CallError {
     Limit(#[from] LimitError),
     /// The host does not grant what the function needs.
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Denied(#[from] DeniedError),
     /// A nested render failed.
     #[error(transparent)]
     Template(Box<Error>),

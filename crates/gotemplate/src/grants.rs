@@ -62,7 +62,7 @@ impl fmt::Display for Capability {
 #[error(
     "{function} needs {capability}, which is not granted here; only the program that renders the template can grant it"
 )]
-pub struct Denied {
+pub struct DeniedError {
     pub function: &'static str,
     pub capability: Capability,
 }

@@ -73,14 +73,15 @@ mod eval;
 mod format;
 mod functions;
 mod grants;
+mod nesting;
 mod options;
+mod patterns;
 mod sprig;
 mod stack;
 mod syntax;
 mod template;
 #[cfg(test)]
 mod testing;
-mod time;
 mod value;
 
 use groundwork_go::text;
@@ -89,7 +90,8 @@ pub use budget::LimitError;
 pub use context::Context;
 pub use error::{CallError, Error, ErrorKind};
 pub use functions::{Function, Functions, Signature, Type};
-pub use grants::{Capability, Clock, Denied, Environment, Grants, Network, Randomness};
+pub use grants::{Capability, Clock, DeniedError, Environment, Grants, Network, Randomness};
+pub use nesting::TooDeep;
 pub use options::{Deadline, Delimiters, Limits, MissingKey, NumberMode, Options};
 pub use template::Template;
-pub use value::{DataNumber, Element, IntKind, List, Map, MapValues, Member, Object, Str, TooDeep, Value};
+pub use value::{DataNumber, Element, IntKind, List, Map, MapValues, Member, Object, Str, Value};

@@ -20,7 +20,7 @@ pub enum MissingKey {
 /// Which Go type numbers from data get (section 13.1; chapter blueprints, section 5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumberMode {
-    /// All are `float64`, as in the original.
+    /// All are `float64`, as in Go.
     #[default]
     Float64,
     /// Integral ones are `int64`.

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::context::Run;
-use crate::error::Error;
+use crate::budget::LimitError;
+use crate::context::{Context, Run};
+use crate::error::{CallError, Error};
 use crate::eval;
 use crate::functions::Functions;
 use crate::options::Options;
-use crate::sprig::regex::Patterns;
+use crate::patterns::Patterns;
 use crate::syntax;
 use crate::syntax::tree::{Definition, Tree};
 use crate::value::{Str, Value};
@@ -125,7 +126,7 @@ impl Template {
         self.render_into(data, &mut output).map(|()| output)
     }
 
-    /// Like [`Template::render`], appending to a buffer. As in the original, what was written before a failure stays.
+    /// Like [`Template::render`], appending to a buffer. As in Go, what was written before a failure stays.
     pub fn render_into(&self, data: Value, output: &mut Vec<u8>) -> Result<(), Error> {
         self.run(&self.program.own, &self.program.name, data, output)
     }
@@ -166,6 +167,28 @@ impl Template {
     /// Renders as part of another render.
     pub(crate) fn render_nested(&self, data: Value, run: &mut Run) -> (Vec<u8>, Result<(), Error>) {
         eval::render(&self.program, &self.program.own, &self.program.name, data, run)
+    }
+}
+
+impl Context<'_> {
+    /// Renders another template as part of this render: with its own functions and options, but on this render's
+    /// budget and depth. The key counts nested uses, see [`Context::active`].
+    pub fn render(&mut self, key: &str, template: &Template, data: Value) -> Result<Vec<u8>, CallError> {
+        let limit = self.run.budget.limits().template_depth;
+        if self.run.depth >= limit {
+            return Err(CallError::Limit(LimitError::TemplateDepth));
+        }
+        *self.run.active.entry(key.to_string()).or_default() += 1;
+        let depth = self.run.depth;
+        self.run.depth += 1;
+        let (output, result) = crate::stack::guarded(|| template.render_nested(data, self.run));
+        // A failed render leaves its template calls open.
+        self.run.depth = depth;
+        if let Some(count) = self.run.active.get_mut(key) {
+            *count -= 1;
+        }
+        result?;
+        Ok(output)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Keys and values of labels and annotations, and the words in which the API server refuses them.
+//! Keys and values of labels and annotations, and the words in which they are refused: those of the library that Landscaper was
+//! built with. API servers of today use others in places.
 
 use crate::names::{LONGEST_SUBDOMAIN, looks_like_dns_subdomain};
 
@@ -29,7 +30,7 @@ pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || value.len() <= LONGEST && looks_like_name(value)
 }
 
-/// What is wrong with the key of a label, in the words of the API server.
+/// What is wrong with the key of a label.
 pub fn label_key_problems(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>()[..] {
@@ -69,7 +70,7 @@ fn prefix_problems(prefix: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the value of a label, in the words of the API server.
+/// What is wrong with the value of a label.
 pub fn label_value_problems(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > LONGEST {

@@ -1,18 +1,15 @@
 //! What programs use: an [`Engine`] with its settings, documents in, results out.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::eval::Fault;
-use crate::flow::{Left, Unresolved, apply, prepare, state_of};
-use crate::issue::Issue;
-use crate::limits::Limits;
+use crate::flow::{CascadeError, Unresolved, apply, prepare, state_of};
+use crate::limits::{LimitError, Limits};
 use crate::run::Run;
 use crate::scope::{Scope, ScopeRef};
+use crate::settings::{Clock, Features, Files, HostFunction, Randomness, Settings};
 use crate::syntax::strings::{unescape_key, unescape_value};
 use crate::value::{Flags, Node, Value};
 use crate::yaml;
@@ -20,103 +17,7 @@ use crate::yaml;
 /// Settings of runs; one engine serves any number of them, also at the same time.
 #[derive(Debug, Clone, Default)]
 pub struct Engine {
-    pub(crate) features: Features,
-    pub(crate) limits: Limits,
-    pub(crate) functions: BTreeMap<String, HostFunction>,
-    pub(crate) randomness: Option<Randomness>,
-    pub(crate) files: Option<Arc<dyn Files>>,
-    /// Whether messages show the types of arguments instead of their values.
-    pub(crate) redacted: bool,
-    /// Whether each pass looks at every node, as the original does: for tests that compare.
-    pub(crate) whole_passes: bool,
-}
-
-/// Parts of the language that have to be asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Features {
-    /// `<<if`, `<<for` and the like (section 12).
-    pub control: bool,
-    /// Expressions inside of longer strings (section 13.1).
-    pub interpolation: bool,
-}
-
-impl Features {
-    /// Names of the features that are on.
-    pub fn names(self) -> Vec<&'static str> {
-        [("control", self.control), ("interpolation", self.interpolation)]
-            .into_iter()
-            .filter_map(|(name, on)| on.then_some(name))
-            .collect()
-    }
-}
-
-/// Of final values; the text is the message of the failing expression.
-type Host = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
-
-/// A function that the program brings along.
-#[derive(Clone)]
-pub struct HostFunction(Arc<Host>);
-
-impl HostFunction {
-    /// A function of final values; its message is that of the failing expression.
-    pub fn new(function: impl Fn(&[Value]) -> Result<Value, String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(function))
-    }
-
-    pub(crate) fn call(&self, arguments: &[Value]) -> Result<Value, Fault> {
-        (self.0)(arguments).map_err(Fault::issue)
-    }
-}
-
-impl fmt::Debug for HostFunction {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("HostFunction")
-    }
-}
-
-/// Fills a buffer with random bytes that are fit for keys.
-type Fill = dyn Fn(&mut [u8]) -> Result<(), String> + Send + Sync;
-
-/// Where random values and salts come from.
-#[derive(Clone)]
-pub struct Randomness(Arc<Fill>);
-
-impl Randomness {
-    /// A source; its message is that of the failing expression.
-    pub fn new(fill: impl Fn(&mut [u8]) -> Result<(), String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(fill))
-    }
-
-    pub(crate) fn fill(&self, bytes: &mut [u8]) -> Result<(), Issue> {
-        (self.0)(bytes).map_err(Issue::new)
-    }
-}
-
-impl fmt::Debug for Randomness {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Randomness")
-    }
-}
-
-/// Files that expressions may read: what the host chooses to show, as the files of a blueprint. Paths are as they stand in the
-/// expression; the messages become those of the failing expression.
-pub trait Files: fmt::Debug + Send + Sync {
-    /// Content of a file.
-    ///
-    /// # Errors
-    ///
-    /// There is no such file, or it cannot be read.
-    fn read(&self, path: &str) -> Result<Vec<u8>, String>;
-
-    /// Names in a directory, in any order.
-    ///
-    /// # Errors
-    ///
-    /// There is no such directory.
-    fn list(&self, path: &str) -> Result<Vec<String>, String>;
-
-    /// Whether the path is a directory; `None` if there is nothing.
-    fn is_directory(&self, path: &str) -> Option<bool>;
+    settings: Settings,
 }
 
 /// Why a run gave no document.
@@ -142,34 +43,7 @@ pub enum Error {
     Limit(#[from] LimitError),
 }
 
-/// A limit that was reached.
-#[derive(Debug, Clone, Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LimitError {
-    /// [`Limits::passes`].
-    #[error("no fixed point after {0} passes")]
-    Passes(usize),
-    /// [`Limits::nodes`].
-    #[error("a value has more than {0} entries; a template must not make it grow without end")]
-    Nodes(usize),
-    /// [`Limits::string_bytes`].
-    #[error("a string is longer than {0} bytes; a template must not make it grow without end")]
-    StringBytes(usize),
-    /// [`Limits::nesting`].
-    #[error("lists and maps are more than {0} levels deep")]
-    Nesting(usize),
-    /// [`Limits::calls`].
-    #[error("more than {0} calls of lambdas and templates in each other; a recursion has no end")]
-    Calls(usize),
-    /// [`Limits::steps`].
-    #[error("more than {0} evaluations")]
-    Steps(u64),
-    /// [`Limits::time`].
-    #[error("the evaluation takes longer than {} s", .0.as_secs_f64())]
-    Time(Duration),
-}
-
-/// The expressions that are left, in the layout of the original (section 15.2).
+/// The expressions that are left, in the layout of spiff++ (section 15.2).
 #[derive(Debug, Clone)]
 pub struct Report {
     /// Errors first, then what waits, then what is affected by errors.
@@ -273,22 +147,30 @@ impl Engine {
     /// Switches features on.
     #[must_use]
     pub fn with_features(mut self, features: Features) -> Self {
-        self.features = features;
+        self.settings.features = features;
         self
     }
 
     /// Replaces the limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
-    /// Grants `rand`, `encrypt`, new password hashes and WireGuard keys (section 11.5); without it they fail where they are called.
+    /// Grants `rand`, `encrypt`, new password hashes, WireGuard keys, and private keys and certificates with the feature `keys` (section
+    /// 11.5); without it they fail where they are called. These keys and signatures are made with the randomness of their library.
     /// Checking hashes and reading keys, certificates and encrypted values needs no grant.
     #[must_use]
     pub fn with_randomness(mut self, randomness: Randomness) -> Self {
-        self.randomness = Some(randomness);
+        self.settings.randomness = Some(randomness);
+        self
+    }
+
+    /// Lets `x509parsecert` say how many hours are left, and `x509cert` begin now (section 11.5).
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.settings.clock = Some(clock);
         self
     }
 
@@ -296,7 +178,7 @@ impl Engine {
     /// where they are called. Nothing is ever written.
     #[must_use]
     pub fn with_files(mut self, files: Arc<dyn Files>) -> Self {
-        self.files = Some(files);
+        self.settings.files = Some(files);
         self
     }
 
@@ -304,28 +186,28 @@ impl Engine {
     /// operands, such as `error(…)`, is not changed by this.
     #[must_use]
     pub fn with_redaction(mut self) -> Self {
-        self.redacted = true;
+        self.settings.redacted = true;
         self
     }
 
-    /// Looks at every node in each pass, as the original does: the same results, more slowly. For tests that compare.
+    /// Looks at every node in each pass, as spiff++ does: the same results, more slowly. For tests that compare.
     #[must_use]
     #[doc(hidden)]
     pub fn pass_by_pass(mut self) -> Self {
-        self.whole_passes = true;
+        self.settings.whole_passes = true;
         self
     }
 
     /// Adds a function; core functions keep their names (section 17).
     #[must_use]
     pub fn with_function(mut self, name: impl Into<String>, function: HostFunction) -> Self {
-        self.functions.insert(name.into(), function);
+        self.settings.functions.insert(name.into(), function);
         self
     }
 
     /// The limits of each run.
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.settings.limits
     }
 
     /// The whole pipeline: stubs, nearest first, from the far end, and then the template (section 1.2). Bindings without a
@@ -379,15 +261,17 @@ impl Engine {
         bindings: Option<&Value>,
         whole: bool,
     ) -> Result<Vec<Output>, Error> {
-        let mut run = Run::new(self);
+        let mut run = Run::new(&self.settings);
         let named = |bindings: &&Value| !matches!(bindings, Value::Map(map) if map.is_empty());
         let outer = bindings.filter(named).map(|bindings| Scope::bindings(bindings.clone()));
         let process = |run: &mut Run<'_>| self.process(run, templates, stubs, outer.as_ref(), whole);
         match process(&mut run) {
-            Ok(Ok(outputs)) => Ok(outputs),
-            Ok(Err(nodes)) => Err(Error::Unresolved(Report { nodes })),
+            Ok(outputs) => Ok(outputs),
+            Err(CascadeError::Unresolved(nodes)) => Err(Error::Unresolved(Report { nodes })),
             // Only a limit ends a run; the run knows which.
-            Err(_) => Err(run.abort.unwrap_or(LimitError::Steps(self.limits.steps)).into()),
+            Err(CascadeError::Evaluation(_)) => {
+                Err(run.abort.unwrap_or(LimitError::Steps(self.settings.limits.steps)).into())
+            }
         }
     }
 
@@ -398,15 +282,12 @@ impl Engine {
         stubs: &[Document],
         outer: Option<&ScopeRef>,
         whole: bool,
-    ) -> Result<Result<Vec<Output>, Left>, Fault> {
+    ) -> Result<Vec<Output>, CascadeError> {
         let mut stubs: Vec<Node> = stubs.iter().map(|stub| stub.0.clone()).collect();
         let source =
             templates.first().map_or_else(|| Arc::from(""), |first| Arc::clone(&first.0.origin.source));
         if whole {
-            stubs = match prepare(run, stubs, outer, &source, true)? {
-                Ok(stubs) => stubs,
-                Err(left) => return Ok(Err(left)),
-            };
+            stubs = prepare(run, stubs, outer, &source, true)?;
         }
         let mut outputs = Vec::with_capacity(templates.len());
         for (position, template) in templates.iter().enumerate() {
@@ -414,18 +295,15 @@ impl Engine {
             if position == 0 {
                 run.tags.next_document();
             }
-            let mut node = match apply(run, template.0.clone(), &stubs, outer.cloned(), &source)? {
-                Ok(node) => node,
-                Err(left) => return Ok(Err(left)),
-            };
+            let mut node = apply(run, template.0.clone(), &stubs, outer.cloned(), &source)?;
             let state = state_of(&node);
             if whole {
-                unescape(&mut node, self.features);
+                unescape(&mut node, self.settings.features);
             }
             run.tags.finished(node.value.clone());
             outputs.push(Output { node, state });
         }
-        Ok(Ok(outputs))
+        Ok(outputs)
     }
 }
 

@@ -1,9 +1,9 @@
 use std::fmt;
 
-/// Why an expression has no value (section 15), in the words of the original.
+/// Why an expression has no value (section 15): spiff++'s own word for what its reports tell, and its own sentences.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Issue {
-    /// The sentence; empty where the original says nothing, too.
+    /// The sentence; empty where spiff++ says nothing, too.
     pub message: String,
     /// What it was caused by: the failure in the body of a lambda, or the unresolved nodes of a template.
     pub nested: Vec<Issue>,
@@ -39,4 +39,9 @@ impl fmt::Display for Issue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.message)
     }
+}
+
+/// A text as messages show it: a string literal of Go.
+pub(crate) fn quote(text: &str) -> String {
+    groundwork_go::text::quote(text.as_bytes())
 }

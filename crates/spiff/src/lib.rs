@@ -1,6 +1,7 @@
 //! The spiff++ language: YAML documents whose strings may be *dynaml* expressions, merged with stubs.
 //!
-//! The law is the chapter `spiff.md`; section numbers in this crate are its sections.
+//! The law is the chapter `spiff.md`; section numbers in this crate are its sections. What is said of spiff++ is said of the Go tool
+//! that the chapter follows.
 //!
 //! ```text
 //! text --yaml::read--> Node --flow (passes: eval, stubs)--> Node --yaml::write--> text
@@ -9,6 +10,7 @@
 
 mod api;
 mod control;
+mod dependencies;
 mod env;
 #[cfg(test)]
 mod equivalence;
@@ -20,18 +22,17 @@ mod limits;
 mod operators;
 mod run;
 mod scope;
-mod shadow;
+mod settings;
 mod syntax;
 mod tags;
 mod value;
 mod yaml;
 
-pub use api::{
-    Document, Engine, Error, Features, Files, HostFunction, LimitError, Output, Randomness, Report,
-};
+pub use api::{Document, Engine, Error, Output, Report};
 pub use flow::Unresolved;
 pub use issue::Issue;
-pub use limits::Limits;
+pub use limits::{LimitError, Limits};
+pub use settings::{Clock, Features, Files, HostFunction, Randomness};
 #[doc(hidden)]
 pub use syntax::reprinted;
 pub use value::{Lambda, List, Map, Node, Pending, Template, Value};

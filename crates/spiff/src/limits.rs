@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use thiserror::Error;
+
 /// What one run may use; whatever reaches a limit ends in a typed error (sections 1.3 and 17).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -32,4 +34,31 @@ impl Default for Limits {
             time: Duration::from_secs(60),
         }
     }
+}
+
+/// A limit that was reached.
+#[derive(Debug, Clone, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// [`Limits::passes`].
+    #[error("no fixed point after {0} passes")]
+    Passes(usize),
+    /// [`Limits::nodes`].
+    #[error("a value has more than {0} entries; a template must not make it grow without end")]
+    Nodes(usize),
+    /// [`Limits::string_bytes`].
+    #[error("a string is longer than {0} bytes; a template must not make it grow without end")]
+    StringBytes(usize),
+    /// [`Limits::nesting`].
+    #[error("lists and maps are more than {0} levels deep")]
+    Nesting(usize),
+    /// [`Limits::calls`].
+    #[error("more than {0} calls of lambdas and templates in each other; a recursion has no end")]
+    Calls(usize),
+    /// [`Limits::steps`].
+    #[error("more than {0} evaluations")]
+    Steps(u64),
+    /// [`Limits::time`].
+    #[error("the evaluation takes longer than {} s", .0.as_secs_f64())]
+    Time(Duration),
 }

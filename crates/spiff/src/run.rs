@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::api::{Engine, LimitError};
+use crate::dependencies::{Dependencies, Place, ROOT};
 use crate::env::{find_step, keyed_position, list_position};
-use crate::eval::{Eval, Fault, Info};
+use crate::eval::{Eval, EvalError, Info};
+use crate::limits::LimitError;
 use crate::scope::{DocumentId, dotted};
-use crate::shadow::{Place, ROOT, Shadow};
+use crate::settings::Settings;
 use crate::syntax::ast::{Name, Step};
 use crate::syntax::strings::is_dynaml;
 use crate::tags::Tags;
@@ -16,7 +17,7 @@ use crate::value::{Flags, List, Map, Node, Value};
 /// The state of one run; whatever is evaluated, is evaluated with it.
 #[derive(Debug)]
 pub(crate) struct Run<'e> {
-    pub(crate) engine: &'e Engine,
+    pub(crate) settings: &'e Settings,
     documents: Vec<Document>,
     pub(crate) tags: Tags,
     /// Set by whatever may have another outcome in the next pass although nothing that it read has changed (18.1).
@@ -55,7 +56,7 @@ pub(crate) struct Syncing {
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) root: Node,
-    pub(crate) shadow: Shadow,
+    pub(crate) dependencies: Dependencies,
     /// What the node in work has read so far.
     reads: Vec<Place>,
 }
@@ -74,9 +75,9 @@ pub(crate) enum Reading {
 }
 
 impl<'e> Run<'e> {
-    pub(crate) fn new(engine: &'e Engine) -> Self {
+    pub(crate) fn new(settings: &'e Settings) -> Self {
         Self {
-            engine,
+            settings,
             documents: Vec::new(),
             tags: Tags::default(),
             volatile: false,
@@ -90,12 +91,12 @@ impl<'e> Run<'e> {
     }
 
     pub(crate) fn control(&self) -> bool {
-        self.engine.features.control
+        self.settings.features.control
     }
 
     pub(crate) fn open(&mut self, root: Node) -> DocumentId {
         let id = DocumentId(u32::try_from(self.documents.len()).unwrap_or(u32::MAX));
-        self.documents.push(Document { root, shadow: Shadow::new(), reads: Vec::new() });
+        self.documents.push(Document { root, dependencies: Dependencies::new(), reads: Vec::new() });
         id
     }
 
@@ -115,9 +116,9 @@ impl<'e> Run<'e> {
     }
 
     /// One step of work; from time to time the clock is asked.
-    pub(crate) fn step(&mut self) -> Result<(), Fault> {
+    pub(crate) fn step(&mut self) -> Result<(), EvalError> {
         self.steps += 1;
-        let limits = &self.engine.limits;
+        let limits = &self.settings.limits;
         if self.steps > limits.steps {
             return Err(self.stop(LimitError::Steps(limits.steps)));
         }
@@ -127,9 +128,9 @@ impl<'e> Run<'e> {
         Ok(())
     }
 
-    pub(crate) fn stop(&mut self, limit: LimitError) -> Fault {
+    pub(crate) fn stop(&mut self, limit: LimitError) -> EvalError {
         self.abort.get_or_insert(limit);
-        Fault::Abort
+        EvalError::Abort
     }
 
     /// Evaluates what is never left for the next pass with a function `catch` in it.
@@ -141,9 +142,12 @@ impl<'e> Run<'e> {
     }
 
     /// Does something that calls and may be called by itself again.
-    pub(crate) fn called<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
-        if self.calls >= self.engine.limits.calls {
-            return Err(self.stop(LimitError::Calls(self.engine.limits.calls)));
+    pub(crate) fn called<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, EvalError>,
+    ) -> Result<T, EvalError> {
+        if self.calls >= self.settings.limits.calls {
+            return Err(self.stop(LimitError::Calls(self.settings.limits.calls)));
         }
         self.calls += 1;
         let result = call(self);
@@ -152,8 +156,8 @@ impl<'e> Run<'e> {
     }
 
     /// Refuses values beyond the limits; every value that an expression gives passes here.
-    pub(crate) fn check(&mut self, value: &Value) -> Result<(), Fault> {
-        let limits = &self.engine.limits;
+    pub(crate) fn check(&mut self, value: &Value) -> Result<(), EvalError> {
+        let limits = &self.settings.limits;
         let limit = match value {
             Value::String(text) if text.len() > limits.string_bytes => {
                 LimitError::StringBytes(limits.string_bytes)
@@ -178,7 +182,7 @@ impl<'e> Run<'e> {
         let reads = std::mem::replace(&mut document.reads, before);
         let Some(waiting) = waiting else { return };
         for place in reads {
-            document.shadow.wait(place, waiting);
+            document.dependencies.wait(place, waiting);
         }
     }
 
@@ -196,7 +200,7 @@ impl<'e> Run<'e> {
             _ => return false,
         };
         if !found {
-            let absent = document.shadow.child(place, &Step::Field(Arc::clone(name)));
+            let absent = document.dependencies.child(place, &Step::Field(Arc::clone(name)));
             document.reads.push(absent);
         }
         found
@@ -213,23 +217,24 @@ impl Document {
         if place == ROOT {
             return Some(&self.root);
         }
-        self.shadow.steps(place).into_iter().try_fold(&self.root, find_step)
+        self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
     }
 
     fn read(&mut self, place: Place, steps: &[Step], full: bool, control: bool) -> Reading {
-        let Some(mut node) = self.shadow.steps(place).into_iter().try_fold(&self.root, find_step) else {
+        let Some(mut node) = self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
+        else {
             return Reading::Missing(1);
         };
         let mut at = place;
         for (position, step) in steps.iter().enumerate() {
             let Some((taken, next)) = take_step(node, step) else {
                 if matches!(node.value, Value::Map(_)) {
-                    at = self.shadow.child(at, step);
+                    at = self.dependencies.child(at, step);
                 }
                 self.reads.push(at);
                 return Reading::Missing(position + 1);
             };
-            at = self.shadow.child(at, &taken);
+            at = self.dependencies.child(at, &taken);
             node = next;
             if !is_locally_resolved(node, control) {
                 self.reads.push(at);
@@ -240,7 +245,7 @@ impl Document {
             let mut below = Vec::new();
             find_unresolved(node, control, &mut below);
             let failed = node.has(Flags::FAILED) || node.has(Flags::ERROR);
-            at = below.iter().fold(at, |at, step| self.shadow.child(at, step));
+            at = below.iter().fold(at, |at, step| self.dependencies.child(at, step));
             self.reads.push(at);
             return Reading::Pending { steps: steps.len(), incomplete: false, failed };
         }
@@ -284,7 +289,7 @@ pub(crate) fn read_value(node: &Node, steps: &[Step], full: bool, control: bool)
     Reading::Found(node.value.clone(), node.key_name().cloned())
 }
 
-/// Section 2.3, "locally resolved".
+/// Whether nothing is left to be evaluated of the node itself: "locally resolved" in section 2.3.
 pub(crate) fn is_locally_resolved(node: &Node, control: bool) -> bool {
     match &node.value {
         Value::Expression(_) => false,
@@ -309,7 +314,7 @@ pub(crate) fn is_escaped(key: &str) -> bool {
     key.trim_start_matches('<').starts_with('!')
 }
 
-/// Section 2.3, "resolved".
+/// Whether nothing is left to be evaluated of the node and all below it: "resolved" in section 2.3.
 pub(crate) fn is_resolved(node: &Node, control: bool) -> bool {
     match &node.value {
         Value::Expression(_) => false,
@@ -375,12 +380,12 @@ pub(crate) fn reading_to_eval(reading: Reading, prefix: impl Fn(usize) -> String
             }
             Ok(crate::eval::Evaluated { value: Some(value), info })
         }
-        Reading::Missing(steps) => Err(Fault::issue(format!("'{}' not found", prefix(steps)))),
+        Reading::Missing(steps) => Err(EvalError::issue(format!("'{}' not found", prefix(steps)))),
         Reading::Pending { steps, incomplete, failed } => {
             let what = if incomplete { "not complete" } else { "unresolved" };
             let mut info = Info::pending(format!("'{}' {what}", prefix(steps)));
             if failed {
-                info.flags = info.flags.with(Flags::FAILED);
+                info.flags |= Flags::FAILED;
             }
             Ok(crate::eval::Evaluated { value: None, info })
         }

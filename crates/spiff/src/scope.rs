@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::shadow::Place;
+use crate::dependencies::Place;
 use crate::syntax::ast::{Name, Step};
 use crate::value::Value;
 

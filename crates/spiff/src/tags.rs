@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::env::Env;
-use crate::eval::{Eval, Evaluated, Fault, absolute};
-use crate::functions::quote;
+use crate::eval::{Eval, EvalError, Evaluated, absolute};
+use crate::issue::quote;
 use crate::run::{Reading, Run, read_value, reading_to_eval};
 use crate::scope::dotted;
 use crate::syntax::ast::Step;
@@ -96,7 +96,7 @@ pub(crate) fn evaluate(run: &mut Run<'_>, tag: &str, steps: &[Step], env: &Env<'
     }
     let found = run.tags.below(&name);
     if found.is_empty() {
-        return Err(Fault::issue(format!("tag '{tag}' not found")));
+        return Err(EvalError::issue(format!("tag '{tag}' not found")));
     }
     if steps.is_empty() {
         let exact = found.iter().find(|(own, _)| **own == name);
@@ -104,7 +104,7 @@ pub(crate) fn evaluate(run: &mut Run<'_>, tag: &str, steps: &[Step], env: &Env<'
             (Some((_, tag)), _) | (None, [(_, tag)]) => Evaluated::ok(tag.value.clone()),
             (None, several) => {
                 let names: Vec<_> = several.iter().map(|(own, _)| own.as_str()).collect();
-                Err(Fault::issue(format!("found multiple tags for '{tag}': {}", names.join(", "))))
+                Err(EvalError::issue(format!("found multiple tags for '{tag}': {}", names.join(", "))))
             }
         };
     }
@@ -133,7 +133,7 @@ fn search(
                 Some((earlier, _)) => {
                     let reference = format!("{tag}::{}", dotted(steps));
                     let message = format!("ambigious tag resolution for {reference}: {earlier} <-> {own}");
-                    return Err(Fault::issue(message));
+                    return Err(EvalError::issue(message));
                 }
                 None => hit = Some((own, reading)),
             },
@@ -141,8 +141,8 @@ fn search(
     }
     match hit {
         Some((_, reading)) => reading_to_eval(reading, |count| dotted(&steps[..count])),
-        // None of them has the path: the original says no more.
-        None => Err(Fault::issue("")),
+        // None of them has the path: spiff++ says no more.
+        None => Err(EvalError::issue("")),
     }
 }
 
@@ -156,16 +156,16 @@ fn of_document(
     full: bool,
 ) -> Eval {
     match number.parse::<i64>() {
-        Ok(0) if steps.is_empty() => Err(Fault::issue("no reference to actual document possible")),
+        Ok(0) if steps.is_empty() => Err(EvalError::issue("no reference to actual document possible")),
         Ok(0) => absolute(run, steps, env, full, false),
         Ok(number) => match run.tags.finished_document(number) {
             Some(value) => {
                 let reading = read_value(&Node::new(value.clone()), steps, full, run.control());
                 reading_to_eval(reading, |count| dotted(&steps[..count]))
             }
-            None => Err(Fault::issue(format!("tag '{tag}' not found"))),
+            None => Err(EvalError::issue(format!("tag '{tag}' not found"))),
         },
-        Err(_) => Err(Fault::issue(format!("tag '{tag}' not found"))),
+        Err(_) => Err(EvalError::issue(format!("tag '{tag}' not found"))),
     }
 }
 
@@ -174,14 +174,15 @@ pub(crate) fn define(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> E
     let (name, value, scope) = match arguments {
         [name, value] => (name, value, None),
         [name, value, scope] => (name, value, Some(scope)),
-        _ => return Err(Fault::issue("two or three arguments expected for tagdef")),
+        _ => return Err(EvalError::issue("two or three arguments expected for tagdef")),
     };
-    let name = name.as_str().ok_or_else(|| Fault::issue("name argument for tagdef must be a string"))?;
+    let name = name.as_str().ok_or_else(|| EvalError::issue("name argument for tagdef must be a string"))?;
     // The star counts only where no scope is given.
     let starred = name.strip_prefix('*').filter(|_| scope.is_none());
     let name = starred.unwrap_or(name);
-    check_name(name)
-        .map_err(|problem| Fault::issue(format!("invalid tag name {} for tagdef: {problem}", quote(name))))?;
+    check_name(name).map_err(|problem| {
+        EvalError::issue(format!("invalid tag name {} for tagdef: {problem}", quote(name)))
+    })?;
     let global = match scope {
         None => starred.is_some(),
         Some(Value::String(scope)) => match &**scope {
@@ -190,15 +191,15 @@ pub(crate) fn define(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> E
             other => {
                 let scope = quote(other);
                 let message = format!("invalid scope argument {scope} for tagdef (must be local or global)");
-                return Err(Fault::issue(message));
+                return Err(EvalError::issue(message));
             }
         },
         Some(_) => {
-            return Err(Fault::issue("type argument for tagdef must be a string (local or global)"));
+            return Err(EvalError::issue("type argument for tagdef must be a string (local or global)"));
         }
     };
     let mark = TagMark { name: Arc::from(name), global };
-    run.tags.define(&mark, &dotted(&env.path.steps()), value.clone()).map_err(Fault::issue)?;
+    run.tags.define(&mark, &dotted(&env.path.steps()), value.clone()).map_err(EvalError::issue)?;
     Evaluated::ok(value.clone())
 }
 

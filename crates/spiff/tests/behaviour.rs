@@ -1,4 +1,4 @@
-//! Details of the original that the chapter leaves open: which operand decides, what stays with a result, how failures are worded.
+//! Details of spiff++ that the chapter leaves open: which operand decides, what stays with a result, how failures are worded.
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,6 +39,16 @@ fn behind<'r>(place: &str, report: &'r str) -> &'r str {
 }
 
 const CYCLE: &str = "p: (( p ))\nq: (( q ))\nl: [ 1, 2, 3 ]\nm: { a: { b: 1 } }";
+
+/// D34: spiff++ decides in the first pass, for the alternative.
+#[test]
+fn an_instance_of_a_template_waits_for_what_it_needs() {
+    const FIELDS: &str =
+        "t:\n  <<: (( &template ))\n  v: (( late + 1 ))\nlate: (( later ))\nlater: (( last ))\nlast: 5";
+    gives("*t || \"x\"", FIELDS, "{ v: 6 }");
+    gives("catch[*t|v,e|->[ v, e ]]", FIELDS, "[ { v: 6 }, ~ ]");
+    gives("*t || \"x\"", "t:\n  <<: (( &template ))\n  v: (( gone + 1 ))", "x");
+}
 
 #[test]
 fn later_operands_are_evaluated_beside_one_that_is_pending() {

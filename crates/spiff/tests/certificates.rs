@@ -1,8 +1,11 @@
-//! Keys and certificates (sections 11.3 and 11.5): what looks at them needs no grant.
+//! Keys and certificates (sections 11.3 and 11.5): what looks at them needs no grant, what makes them randomness.
 
 #![allow(clippy::unwrap_used)]
 
-use groundwork_spiff::{Document, Engine, Value};
+use std::time::{Duration, UNIX_EPOCH};
+
+use groundwork_spiff::{Clock, Document, Engine, Randomness, Value};
+use serde_json::json;
 
 /// A certificate of an authority for `a.example.org` and 10.0.0.1, made by OpenSSL.
 const CERTIFICATE: &str = include_str!("data/root.pem");
@@ -12,6 +15,26 @@ rI3Zb6QTGV8hiAMuIEle3we8A9XVBn7A5RooUpTVeYRtW1ZZIXAXRUG07w==
 -----END ECDSA PUBLIC KEY-----
 ";
 const SSH: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBCsn2z/uLAhTY5QjqCVtlRaFvEAV1qyN2W+kExlfIYgDLiBJXt8HvAPV1QZ+wOUaKFKU1XmEbVtWWSFwF0VBtO8=\n";
+
+/// A host that grants randomness and a clock that stands still.
+fn granting() -> Engine {
+    Engine::new()
+        .with_randomness(Randomness::new(|bytes: &mut [u8]| {
+            bytes.fill(7);
+            Ok(())
+        }))
+        .with_clock(Clock::new(|| UNIX_EPOCH + Duration::from_secs(1_800_000_000)))
+}
+
+/// What a template gives on such a host.
+fn made(template: &str) -> Result<serde_json::Value, String> {
+    let engine = granting();
+    let template = Document::read(template, "test", engine.limits()).unwrap();
+    match engine.cascade(&template, &[], None) {
+        Ok(output) => Ok(output.value().to_json()),
+        Err(error) => Err(error.to_string()),
+    }
+}
 
 /// The value of an expression that sees the certificate as `cert` and the key of 128 bits of the chapter as `rsa`.
 fn value(expression: &str) -> Result<serde_json::Value, String> {
@@ -76,9 +99,132 @@ fn certificates_are_read() {
     ] {
         assert_eq!(parsed[field], wanted, "{field}");
     }
+    let error = value("x509publickey(\"x\")").unwrap_err();
+    let wanted = "*argument for x509publickey must be a private key in pem format: invalid private key format (expected pem block)";
+    assert!(error.ends_with(wanted), "{error}");
     let error = value("x509parsecert(\"x\")").unwrap_err();
     let wanted = "*argument for x509parsecert must be a certificate in pem format: invalid certificate format (expected pem block)";
     assert!(error.ends_with(wanted), "{error}");
+}
+
+#[test]
+fn hours_are_left_where_there_is_a_clock() {
+    assert!(value("x509parsecert(cert)").unwrap().get("validity").is_none());
+    let template = "k: (( x509genkey(\"P256\") ))\n\
+        now: (( x509parsecert(x509cert({ \"privateKey\"=k, \"validity\"=5 })) ))\n\
+        over: (( x509parsecert(x509cert({ \"privateKey\"=k, \"validFrom\"=\"Jan 2 15:04:05 2006\", \"validity\"=1 })) ))\n";
+    let made = made(template).unwrap();
+    assert_eq!(made["now"]["validity"], 5);
+    assert_eq!(made["now"]["validFrom"], "Jan 15 08:00:00 2027");
+    assert_eq!(made["over"]["validUntil"], "Jan 2 16:04:05 2006");
+    assert_eq!(made["over"]["validity"], (1_136_217_845 - 1_800_000_000) / 3_600);
+}
+
+#[test]
+fn keys_of_each_kind_are_made() {
+    for (arguments, label) in [
+        ("", "RSA PRIVATE KEY"),
+        ("\"2048\"", "RSA PRIVATE KEY"),
+        ("\"P256\"", "EC PRIVATE KEY"),
+        ("\"P384\"", "EC PRIVATE KEY"),
+        ("\"P521\"", "EC PRIVATE KEY"),
+    ] {
+        let template = format!(
+            "k: (( x509genkey({arguments}) ))\nok: (( check(k, \"privatekey\") ))\n\
+             p: (( check(x509publickey(k), \"publickey\") ))\ns: (( x509publickey(k, \"ssh\") ))\n"
+        );
+        let made = made(&template).unwrap();
+        let key = made["k"].as_str().unwrap();
+        assert!(key.starts_with(&format!("-----BEGIN {label}-----\n")), "{arguments}");
+        assert_eq!((&made["ok"], &made["p"]), (&json!(true), &json!(true)), "{arguments}");
+    }
+    for (arguments, wanted) in [
+        ("\"P9\"", "Unrecognized elliptic curve: \"P9\""),
+        ("512", "failed to generate private key: crypto/rsa: 512-bit keys are insecure"),
+        ("1536", "failed to generate private key: RSA keys of 1536 bits are not made here"),
+        ("\"P224\"", "failed to generate private key: keys on P224 are not made here"),
+        ("true", "argument for x509genkey must be a string or integer"),
+        ("1, 2", "invalid argument count for x509genkey([<bitsize>|<ecdsaCurve>])"),
+    ] {
+        let error = made(&format!("k: (( x509genkey({arguments}) ))")).unwrap_err();
+        assert!(error.contains(&format!("*{wanted}")), "{error}");
+    }
+}
+
+#[test]
+fn certificates_are_made() {
+    let template = "k: (( x509genkey(\"P384\") ))\n\
+        own:\n  usage: [ CertSign, signature, commitment, TimeStamping ]\n  organization: [ Oak, Elm? ]\n  country: DE\n  \
+        commonName: root\n  privateKey: (( k ))\n\
+        ca: (( x509cert(own) ))\n\
+        leaf: (( x509cert({ \"publicKey\"=x509publickey(k), \"caCert\"=ca, \"caPrivateKey\"=k, \"commonName\"=\"leaf\",\
+            \"hosts\"=[\"a.example.org\", \"10.0.0.1\", \"fe80::1\"] }) ))\n\
+        c: (( x509parsecert(ca) ))\n\
+        l: (( x509parsecert(leaf) ))\n\
+        is-ca: (( [ check(ca, \"ca\"), check(leaf, \"ca\"), x509publickey(ca) == x509publickey(k) ] ))\n";
+    let made = made(template).unwrap();
+    assert_eq!(made["is-ca"], json!([true, false, true]));
+    let (ca, leaf) = (&made["c"], &made["l"]);
+    assert_eq!(
+        ca["usage"],
+        json!([
+            "Signature",
+            "ContentCommitment",
+            "KeyEncipherment",
+            "CertSign",
+            "ServerAuth",
+            "TimeStamping"
+        ])
+    );
+    assert_eq!((&ca["organization"], &ca["country"]), (&json!(["Oak", "Elm?"]), &json!(["DE"])));
+    assert_eq!((&ca["isCA"], &ca["commonName"]), (&json!(true), &json!("root")));
+    assert_eq!(ca["validity"], 24 * 365);
+    assert_eq!(leaf["usage"], json!(["Signature", "KeyEncipherment", "ServerAuth"]));
+    assert_eq!(leaf["hosts"], json!(["10.0.0.1", "fe80::1", "a.example.org"]));
+}
+
+#[test]
+fn wrong_requests_for_certificates() {
+    let own = "\"privateKey\"=k";
+    for (fields, wanted) in [
+        ("", "one of 'publicKey' or 'privateKey' must be given"),
+        ("\"publicKey\"=x509publickey(k)", "private key for self-signed certificate required"),
+        (
+            "\"privateKey\"=k, \"caCert\"=\"x\"",
+            "invalid ca certificate: invalid certificate format (expected pem block)",
+        ),
+        ("\"privateKey\"=k, \"caCert\"=ca", "private key for ca required"),
+        (
+            "\"privateKey\"=k, \"caCert\"=ca, \"caPrivateKey\"=k2",
+            "Failed to create certificate: x509: provided PrivateKey doesn't match parent's PublicKey",
+        ),
+        ("\"privateKey\"=\"x\"", "invalid private key format (expected pem block)"),
+        ("\"privateKey\"=k, \"usage\"=\"Nothing\"", "invalid usage key \"Nothing\""),
+        ("\"privateKey\"=k, \"usage\"={}", "field \"usage\" is required"),
+        ("\"privateKey\"=k, \"hosts\"=[[]]", "invalid list element type for \"hosts\""),
+        ("\"privateKey\"=k, \"isCA\"=\"x\"", "strconv.ParseBool: parsing \"x\": invalid syntax"),
+        (
+            "\"privateKey\"=k, \"validFrom\"=\"x\"",
+            "invalid validFrom fields: parsing time \"x\" as \"Jan 2 15:04:05 2006\": cannot parse \"x\" as \"Jan\"",
+        ),
+        (
+            "\"privateKey\"=k, \"hosts\"=\"ä.example.org\"",
+            "Failed to create certificate: x509: \"ä.example.org\" cannot be encoded as an IA5String",
+        ),
+        (
+            "\"privateKey\"=k, \"validFrom\"=\"Dec 31 23:59:59 9999\"",
+            "Failed to create certificate: asn1: structure error: cannot represent time as GeneralizedTime",
+        ),
+    ] {
+        let template = format!(
+            "k: (( x509genkey(\"P256\") ))\nk2: (( x509genkey(\"P256\") ))\n\
+             ca: (( x509cert({{ {own}, \"isCA\"=true }}) ))\nc: (( x509cert({{ {fields} }}) ))\n"
+        );
+        let error = made(&template).unwrap_err();
+        assert!(error.ends_with(&format!("*{wanted}")), "{fields}: {error}");
+    }
+    let error = made("c: (( x509cert(5) ))").unwrap_err();
+    assert!(error.ends_with("*argument for x509cert must be a map (found int64)"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Control structures (section 12): what the original does where the chapter leaves it open.
+//! Control structures (section 12): what spiff++ does where the chapter leaves it open.
 
 #![allow(clippy::unwrap_used)]
 

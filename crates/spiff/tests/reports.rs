@@ -71,7 +71,7 @@ fn reports_name_what_is_left() {
             &[],
             "\t<map>\tin test\tx\t()\t*error evaluating body\n\t\t\tcontrol variables:  i[0]=1: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found\n\t\t\tcontrol variables:  i[1]=2: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found",
         ),
-        // Where the original says nothing, the line ends.
+        // Where spiff++ says nothing, the line ends.
         ("a: (( nope -and true ))\n", &[], "\t(( nope -and true ))\tin test\ta\t()"),
         (
             "l:\n- name: a\n  v: (( merge ))\n",

@@ -8,7 +8,7 @@ mod verb;
 
 pub use argument::Scalar;
 pub use printf::printf;
-pub use sink::{Failure, Sink};
+pub use sink::{FormatError, Sink};
 pub use verb::{boolean, float, integer, string};
 
 use crate::text;

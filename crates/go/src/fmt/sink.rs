@@ -2,20 +2,20 @@
 
 /// Why a text was not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum FormatError {
     /// It would have more bytes than this.
     Length(usize),
     /// The value nests too deep.
     Depth,
 }
 
-/// Collects output. Once a limit is hit it swallows everything, so that writers need no error handling; the failure
+/// Collects output. Once a limit is hit it swallows everything, so that writers need no error handling; the error
 /// shows when the text is taken.
 #[derive(Debug)]
 pub struct Sink {
     bytes: Vec<u8>,
     limit: usize,
-    failure: Option<Failure>,
+    error: Option<FormatError>,
 }
 
 /// Room for most texts.
@@ -24,7 +24,7 @@ const USUAL: usize = 64;
 impl Sink {
     /// An empty text that may grow to so many bytes.
     pub fn new(limit: usize) -> Sink {
-        Sink { bytes: Vec::with_capacity(USUAL), limit, failure: None }
+        Sink { bytes: Vec::with_capacity(USUAL), limit, error: None }
     }
 
     /// Appends bytes.
@@ -46,20 +46,20 @@ impl Sink {
     /// Whether `count` more bytes are allowed. Ask before building something large.
     #[inline]
     pub fn fits(&mut self, count: usize) -> bool {
-        if self.failure.is_none() && count > self.limit - self.bytes.len() {
-            self.failure = Some(Failure::Length(self.limit));
+        if self.error.is_none() && count > self.limit - self.bytes.len() {
+            self.error = Some(FormatError::Length(self.limit));
         }
-        self.failure.is_none()
+        self.error.is_none()
     }
 
     /// Gives up, e.g. because the value nests too deep.
-    pub fn fail(&mut self, failure: Failure) {
-        self.failure.get_or_insert(failure);
+    pub fn fail(&mut self, error: FormatError) {
+        self.error.get_or_insert(error);
     }
 
     /// Why nothing more is taken.
-    pub fn failure(&self) -> Option<Failure> {
-        self.failure
+    pub fn error(&self) -> Option<FormatError> {
+        self.error
     }
 
     /// The whole text.
@@ -67,8 +67,8 @@ impl Sink {
     /// # Errors
     ///
     /// The limit that was hit.
-    pub fn into_bytes(self) -> Result<Vec<u8>, Failure> {
-        self.failure.map_or(Ok(self.bytes), Err)
+    pub fn into_bytes(self) -> Result<Vec<u8>, FormatError> {
+        self.error.map_or(Ok(self.bytes), Err)
     }
 
     /// What was written, whether or not a limit was hit.

@@ -7,7 +7,7 @@ use super::version::{Version, compare_prerelease};
 
 /// White space as Go's `\s` reads it.
 const SPACE: &str = r"[\t\n\f\r ]";
-/// The empty operator stands second, so that it is preferred to the longer ones as in the original.
+/// The empty operator stands second, so that it is preferred to the longer ones as in Masterminds/semver.
 const OPERATOR: &str = r"=||!=|>|<|>=|=>|<=|=<|~|~>|\^";
 /// A version whose numbers may be wildcards.
 const VERSION: &str = concat!(
@@ -39,9 +39,9 @@ pub struct Constraint {
     alternatives: Vec<Alternative>,
 }
 
-/// Why a text is no constraint, in the original's words.
+/// Why a text is no constraint, in Masterminds/semver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidConstraint {
+pub enum ConstraintError {
     /// The alternative that is none; ranges in it are rewritten.
     #[error("improper constraint: {0}")]
     Improper(String),
@@ -93,7 +93,7 @@ impl Constraint {
     /// # Errors
     ///
     /// An alternative that is none.
-    pub fn parse(text: &str) -> Result<Constraint, InvalidConstraint> {
+    pub fn parse(text: &str) -> Result<Constraint, ConstraintError> {
         let ranges = rewrite_ranges(text);
         let alternatives: Result<_, _> = ranges.split("||").map(parse_group).collect();
         Ok(Constraint { alternatives: alternatives? })
@@ -149,9 +149,9 @@ fn rewrite_ranges(text: &str) -> String {
     rewritten
 }
 
-fn parse_group(text: &str) -> Result<Alternative, InvalidConstraint> {
+fn parse_group(text: &str) -> Result<Alternative, ConstraintError> {
     if !PATTERNS.group.is_match(text) {
-        return Err(InvalidConstraint::Improper(text.to_string()));
+        return Err(ConstraintError::Improper(text.to_string()));
     }
     let parts: Vec<Part> =
         PATTERNS.part.captures_iter(text).map(|found| parse_part(&found)).collect::<Result<_, _>>()?;
@@ -159,7 +159,7 @@ fn parse_group(text: &str) -> Result<Alternative, InvalidConstraint> {
     Ok(Alternative { parts, names_prerelease })
 }
 
-fn parse_part(found: &regex::Captures<'_>) -> Result<Part, InvalidConstraint> {
+fn parse_part(found: &regex::Captures<'_>) -> Result<Part, ConstraintError> {
     let text = |index: usize| found.get(index).map_or("", |group| group.as_str());
     let is_wildcard = |part: &str| matches!(part.trim_start_matches('.'), "" | "x" | "X" | "*");
     let (major, minor, patch, prerelease) = (text(3), text(4), text(5), text(6));
@@ -172,7 +172,7 @@ fn parse_part(found: &regex::Captures<'_>) -> Result<Part, InvalidConstraint> {
     } else {
         (Precision::Patch, text(2).to_string())
     };
-    let version = Version::parse(&version).map_err(|_| InvalidConstraint::Version)?;
+    let version = Version::parse(&version).map_err(|_| ConstraintError::Version)?;
     let operator = match text(1) {
         "" | "=" => Operator::Equal,
         "!=" => Operator::NotEqual,

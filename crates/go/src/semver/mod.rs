@@ -3,5 +3,5 @@
 mod constraint;
 mod version;
 
-pub use constraint::{Constraint, InvalidConstraint};
-pub use version::{InvalidVersion, Version};
+pub use constraint::{Constraint, ConstraintError};
+pub use version::{Version, VersionError};

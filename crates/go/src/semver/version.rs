@@ -13,9 +13,9 @@ pub struct Version {
     pub original: String,
 }
 
-/// Why a text is no version, or no part of one, in the original's words.
+/// Why a text is no version, or no part of one, in Masterminds/semver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidVersion {
+pub enum VersionError {
     #[error("invalid semantic version")]
     Version,
     #[error("invalid prerelease string")]
@@ -35,18 +35,18 @@ impl Version {
     /// # Errors
     ///
     /// The text is no version, however leniently it is read.
-    pub fn parse(text: &str) -> Result<Version, InvalidVersion> {
+    pub fn parse(text: &str) -> Result<Version, VersionError> {
         let body = text.strip_prefix('v').unwrap_or(text);
         let (body, metadata) = split_suffix(body, '+')?;
         let (numbers, prerelease) = split_suffix(body, '-')?;
         let numbers: Vec<&str> = numbers.split('.').collect();
         let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if numbers.len() > 3 || !numbers.iter().all(is_number) {
-            return Err(InvalidVersion::Version);
+            return Err(VersionError::Version);
         }
         let mut segments = [0; 3];
         for (segment, part) in segments.iter_mut().zip(numbers) {
-            *segment = part.parse().map_err(|_| InvalidVersion::Segment(part.to_string()))?;
+            *segment = part.parse().map_err(|_| VersionError::Segment(part.to_string()))?;
         }
         check_prerelease(prerelease)?;
         let [major, minor, patch] = segments;
@@ -100,7 +100,7 @@ impl Version {
     /// # Errors
     ///
     /// The text is no pre-release.
-    pub fn with_prerelease(&self, prerelease: &str) -> Result<Version, InvalidVersion> {
+    pub fn with_prerelease(&self, prerelease: &str) -> Result<Version, VersionError> {
         check_prerelease(prerelease)?;
         Ok(Version { prerelease: prerelease.to_string(), ..self.clone() }.renamed())
     }
@@ -110,9 +110,9 @@ impl Version {
     /// # Errors
     ///
     /// The text is no metadata.
-    pub fn with_metadata(&self, metadata: &str) -> Result<Version, InvalidVersion> {
+    pub fn with_metadata(&self, metadata: &str) -> Result<Version, VersionError> {
         if !metadata.is_empty() && !metadata.split('.').all(is_identifier) {
-            return Err(InvalidVersion::Metadata);
+            return Err(VersionError::Metadata);
         }
         Ok(Version { metadata: metadata.to_string(), ..self.clone() }.renamed())
     }
@@ -132,11 +132,11 @@ impl fmt::Display for Version {
 }
 
 /// A text and its suffix behind a mark, empty if there is no mark.
-fn split_suffix(text: &str, mark: char) -> Result<(&str, &str), InvalidVersion> {
+fn split_suffix(text: &str, mark: char) -> Result<(&str, &str), VersionError> {
     match text.split_once(mark) {
         None => Ok((text, "")),
         Some((head, suffix)) if suffix.split('.').all(is_identifier) => Ok((head, suffix)),
-        Some(_) => Err(InvalidVersion::Version),
+        Some(_) => Err(VersionError::Version),
     }
 }
 
@@ -144,16 +144,16 @@ fn is_identifier(part: &str) -> bool {
     !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-fn check_prerelease(prerelease: &str) -> Result<(), InvalidVersion> {
+fn check_prerelease(prerelease: &str) -> Result<(), VersionError> {
     if prerelease.is_empty() {
         return Ok(());
     }
     for part in prerelease.split('.') {
         if part.len() > 1 && part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(InvalidVersion::LeadingZero);
+            return Err(VersionError::LeadingZero);
         }
         if !is_identifier(part) {
-            return Err(InvalidVersion::Prerelease);
+            return Err(VersionError::Prerelease);
         }
     }
     Ok(())
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn parts_are_replaced_as_in_the_original() {
         let version = Version::parse("v1.2").unwrap();
-        let original = |changed: Result<Version, InvalidVersion>| match changed {
+        let original = |changed: Result<Version, VersionError>| match changed {
             Ok(version) => version.original,
             Err(invalid) => format!("!{invalid}"),
         };

@@ -123,7 +123,7 @@ impl Evaluator<'_> {
             return Err(self.fail(format!("template {} not defined", text::quote(name))));
         };
         if self.context.run.depth >= self.context.run.budget.limits().template_depth {
-            // The original's own limit is higher; the text is its.
+            // Go's own limit is higher; the text is its.
             return Err(
                 self.failure(ErrorKind::Limit, "exceeded maximum template depth (100000)".to_string())
             );

@@ -141,7 +141,7 @@ impl<'r> Evaluator<'r> {
     }
 
     fn check_output(&self) -> Result<()> {
-        match self.output.failure() {
+        match self.output.error() {
             None => Ok(()),
             Some(failure) => Err(self.failure(ErrorKind::Limit, LimitError::from(failure).to_string())),
         }

@@ -1,11 +1,11 @@
 //! Values under a verb (section 7.2): scalars, and containers element by element.
 
 use groundwork_go::fmt::scalar::{self, Integer, Radix};
-use groundwork_go::fmt::{self, Argument, Failure, Sink, Spec, bad_verb, write_argument};
+use groundwork_go::fmt::{self, Argument, FormatError, Sink, Spec, bad_verb, write_argument};
 use groundwork_go::strconv::FloatVerb;
 
+use crate::nesting::MAX_DEPTH;
 use crate::stack;
-use crate::value::copy::MAX_DEPTH;
 use crate::value::{DataNumber, List, Map, Object, Value};
 
 /// The default format, `%v`, without flags.
@@ -116,9 +116,9 @@ fn write_object(sink: &mut Sink, spec: Spec, verb: char, object: &dyn Object, va
 /// Guards one level of nesting; a sink that failed needs no deeper levels.
 fn nested(sink: &mut Sink, depth: usize, write: impl FnOnce(&mut Sink)) {
     if depth > MAX_DEPTH {
-        sink.fail(Failure::Depth);
+        sink.fail(FormatError::Depth);
     }
-    if sink.failure().is_none() {
+    if sink.error().is_none() {
         stack::guarded(|| write(sink));
     }
 }

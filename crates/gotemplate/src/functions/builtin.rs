@@ -7,7 +7,16 @@ use crate::error::CallError;
 use crate::format::{self, Sink};
 use crate::value::Value;
 
-pub(super) fn register(functions: &mut Functions) {
+impl Functions {
+    /// The built-in functions of `text/template` (section 8).
+    pub fn builtins() -> Functions {
+        let mut functions = Functions::none();
+        register(&mut functions);
+        functions
+    }
+}
+
+fn register(functions: &mut Functions) {
     let special = |name: &'static str, body| Function {
         name: name.into(),
         signature: Signature::variadic(&[Type::Raw], Type::Raw),

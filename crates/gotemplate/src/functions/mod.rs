@@ -16,8 +16,10 @@ use std::sync::Arc;
 
 use crate::context::Context;
 use crate::error::CallError;
-use crate::sprig::moments::DURATION;
 use crate::value::{Element, IntKind, MapValues, Value};
+
+/// The name of Go's type of durations.
+pub(crate) const DURATION: &str = "time.Duration";
 
 /// A Go parameter type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,20 +158,6 @@ impl Functions {
     /// No functions at all.
     pub fn none() -> Functions {
         Functions::default()
-    }
-
-    /// The built-in functions of `text/template` (section 8).
-    pub fn builtins() -> Functions {
-        let mut functions = Functions::none();
-        builtin::register(&mut functions);
-        functions
-    }
-
-    /// The built-in functions and those of sprig (section 12).
-    pub fn sprig() -> Functions {
-        let mut functions = Functions::builtins();
-        crate::sprig::register(&mut functions);
-        functions
     }
 
     /// Adds a function; it replaces an earlier one of the same name.

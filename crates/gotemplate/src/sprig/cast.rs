@@ -1,8 +1,11 @@
-//! The cast rules (section 11): everything becomes a number, never an error.
+//! The cast rules (section 11): everything becomes a number, or a text.
 
 use groundwork_go::strconv::{float_to_i64, parse_float, parse_int};
 
-use crate::value::{DataNumber, Value};
+use crate::context::Context;
+use crate::error::CallError;
+use crate::format;
+use crate::value::{DataNumber, Str, Value};
 
 /// sprig's `toInt64`, and `toInt` on 64 bits.
 pub(super) fn to_int(value: &Value) -> i64 {
@@ -42,6 +45,14 @@ fn integer_part(text: &[u8]) -> &[u8] {
         (true, true) => b"0",
         (true, false) => whole,
         (false, _) => text,
+    }
+}
+
+/// sprig's `strval`: strings as they are, bytes as text, everything else in the default format (section 11).
+pub(super) fn strval(context: &mut Context<'_>, value: &Value) -> Result<Str, CallError> {
+    match value {
+        Value::Str(text) | Value::Bytes(text) => Ok(text.clone()),
+        other => Ok(format::to_bytes(other, context.budget())?.into()),
     }
 }
 

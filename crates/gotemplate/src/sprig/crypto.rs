@@ -6,7 +6,7 @@ use cbc::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::Outcome;
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::encoding;
 use crate::error::CallError;

@@ -1,14 +1,14 @@
 //! Dates and durations (section 12.11).
 
 use groundwork_go::duration;
+use groundwork_go::time::{self, Instant, SECOND, Zone};
 
 use super::moments::{TIME, TimeObject};
-use super::{Outcome, add_all};
+use super::registration::{Outcome, add_all};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
-use crate::time::{self, Instant, SECOND, Zone};
 use crate::value::{IntKind, Value};
 
 const DAY: &[u8] = b"2006-01-02";
@@ -89,7 +89,7 @@ fn shown(
 }
 
 fn moved(time: &Value, by: i64) -> Result<Value, String> {
-    let time = TimeObject::of(time).ok_or(super::NIL_POINTER)?;
+    let time = TimeObject::of(time).ok_or(super::registration::NIL_POINTER)?;
     Ok(object(time.add(by)))
 }
 

@@ -1,7 +1,7 @@
 //! Defaults and logic (section 12.5), and the functions without a group.
 
 use super::lists::items;
-use super::{add_all, any_rest};
+use super::registration::{add_all, any_rest};
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::value::{List, Value};

@@ -1,6 +1,7 @@
 //! Dicts (section 12.9). `set`, `unset` and the merges change their first argument in place.
 
-use super::{Outcome, add_all, any_rest, strval};
+use super::cast::strval;
+use super::registration::{Outcome, add_all, any_rest};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;

@@ -2,7 +2,7 @@
 
 use super::cast::to_float;
 use super::decimal::Decimal;
-use super::{Outcome, any_rest};
+use super::registration::{Outcome, any_rest};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;

@@ -1,7 +1,7 @@
 //! Conversion and integer arithmetic (section 12.3).
 
 use super::cast::{to_float, to_int};
-use super::{Outcome, add_all, any_rest};
+use super::registration::{Outcome, add_all, any_rest};
 use crate::context::Context;
 use crate::format;
 use crate::functions::arguments::Arguments;

@@ -1,8 +1,8 @@
 //! JSON (section 12.6).
 
-use super::Outcome;
 use super::json_decode::decode;
 use super::json_encode::{Style, encode};
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
@@ -14,7 +14,7 @@ pub(super) fn register(functions: &mut Functions) {
     let any = Signature::fixed(&[Type::Any]);
     functions
         .add("fromJson", text.clone(), |context, args| match decode(context, args.string(0)) {
-            // The original drops the error and returns nil.
+            // sprig drops the error and returns nil.
             Err(CallError::Message(_)) => Ok(Value::Nil),
             result => result,
         })

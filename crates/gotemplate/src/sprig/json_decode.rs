@@ -9,7 +9,7 @@ use crate::stack;
 use crate::text;
 use crate::value::{DataNumber, List, Map, Str, Value};
 
-/// Deeper nesting is refused, as in the original.
+/// Deeper nesting is refused, as in Go.
 const MAX_DEPTH: usize = 10_000;
 
 /// A whole JSON text; numbers get the types of the render's number mode.

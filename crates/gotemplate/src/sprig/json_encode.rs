@@ -39,8 +39,8 @@ impl Encoder<'_, '_> {
     fn value(&mut self, value: &Value) -> Result<(), CallError> {
         self.context.budget().check_value_depth(self.depth)?;
         self.context.spend(1)?;
-        if let Some(failure) = self.sink.failure() {
-            return Err(LimitError::from(failure).into());
+        if let Some(error) = self.sink.error() {
+            return Err(LimitError::from(error).into());
         }
         match value {
             Value::Absent | Value::Nil => self.sink.push(b"null"),

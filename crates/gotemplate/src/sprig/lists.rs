@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::cast::to_int;
-use super::{NIL_POINTER, Outcome, add_all, any_rest};
+use super::registration::{NIL_POINTER, Outcome, add_all, any_rest};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
@@ -158,7 +158,7 @@ fn chunk(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     match usize::try_from(size) {
         Ok(0) => Err(BAD_LENGTH.into()),
         Ok(size) => chunks(size),
-        // The original counts the chunks with float division, which a negative size does not stop at once.
+        // sprig counts the chunks with float division, which a negative size does not stop at once.
         Err(_) => match ((length - 1) as f64 / size as f64).floor() as i64 + 1 {
             0 => Ok(Value::List(List::typed(Element::List, Vec::new()))),
             1 if length % size != 0 => chunks(usize::try_from(length % size).unwrap_or(1)),

@@ -24,7 +24,8 @@ pub(crate) mod moments;
 mod paths;
 mod random;
 mod reflection;
-pub(crate) mod regex;
+mod regex;
+mod registration;
 mod semver;
 mod string_lists;
 mod strings;
@@ -32,14 +33,19 @@ mod system;
 mod urls;
 mod words;
 
-use crate::context::Context;
-use crate::error::CallError;
-use crate::format;
-use crate::functions::{Functions, Signature, Type};
-use crate::value::{Str, Value};
+use crate::functions::Functions;
+
+impl Functions {
+    /// The built-in functions of Go and those of sprig (section 12).
+    pub fn sprig() -> Functions {
+        let mut functions = Functions::builtins();
+        register(&mut functions);
+        functions
+    }
+}
 
 /// Adds every sprig function.
-pub(crate) fn register(functions: &mut Functions) {
+fn register(functions: &mut Functions) {
     strings::register(functions);
     words::register(functions);
     string_lists::register(functions);
@@ -62,35 +68,4 @@ pub(crate) fn register(functions: &mut Functions) {
     system::register(functions);
     #[cfg(feature = "keys")]
     keys::register(functions);
-}
-
-/// What a function gives.
-type Outcome = Result<Value, CallError>;
-
-/// What Go says when a nil is looked into.
-const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
-
-/// Registers one function under several names.
-fn add_all(
-    functions: &mut Functions,
-    names: &[&'static str],
-    signature: &Signature,
-    implementation: fn(&mut Context<'_>, &[Value]) -> Outcome,
-) {
-    for &name in names {
-        functions.add(name, signature.clone(), implementation);
-    }
-}
-
-/// `any…` behind the given parameters.
-fn any_rest(parameters: &'static [Type]) -> Signature {
-    Signature::variadic(parameters, Type::Any)
-}
-
-/// sprig's `strval`: strings as they are, bytes as text, everything else in the default format (section 11).
-fn strval(context: &mut Context<'_>, value: &Value) -> Result<Str, CallError> {
-    match value {
-        Value::Str(text) | Value::Bytes(text) => Ok(text.clone()),
-        other => Ok(format::to_bytes(other, context.budget())?.into()),
-    }
 }

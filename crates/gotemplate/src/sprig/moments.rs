@@ -5,17 +5,16 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use groundwork_go::duration;
+use groundwork_go::time::{Instant, SECOND, Zone, month_name, weekday_name};
 
-use super::Outcome;
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::functions::arguments::Arguments;
-use crate::functions::{Signature, Type};
-use crate::time::{Instant, SECOND, Zone, month_name, weekday_name};
+use crate::functions::{DURATION, Signature, Type};
 use crate::value::{IntKind, Member, Object, Value};
 
 /// The names of the types.
 pub(crate) const TIME: &str = "time.Time";
-pub(crate) const DURATION: &str = "time.Duration";
 
 /// A `time.Time`.
 #[derive(Debug)]
@@ -116,7 +115,7 @@ impl Object for TimeObject {
             "GoString" => self.go_text().unwrap_or_default().into(),
             other => {
                 let related = TimeObject::of(arguments.value(0)).and_then(|time| self.relation(other, time));
-                related.or_else(|| self.number(other)).ok_or(super::NIL_POINTER)?
+                related.or_else(|| self.number(other)).ok_or(super::registration::NIL_POINTER)?
             }
         })
     }

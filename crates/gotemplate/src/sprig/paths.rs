@@ -2,7 +2,7 @@
 
 use groundwork_go::path;
 
-use super::add_all;
+use super::registration::add_all;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::value::{Str, Value};

@@ -1,6 +1,6 @@
 //! Random values (sections 12.1, 12.3 and 12.13). All of them need the host's randomness.
 
-use super::Outcome;
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::encoding;
 use crate::error::CallError;

@@ -1,15 +1,15 @@
 //! Regular expressions (section 12.10).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::Outcome;
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
+use crate::patterns::Pattern;
 use crate::text;
 use crate::value::{Element, List, Str, Value};
 
@@ -20,7 +20,7 @@ pub(super) fn register(functions: &mut Functions) {
     functions
         .add("regexMatch", two.clone(), |context, args| match pattern(context, args) {
             Ok(pattern) => Ok(Value::Bool(pattern.pattern.regex().is_match(&subject(args).text))),
-            // The original drops the error.
+            // sprig drops the error.
             Err(CallError::Message(_)) => Ok(Value::Bool(false)),
             Err(limit) => Err(limit),
         })
@@ -42,41 +42,6 @@ pub(super) fn register(functions: &mut Functions) {
         &three,
         |context, pattern, args| replace(context, pattern, args, false),
     );
-}
-
-/// A compiled pattern with the names of its groups.
-#[derive(Debug)]
-pub(crate) struct Pattern {
-    pattern: groundwork_go::regexp::Pattern,
-    is_empty: bool,
-}
-
-/// A compiled pattern, or why it does not compile.
-pub(crate) type Compiled = Result<Arc<Pattern>, String>;
-
-/// Patterns that the renders of a template have in common. Only so many are kept, so that patterns which templates make
-/// up do not pile up.
-#[derive(Debug, Default)]
-pub(crate) struct Patterns(Mutex<HashMap<Str, Compiled, foldhash::fast::RandomState>>);
-
-impl Patterns {
-    const MOST: usize = 64;
-    const LONGEST: usize = 1_024;
-
-    fn get(&self, source: &Str) -> Compiled {
-        let known = self.0.lock().ok().and_then(|known| known.get(source).cloned());
-        known.unwrap_or_else(|| {
-            let compiled = compile(source).map(Arc::new);
-            let compiled = compiled.map_err(|complaint| format!("error parsing regexp: {complaint}"));
-            if let Ok(mut known) = self.0.lock()
-                && known.len() < Self::MOST
-                && source.len() <= Self::LONGEST
-            {
-                known.insert(source.clone(), compiled.clone());
-            }
-            compiled
-        })
-    }
 }
 
 type Apply = fn(&mut Context<'_>, &Pattern, &[Value]) -> Outcome;
@@ -108,16 +73,6 @@ fn pattern(context: &mut Context<'_>, args: &[Value]) -> Result<Arc<Pattern>, Ca
     let compiled = context.run.shared.get(&source);
     context.run.patterns.insert(source, compiled.clone());
     compiled.map_err(CallError::Message)
-}
-
-fn compile(source: &Str) -> Result<Pattern, String> {
-    if let Err(error) = std::str::from_utf8(source) {
-        let rest = crate::text::lossy(&source[error.valid_up_to()..]);
-        return Err(format!("invalid UTF-8: `{rest}`"));
-    }
-    let shown = source.to_text();
-    let pattern = groundwork_go::regexp::Pattern::compile(&shown)?;
-    Ok(Pattern { pattern, is_empty: source.is_empty() })
 }
 
 /// The text to search. Each broken byte is searched as U+FFFD, but stays in what is found.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use groundwork_go::semver::{Constraint, Version};
 
-use super::Outcome;
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
@@ -109,7 +109,7 @@ impl Object for VersionObject {
             "SetMetadata" => VersionObject::value(version.with_metadata(&text.to_text()).map_err(said)?),
             other => {
                 let result = self.pointer_method(other, arguments);
-                result.ok_or_else(|| CallError::from(super::NIL_POINTER))?
+                result.ok_or_else(|| CallError::from(super::registration::NIL_POINTER))?
             }
         })
     }

@@ -1,6 +1,7 @@
 //! String lists (section 12.2).
 
-use super::{Outcome, strval};
+use super::cast::strval;
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;

@@ -1,7 +1,8 @@
 //! Strings (section 12.1), except for the case conversions of whole words.
 
 use super::casing::{is_lower, is_title, is_upper, to_lower, to_title, to_upper};
-use super::{Outcome, add_all, any_rest, strval};
+use super::cast::strval;
+use super::registration::{Outcome, add_all, any_rest};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::format::{self, Sink};
@@ -295,7 +296,7 @@ fn register_mapping(functions: &mut Functions) {
             if !subject.iter().any(is_space) {
                 return Ok(args.value(0).clone());
             }
-            // Byte by byte as Latin-1, which mangles other text; so does the original.
+            // Byte by byte as Latin-1, which mangles other text; so does sprig.
             let kept: String = subject.iter().filter(|b| !is_space(b)).map(|&b| char::from(b)).collect();
             Ok(kept.into())
         })

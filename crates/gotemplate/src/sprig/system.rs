@@ -1,11 +1,11 @@
 //! The environment and the network (section 12.13).
 
-use super::Outcome;
 use super::random::below;
+use super::registration::Outcome;
 use crate::context::Context;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
-use crate::grants::{Capability, Denied, Environment};
+use crate::grants::{Capability, DeniedError, Environment};
 use crate::value::Value;
 
 pub(super) fn register(functions: &mut Functions) {
@@ -24,15 +24,15 @@ pub(super) fn register(functions: &mut Functions) {
         .add("getHostByName", one, host);
 }
 
-fn environment(context: &Context<'_>, function: &'static str) -> Result<Environment, Denied> {
+fn environment(context: &Context<'_>, function: &'static str) -> Result<Environment, DeniedError> {
     let granted = context.options.grants.environment.clone();
-    granted.ok_or(Denied { function, capability: Capability::Environment })
+    granted.ok_or(DeniedError { function, capability: Capability::Environment })
 }
 
 fn host(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     const NAME: &str = "getHostByName";
     let network = context.options.grants.network.clone();
-    let network = network.ok_or(Denied { function: NAME, capability: Capability::Network })?;
+    let network = network.ok_or(DeniedError { function: NAME, capability: Capability::Network })?;
     let addresses = network(&args.text(0).to_text());
     let chosen = below(context, NAME, addresses.len() as u64)?;
     let address = usize::try_from(chosen).ok().and_then(|chosen| addresses.get(chosen));

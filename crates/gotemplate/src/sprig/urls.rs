@@ -2,7 +2,7 @@
 
 use groundwork_go::url::{Url, User};
 
-use super::{NIL_POINTER, Outcome};
+use super::registration::{NIL_POINTER, Outcome};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;

@@ -43,7 +43,7 @@ fn is_punctuation(c: char) -> bool {
     )
 }
 
-/// Letters other than the ideographs that the original knows.
+/// Letters other than the ideographs that sprig knows.
 fn is_alphabet(c: char) -> bool {
     text::is_letter(c)
         && !matches!(c, '\u{3400}'..='\u{4d85}' | '\u{4e00}'..='\u{9fcc}' | '\u{20000}'..='\u{2b81d}')
@@ -54,7 +54,7 @@ fn pascal_case(chars: &[char]) -> String {
     let lead = chars.iter().take_while(|&&c| is_connector(c)).count();
     let mut out: String = chars[..lead].iter().collect();
     let Some((&first, rest)) = chars[lead..].split_first() else {
-        // The original writes the last of nothing but connectors twice.
+        // sprig writes the last of nothing but connectors twice.
         out.extend(chars.last());
         return out;
     };

@@ -206,7 +206,7 @@ impl<'s> Lexer<'s> {
             '`' => self.raw_string(),
             '$' => self.word(TokenKind::Variable, TokenKind::Variable),
             '\'' => self.quoted(b'\'', TokenKind::CharConstant, "unterminated character constant"),
-            // At the very end of the source the original takes it for a number.
+            // At the very end of the source Go takes it for a number.
             '.' if self.peek_byte().is_some_and(|b| !b.is_ascii_digit()) => {
                 self.word(TokenKind::Dot, TokenKind::Field)
             }

@@ -1,6 +1,6 @@
 //! The parser's upper half: texts, control structures, definitions (sections 3 and 4).
 //!
-//! It reads tokens with the same look-ahead as the original, because error messages show the line of the last token
+//! It reads tokens with the same look-ahead as Go, because error messages show the line of the last token
 //! that was read.
 
 use std::collections::{HashMap, HashSet};
@@ -16,7 +16,7 @@ use crate::stack;
 use crate::text;
 use crate::value::Str;
 
-/// Nested control structures; without a limit in the original, bounded here like parentheses (section 10).
+/// Nested control structures; without a limit in Go, bounded here like parentheses (section 10).
 const MAX_BLOCK_DEPTH: usize = 10_000;
 
 /// A parse failure: the line of the last token read, and the message.

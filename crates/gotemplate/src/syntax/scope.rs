@@ -5,7 +5,7 @@ use crate::value::Str;
 
 /// The variables of one template body.
 ///
-/// Two lists, because the original checks names at parse time against a looser rule than it resolves them by at
+/// Two lists, because Go checks names at parse time against a looser rule than it resolves them by at
 /// execution (section 3): a name stays *known* to the end of its control structure, also in the else branch, and an
 /// assignment makes a name known. Only *live* declarations have a slot.
 #[derive(Debug)]

@@ -1,15 +1,8 @@
 //! Deep copies, so that a render cannot change its caller's input.
 
 use super::{List, Map, MapValues, Value};
+use crate::nesting::{MAX_DEPTH, TooDeep};
 use crate::stack;
-
-/// Values nested deeper than this are refused wherever a value is walked.
-pub(crate) const MAX_DEPTH: usize = 10_000;
-
-/// A value nests deeper than the engine walks, usually because a map contains itself.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("value is nested deeper than {MAX_DEPTH} levels (does a map contain itself?)")]
-pub struct TooDeep;
 
 impl Value {
     /// A copy that shares no map with the original. Host objects are shared.

@@ -69,7 +69,7 @@ pub(crate) fn to_json(
     depth: usize,
     spend: &mut impl FnMut(usize) -> Result<(), LimitError>,
 ) -> Result<serde_json::Value, NoJson> {
-    if depth > super::copy::MAX_DEPTH {
+    if depth > crate::nesting::MAX_DEPTH {
         return Err(NoJson::TooDeep);
     }
     spend(size_of::<serde_json::Value>())?;

@@ -4,7 +4,7 @@
 //! Maps are shared, mutable references; lists and strings are shared and immutable.
 
 mod bytes;
-pub(crate) mod copy;
+mod copy;
 pub(crate) mod equal;
 pub(crate) mod json;
 mod list;
@@ -15,7 +15,6 @@ mod object;
 use std::rc::Rc;
 
 pub use bytes::Str;
-pub use copy::TooDeep;
 pub use list::{Element, List};
 pub use map::{Map, MapValues};
 pub use number::DataNumber;

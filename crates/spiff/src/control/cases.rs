@@ -2,10 +2,10 @@
 
 use super::{Control, Outcome, text};
 use crate::env::Env;
-use crate::eval::{Evaluated, Fault, call_whole};
+use crate::eval::{EvalError, Evaluated, call_whole};
 use crate::flow::Walker;
-use crate::functions::quote;
 use crate::issue::Issue;
+use crate::issue::quote;
 use crate::operators::compare::same;
 use crate::value::{Flags, Map, Node, Value};
 
@@ -61,7 +61,7 @@ pub(super) fn matching(
     walker: &mut Walker<'_, '_>,
     control: &Control<'_>,
     env: &Env<'_>,
-) -> Result<Outcome, Fault> {
+) -> Result<Outcome, EvalError> {
     let Some(Value::List(cases)) = control.option("<<cases").map(|node| &node.value) else {
         return Ok(failed("cases must be a list"));
     };
@@ -76,13 +76,21 @@ pub(super) fn matching(
             return Ok(failed(format!("case {position} requires 'case' or `'match' field")));
         }
         match holds(walker, (position, case), control, env)? {
-            Ok(true) => return Ok(chosen(case.get("value"))),
-            Ok(false) => {}
-            Err(outcome) => return Ok(outcome),
+            CaseMatch::Holds => return Ok(chosen(case.get("value"))),
+            CaseMatch::Differs => {}
+            CaseMatch::Undecided(outcome) => return Ok(outcome),
         }
     }
-    let redacted = walker.run.engine.redacted;
+    let redacted = walker.run.settings.redacted;
     Ok(default(control, || format!("invalid switch value: {}", text(&control.value.value, redacted))))
+}
+
+/// What the conditions of a case say of the value.
+enum CaseMatch {
+    Holds,
+    Differs,
+    /// The control as a whole has this outcome.
+    Undecided(Outcome),
 }
 
 /// A condition that fails does not hold; one that is no lambda does.
@@ -91,20 +99,25 @@ fn holds(
     (position, case): (usize, &Map),
     control: &Control<'_>,
     env: &Env<'_>,
-) -> Result<Result<bool, Outcome>, Fault> {
+) -> Result<CaseMatch, EvalError> {
     let value = &control.value.value;
     if case.get("case").is_some_and(|node| !same(&node.value, value)) {
-        return Ok(Ok(false));
+        return Ok(CaseMatch::Differs);
     }
-    let Some(Value::Lambda(lambda)) = case.get("match").map(|node| &node.value) else { return Ok(Ok(true)) };
+    let Some(Value::Lambda(lambda)) = case.get("match").map(|node| &node.value) else {
+        return Ok(CaseMatch::Holds);
+    };
     Ok(match call_whole(walker.run, lambda, vec![value.clone()], env) {
-        Ok(Evaluated { value: None, .. }) => Err(Outcome::Pending),
-        Ok(Evaluated { value: Some(Value::Bool(holds)), .. }) => Ok(holds),
+        Ok(Evaluated { value: None, .. }) => CaseMatch::Undecided(Outcome::Pending),
+        Ok(Evaluated { value: Some(Value::Bool(true)), .. }) => CaseMatch::Holds,
+        Ok(Evaluated { value: Some(Value::Bool(false)), .. }) | Err(EvalError::Issue(_)) => {
+            CaseMatch::Differs
+        }
         Ok(Evaluated { value: Some(other), .. }) => {
             let found = other.type_name();
-            Err(failed(format!("case {position} boolean match result required, but got {found}")))
+            let message = format!("case {position} boolean match result required, but got {found}");
+            CaseMatch::Undecided(failed(message))
         }
-        Err(Fault::Issue(_)) => Ok(false),
-        Err(Fault::Abort) => return Err(Fault::Abort),
+        Err(EvalError::Abort) => return Err(EvalError::Abort),
     })
 }

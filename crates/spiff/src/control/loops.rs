@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Control, Outcome, text};
-use crate::api::LimitError;
 use crate::env::Env;
-use crate::eval::{Evaluated, Fault, instantiate};
+use crate::eval::{EvalError, Evaluated, instantiate};
 use crate::flow::Walker;
-use crate::functions::quote;
 use crate::issue::Issue;
+use crate::issue::quote;
+use crate::limits::LimitError;
 use crate::operators::concatenate::short;
 use crate::syntax::ast::Name;
 use crate::value::{Flags, Map, Node, Template, Value};
@@ -45,7 +45,7 @@ pub(super) fn run(
     walker: &mut Walker<'_, '_>,
     control: &Control<'_>,
     env: &Env<'_>,
-) -> Result<Outcome, Fault> {
+) -> Result<Outcome, EvalError> {
     let Some(body) = template(control, "<<do") else {
         return Ok(Outcome::Failed(Issue::new("do field required")));
     };
@@ -174,7 +174,7 @@ impl Loop<'_, '_> {
         level: usize,
         names: &mut Vec<(Name, Value)>,
         results: &mut Results,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), EvalError> {
         let Some(variable) = self.variables.get(level) else { return self.round(walker, names, results) };
         for (index, value) in &variable.values {
             names.push((Arc::clone(&variable.index), index.clone()));
@@ -190,8 +190,8 @@ impl Loop<'_, '_> {
         walker: &mut Walker<'_, '_>,
         names: &[(Name, Value)],
         results: &mut Results,
-    ) -> Result<(), Fault> {
-        let limit = walker.run.engine.limits.nodes;
+    ) -> Result<(), EvalError> {
+        let limit = walker.run.settings.limits.nodes;
         if results.list.len() + results.fields.len() + results.problems.len() >= limit {
             return Err(walker.run.stop(LimitError::Nodes(limit)));
         }
@@ -203,7 +203,7 @@ impl Loop<'_, '_> {
                 Some(Value::String(key)) => Some(key),
                 Some(other) => {
                     let problem = format!("map key must be string, but found {}", other.type_name());
-                    let redacted = walker.run.engine.redacted;
+                    let redacted = walker.run.settings.redacted;
                     results.problems.push(with_variables(Issue::new(problem), names, redacted));
                     return Ok(());
                 }
@@ -226,16 +226,16 @@ fn instance(
     env: &Env<'_>,
     names: &[(Name, Value)],
     results: &mut Results,
-) -> Result<Option<Value>, Fault> {
+) -> Result<Option<Value>, EvalError> {
     match instantiate(walker.run, template, env) {
         Ok(Evaluated { value: None, .. }) => results.pending = true,
         Ok(evaluated) if evaluated.info.undefined() => {}
         Ok(evaluated) => return Ok(evaluated.value),
-        Err(Fault::Issue(issue)) => {
-            let redacted = walker.run.engine.redacted;
+        Err(EvalError::Issue(issue)) => {
+            let redacted = walker.run.settings.redacted;
             results.problems.push(with_variables(*issue, names, redacted));
         }
-        Err(Fault::Abort) => return Err(Fault::Abort),
+        Err(EvalError::Abort) => return Err(EvalError::Abort),
     }
     Ok(None)
 }

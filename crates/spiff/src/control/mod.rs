@@ -5,13 +5,13 @@ mod loops;
 
 use std::sync::Arc;
 
+use crate::dependencies::Place;
 use crate::env::Env;
-use crate::eval::Fault;
+use crate::eval::EvalError;
 use crate::flow::{Flowed, Walker, fail, same_node};
 use crate::issue::Issue;
 use crate::operators::concatenate::{go_syntax, shorten};
 use crate::run::{is_escaped, is_resolved};
-use crate::shadow::Place;
 use crate::syntax::ast::{Expr, Name};
 use crate::value::{Flags, Map, Node, Pending, Value};
 
@@ -88,7 +88,7 @@ fn is_read(walker: &Walker<'_, '_>, map: &Map) -> bool {
         is_template_option(map, key)
             && map.get(key).is_some_and(|option| !matches!(option.value, Value::Template(_)))
     };
-    !walker.run.document(walker.id).shadow.is_first_pass() && !map.keys().any(|key| is_unread(key))
+    !walker.run.document(walker.id).dependencies.is_first_pass() && !map.keys().any(|key| is_unread(key))
 }
 
 /// Runs the control of a map whose fields have been flowed, if it can be run. `node` is the map before, `at` its place.
@@ -99,7 +99,7 @@ pub(crate) fn fire(
     changed: bool,
     env: &Env<'_>,
     at: Place,
-) -> Result<Flowed, Fault> {
+) -> Result<Flowed, EvalError> {
     let Value::Map(map) = &flowed.value else { return Ok(Flowed::New(flowed)) };
     let map = Arc::clone(map);
     if let Value::Map(read) = &node.value
@@ -115,32 +115,32 @@ pub(crate) fn fire(
     let mut new = flowed;
     match outcome? {
         Outcome::Pending => {
-            new.flags = new.flags.without(Flags::ERROR);
+            new.flags.remove(Flags::ERROR);
             return Ok(if changed || new.flags != node.flags { Flowed::New(new) } else { Flowed::Same });
         }
         Outcome::Retry(issue) => {
-            new.flags = new.flags.with(Flags::ERROR);
+            new.flags |= Flags::ERROR;
             fail(&mut new, issue, env);
             return Ok(if changed || !same_node(node, &new) { Flowed::New(new) } else { Flowed::Same });
         }
         Outcome::Malformed(issue) => {
             new.value = failure("<map>");
-            new.flags = new.flags.with(Flags::ERROR);
+            new.flags |= Flags::ERROR;
             fail(&mut new, issue, env);
         }
         Outcome::Failed(issue) => {
             new.value = describe(&map);
-            new.flags = new.flags.with(Flags::ERROR);
+            new.flags |= Flags::ERROR;
             fail(&mut new, issue, env);
         }
         Outcome::Undefined => {
             new.value = Value::Nil;
-            new.flags = new.flags.with(Flags::UNDEFINED);
+            new.flags |= Flags::UNDEFINED;
         }
         Outcome::Value(value) => {
             // What was chosen stays failed, and says why.
-            let state = value.flags.only(Flags::ERROR.with(Flags::FAILED));
-            new.flags = new.flags.without(Flags::ERROR).with(state);
+            let state = value.flags.intersection(Flags::ERROR | Flags::FAILED);
+            new.flags = new.flags.difference(Flags::ERROR).union(state);
             new.notes = None;
             if let Some(notes) = value.notes.filter(|notes| notes.issue.is_some()) {
                 let own = new.notes_mut();
@@ -152,7 +152,7 @@ pub(crate) fn fire(
     Ok(Flowed::New(new))
 }
 
-fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome, Fault> {
+fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome, EvalError> {
     let control = match find(map) {
         Ok(control) => control,
         Err(outcome) => return Ok(outcome),
@@ -190,7 +190,7 @@ fn text(value: &Value, redacted: bool) -> String {
 /// Whether nothing more is to be expected of a node: it is resolved, or what is not has failed.
 fn is_settled(node: &Node, control: bool) -> bool {
     match &node.value {
-        Value::Expression(_) => node.has(Flags::ERROR.with(Flags::FAILED)),
+        Value::Expression(_) => node.has_any(Flags::ERROR | Flags::FAILED),
         Value::Map(map) => map.known_resolved() || map.iter().all(|(_, node)| is_settled(node, control)),
         Value::List(list) => list.known_resolved() || list.iter().all(|node| is_settled(node, control)),
         _ => is_resolved(node, control),
@@ -252,7 +252,7 @@ fn merge(control: &Control<'_>) -> Outcome {
                 match value {
                     Value::Map(map) => add(map),
                     Value::Nil => {}
-                    // The type is that of the whole value, as the original has it.
+                    // The type is that of the whole value, as spiff++ has it.
                     _ => {
                         let message = format!("entry {position}: invalid entry type: list");
                         return Outcome::Failed(Issue::new(message));

@@ -26,7 +26,7 @@ proptest! {
     fn marked_nodes_are_enough(case in documents::case()) {
         let features = Features { control: case.control, interpolation: false };
         let marked = Engine::new().with_features(features);
-        let whole = Engine { whole_passes: true, ..marked.clone() };
+        let whole = marked.clone().pass_by_pass();
         prop_assert_eq!(outcome(&marked, &case), outcome(&whole, &case));
     }
 

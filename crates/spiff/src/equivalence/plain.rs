@@ -73,9 +73,9 @@ thread_local! {
     static TOO_DEEP: Cell<bool> = const { Cell::new(false) };
 }
 
-struct Failed;
+struct EvalError;
 /// A value, or `None` while it is pending.
-type Eval = Result<Option<Node>, Failed>;
+type Eval = Result<Option<Node>, EvalError>;
 /// By name, with the path that they were defined at.
 type Tags = BTreeMap<String, (Vec<String>, Node)>;
 
@@ -257,7 +257,7 @@ fn flow_value(node: &Node, env: &Env<'_>, over: bool, tags: &mut Tags) -> Node {
                     }
                 }
                 Ok(None) => return new,
-                Err(Failed) => {}
+                Err(EvalError) => {}
             }
             if !over {
                 return new;
@@ -387,7 +387,7 @@ fn evaluate_marked(expression: &Expr, env: &Env<'_>, tags: &mut Tags) -> Eval {
     let Expr::Marked(marked) = expression else { return evaluate(expression, env, tags) };
     let (temporary, local, tag) = markers(marked);
     let inner = if marked.markers.contains(&Marker::Template) {
-        let Some(inner) = &marked.expression else { return Err(Failed) };
+        let Some(inner) = &marked.expression else { return Err(EvalError) };
         plain(Plain::Template(Box::new(plain(Plain::Expression(Rc::new(inner.clone()))))))
     } else {
         match &marked.expression {
@@ -427,7 +427,7 @@ fn evaluate(expression: &Expr, env: &Env<'_>, tags: &mut Tags) -> Eval {
                 injected: false,
                 ..stub.clone()
             })),
-            None => Err(Failed),
+            None => Err(EvalError),
         },
         Expr::Conditional(condition, yes, no) => match evaluate(condition, env, tags)? {
             None => Ok(None),
@@ -457,16 +457,16 @@ fn evaluate(expression: &Expr, env: &Env<'_>, tags: &mut Tags) -> Eval {
         Expr::Substitute(operand) => match evaluate(operand, env, tags)? {
             None => Ok(None),
             Some(Node { value: Plain::Template(content), .. }) => instance(&content, env, tags),
-            Some(_) => Err(Failed),
+            Some(_) => Err(EvalError),
         },
         Expr::Mapping(mapping) if mapping.form == Form::MapList => map(mapping, env, tags),
         Expr::Catch { expression, handler } => {
             let (value, error) = match evaluate(expression, env, tags) {
                 Ok(None) => return Ok(None),
                 Ok(Some(value)) => (plain(value.value), Node::default()),
-                Err(Failed) => (Node::default(), plain(Plain::Scalar(Scalar(Value::string("failed"))))),
+                Err(EvalError) => (Node::default(), plain(Plain::Scalar(Scalar(Value::string("failed"))))),
             };
-            let Expr::Lambda(lambda) = &**handler else { return Err(Failed) };
+            let Expr::Lambda(lambda) = &**handler else { return Err(EvalError) };
             call(lambda, &captured(env), vec![value, error], env, tags)
         }
         Expr::Chain(base, links) => match (&**base, links.as_slice()) {
@@ -478,11 +478,11 @@ fn evaluate(expression: &Expr, env: &Env<'_>, tags: &mut Tags) -> Eval {
                     let result = call(&lambda, &statics, values, env, tags)?;
                     Ok(result.map(|result| joined(result, &given)))
                 }
-                Some(_) => Err(Failed),
+                Some(_) => Err(EvalError),
             },
-            _ => Err(Failed),
+            _ => Err(EvalError),
         },
-        _ => Err(Failed),
+        _ => Err(EvalError),
     }
 }
 
@@ -490,11 +490,11 @@ fn named(
     pairs: &[(Expr, Expr)],
     env: &Env<'_>,
     tags: &mut Tags,
-) -> Result<Option<Vec<(String, Node)>>, Failed> {
+) -> Result<Option<Vec<(String, Node)>>, EvalError> {
     let mut names = Vec::new();
     for (key, value) in pairs {
         let Some(key) = evaluate(key, env, tags)? else { return Ok(None) };
-        let Value::String(key) = to_value(&key) else { return Err(Failed) };
+        let Value::String(key) = to_value(&key) else { return Err(EvalError) };
         let Some(value) = evaluate(value, env, tags)? else { return Ok(None) };
         names.push((key.to_string(), plain(value.value)));
     }
@@ -502,7 +502,7 @@ fn named(
 }
 
 /// The values of all items, evaluated even if one is pending.
-fn all(items: &[Item], env: &Env<'_>, tags: &mut Tags) -> Result<Option<Vec<Node>>, Failed> {
+fn all(items: &[Item], env: &Env<'_>, tags: &mut Tags) -> Result<Option<Vec<Node>>, EvalError> {
     let values: Result<Vec<_>, _> = items.iter().map(|item| evaluate(&item.expression, env, tags)).collect();
     Ok(values?.into_iter().collect())
 }
@@ -519,10 +519,10 @@ fn joined(mut result: Node, others: &[Node]) -> Node {
 }
 
 /// One call deeper.
-fn deeper<'a>(env: &Env<'a>) -> Result<Env<'a>, Failed> {
+fn deeper<'a>(env: &Env<'a>) -> Result<Env<'a>, EvalError> {
     if env.calls >= CALLS || TOO_DEEP.get() {
         TOO_DEEP.set(true);
-        return Err(Failed);
+        return Err(EvalError);
     }
     Ok(Env { calls: env.calls + 1, ..env.clone() })
 }
@@ -556,7 +556,7 @@ fn call(
     tags: &mut Tags,
 ) -> Eval {
     if lambda.parameters.len() != values.len() {
-        return Err(Failed);
+        return Err(EvalError);
     }
     let mut names = statics.to_vec();
     names.extend(lambda.parameters.iter().map(|parameter| parameter.name.to_string()).zip(values));
@@ -564,13 +564,13 @@ fn call(
 }
 
 fn map(mapping: &crate::syntax::ast::Mapping, env: &Env<'_>, tags: &mut Tags) -> Eval {
-    let Expr::Reference(reference) = &mapping.source else { return Err(Failed) };
+    let Expr::Reference(reference) = &mapping.source else { return Err(EvalError) };
     let Some(source) = walk_to(reference, env, false, tags)? else { return Ok(None) };
-    let Expr::Lambda(lambda) = &mapping.lambda else { return Err(Failed) };
+    let Expr::Lambda(lambda) = &mapping.lambda else { return Err(EvalError) };
     let entries: Vec<Node> = match source.value {
         Plain::List(list) => list,
         Plain::Map(map) => map.into_values().collect(),
-        _ => return Err(Failed),
+        _ => return Err(EvalError),
     };
     let mut results = Vec::new();
     for entry in entries {
@@ -591,13 +591,13 @@ fn binary(operator: Operator, left: &Expr, right: &Expr, env: &Env<'_>, tags: &m
         let valid = operator == Operator::OtherwiseValid;
         return match first {
             Ok(Some(value)) if !(value.undefined || valid && value.value == Plain::Nil) => Ok(Some(value)),
-            Ok(None) if valid && matches!(left, Expr::Reference(_)) => Err(Failed),
+            Ok(None) if valid && matches!(left, Expr::Reference(_)) => Err(EvalError),
             Ok(None) => Ok(None),
             Ok(Some(value)) => {
                 let result = evaluate(right, env, tags)?;
                 Ok(result.map(|result| Node { undefined: result.undefined, ..joined(result, &[value]) }))
             }
-            Err(Failed) => evaluate(right, env, tags),
+            Err(EvalError) => evaluate(right, env, tags),
         };
     }
     let (first, second) = (first?, evaluate(right, env, tags)?);
@@ -608,16 +608,16 @@ fn binary(operator: Operator, left: &Expr, right: &Expr, env: &Env<'_>, tags: &m
                 list.push(plain(second.value));
                 Ok(Some(plain(Plain::List(list))))
             }
-            _ => Err(Failed),
+            _ => Err(EvalError),
         };
     }
     let (one, two) = (to_value(&first), to_value(&second));
     let value = match operator {
         Operator::Add => arithmetic::add(&one, &two),
         Operator::Concatenate => concatenate::concatenate(&one, &two, left, right),
-        _ => return Err(Failed),
+        _ => return Err(EvalError),
     };
-    let mut node = from_read(&Read::new(value.map_err(|_| Failed)?));
+    let mut node = from_read(&Read::new(value.map_err(|_| EvalError)?));
     node.undefined = first.undefined || second.undefined;
     node.merged = first.merged || second.merged;
     node.temporary = first.temporary || second.temporary;
@@ -631,19 +631,19 @@ fn instance(content: &Node, env: &Env<'_>, tags: &mut Tags) -> Eval {
     for _ in 0..PASSES {
         let next = flow_node(&current, &env, false, tags);
         if TOO_DEEP.get() {
-            return Err(Failed);
+            return Err(EvalError);
         }
         if next == current {
             let failing = is_failing(&current, &env, tags);
             return match unresolved(&current) {
-                true if failing => Err(Failed),
+                true if failing => Err(EvalError),
                 true => Ok(None),
                 false => Ok(Some(Node { undefined: current.undefined, ..plain(current.value) })),
             };
         }
         current = next;
     }
-    Err(Failed)
+    Err(EvalError)
 }
 
 /// Whether an expression that is left fails instead of waiting.
@@ -681,7 +681,7 @@ fn walk_to(reference: &Reference, env: &Env<'_>, deep: bool, tags: &Tags) -> Eva
         })
         .collect();
     if let Some(tag) = &reference.tag {
-        let Some((_, value)) = tags.get(&**tag) else { return Err(Failed) };
+        let Some((_, value)) = tags.get(&**tag) else { return Err(EvalError) };
         return walk(value, &steps, deep);
     }
     if reference.absolute {
@@ -701,13 +701,13 @@ fn walk_to(reference: &Reference, env: &Env<'_>, deep: bool, tags: &Tags) -> Eva
             }
         }
     }
-    Err(Failed)
+    Err(EvalError)
 }
 
 fn walk(from: &Node, steps: &[String], deep: bool) -> Eval {
     let mut node = from;
     for step in steps {
-        let Some(next) = child(node, step) else { return Err(Failed) };
+        let Some(next) = child(node, step) else { return Err(EvalError) };
         if !locally_resolved(next) {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fault, Info, evaluate};
+use super::{EvalError, Info, Readiness, evaluate};
 use crate::env::Env;
 use crate::run::Run;
 use crate::syntax::ast::{Arguments, Expr, Item, Name};
@@ -31,7 +31,7 @@ pub(super) fn evaluated(
     run: &mut Run<'_>,
     arguments: &Arguments,
     env: &Env<'_>,
-) -> Result<Result<Given, Waiting>, Fault> {
+) -> Result<Readiness<Given, Waiting>, EvalError> {
     let mut given = Given::default();
     let mut pending = false;
     let mut named: Option<Vec<(Name, Expr)>> = None;
@@ -47,16 +47,16 @@ pub(super) fn evaluated(
         }
     }
     let (info, items) = match positional(run, &arguments.positional, env, given)? {
-        Ok(given) if !pending => return Ok(Ok(given)),
-        Ok(given) => (given.info, None),
-        Err(waiting) => waiting,
+        Readiness::Ready(given) if !pending => return Ok(Readiness::Ready(given)),
+        Readiness::Ready(given) => (given.info, None),
+        Readiness::Pending(waiting) => waiting,
     };
     if named.is_none() && items.is_none() {
-        return Ok(Err(Waiting { info, rest: None }));
+        return Ok(Readiness::Pending(Waiting { info, rest: None }));
     }
     let named = named.unwrap_or_else(|| arguments.named.clone());
     let positional = items.unwrap_or_else(|| arguments.positional.clone());
-    Ok(Err(Waiting { info, rest: Some(Arguments { named, positional }) }))
+    Ok(Readiness::Pending(Waiting { info, rest: Some(Arguments { named, positional }) }))
 }
 
 type WaitingItems = (Info, Option<Vec<Item>>);
@@ -67,7 +67,7 @@ fn positional(
     items: &[Item],
     env: &Env<'_>,
     mut given: Given,
-) -> Result<Result<Given, WaitingItems>, Fault> {
+) -> Result<Readiness<Given, WaitingItems>, EvalError> {
     let mut pending = false;
     let mut misplaced = false;
     let mut rest: Option<Vec<Item>> = None;
@@ -86,9 +86,9 @@ fn positional(
         }
     }
     if misplaced {
-        return Err(Fault::issue("argument expansion required list argument"));
+        return Err(EvalError::issue("argument expansion required list argument"));
     }
-    Ok(if pending { Err((given.info, rest)) } else { Ok(given) })
+    Ok(if pending { Readiness::Pending((given.info, rest)) } else { Readiness::Ready(given) })
 }
 
 /// [`evaluated`] for items that have no names; what is left of them is `whole` of the items.
@@ -97,11 +97,14 @@ pub(super) fn items(
     items: &[Item],
     env: &Env<'_>,
     whole: impl FnOnce(Vec<Item>) -> Expr,
-) -> Result<Result<Given, Info>, Fault> {
-    Ok(positional(run, items, env, Given::default())?.map_err(|(mut info, rest)| {
-        info.rest = rest.map(|rest| Arc::new(whole(rest)));
-        info
-    }))
+) -> Result<Readiness<Given>, EvalError> {
+    Ok(match positional(run, items, env, Given::default())? {
+        Readiness::Ready(given) => Readiness::Ready(given),
+        Readiness::Pending((mut info, rest)) => {
+            info.rest = rest.map(|rest| Arc::new(whole(rest)));
+            Readiness::Pending(info)
+        }
+    })
 }
 
 /// A node of an expression. Where it comes from matters only if it is an expression again, which may fail.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Eval, Evaluated, Fault, reference};
+use super::{Eval, EvalError, Evaluated, reference};
 use crate::env::Env;
 use crate::run::Run;
 use crate::scope::step_text;
@@ -21,22 +21,22 @@ pub(super) fn evaluate(run: &mut Run<'_>, env: &Env<'_>) -> Eval {
     let pool = pool.split_once(':').map_or(&*pool, |(_, name)| name);
     let jobs = reference::absolute(run, &[Step::Field(Arc::from("jobs"))], env, true, true);
     let jobs = match jobs {
-        Err(Fault::Issue(_)) => return Err(Fault::issue("no jobs found")),
+        Err(EvalError::Issue(_)) => return Err(EvalError::issue("no jobs found")),
         jobs => jobs?,
     };
     match &jobs.value {
         None => Ok(jobs.whole()),
         Some(Value::List(jobs)) => Evaluated::ok(Value::Int(instances(jobs.values(), pool)?)),
-        Some(_) => Err(Fault::issue("jobs must be a list")),
+        Some(_) => Err(EvalError::issue("jobs must be a list")),
     }
 }
 
-fn misplaced() -> Fault {
-    Fault::issue("auto only allowed for size entry in resource pools")
+fn misplaced() -> EvalError {
+    EvalError::issue("auto only allowed for size entry in resource pools")
 }
 
 /// Why a job of the pool has no number of instances is not told.
-fn instances<'a>(jobs: impl Iterator<Item = &'a Value>, pool: &str) -> Result<i64, Fault> {
+fn instances<'a>(jobs: impl Iterator<Item = &'a Value>, pool: &str) -> Result<i64, EvalError> {
     let mut size = 0_i64;
     for job in jobs {
         let Value::Map(job) = job else { continue };
@@ -44,7 +44,7 @@ fn instances<'a>(jobs: impl Iterator<Item = &'a Value>, pool: &str) -> Result<i6
             continue;
         }
         let own = job.get("instances").and_then(|node| node.value.as_int());
-        size = size.wrapping_add(own.ok_or_else(|| Fault::issue(""))?);
+        size = size.wrapping_add(own.ok_or_else(|| EvalError::issue(""))?);
     }
     Ok(size)
 }

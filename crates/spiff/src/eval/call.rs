@@ -1,14 +1,17 @@
 //! Calls of functions by name (sections 8.2 and 11).
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use super::{Eval, Evaluated, Fault, Info, arguments, files, intrinsic, lambda, nested, static_ips};
-use crate::api::Randomness;
+use super::{
+    Eval, EvalError, Evaluated, Info, Readiness, arguments, files, intrinsic, lambda, nested, static_ips,
+};
 use crate::env::Env;
 use crate::functions::{self, Caller, Function, Guarded, Source};
 use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::run::Run;
+use crate::settings::{Clock, Randomness, Settings};
 use crate::syntax::ast::{Arguments, Expr, Item, LambdaExpr, Link, Parameter, Reference, Step};
 use crate::tags;
 use crate::value::{Lambda, Value};
@@ -25,11 +28,11 @@ pub(super) fn function(
         return intrinsic::call(run, function, name, arguments, curry, env);
     }
     let given = match arguments::evaluated(run, arguments, env)? {
-        Ok(given) => given,
-        Err(waiting) => return Ok(lambda::waiting(waiting, field(name), curry)),
+        Readiness::Ready(given) => given,
+        Readiness::Pending(waiting) => return Ok(lambda::waiting(waiting, field(name), curry)),
     };
     if !arguments.named.is_empty() {
-        return Err(Fault::issue(format!("no named arguments for builtin function ({name})")));
+        return Err(EvalError::issue(format!("no named arguments for builtin function ({name})")));
     }
     let info = given.info;
     let values: Vec<Value> = given.positional.into_iter().map(|node| node.value).collect();
@@ -44,7 +47,7 @@ pub(super) fn function(
         Evaluated { value: Some(functions::list_to_map(&values, key)?), info: Info::default() }
     } else {
         let Some(callee) = find(run, name) else {
-            return Err(Fault::issue(format!("unknown function '{name}'")));
+            return Err(EvalError::issue(format!("unknown function '{name}'")));
         };
         callee.call(run, &values, env)?
     };
@@ -58,7 +61,7 @@ enum Callee {
     Core(fn(&mut Run<'_>, &[Value], &Env<'_>) -> Eval),
     Library(Function),
     Guarded(Guarded, Randomness),
-    Host(crate::api::HostFunction),
+    Host(crate::settings::HostFunction),
     Denied(&'static str),
 }
 
@@ -70,22 +73,22 @@ fn find(run: &Run<'_>, name: &str) -> Option<Callee> {
         "parse" => nested::parse,
         "features" => features,
         "tagdef" => tags::define,
-        "decrypt" if !run.engine.functions.contains_key(name) => nested::decrypt,
+        "decrypt" if !run.settings.functions.contains_key(name) => nested::decrypt,
         _ => return find_library(run, name),
     };
     Some(Callee::Core(core))
 }
 
-/// Host functions may stand for those that the original registers as extensions, and for names that nobody has (section 17).
+/// Host functions may stand for those that spiff++ registers as extensions, and for names that nobody has (section 17).
 fn find_library(run: &Run<'_>, name: &str) -> Option<Callee> {
-    let host = || run.engine.functions.get(name).cloned().map(Callee::Host);
+    let host = || run.settings.functions.get(name).cloned().map(Callee::Host);
     let own = functions::find(name).map(Callee::Library);
     let guarded = || {
-        let randomness = run.engine.randomness.clone()?;
+        let randomness = run.settings.randomness.clone()?;
         functions::find_guarded(name).map(|function| Callee::Guarded(function, randomness))
     };
     let shown = || {
-        run.engine.files.as_ref()?;
+        run.settings.files.as_ref()?;
         files::find(name).map(Callee::Core)
     };
     if functions::is_extension(name) { host().or(own) } else { own.or_else(host) }
@@ -103,18 +106,18 @@ impl Callee {
                 let mut caller = FromFunction { run, env };
                 let result = function(&mut caller, arguments);
                 if run.abort.is_some() {
-                    return Err(Fault::Abort);
+                    return Err(EvalError::Abort);
                 }
                 Ok(Evaluated { value: result?, ..Evaluated::default() })
             }
             Self::Guarded(function, randomness) => {
                 // What is random has another value in the next pass.
                 run.volatile = true;
-                let mut source = FromHost { randomness: &randomness, limits: &run.engine.limits };
+                let mut source = FromHost { randomness: &randomness, settings: run.settings };
                 Evaluated::ok(function(&mut source, arguments)?)
             }
             Self::Host(function) => Evaluated::ok(function.call(arguments)?),
-            Self::Denied(name) => Err(Fault::issue(functions::denial(name))),
+            Self::Denied(name) => Err(EvalError::issue(functions::denial(name))),
         }
     }
 }
@@ -129,21 +132,25 @@ impl Caller for FromFunction<'_, '_, '_> {
     fn call(&mut self, lambda: &Arc<Lambda>, arguments: &[Value]) -> Result<Option<Value>, Issue> {
         match lambda::call_whole(self.run, lambda, arguments.to_vec(), self.env) {
             Ok(evaluated) => Ok(evaluated.value),
-            Err(Fault::Issue(issue)) => Err(*issue),
+            Err(EvalError::Issue(issue)) => Err(*issue),
             // The call that asked looks at the run when it is back.
-            Err(Fault::Abort) => Err(Issue::default()),
+            Err(EvalError::Abort) => Err(Issue::default()),
         }
     }
 
     fn limits(&self) -> &Limits {
-        &self.run.engine.limits
+        &self.run.settings.limits
+    }
+
+    fn now(&self) -> Option<SystemTime> {
+        self.run.settings.clock.as_ref().map(Clock::now)
     }
 }
 
 /// What guarded functions get of the host.
 struct FromHost<'a> {
     randomness: &'a Randomness,
-    limits: &'a Limits,
+    settings: &'a Settings,
 }
 
 impl Source for FromHost<'_> {
@@ -152,7 +159,11 @@ impl Source for FromHost<'_> {
     }
 
     fn limits(&self) -> &Limits {
-        self.limits
+        &self.settings.limits
+    }
+
+    fn now(&self) -> Option<SystemTime> {
+        self.settings.clock.as_ref().map(Clock::now)
     }
 }
 
@@ -208,11 +219,11 @@ const DEEPEST: u32 = 4;
 
 /// `features()` and `features(name)`.
 fn features(run: &mut Run<'_>, arguments: &[Value], _: &Env<'_>) -> Eval {
-    let names = run.engine.features.names();
+    let names = run.settings.features.names();
     match arguments {
         [] => Evaluated::ok(Value::list(names.into_iter().map(Value::string))),
         [Value::String(name)] => Evaluated::ok(Value::Bool(names.contains(&&**name))),
-        [_] => Err(Fault::issue("features requires a string argument")),
-        _ => Err(Fault::issue("features requires no or one argument")),
+        [_] => Err(EvalError::issue("features requires a string argument")),
+        _ => Err(EvalError::issue("features requires no or one argument")),
     }
 }

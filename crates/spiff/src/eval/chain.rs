@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Depth, Eval, Evaluated, Fault, Info, arguments, call, evaluate, evaluate_to, lambda};
-use crate::api::LimitError;
+use super::{
+    Depth, Eval, EvalError, Evaluated, Info, Readiness, arguments, call, evaluate, evaluate_to, lambda,
+};
 use crate::env::Env;
+use crate::limits::LimitError;
 use crate::run::{Run, is_resolved, read_value, reading_to_eval, shown};
 use crate::syntax::ast::{Arguments, Expr, Item, Link, Range, Step};
 use crate::value::{List, Node, Value};
@@ -81,7 +83,7 @@ impl Chain<'_, '_> {
                 Link::All => return self.project(run, entries(&value)?, info, at + 1),
                 Link::Slice(range) => {
                     let Value::List(list) = &value else {
-                        return Err(Fault::issue("slice requires array expression"));
+                        return Err(EvalError::issue("slice requires array expression"));
                     };
                     match slice(run, list, range, self.env)? {
                         Some(slice) => return self.project(run, slice, info, at + 1),
@@ -103,8 +105,8 @@ impl Chain<'_, '_> {
                 Link::Call { arguments, .. } => {
                     let rest = info.rest.take();
                     let (own, left) = match arguments::evaluated(run, arguments, self.env)? {
-                        Ok(given) => (given.info, None),
-                        Err(waiting) => (waiting.info, waiting.rest),
+                        Readiness::Ready(given) => (given.info, None),
+                        Readiness::Pending(waiting) => (waiting.info, waiting.rest),
                     };
                     info = own;
                     info.rest = self.left_over(position, rest, left);
@@ -143,9 +145,9 @@ impl Chain<'_, '_> {
         Expr::Chain(Box::new(self.base.clone()), self.links[..at].to_vec())
     }
 
-    fn not_callable(self, at: usize) -> Fault {
+    fn not_callable(self, at: usize) -> EvalError {
         let function = self.before(at);
-        Fault::issue(format!("function call '{function}' requires function name or lambda value"))
+        EvalError::issue(format!("function call '{function}' requires function name or lambda value"))
     }
 
     /// `call` stands for the call at `at`.
@@ -157,7 +159,7 @@ impl Chain<'_, '_> {
         Expr::Chain(Box::new(self.base.clone()), all)
     }
 
-    /// Applies the links from `at` on to each entry. A failure is not told (7.8 says nothing of it, and neither does the original).
+    /// Applies the links from `at` on to each entry. A failure is not told (7.8 says nothing of it, and neither does spiff++).
     fn project(self, run: &mut Run<'_>, entries: Vec<Node>, mut info: Info, at: usize) -> Eval {
         if at >= self.links.len() {
             let list = Value::List(Arc::new(entries.into_iter().collect()));
@@ -167,7 +169,7 @@ impl Chain<'_, '_> {
         for entry in entries {
             let before = Evaluated { value: Some(entry.value), info: Info::default() };
             let result = match self.follow(run, before, at) {
-                Err(Fault::Issue(_)) => return Err(info.issue().into()),
+                Err(EvalError::Issue(_)) => return Err(info.issue().into()),
                 result => result?,
             };
             let Some(value) = result.value else {
@@ -207,20 +209,20 @@ fn into(run: &Run<'_>, value: &Value, steps: &[Step], depth: Depth) -> Eval {
 /// `.[EXPR]`. Why the index is pending or fails is not told, and of what is found all has to be final.
 fn dynamic(run: &mut Run<'_>, value: &Value, items: &[Item], root: Info, env: &Env<'_>) -> Eval {
     let given = match arguments::items(run, items, env, Expr::List) {
-        Err(Fault::Issue(_)) => return Err(root.issue().into()),
+        Err(EvalError::Issue(_)) => return Err(root.issue().into()),
         given => given?,
     };
-    let Ok(given) = given else { return Ok(Evaluated::pending(root.settled())) };
+    let Readiness::Ready(given) = given else { return Ok(Evaluated::pending(root.settled())) };
     let indices = match given.positional.as_slice() {
         [Node { value: Value::Int(_) | Value::Data(_), .. }] if !matches!(value, Value::List(_)) => {
-            return Err(Fault::issue("index requires array expression"));
+            return Err(EvalError::issue("index requires array expression"));
         }
         [Node { value: Value::List(list), .. }] => list.iter().cloned().collect(),
         _ => given.positional,
     };
     if indices.is_empty() {
         let message = "at least one index or field name required for reference qualifier";
-        return Err(Fault::issue(message));
+        return Err(EvalError::issue(message));
     }
     let mut steps = Vec::with_capacity(indices.len());
     for index in &indices {
@@ -238,25 +240,25 @@ fn dynamic(run: &mut Run<'_>, value: &Value, items: &[Item], root: Info, env: &E
     }
 }
 
-fn qualifier(value: &Value) -> Result<Step, Fault> {
+fn qualifier(value: &Value) -> Result<Step, EvalError> {
     match value {
         Value::String(name) => Ok(Step::Field(Arc::clone(name))),
         Value::Int(index) | Value::Data(index) => Ok(Step::Index(*index)),
-        _ => Err(Fault::issue("index or field name required for reference qualifier")),
+        _ => Err(EvalError::issue("index or field name required for reference qualifier")),
     }
 }
 
 /// What `[*]` stands for.
-fn entries(value: &Value) -> Result<Vec<Node>, Fault> {
+fn entries(value: &Value) -> Result<Vec<Node>, EvalError> {
     match value {
         Value::List(list) => Ok(list.iter().cloned().collect()),
         Value::Map(map) => Ok(map.iter().map(|(_, node)| node.clone()).collect()),
-        _ => Err(Fault::issue("only map or list allowed for projection")),
+        _ => Err(EvalError::issue("only map or list allowed for projection")),
     }
 }
 
 /// One end of a range; `None` if it was not written. Nil counts as 0.
-fn bound(run: &mut Run<'_>, end: Option<&Expr>, env: &Env<'_>) -> Result<Bound, Fault> {
+fn bound(run: &mut Run<'_>, end: Option<&Expr>, env: &Env<'_>) -> Result<Bound, EvalError> {
     let Some(end) = end else { return Ok(Bound::Absent) };
     let mut evaluated = evaluate(run, end, env)?;
     match evaluated.value {
@@ -264,7 +266,7 @@ fn bound(run: &mut Run<'_>, end: Option<&Expr>, env: &Env<'_>) -> Result<Bound, 
         Some(Value::Nil) => Ok(Bound::At(0)),
         Some(value) => match value.as_int() {
             Some(number) => Ok(Bound::At(number)),
-            None => Err(Fault::issue("integer operand required")),
+            None => Err(EvalError::issue("integer operand required")),
         },
     }
 }
@@ -288,7 +290,7 @@ impl Bound {
 /// `[a..b]`. Of ends that are pending nothing is told.
 pub(super) fn range(run: &mut Run<'_>, range: &Range, env: &Env<'_>) -> Eval {
     let (Some(first), Some(last)) = (&range.start, &range.end) else {
-        return Err(Fault::issue("range expression requires start and end index"));
+        return Err(EvalError::issue("range expression requires start and end index"));
     };
     let start = bound(run, Some(first), env)?;
     let end = bound(run, Some(last), env)?;
@@ -303,7 +305,7 @@ pub(super) fn range(run: &mut Run<'_>, range: &Range, env: &Env<'_>) -> Eval {
             return Ok(Evaluated::pending(info));
         }
     };
-    let limit = run.engine.limits.nodes;
+    let limit = run.settings.limits.nodes;
     if start.abs_diff(end) >= limit as u64 {
         return Err(run.stop(LimitError::Nodes(limit)));
     }
@@ -316,13 +318,18 @@ pub(super) fn range(run: &mut Run<'_>, range: &Range, env: &Env<'_>) -> Eval {
 }
 
 /// `list.[a..b]`, both ends included; `None` if an end is pending. Why an end fails is not told.
-fn slice(run: &mut Run<'_>, list: &List, range: &Range, env: &Env<'_>) -> Result<Option<Vec<Node>>, Fault> {
+fn slice(
+    run: &mut Run<'_>,
+    list: &List,
+    range: &Range,
+    env: &Env<'_>,
+) -> Result<Option<Vec<Node>>, EvalError> {
     let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
     if range.start.is_none() && range.end.is_none() {
-        return Err(Fault::issue("slice requires at least one bound"));
+        return Err(EvalError::issue("slice requires at least one bound"));
     }
     let mut evaluated = |end: Option<&Expr>| match bound(run, end, env) {
-        Err(Fault::Issue(_)) => Err(Fault::issue("")),
+        Err(EvalError::Issue(_)) => Err(EvalError::issue("")),
         end => end,
     };
     let (first, last) = (evaluated(range.start.as_ref())?, evaluated(range.end.as_ref())?);
@@ -337,14 +344,14 @@ fn slice(run: &mut Run<'_>, list: &List, range: &Range, env: &Env<'_>) -> Result
         return Ok(Some(Vec::new()));
     }
     if (start < 0) != (end < 0) {
-        return Err(Fault::issue("mixed negative and non-negative range not possible for slice"));
+        return Err(EvalError::issue("mixed negative and non-negative range not possible for slice"));
     }
     for bound in [start, end] {
         if bound >= length {
-            return Err(Fault::issue(format!("slice out of range ({bound} >= length {length})")));
+            return Err(EvalError::issue(format!("slice out of range ({bound} >= length {length})")));
         }
         if bound < -length {
-            return Err(Fault::issue(format!("slice out of range ({bound} < -length {length})")));
+            return Err(EvalError::issue(format!("slice out of range ({bound} < -length {length})")));
         }
     }
     let position = |bound: i64| usize::try_from(if bound < 0 { bound + length } else { bound }).unwrap_or(0);

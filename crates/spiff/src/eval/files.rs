@@ -1,11 +1,11 @@
 //! Functions that look at the files that the host shows (section 11.5). Nothing here reaches the machine or the network.
 
 use super::nested;
-use super::{Eval, Evaluated, Fault};
-use crate::api::Files;
+use super::{Eval, EvalError, Evaluated};
 use crate::env::Env;
 use crate::functions;
 use crate::run::Run;
+use crate::settings::Files;
 use crate::value::Value;
 
 type Function = fn(&mut Run<'_>, &[Value], &Env<'_>) -> Eval;
@@ -24,9 +24,9 @@ pub(super) fn find(name: &str) -> Option<Function> {
 }
 
 /// What the host shows; a run without it does not come here.
-fn files<'r>(run: &Run<'r>, name: &str) -> Result<&'r dyn Files, Fault> {
-    let shown = run.engine.files.as_deref();
-    shown.ok_or_else(|| Fault::issue(functions::denial(name)))
+fn files<'r>(run: &Run<'r>, name: &str) -> Result<&'r dyn Files, EvalError> {
+    let shown = run.settings.files.as_deref();
+    shown.ok_or_else(|| EvalError::issue(functions::denial(name)))
 }
 
 /// `read(path [, mode])`; without a mode YAML and JSON by the ending of the name, and text.
@@ -34,15 +34,15 @@ fn read(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     let (path, mode) = match arguments {
         [Value::String(path)] => (path, None),
         [Value::String(path), Value::String(mode)] => (path, Some(&**mode)),
-        [_] | [_, _] => return Err(Fault::issue("read requires string arguments")),
-        _ => return Err(Fault::issue("read takes one or two arguments")),
+        [_] | [_, _] => return Err(EvalError::issue("read requires string arguments")),
+        _ => return Err(EvalError::issue("read takes one or two arguments")),
     };
     if path.starts_with("http:") || path.starts_with("https:") {
-        return Err(Fault::issue(functions::denial("read")));
+        return Err(EvalError::issue(functions::denial("read")));
     }
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
     let by_name = if matches!(ending, "yml" | "yaml" | "json") { "yaml" } else { "text" };
-    let failed = |why: &str| Fault::issue(format!("error reading [{path}]: {why}"));
+    let failed = |why: &str| EvalError::issue(format!("error reading [{path}]: {why}"));
     let bytes = files(run, "read")?.read(path).map_err(|why| failed(&why))?;
     match mode.unwrap_or(by_name) {
         "binary" => Evaluated::ok(Value::string(functions::base64_lines(&bytes, 60))),
@@ -56,12 +56,14 @@ fn read(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
 /// `lookup_file(name, dirs…)`: which of the candidates are there.
 fn look_up(run: &Run<'_>, arguments: &[Value], function: &str, directories: bool) -> Eval {
     let Some((Value::String(name), places)) = arguments.split_first() else {
-        return Err(Fault::issue(format!("{function} requires a name as first argument")));
+        return Err(EvalError::issue(format!("{function} requires a name as first argument")));
     };
     let mut candidates = Vec::new();
     for place in places.iter().flat_map(listed) {
         let Value::String(place) = place else {
-            return Err(Fault::issue(format!("{function} requires directories as strings or lists of them")));
+            return Err(EvalError::issue(format!(
+                "{function} requires directories as strings or lists of them"
+            )));
         };
         candidates.push(if name.starts_with('/') { name.to_string() } else { format!("{place}/{name}") });
     }
@@ -81,10 +83,11 @@ fn listed(value: &Value) -> Vec<&Value> {
 /// `list_files(dir)`, `list_dirs(dir)`: names in ascending order.
 fn list(run: &Run<'_>, arguments: &[Value], function: &str, directories: bool) -> Eval {
     let [Value::String(path)] = arguments else {
-        return Err(Fault::issue(format!("{function} requires one directory as string")));
+        return Err(EvalError::issue(format!("{function} requires one directory as string")));
     };
     let files = files(run, function)?;
-    let mut names = files.list(path).map_err(|why| Fault::issue(format!("error reading [{path}]: {why}")))?;
+    let mut names =
+        files.list(path).map_err(|why| EvalError::issue(format!("error reading [{path}]: {why}")))?;
     names.sort();
     let is_wanted = |name: &String| files.is_directory(&format!("{path}/{name}")) == Some(directories);
     Evaluated::ok(Value::list(names.into_iter().filter(is_wanted).map(Value::string)))

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Depth, Eval, Evaluated, Fault, Info, define, evaluate, evaluate_to, lambda};
+use super::{Depth, Eval, EvalError, Evaluated, Info, Readiness, define, evaluate, evaluate_to, lambda};
 use crate::env::Env;
-use crate::functions::quote;
 use crate::issue::Issue;
+use crate::issue::quote;
 use crate::run::{Run, shown};
 use crate::scope::dotted;
 use crate::syntax::ast::{Arguments, Expr, LambdaExpr, Step, Sync};
@@ -39,7 +39,7 @@ pub(super) fn call(
     env: &Env<'_>,
 ) -> Eval {
     if curry {
-        return Err(Fault::issue(format!("no currying for intrinsic builtin function ({name})")));
+        return Err(EvalError::issue(format!("no currying for intrinsic builtin function ({name})")));
     }
     let named = arguments.named.iter().map(|(_, expression)| expression);
     let expressions: Vec<&Expr> =
@@ -52,11 +52,11 @@ fn defined(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     let mut pending = false;
     for argument in arguments {
         match evaluate_to(run, argument, env, Depth::Local) {
-            Err(Fault::Abort) => return Err(Fault::Abort),
+            Err(EvalError::Abort) => return Err(EvalError::Abort),
             Ok(Evaluated { value: None, .. }) => pending = true,
             Ok(evaluated) if pending || !evaluated.info.undefined() => {}
-            Err(Fault::Issue(_)) if pending => {}
-            Ok(_) | Err(Fault::Issue(_)) => return Evaluated::ok(Value::Bool(false)),
+            Err(EvalError::Issue(_)) if pending => {}
+            Ok(_) | Err(EvalError::Issue(_)) => return Evaluated::ok(Value::Bool(false)),
         }
     }
     if pending { Ok(Evaluated::pending(Info::default())) } else { Evaluated::ok(Value::Bool(true)) }
@@ -67,36 +67,36 @@ fn valid(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     let (mut pending, mut valid) = (false, true);
     for argument in arguments {
         match evaluate_to(run, argument, env, Depth::Local) {
-            Err(Fault::Abort) => return Err(Fault::Abort),
+            Err(EvalError::Abort) => return Err(EvalError::Abort),
             Ok(Evaluated { value: None, .. }) => pending = true,
             Ok(Evaluated { value: Some(value), .. }) => valid &= !matches!(value, Value::Nil),
-            Err(Fault::Issue(_)) if pending => {}
-            Err(Fault::Issue(_)) => return Evaluated::ok(Value::Bool(false)),
+            Err(EvalError::Issue(_)) if pending => {}
+            Err(EvalError::Issue(_)) => return Evaluated::ok(Value::Bool(false)),
         }
     }
     if pending { Ok(Evaluated::pending(Info::default())) } else { Evaluated::ok(Value::Bool(valid)) }
 }
 
 fn require(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
-    let [argument] = arguments else { return Err(Fault::issue("one argument expected for 'require'")) };
+    let [argument] = arguments else { return Err(EvalError::issue("one argument expected for 'require'")) };
     match evaluate_to(run, argument, env, Depth::Local) {
-        Err(Fault::Abort) => Err(Fault::Abort),
+        Err(EvalError::Abort) => Err(EvalError::Abort),
         Ok(Evaluated { value: None, .. }) => Ok(Evaluated::pending(Info::default())),
         Ok(Evaluated { value: Some(value), .. }) if !matches!(value, Value::Nil) => Evaluated::ok(value),
-        Ok(_) | Err(Fault::Issue(_)) => {
+        Ok(_) | Err(EvalError::Issue(_)) => {
             let argument = quote(&argument.to_string());
-            Err(Fault::issue(format!("required expression {argument} undefined")))
+            Err(EvalError::issue(format!("required expression {argument} undefined")))
         }
     }
 }
 
 fn optional(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     let [condition, value] = arguments else {
-        return Err(Fault::issue("condition and template required for optional()"));
+        return Err(EvalError::issue("condition and template required for optional()"));
     };
     let condition = match evaluate(run, condition, env) {
-        Err(Fault::Abort) => return Err(Fault::Abort),
-        Err(Fault::Issue(_)) => return evaluate(run, &Expr::Undefined, env),
+        Err(EvalError::Abort) => return Err(EvalError::Abort),
+        Err(EvalError::Issue(_)) => return evaluate(run, &Expr::Undefined, env),
         Ok(condition) => condition,
     };
     match condition.value {
@@ -115,14 +115,14 @@ fn optional(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
 }
 
 fn catch(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
-    let [argument] = arguments else { return Err(Fault::issue("catch requires a single argument")) };
+    let [argument] = arguments else { return Err(EvalError::issue("catch requires a single argument")) };
     if run.catching.waits && run.catching.inside == 0 {
         run.catching.met = true;
         return Ok(Evaluated::pending(Info::default()));
     }
     let (valid, error, value) = match evaluate(run, argument, env) {
-        Err(Fault::Abort) => return Err(Fault::Abort),
-        Err(Fault::Issue(issue)) => (false, issue.message, None),
+        Err(EvalError::Abort) => return Err(EvalError::Abort),
+        Err(EvalError::Issue(issue)) => (false, issue.message, None),
         Ok(Evaluated { value: None, info }) => return Ok(Evaluated::pending(info).whole()),
         Ok(Evaluated { value, .. }) => (true, String::new(), value),
     };
@@ -140,22 +140,22 @@ pub(super) fn catch_with(run: &mut Run<'_>, expression: &Expr, handler: &Expr, e
     let lambda = match evaluated.value {
         None => return Ok(Evaluated::pending(evaluated.info).whole()),
         Some(Value::Lambda(lambda)) => lambda,
-        Some(_) => return Err(Fault::issue("catch requires a lambda value")),
+        Some(_) => return Err(EvalError::issue("catch requires a lambda value")),
     };
     let count = lambda.expression.parameters.len();
     if count > 2 {
-        return Err(Fault::issue("catch function takes a maximum of 2 arguments"));
+        return Err(EvalError::issue("catch function takes a maximum of 2 arguments"));
     }
     let (value, error) = match evaluate(run, expression, env) {
-        Err(Fault::Abort) => return Err(Fault::Abort),
-        Err(Fault::Issue(issue)) => (Value::Nil, Value::string(issue.message)),
+        Err(EvalError::Abort) => return Err(EvalError::Abort),
+        Err(EvalError::Issue(issue)) => (Value::Nil, Value::string(issue.message)),
         Ok(Evaluated { value: None, info }) => return Ok(Evaluated::pending(info).whole()),
         Ok(Evaluated { value: Some(value), .. }) => (value, Value::Nil),
     };
     let arguments = match count {
         1 => vec![value],
         2 => vec![value, error],
-        _ => return Err(Fault::issue("catch function takes one or two arguments")),
+        _ => return Err(EvalError::issue("catch function takes one or two arguments")),
     };
     let called = if inline {
         lambda::call_inline(run, &lambda, arguments, env)
@@ -171,7 +171,7 @@ fn stub(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
         [] => env.path.steps(),
         [Expr::Reference(reference)] if reference.absolute => {
             let path = shown(&reference.steps, true);
-            return Err(Fault::issue(format!("'{path}' not found in any stub")));
+            return Err(EvalError::issue(format!("'{path}' not found in any stub")));
         }
         [Expr::Reference(reference)] => reference.steps.clone(),
         [argument] => {
@@ -182,18 +182,18 @@ fn stub(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
                 Some(Value::List(list)) => {
                     let parts: Option<Vec<_>> = list.values().map(Value::as_str).collect();
                     let parts =
-                        parts.ok_or_else(|| Fault::issue("stub() requires a string entries in list"))?;
+                        parts.ok_or_else(|| EvalError::issue("stub() requires a string entries in list"))?;
                     parts.into_iter().map(step).collect()
                 }
                 Some(_) if evaluated.info.undefined() => env.path.steps(),
-                Some(_) => return Err(Fault::issue("stub() requires a string or reference argument")),
+                Some(_) => return Err(EvalError::issue("stub() requires a string or reference argument")),
             }
         }
-        _ => return Err(Fault::issue("a maximum of one argument expected for 'stub'")),
+        _ => return Err(EvalError::issue("a maximum of one argument expected for 'stub'")),
     };
     match env.find_stub_path(&steps) {
         Some(node) => Evaluated::ok(node.value.clone()),
-        None => Err(Fault::issue(format!("'{}' not found in any stub", dotted(&steps)))),
+        None => Err(EvalError::issue(format!("'{}' not found in any stub", dotted(&steps)))),
     }
 }
 
@@ -224,11 +224,11 @@ fn step(text: &str) -> Step {
 pub(super) fn type_of(arguments: &[Value], info: Info) -> Eval {
     let mut info = info;
     if info.undefined() {
-        info.flags = info.flags.without(Flags::UNDEFINED);
+        info.flags.remove(Flags::UNDEFINED);
         return Ok(Evaluated { value: Some(Value::string("undef")), info });
     }
     let [argument] = arguments else {
-        return Err(Fault::issue("exactly one argument required for function 'type'"));
+        return Err(EvalError::issue("exactly one argument required for function 'type'"));
     };
     Ok(Evaluated { value: Some(Value::string(argument.type_name())), info })
 }
@@ -240,13 +240,15 @@ struct Awaited {
     error: Option<Issue>,
 }
 
-/// What a `sync` looks at; `Err`: it is pending.
-fn awaited(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>) -> Result<Result<Awaited, Info>, Fault> {
+/// What a `sync` looks at.
+fn awaited(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>) -> Result<Readiness<Awaited>, EvalError> {
     match evaluate(run, expression, env) {
-        Err(Fault::Abort) => Err(Fault::Abort),
-        Err(Fault::Issue(issue)) => Ok(Ok(Awaited { value: Value::Nil, error: Some(*issue) })),
-        Ok(Evaluated { value: None, info }) => Ok(Err(info)),
-        Ok(Evaluated { value: Some(value), .. }) => Ok(Ok(Awaited { value, error: None })),
+        Err(EvalError::Abort) => Err(EvalError::Abort),
+        Err(EvalError::Issue(issue)) => {
+            Ok(Readiness::Ready(Awaited { value: Value::Nil, error: Some(*issue) }))
+        }
+        Ok(Evaluated { value: None, info }) => Ok(Readiness::Pending(info)),
+        Ok(Evaluated { value: Some(value), .. }) => Ok(Readiness::Ready(Awaited { value, error: None })),
     }
 }
 
@@ -261,10 +263,10 @@ fn keep_waiting(run: &mut Run<'_>, error: Option<Issue>) -> Eval {
     Ok(Evaluated::pending(Info::pending(issue)))
 }
 
-fn holds(condition: &Value) -> Result<bool, Fault> {
+fn holds(condition: &Value) -> Result<bool, EvalError> {
     match condition {
         Value::Bool(holds) => Ok(*holds),
-        _ => Err(Fault::issue("condition must evaluate to bool")),
+        _ => Err(EvalError::issue("condition must evaluate to bool")),
     }
 }
 
@@ -275,11 +277,11 @@ fn sync_function(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval 
         [expression, condition, result] | [expression, condition, result, _] => {
             (expression, condition, Some(result))
         }
-        _ => return Err(Fault::issue("2 or 3 arguments required for sync")),
+        _ => return Err(EvalError::issue("2 or 3 arguments required for sync")),
     };
     let awaited = match awaited(run, expression, env)? {
-        Ok(awaited) => awaited,
-        Err(info) => return Ok(Evaluated::pending(info).whole()),
+        Readiness::Ready(awaited) => awaited,
+        Readiness::Pending(info) => return Ok(Evaluated::pending(info).whole()),
     };
     let message = awaited.error.as_ref().map(|issue| issue.message.clone()).unwrap_or_default();
     let names = [
@@ -303,8 +305,8 @@ fn sync_function(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval 
 /// `sync[…]`: nothing that an expression may look at changes from outside, so it is decided when the document is at rest **[D31]**.
 pub(super) fn sync(run: &mut Run<'_>, sync: &Sync, env: &Env<'_>) -> Eval {
     let awaited = match awaited(run, &sync.expression, env)? {
-        Ok(awaited) => awaited,
-        Err(info) => return Ok(Evaluated::pending(info).whole()),
+        Readiness::Ready(awaited) => awaited,
+        Readiness::Pending(info) => return Ok(Evaluated::pending(info).whole()),
     };
     let error = awaited.error.as_ref().map_or(Value::Nil, |issue| Value::string(issue.message.clone()));
     let call = |run: &mut Run<'_>, lambda: &Expr, problem: &str| -> Eval {
@@ -315,7 +317,7 @@ pub(super) fn sync(run: &mut Run<'_>, sync: &Sync, env: &Env<'_>) -> Eval {
         let lambda = match evaluated.value {
             None => return Ok(Evaluated::pending(evaluated.info).whole()),
             Some(Value::Lambda(lambda)) => lambda,
-            Some(_) => return Err(Fault::issue(problem)),
+            Some(_) => return Err(EvalError::issue(problem)),
         };
         let mut arguments = vec![awaited.value.clone(), error.clone()];
         arguments.truncate(lambda.expression.parameters.len());

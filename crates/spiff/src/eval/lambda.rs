@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::arguments::Waiting;
-use super::{Eval, Evaluated, Fault, arguments, define, evaluate};
+use super::{Eval, EvalError, Evaluated, Readiness, arguments, define, evaluate};
 use crate::env::Env;
 use crate::issue::Issue;
 use crate::operators::concatenate::{lambda_text, names_text};
@@ -35,14 +35,15 @@ pub(super) fn of(run: &mut Run<'_>, operand: &Expr, env: &Env<'_>) -> Eval {
             Ok(Evaluated { value: Some(Value::Lambda(lambda)), info: operand.info })
         }
         Some(Value::String(text)) => {
-            let parsed = parse_lambda(&text)
-                .map_err(|error| Fault::issue(format!("cannot parse lamba expression '{text}': {error}")))?;
+            let parsed = parse_lambda(&text).map_err(|error| {
+                EvalError::issue(format!("cannot parse lamba expression '{text}': {error}"))
+            })?;
             match parsed {
                 Some(expression) => define(run, &expression, env),
-                None => Err(Fault::issue(format!("'{text}' is no lambda expression"))),
+                None => Err(EvalError::issue(format!("'{text}' is no lambda expression"))),
             }
         }
-        Some(_) => Err(Fault::issue("lambda reference must resolve to lambda value or string")),
+        Some(_) => Err(EvalError::issue("lambda reference must resolve to lambda value or string")),
     }
 }
 
@@ -55,8 +56,8 @@ pub(super) fn call_with(
     env: &Env<'_>,
 ) -> Eval {
     let given = match arguments::evaluated(run, arguments, env)? {
-        Ok(given) => given,
-        Err(pending) => return Ok(waiting(pending, Expr::Nil, curry)),
+        Readiness::Ready(given) => given,
+        Readiness::Pending(pending) => return Ok(waiting(pending, Expr::Nil, curry)),
     };
     let positional = given.positional.into_iter().map(|node| node.value).collect();
     let mut result = call(run, lambda, Given { named: given.named, positional }, curry, env)?.whole();
@@ -105,7 +106,7 @@ fn call_bound(run: &mut Run<'_>, lambda: &Arc<Lambda>, given: Given, env: &Env<'
     let mut names = bind(lambda, given)?;
     let shown = names.clone();
     names.push((Arc::from("_"), Value::Lambda(Arc::clone(lambda))));
-    let redacted = run.engine.redacted;
+    let redacted = run.settings.redacted;
     body(run, lambda, names, env).map_err(|fault| failed(fault, lambda, &shown, redacted))
 }
 
@@ -118,7 +119,7 @@ pub(super) fn call_inline(
 ) -> Eval {
     let names = bind(lambda, Given::positional(arguments))?;
     let shown = names.clone();
-    let redacted = run.engine.redacted;
+    let redacted = run.settings.redacted;
     body(run, lambda, names, env).map_err(|fault| failed(fault, lambda, &shown, redacted))
 }
 
@@ -130,9 +131,9 @@ fn body(run: &mut Run<'_>, lambda: &Lambda, names: Vec<(Name, Value)>, env: &Env
     Ok(evaluated.whole())
 }
 
-fn failed(fault: Fault, lambda: &Lambda, names: &[(Name, Value)], redacted: bool) -> Fault {
+fn failed(fault: EvalError, lambda: &Lambda, names: &[(Name, Value)], redacted: bool) -> EvalError {
     match fault {
-        Fault::Issue(cause) => {
+        EvalError::Issue(cause) => {
             let all = lambda.statics.iter().chain(names);
             let (what, arguments) = if redacted {
                 let types: Vec<_> =
@@ -144,7 +145,7 @@ fn failed(fault: Fault, lambda: &Lambda, names: &[(Name, Value)], redacted: bool
             let message = format!("evaluation of lambda expression failed: {what}: {arguments}");
             Issue::caused(message, *cause).into()
         }
-        Fault::Abort => Fault::Abort,
+        EvalError::Abort => EvalError::Abort,
     }
 }
 
@@ -152,19 +153,21 @@ fn failed(fault: Fault, lambda: &Lambda, names: &[(Name, Value)], redacted: bool
 fn named_positions(
     expression: &LambdaExpr,
     named: Vec<(Name, Value)>,
-) -> Result<BTreeMap<usize, Value>, Fault> {
+) -> Result<BTreeMap<usize, Value>, EvalError> {
     let parameters = &expression.parameters;
     let mut positions = BTreeMap::new();
     let mut unknown = None;
     for (name, value) in named {
         let position = match name.parse::<i64>() {
-            Ok(place) if place < 1 => return Err(Fault::issue(format!("invalid argument index {place}"))),
+            Ok(place) if place < 1 => {
+                return Err(EvalError::issue(format!("invalid argument index {place}")));
+            }
             Ok(place) => {
                 let position =
                     usize::try_from(place - 1).ok().filter(|position| *position < parameters.len());
                 let too_large =
                     || format!("argument index {place} too large for {} parameters", parameters.len());
-                position.ok_or_else(|| Fault::issue(too_large()))?
+                position.ok_or_else(|| EvalError::issue(too_large()))?
             }
             Err(_) => match parameters.iter().position(|parameter| parameter.name == name) {
                 Some(position) => position,
@@ -176,17 +179,17 @@ fn named_positions(
         };
         if positions.insert(position, value).is_some() {
             let name = &parameters[position].name;
-            return Err(Fault::issue(format!("named argument {name} given by name and index")));
+            return Err(EvalError::issue(format!("named argument {name} given by name and index")));
         }
     }
     match unknown {
-        Some(name) => Err(Fault::issue(format!("no lambda parameter found for named argument {name}"))),
+        Some(name) => Err(EvalError::issue(format!("no lambda parameter found for named argument {name}"))),
         None => Ok(positions),
     }
 }
 
 /// A value for each parameter, where one is given.
-fn assign(lambda: &Lambda, given: Given) -> Result<Vec<Option<Value>>, Fault> {
+fn assign(lambda: &Lambda, given: Given) -> Result<Vec<Option<Value>>, EvalError> {
     let expression = &lambda.expression;
     let count = expression.parameters.len();
     let Given { named, mut positional } = given;
@@ -197,7 +200,7 @@ fn assign(lambda: &Lambda, given: Given) -> Result<Vec<Option<Value>>, Fault> {
     }
     if positional.len() > count {
         let message = format!("found {} argument(s), but expects {count}", positional.len());
-        return Err(Fault::issue(message));
+        return Err(EvalError::issue(message));
     }
     let mut values: Vec<Option<Value>> = positional.into_iter().map(Some).collect();
     values.resize(count, None);
@@ -205,19 +208,21 @@ fn assign(lambda: &Lambda, given: Given) -> Result<Vec<Option<Value>>, Fault> {
         let parameter = &expression.parameters[position].name;
         let place = position + 1;
         if values[position].is_some() {
-            return Err(Fault::issue(format!(
+            return Err(EvalError::issue(format!(
                 "both, positional ({place}) and named argument found for lambda parameter {parameter}"
             )));
         }
         if expression.variadic && place == count && !matches!(value, Value::List(_)) {
-            return Err(Fault::issue(format!("named varargs argument {place} ({parameter}) must be a list")));
+            return Err(EvalError::issue(format!(
+                "named varargs argument {place} ({parameter}) must be a list"
+            )));
         }
         values[position] = Some(value);
     }
     Ok(values)
 }
 
-fn bind(lambda: &Lambda, given: Given) -> Result<Vec<(Name, Value)>, Fault> {
+fn bind(lambda: &Lambda, given: Given) -> Result<Vec<(Name, Value)>, EvalError> {
     let expression = &lambda.expression;
     let count = expression.parameters.len();
     let had_named = !given.named.is_empty();
@@ -235,11 +240,11 @@ fn bind(lambda: &Lambda, given: Given) -> Result<Vec<(Name, Value)>, Fault> {
     Ok(names)
 }
 
-fn missing(lambda: &Lambda, name: &str, had_named: bool, found: usize) -> Fault {
+fn missing(lambda: &Lambda, name: &str, had_named: bool, found: usize) -> EvalError {
     let count = lambda.expression.parameters.len();
     let optional = lambda.defaults.iter().filter(|default| default.is_some()).count()
         + usize::from(lambda.expression.variadic);
-    Fault::issue(if had_named {
+    EvalError::issue(if had_named {
         format!("missing named argument for {name}")
     } else if optional == 0 {
         format!("expected {count} arguments, but found {found}")
@@ -249,7 +254,7 @@ fn missing(lambda: &Lambda, name: &str, had_named: bool, found: usize) -> Fault 
 }
 
 /// The lambda of the parameters that have no value yet; the others have become part of what it captured.
-fn curried(lambda: &Lambda, given: Given) -> Result<Lambda, Fault> {
+fn curried(lambda: &Lambda, given: Given) -> Result<Lambda, EvalError> {
     let expression = &lambda.expression;
     let mut statics = lambda.statics.clone();
     let values = assign(lambda, given)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Depth, Eval, Evaluated, Fault, arguments, define, evaluate, evaluate_to, lambda};
+use super::{Depth, Eval, EvalError, Evaluated, arguments, define, evaluate, evaluate_to, lambda};
 use crate::env::Env;
 use crate::run::Run;
 use crate::syntax::ast::{Expr, Form, Mapping};
@@ -31,7 +31,7 @@ pub(super) fn evaluate_mapping(run: &mut Run<'_>, mapping: &Mapping, env: &Env<'
     };
     let mut evaluated = match evaluated {
         // Why there is no lambda is only told by `sum`.
-        Err(Fault::Issue(_)) if mapping.form != Form::Sum => return Err(info.issue().into()),
+        Err(EvalError::Issue(_)) if mapping.form != Form::Sum => return Err(info.issue().into()),
         evaluated => evaluated?,
     };
     rests.lambda = evaluated.info.rest.take();
@@ -42,8 +42,8 @@ pub(super) fn evaluate_mapping(run: &mut Run<'_>, mapping: &Mapping, env: &Env<'
     };
     let lambda = match lambda {
         Value::Lambda(lambda) => lambda,
-        _ if mapping.form == Form::Sum => return Err(Fault::issue("sum requires a lambda value")),
-        _ => return Err(Fault::issue("mapping requires a lambda value")),
+        _ if mapping.form == Form::Sum => return Err(EvalError::issue("sum requires a lambda value")),
+        _ => return Err(EvalError::issue("mapping requires a lambda value")),
     };
     let elements = elements(mapping.form, &value)?;
     check_parameters(mapping.form, &lambda)?;
@@ -82,7 +82,7 @@ impl Rests {
     }
 }
 
-fn check_parameters(form: Form, lambda: &Lambda) -> Result<(), Fault> {
+fn check_parameters(form: Form, lambda: &Lambda) -> Result<(), EvalError> {
     let count = lambda.expression.parameters.len();
     let problem = match (form, count) {
         (_, 0) => "mapping requires at least one parameter",
@@ -91,10 +91,10 @@ fn check_parameters(form: Form, lambda: &Lambda) -> Result<(), Fault> {
         (Form::Sum, _) | (_, 1 | 2) => return Ok(()),
         _ => "mapping expression takes a maximum of 2 arguments",
     };
-    Err(Fault::issue(problem))
+    Err(EvalError::issue(problem))
 }
 
-fn elements(form: Form, value: &Value) -> Result<Vec<Element>, Fault> {
+fn elements(form: Form, value: &Value) -> Result<Vec<Element>, EvalError> {
     let lists = !matches!(form, Form::SelectMap | Form::FilterMap);
     let maps = form != Form::FilterList;
     match value {
@@ -105,8 +105,12 @@ fn elements(form: Form, value: &Value) -> Result<Vec<Element>, Fault> {
         Value::Map(map) if maps => {
             Ok(map.iter().map(|(key, node)| (Value::String(Arc::clone(key)), node.clone())).collect())
         }
-        _ if form == Form::Sum => Err(Fault::issue("map or list required for sum")),
-        _ => Err(Fault::issue(format!("{} does not support {} values", form_name(form), value.type_name()))),
+        _ if form == Form::Sum => Err(EvalError::issue("map or list required for sum")),
+        _ => Err(EvalError::issue(format!(
+            "{} does not support {} values",
+            form_name(form),
+            value.type_name()
+        ))),
     }
 }
 
@@ -190,10 +194,12 @@ fn collect(
 }
 
 /// Field of the result that an element is for.
-fn key((index, element): &Element, from_map: bool) -> Result<Arc<str>, Fault> {
+fn key((index, element): &Element, from_map: bool) -> Result<Arc<str>, EvalError> {
     let name = if from_map { index } else { &element.value };
     match name {
         Value::String(name) => Ok(Arc::clone(name)),
-        other => Err(Fault::issue(format!("list element must be string, but found {}", other.type_name()))),
+        other => {
+            Err(EvalError::issue(format!("list element must be string, but found {}", other.type_name())))
+        }
     }
 }

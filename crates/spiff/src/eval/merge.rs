@@ -1,6 +1,6 @@
 //! The expression `merge` (section 4.2).
 
-use super::{Eval, Evaluated, Fault, Info, NOT_DYNAMIC};
+use super::{Eval, EvalError, Evaluated, Info, NOT_DYNAMIC};
 use crate::env::Env;
 use crate::scope::dotted;
 use crate::syntax::ast::{Merge, MergeOption};
@@ -19,14 +19,14 @@ pub(super) fn evaluate(merge: &Merge, env: &Env<'_>) -> Eval {
     };
     let Some(node) = found else {
         let path = path.unwrap_or_else(|| env.stub_path.steps());
-        return Err(Fault::issue(format!("'{}' not found in any stub", dotted(&path))));
+        return Err(EvalError::issue(format!("'{}' not found in any stub", dotted(&path))));
     };
     if node.dynamic().is_some() {
-        return Err(Fault::issue(NOT_DYNAMIC));
+        return Err(EvalError::issue(NOT_DYNAMIC));
     }
-    info.flags = info.flags.with(node.flags.only(Flags::MARKERS.without(Flags::DYNAMIC)));
+    info.flags |= node.flags.intersection(Flags::MARKERS.difference(Flags::DYNAMIC));
     if merge.option == MergeOption::Replace {
-        info.flags = info.flags.with(Flags::REPLACE);
+        info.flags |= Flags::REPLACE;
     }
     annotate(merge, &mut info);
     Ok(Evaluated { value: Some(node.value.clone()), info })

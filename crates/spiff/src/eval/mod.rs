@@ -4,8 +4,8 @@ mod arguments;
 mod auto;
 mod call;
 mod chain;
+mod ctx;
 mod files;
-mod info;
 mod intrinsic;
 mod lambda;
 mod mapping;
@@ -13,15 +13,16 @@ mod merge;
 mod nested;
 mod operator;
 mod reference;
-mod special;
+mod result;
 mod static_ips;
 mod template;
 
 use std::sync::Arc;
 
-pub(crate) use info::{Eval, Evaluated, Fault, Info};
 pub(crate) use lambda::call_whole;
 pub(crate) use reference::absolute;
+use result::Readiness;
+pub(crate) use result::{Eval, EvalError, Evaluated, Info};
 pub(crate) use template::instantiate;
 
 use crate::env::Env;
@@ -87,12 +88,12 @@ fn dispatch(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>, depth: Depth) -
         Expr::Sync(sync) => intrinsic::sync(run, sync, env),
         Expr::Prefer(inner) => {
             let mut evaluated = evaluate_to(run, inner, env, depth)?.in_place_of(inner);
-            evaluated.info.flags = evaluated.info.flags.with(Flags::PREFERRED);
+            evaluated.info.flags |= Flags::PREFERRED;
             Ok(evaluated)
         }
         Expr::Marked(marked) => marked_value(run, marked, env, depth),
         // A node that failed as a control is never evaluated again.
-        Expr::Control(_) => Err(Fault::issue("")),
+        Expr::Control(_) => Err(EvalError::issue("")),
     }
 }
 
@@ -113,21 +114,21 @@ fn conditional(run: &mut Run<'_>, condition: &Expr, yes: &Expr, no: &Expr, env: 
 
 fn list(run: &mut Run<'_>, items: &[Item], env: &Env<'_>) -> Eval {
     Ok(match arguments::items(run, items, env, Expr::List)? {
-        Ok(given) => {
+        Readiness::Ready(given) => {
             let list = Value::List(Arc::new(given.positional.into_iter().collect()));
             Evaluated { value: Some(list), info: given.info }
         }
-        Err(pending) => Evaluated::pending(pending),
+        Readiness::Pending(info) => Evaluated::pending(info),
     })
 }
 
 /// A map takes nothing of the infos of its values: an undefined one is nil (E50).
 fn map(run: &mut Run<'_>, entries: &[(Expr, Expr)], env: &Env<'_>) -> Eval {
     match assignments(run, entries, env)? {
-        Ok(entries) => Evaluated::ok(Value::Map(Arc::new(
+        Readiness::Ready(entries) => Evaluated::ok(Value::Map(Arc::new(
             entries.into_iter().map(|(key, value)| (key, arguments::made(value, env))).collect(),
         ))),
-        Err(pending) => Ok(Evaluated::pending(pending)),
+        Readiness::Pending(info) => Ok(Evaluated::pending(info)),
     }
 }
 
@@ -136,32 +137,32 @@ fn assignments(
     run: &mut Run<'_>,
     entries: &[(Expr, Expr)],
     env: &Env<'_>,
-) -> Result<Result<Vec<(Name, Value)>, Info>, Fault> {
+) -> Result<Readiness<Vec<(Name, Value)>>, EvalError> {
     let mut names = Vec::with_capacity(entries.len());
     let pending = |mut info: Info| {
         info.rest = None;
-        Ok(Err(info))
+        Ok(Readiness::Pending(info))
     };
     for (key, value) in entries {
         let key = run.inside(|run| evaluate(run, key, env))?;
         let Some(key_value) = key.value else { return pending(key.info) };
         let Value::String(name) = key_value else {
-            return Err(Fault::issue("assignment target must evaluate to string"));
+            return Err(EvalError::issue("assignment target must evaluate to string"));
         };
         let value = run.inside(|run| evaluate(run, value, env))?;
         let Some(value) = value.value else { return pending(value.info) };
         names.push((name, value));
     }
-    Ok(Ok(names))
+    Ok(Readiness::Ready(names))
 }
 
 fn scope(run: &mut Run<'_>, entries: &[(Expr, Expr)], body: &Expr, env: &Env<'_>, depth: Depth) -> Eval {
     match assignments(run, entries, env)? {
-        Ok(names) => {
+        Readiness::Ready(names) => {
             let inner = env.with_local(names);
             Ok(run.inside(|run| evaluate_to(run, body, &inner, depth))?.whole())
         }
-        Err(pending) => Ok(Evaluated::pending(pending)),
+        Readiness::Pending(info) => Ok(Evaluated::pending(info)),
     }
 }
 
@@ -176,12 +177,12 @@ pub(crate) fn define(run: &mut Run<'_>, expression: &Arc<LambdaExpr>, env: &Env<
         match evaluate(run, default, env) {
             Ok(Evaluated { value: Some(value), .. }) => defaults.push(Some(value)),
             Ok(pending) => return Ok(pending),
-            Err(Fault::Issue(cause)) => {
+            Err(EvalError::Issue(cause)) => {
                 let what = "evaluation of lambda call default argument";
                 let message = format!("{what} {position} failed: {expression}: {default}");
                 return Err(Issue::caused(message, *cause).into());
             }
-            Err(Fault::Abort) => return Err(Fault::Abort),
+            Err(EvalError::Abort) => return Err(EvalError::Abort),
         }
     }
     let statics = env.locals();
@@ -206,7 +207,7 @@ fn with_defaults(expression: &Arc<LambdaExpr>, defaults: &[Option<Value>]) -> Ar
 /// is the expression alone.
 fn marked_value(run: &mut Run<'_>, marked: &Marked, env: &Env<'_>, depth: Depth) -> Eval {
     if marked.markers.contains(&Marker::Template) {
-        return Err(Fault::issue("&template only usable as marker for templates"));
+        return Err(EvalError::issue("&template only usable as marker for templates"));
     }
     let (flags, tag) = markers(marked);
     let mut evaluated = match &marked.expression {
@@ -215,15 +216,15 @@ fn marked_value(run: &mut Run<'_>, marked: &Marked, env: &Env<'_>, depth: Depth)
     };
     if flags.contains(Flags::DYNAMIC) {
         let is_template = matches!(&evaluated, Ok(Evaluated { value: Some(Value::Template(_)), .. }));
-        if !is_template && !matches!(evaluated, Err(Fault::Abort)) {
-            evaluated = Err(Fault::issue(NOT_DYNAMIC));
+        if !is_template && !matches!(evaluated, Err(EvalError::Abort)) {
+            evaluated = Err(EvalError::issue(NOT_DYNAMIC));
         }
     }
     let mut evaluated = evaluated?;
     if let Some(expression) = &marked.expression {
         evaluated = evaluated.in_place_of(expression);
     }
-    evaluated.info.flags = evaluated.info.flags.with(flags);
+    evaluated.info.flags |= flags;
     if tag.is_some() {
         evaluated.info.notes_mut().tag = tag;
     }
@@ -235,7 +236,7 @@ pub(crate) const NOT_DYNAMIC: &str = "dynamic marker for non-template value node
 
 /// Flags and tag that markers stand for.
 pub(crate) fn markers(marked: &Marked) -> (Flags, Option<TagMark>) {
-    let mut flags = Flags::NONE;
+    let mut flags = Flags::empty();
     let mut tag = None;
     for marker in &marked.markers {
         let flag = match marker {
@@ -245,13 +246,13 @@ pub(crate) fn markers(marked: &Marked) -> (Flags, Option<TagMark>) {
             Marker::State => Flags::STATE,
             Marker::Default => Flags::DEFAULT,
             Marker::Dynamic => Flags::DYNAMIC,
-            Marker::Template => Flags::NONE,
+            Marker::Template => Flags::empty(),
             Marker::Tag { name, global } => {
                 tag = Some(TagMark { name: Arc::clone(name), global: *global });
-                Flags::NONE
+                Flags::empty()
             }
         };
-        flags = flags.with(flag);
+        flags |= flag;
     }
     (flags, tag)
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::{Eval, Evaluated, Fault, Info, evaluate};
+use super::{Eval, EvalError, Evaluated, Info, evaluate};
 use crate::env::Env;
-use crate::flow::{Unresolved, cascade, flow};
+use crate::flow::{CascadeError, Unresolved, cascade, flow};
 use crate::functions::decrypted;
 use crate::issue::Issue;
 use crate::run::Run;
@@ -17,29 +17,30 @@ use crate::yaml;
 /// `merge(map…)` and `merge(list of maps)`: the first with the others as stubs.
 pub(super) fn merge(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     let documents = match arguments {
-        [] => return Err(Fault::issue("at least one argument required for merge function")),
+        [] => return Err(EvalError::issue("at least one argument required for merge function")),
         [Value::List(list)] => maps(list.values(), "entry of list argument:")?,
         arguments => maps(arguments.iter(), "argument")?,
     };
     let mut documents = documents.into_iter();
     let Some(first) = documents.next() else {
-        return Err(Fault::issue("merge: no map found for merge"));
+        return Err(EvalError::issue("merge: no map found for merge"));
     };
     let (stubs, scope, source) = (documents.collect(), env.scope.clone(), Arc::from("dynaml"));
-    match run.called(|run| cascade(run, first, stubs, scope, &source))? {
+    match run.called(|run| Ok(cascade(run, first, stubs, scope, &source)))? {
         Ok(node) => Evaluated::ok(node.value),
-        Err(nodes) => {
+        Err(CascadeError::Evaluation(error)) => Err(error),
+        Err(CascadeError::Unresolved(nodes)) => {
             let mut message = "merging failed: unresolved nodes:".to_owned();
             for node in nodes {
                 let _ = write!(message, "\n\t{node}");
             }
-            Err(Fault::issue(message))
+            Err(EvalError::issue(message))
         }
     }
 }
 
 /// The documents that are merged: maps and templates of maps.
-fn maps<'a>(values: impl Iterator<Item = &'a Value>, place: &str) -> Result<Vec<Node>, Fault> {
+fn maps<'a>(values: impl Iterator<Item = &'a Value>, place: &str) -> Result<Vec<Node>, EvalError> {
     let document = |(position, value): (usize, &Value)| match value {
         Value::Map(_) => Ok(Node::new(value.clone())),
         Value::Template(template) if matches!(template.content.value, Value::Map(_)) => {
@@ -50,7 +51,7 @@ fn maps<'a>(values: impl Iterator<Item = &'a Value>, place: &str) -> Result<Vec<
                 Value::Template(_) => "template is not a map template".to_owned(),
                 value => format!("no map or map template, but {}", value.type_name()),
             };
-            Err(Fault::issue(format!("merge: {place} {position}: {why}")))
+            Err(EvalError::issue(format!("merge: {place} {position}: {why}")))
         }
     };
     (1..).zip(values).map(document).collect()
@@ -58,11 +59,11 @@ fn maps<'a>(values: impl Iterator<Item = &'a Value>, place: &str) -> Result<Vec<
 
 /// `eval(text)`: the expression in the text, in place.
 pub(super) fn eval(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
-    let [argument] = arguments else { return Err(Fault::issue("one argument required for 'eval'")) };
+    let [argument] = arguments else { return Err(EvalError::issue("one argument required for 'eval'")) };
     let Value::String(text) = argument else {
-        return Err(Fault::issue("string argument required for 'eval'"));
+        return Err(EvalError::issue("string argument required for 'eval'"));
     };
-    let expression = syntax::parse(text).map_err(|error| Fault::issue(format!("({text})\t {error}")))?;
+    let expression = syntax::parse(text).map_err(|error| EvalError::issue(format!("({text})\t {error}")))?;
     Ok(run.called(|run| evaluate(run, &expression, env))?.whole())
 }
 
@@ -71,15 +72,15 @@ pub(super) fn parse(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Ev
     let (text, mode) = match arguments {
         [text] => (text, None),
         [text, mode] => (text, Some(mode)),
-        _ => return Err(Fault::issue("parse takes one or two arguments")),
+        _ => return Err(EvalError::issue("parse takes one or two arguments")),
     };
     let Value::String(text) = text else {
-        return Err(Fault::issue("first argument for parse must be a string"));
+        return Err(EvalError::issue("first argument for parse must be a string"));
     };
     let mode = match mode {
         None => "import",
         Some(Value::String(mode)) => mode,
-        Some(_) => return Err(Fault::issue("second argument for parse must be a string")),
+        Some(_) => return Err(EvalError::issue("second argument for parse must be a string")),
     };
     content(run, text, mode, env)
 }
@@ -128,7 +129,7 @@ impl Content<'_> {
                 let node = self.list(run)?;
                 self.flow(run, node, env, rooted)
             }
-            mode => Err(Fault::issue(format!("invalid file type [{}] {mode}", self.name()))),
+            mode => Err(EvalError::issue(format!("invalid file type [{}] {mode}", self.name()))),
         }
     }
 
@@ -136,15 +137,15 @@ impl Content<'_> {
         if self.name.is_empty() { "." } else { &self.name }
     }
 
-    fn all(&self, run: &Run<'_>) -> Result<Vec<Node>, Fault> {
-        yaml::read(self.text, &self.name, &run.engine.limits).map_err(|error| self.malformed(&error))
+    fn all(&self, run: &Run<'_>) -> Result<Vec<Node>, EvalError> {
+        yaml::read(self.text, &self.name, &run.settings.limits).map_err(|error| self.malformed(&error))
     }
 
-    fn malformed(&self, error: &dyn std::fmt::Display) -> Fault {
-        Fault::issue(format!("error parsing file [{}]: {error}", self.name()))
+    fn malformed(&self, error: &dyn std::fmt::Display) -> EvalError {
+        EvalError::issue(format!("error parsing file [{}]: {error}", self.name()))
     }
 
-    fn single(&self, run: &Run<'_>) -> Result<Node, Fault> {
+    fn single(&self, run: &Run<'_>) -> Result<Node, EvalError> {
         let mut nodes = self.all(run)?;
         match (nodes.pop(), nodes.is_empty()) {
             (Some(node), true) => Ok(node),
@@ -154,7 +155,7 @@ impl Content<'_> {
     }
 
     /// All documents as one list; empty ones at the end do not count.
-    fn list(&self, run: &Run<'_>) -> Result<Node, Fault> {
+    fn list(&self, run: &Run<'_>) -> Result<Node, EvalError> {
         let mut nodes = self.all(run)?;
         while nodes.len() > 1 && nodes.last().is_some_and(|node| matches!(node.value, Value::Nil)) {
             nodes.pop();

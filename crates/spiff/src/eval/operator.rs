@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Eval, Evaluated, Fault, Info, merge};
+use super::{Eval, EvalError, Evaluated, Info, merge};
 use crate::env::Env;
 use crate::issue::Issue;
 use crate::operators::{arithmetic, compare, concatenate, logic};
@@ -45,9 +45,9 @@ pub(super) fn evaluate(
 }
 
 /// `%` looks at each operand by itself: one of another type fails even beside one that is pending.
-fn integer(operand: Option<&Value>) -> Result<(), Fault> {
+fn integer(operand: Option<&Value>) -> Result<(), EvalError> {
     match operand {
-        Some(value) if value.as_int().is_none() => Err(Fault::issue("integer operand required")),
+        Some(value) if value.as_int().is_none() => Err(EvalError::issue("integer operand required")),
         _ => Ok(()),
     }
 }
@@ -72,7 +72,7 @@ fn apply(
     second: &Value,
     left: &Expr,
     right: &Expr,
-) -> Result<Value, Fault> {
+) -> Result<Value, EvalError> {
     let value = match operator {
         Operator::Add => arithmetic::add(first, second)?,
         Operator::Subtract => arithmetic::subtract(first, second)?,
@@ -93,13 +93,13 @@ fn apply(
 /// `A || B`.
 fn otherwise(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
     let info = match run.inside(|run| super::evaluate(run, left, env)) {
-        Err(Fault::Abort) => return Err(Fault::Abort),
+        Err(EvalError::Abort) => return Err(EvalError::Abort),
         Ok(mut first) if first.value.is_none() || !first.info.undefined() => {
             first.info.rest = None;
             return Ok(first);
         }
         Ok(first) => first.info,
-        Err(Fault::Issue(issue)) => failed_info(left, *issue),
+        Err(EvalError::Issue(issue)) => failed_info(left, *issue),
     };
     alternative(run, info, right, env)
 }
@@ -107,7 +107,7 @@ fn otherwise(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eva
 /// `A // B`: what is pending as it was fails for this pass.
 fn otherwise_valid(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
     let info = match run.inside(|run| super::evaluate(run, left, env)) {
-        Err(Fault::Abort) => return Err(Fault::Abort),
+        Err(EvalError::Abort) => return Err(EvalError::Abort),
         Ok(mut first) if first.value.is_none() => {
             if first.info.rest.take().is_some() {
                 return Ok(first);
@@ -116,7 +116,7 @@ fn otherwise_valid(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) 
         }
         Ok(first) if !first.info.undefined() && !matches!(first.value, Some(Value::Nil)) => return Ok(first),
         Ok(first) => first.info,
-        Err(Fault::Issue(issue)) => failed_info(left, *issue),
+        Err(EvalError::Issue(issue)) => failed_info(left, *issue),
     };
     alternative(run, info, right, env)
 }
@@ -129,7 +129,7 @@ fn alternative(run: &mut Run<'_>, mut info: Info, right: &Expr, env: &Env<'_>) -
     let undefined = second.info.undefined();
     info.join(second.info);
     if !undefined {
-        info.flags = info.flags.without(Flags::UNDEFINED);
+        info.flags.remove(Flags::UNDEFINED);
     }
     if second.value.is_none() {
         info.rest = Some(rest.unwrap_or_else(|| Arc::new(right.clone())));
@@ -152,7 +152,7 @@ fn failed_info(expression: &Expr, issue: Issue) -> Info {
 /// `-and` and `-or` evaluate both operands; one that alone decides makes up for the failure of the other, unless it is an int (section 7.6).
 fn logic(run: &mut Run<'_>, operator: Operator, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
     let mut first = match super::evaluate(run, left, env) {
-        Err(Fault::Issue(_)) => return Err(Fault::issue("")),
+        Err(EvalError::Issue(_)) => return Err(EvalError::issue("")),
         first => first?,
     };
     first.info.rest = None;
@@ -164,7 +164,7 @@ fn logic(run: &mut Run<'_>, operator: Operator, left: &Expr, right: &Expr, env: 
             let Some(second_value) = second.value else { return Ok(Evaluated::pending(info)) };
             Ok(Evaluated { value: Some(logic::combine(operator, &first_value, &second_value)), info })
         }
-        Err(Fault::Issue(_))
+        Err(EvalError::Issue(_))
             if first_value.as_int().is_none() && first_value.is_truthy() == (operator == Operator::Or) =>
         {
             Ok(Evaluated { value: Some(Value::Bool(operator == Operator::Or)), info: first.info })

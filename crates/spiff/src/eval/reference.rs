@@ -1,10 +1,10 @@
 //! References by name (sections 5.2 to 5.5).
 
-use super::{Depth, Eval, Fault, special};
+use super::{Depth, Eval, EvalError, ctx};
+use crate::dependencies::{Place, ROOT};
 use crate::env::Env;
 use crate::run::{Reading, Run, is_locally_resolved, read_value, reading_to_eval, shown};
 use crate::scope::{DocumentId, Scope, ScopeKind, ScopeRef};
-use crate::shadow::{Place, ROOT};
 use crate::syntax::ast::{Name, Reference, Step};
 use crate::tags;
 use crate::value::{Node, Value};
@@ -67,7 +67,7 @@ impl Lookup<'_> {
         if let Some(env) = env
             && &**name == "__ctx"
         {
-            let context = Node::new(special::context(run, env));
+            let context = Node::new(ctx::context(run, env));
             return self.in_value(run, &context, offset + 1);
         }
         for own in chain(scope) {
@@ -150,8 +150,8 @@ impl Lookup<'_> {
         }
     }
 
-    fn missing(&self, offset: usize) -> Fault {
-        Fault::issue(format!(
+    fn missing(&self, offset: usize) -> EvalError {
+        EvalError::issue(format!(
             "'{}' not found",
             shown(&self.steps[..=offset.min(self.steps.len() - 1)], false)
         ))

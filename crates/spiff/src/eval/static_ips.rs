@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Eval, Evaluated, Fault, evaluate};
+use super::{Eval, EvalError, Evaluated, evaluate};
 use crate::env::Env;
 use crate::functions::{address_indices, address_pool};
 use crate::run::Run;
@@ -14,13 +14,13 @@ use crate::value::Value;
 pub(super) fn static_ips(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     let indices = address_indices(arguments)?;
     if indices.is_empty() {
-        return Err(Fault::issue(""));
+        return Err(EvalError::issue(""));
     }
     let name = field(run, false, &["name"], env)?;
     let network = match name.value {
         None => return Ok(name.whole()),
         Some(Value::String(network)) => network,
-        Some(_) => return Err(Fault::issue("name field must be string")),
+        Some(_) => return Err(EvalError::issue("name field must be string")),
     };
     let subnets = field(run, true, &["networks", &network, "subnets"], env)?;
     let ranges = match &subnets.value {
@@ -30,12 +30,12 @@ pub(super) fn static_ips(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) 
     let instances = field(run, false, &["instances"], env)?;
     let wanted = match &instances.value {
         None => return Err(instances.info.issue().into()),
-        Some(instances) => instances.as_int().ok_or_else(|| Fault::issue(""))?,
+        Some(instances) => instances.as_int().ok_or_else(|| EvalError::issue(""))?,
     };
     let addresses = address_pool(&ranges, &indices)?;
     match usize::try_from(wanted).ok().filter(|wanted| *wanted <= addresses.len()) {
         Some(wanted) => Evaluated::ok(Value::list(addresses.into_iter().take(wanted).map(Value::string))),
-        None => Err(Fault::issue(format!("too less static IPs for {wanted} instances"))),
+        None => Err(EvalError::issue(format!("too less static IPs for {wanted} instances"))),
     }
 }
 
@@ -45,20 +45,20 @@ fn field(run: &mut Run<'_>, absolute: bool, steps: &[&str], env: &Env<'_>) -> Ev
 }
 
 /// The ranges of all subnets of a network.
-fn ranges(subnets: &Value, network: &Name) -> Result<Vec<Arc<str>>, Fault> {
-    let Value::List(subnets) = subnets else { return Err(Fault::issue("subnets field must be a list")) };
+fn ranges(subnets: &Value, network: &Name) -> Result<Vec<Arc<str>>, EvalError> {
+    let Value::List(subnets) = subnets else { return Err(EvalError::issue("subnets field must be a list")) };
     let mut ranges = Vec::new();
     for subnet in subnets.values() {
-        let Value::Map(subnet) = subnet else { return Err(Fault::issue("subnet must be a map")) };
+        let Value::Map(subnet) = subnet else { return Err(EvalError::issue("subnet must be a map")) };
         let Some(own) = subnet.get("static") else {
-            return Err(Fault::issue(format!("no static ips for network {network}")));
+            return Err(EvalError::issue(format!("no static ips for network {network}")));
         };
         let Value::List(own) = &own.value else {
-            return Err(Fault::issue(format!("static ips for network {network} must be a list")));
+            return Err(EvalError::issue(format!("static ips for network {network} must be a list")));
         };
         for range in own.values() {
             let Value::String(range) = range else {
-                return Err(Fault::issue(format!("invalid entry for static ips for network {network}")));
+                return Err(EvalError::issue(format!("invalid entry for static ips for network {network}")));
             };
             ranges.push(Arc::clone(range));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Eval, Evaluated, Fault, Info, evaluate};
+use super::{Eval, EvalError, Evaluated, Info, evaluate};
 use crate::env::Env;
 use crate::flow;
 use crate::flow::Unresolved;
@@ -18,7 +18,7 @@ pub(super) fn substitute(run: &mut Run<'_>, operand: &Expr, env: &Env<'_>) -> Ev
     match operand.value {
         None => Ok(Evaluated::pending(operand.info).whole()),
         Some(Value::Template(template)) => instantiate(run, &template, env),
-        Some(_) => Err(Fault::issue("template value required")),
+        Some(_) => Err(EvalError::issue("template value required")),
     }
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn instantiate(run: &mut Run<'_>, template: &Arc<Template>, env: &Env
     let mut inner = env.clone();
     inner.scope =
         Some(Scope::local(vec![(Arc::from("_"), Value::Template(Arc::clone(template)))], inner.scope));
-    let content = Node { flags: Flags::NONE, notes: None, ..template.content.clone() };
+    let content = Node { flags: Flags::empty(), notes: None, ..template.content.clone() };
     let failure = || format!("resolution of template '{}' failed", template.path);
     flow_inside(run, content, &inner, failure)
 }

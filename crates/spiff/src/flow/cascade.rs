@@ -4,13 +4,25 @@ use std::sync::Arc;
 
 use super::{Unresolved, flow};
 use crate::env::{Cursor, Env};
-use crate::eval::Fault;
+use crate::eval::EvalError;
 use crate::run::Run;
 use crate::scope::{Path, ScopeRef};
 use crate::value::{Flags, Node, Value};
 
-/// What is left of a document that has no result.
-pub(crate) type Left = Vec<Unresolved>;
+/// Why a document has no result.
+#[derive(Debug)]
+pub(crate) enum CascadeError {
+    /// Nodes are left without value (section 15.1).
+    Unresolved(Vec<Unresolved>),
+    /// The evaluation ended before the document came to rest.
+    Evaluation(EvalError),
+}
+
+impl From<EvalError> for CascadeError {
+    fn from(error: EvalError) -> Self {
+        Self::Evaluation(error)
+    }
+}
 
 /// Processes the stubs, nearest first in `stubs`, and the template with them. `outer`: scopes around all documents. Tags stay
 /// those of the document that this is done for.
@@ -20,11 +32,9 @@ pub(crate) fn cascade(
     stubs: Vec<Node>,
     outer: Option<ScopeRef>,
     source: &Arc<str>,
-) -> Result<Result<Node, Left>, Fault> {
-    match prepare(run, stubs, outer.as_ref(), source, false)? {
-        Ok(stubs) => apply(run, template, &stubs, outer, source),
-        Err(left) => Ok(Err(left)),
-    }
+) -> Result<Node, CascadeError> {
+    let stubs = prepare(run, stubs, outer.as_ref(), source, false)?;
+    apply(run, template, &stubs, outer, source)
 }
 
 /// Processes the stubs from the far end. `own_tags`: each is a document of a stream, whose tags end with it.
@@ -34,20 +44,17 @@ pub(crate) fn prepare(
     outer: Option<&ScopeRef>,
     source: &Arc<str>,
     own_tags: bool,
-) -> Result<Result<Vec<Node>, Left>, Fault> {
+) -> Result<Vec<Node>, CascadeError> {
     let mut processed: Vec<Node> = Vec::with_capacity(stubs.len());
     for stub in stubs.into_iter().rev() {
         if own_tags {
             run.tags.next_document();
         }
-        let mut node = match document(run, stub, &processed, outer.cloned(), source)? {
-            Ok(node) => node,
-            Err(left) => return Ok(Err(left)),
-        };
+        let mut node = document(run, stub, &processed, outer.cloned(), source)?;
         remove(&mut node, Flags::LOCAL);
         processed.insert(0, node);
     }
-    Ok(Ok(processed))
+    Ok(processed)
 }
 
 /// Flows a template with finished stubs, and leaves out what is only for the run.
@@ -57,11 +64,10 @@ pub(crate) fn apply(
     stubs: &[Node],
     outer: Option<ScopeRef>,
     source: &Arc<str>,
-) -> Result<Result<Node, Left>, Fault> {
-    Ok(document(run, template, stubs, outer, source)?.map(|mut node| {
-        remove(&mut node, Flags::LOCAL.with(Flags::TEMPORARY));
-        node
-    }))
+) -> Result<Node, CascadeError> {
+    let mut node = document(run, template, stubs, outer, source)?;
+    remove(&mut node, Flags::LOCAL | Flags::TEMPORARY);
+    Ok(node)
 }
 
 /// Flows one document with finished stubs; nothing is removed from it.
@@ -71,7 +77,7 @@ fn document(
     stubs: &[Node],
     outer: Option<ScopeRef>,
     source: &Arc<str>,
-) -> Result<Result<Node, Left>, Fault> {
+) -> Result<Node, CascadeError> {
     let source =
         if root.origin.source.is_empty() { Arc::clone(source) } else { Arc::clone(&root.origin.source) };
     let id = run.open(root);
@@ -88,9 +94,10 @@ fn document(
     };
     let unresolved = flow(run, id, &env, true)?;
     if unresolved.is_empty() {
-        return Ok(Ok(run.document(id).root.clone()));
+        Ok(run.document(id).root.clone())
+    } else {
+        Err(CascadeError::Unresolved(unresolved))
     }
-    Ok(Err(unresolved))
 }
 
 /// Takes out every node with one of the flags, but never the root.
@@ -100,7 +107,7 @@ fn remove(node: &mut Node, flags: Flags) {
     }
     match &mut node.value {
         Value::Map(map) => {
-            let kept = map.iter().filter(|(_, node)| !node.has(flags)).cloned();
+            let kept = map.iter().filter(|(_, node)| !node.has_any(flags)).cloned();
             let mut new: Vec<(Arc<str>, Node)> = kept.collect();
             for (_, node) in &mut new {
                 remove(node, flags);
@@ -108,7 +115,7 @@ fn remove(node: &mut Node, flags: Flags) {
             *map = Arc::new(new.into_iter().collect());
         }
         Value::List(list) => {
-            let mut new: Vec<Node> = list.iter().filter(|node| !node.has(flags)).cloned().collect();
+            let mut new: Vec<Node> = list.iter().filter(|node| !node.has_any(flags)).cloned().collect();
             for node in &mut new {
                 remove(node, flags);
             }
@@ -120,7 +127,7 @@ fn remove(node: &mut Node, flags: Flags) {
 
 /// Whether there is anything to take out.
 fn holds(value: &Value, flags: Flags) -> bool {
-    let any = |node: &Node| node.has(flags) || holds(&node.value, flags);
+    let any = |node: &Node| node.has_any(flags) || holds(&node.value, flags);
     match value {
         Value::Map(map) => map.iter().any(|(_, node)| any(node)),
         Value::List(list) => list.iter().any(any),

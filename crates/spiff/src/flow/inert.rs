@@ -5,7 +5,7 @@ use crate::value::{Flags, Node, Value};
 
 /// Whether a flow without stubs leaves `node` as it is. Found out once for each list and map.
 pub(super) fn is_inert(node: &Node) -> bool {
-    if !node.flags.without(Flags::MERGED).is_empty() || node.notes.is_some() {
+    if !node.flags.difference(Flags::MERGED).is_empty() || node.notes.is_some() {
         return false;
     }
     match &node.value {

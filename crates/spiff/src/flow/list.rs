@@ -8,9 +8,9 @@ use super::node::{content_of, dynamic_node, same_node};
 use super::patch::{self, Change, Patch};
 use super::{Flowed, Walker};
 use crate::control;
+use crate::dependencies::{Attention, Place};
 use crate::env::Env;
-use crate::eval::{Evaluated, Fault, evaluate, markers};
-use crate::shadow::{Attention, Place};
+use crate::eval::{EvalError, Evaluated, evaluate, markers};
 use crate::syntax::ast::{Expr, Marked, Marker, Name, Step};
 use crate::syntax::strings::is_dynaml;
 use crate::value::{Flags, List, Map, Node, Pending, Value};
@@ -26,16 +26,16 @@ impl Walker<'_, '_> {
         env: &Env<'_>,
         place: Place,
         attention: Attention,
-    ) -> Result<Flowed, Fault> {
+    ) -> Result<Flowed, EvalError> {
         if !list.is_complete() {
             let Spliced { node: new, entries, complete, changed } =
                 match self.splice(node, list, env, place)? {
-                    Ok(spliced) => spliced,
-                    Err(instead) => return Ok(Flowed::New(instead)),
+                    Insertions::Spliced(spliced) => spliced,
+                    Insertions::Template(template) => return Ok(Flowed::New(template)),
                 };
             let new = Node { value: Value::List(Arc::new(entries.into_iter().collect())), ..new };
             if !complete {
-                let new = Node { flags: new.flags.with(stub_flags(env)), ..new };
+                let new = Node { flags: new.flags | stub_flags(env), ..new };
                 return Ok(if !changed && same_node(node, &new) { Flowed::Same } else { Flowed::New(new) });
             }
             if !changed && same_node(node, &new) {
@@ -51,7 +51,7 @@ impl Walker<'_, '_> {
     }
 
     /// Flows the entries of a list that was made in this pass.
-    fn flow_entries_of(&mut self, node: Node, env: &Env<'_>, place: Place) -> Result<Flowed, Fault> {
+    fn flow_entries_of(&mut self, node: Node, env: &Env<'_>, place: Place) -> Result<Flowed, EvalError> {
         let node = strip_key_fields_of(node);
         let Value::List(list) = &node.value else { return Ok(Flowed::New(node)) };
         if node.has(Flags::REPLACE) {
@@ -67,7 +67,7 @@ impl Walker<'_, '_> {
             Flowed::Patched => {
                 let mut new = node;
                 let patches = self.patches.split_off(before);
-                patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
+                patch::apply(&mut new, &self.run.document(self.id).dependencies, place, &patches);
                 Ok(Flowed::New(new))
             }
         }
@@ -80,7 +80,7 @@ impl Walker<'_, '_> {
         env: &Env<'_>,
         place: Place,
         attention: Attention,
-    ) -> Result<Flowed, Fault> {
+    ) -> Result<Flowed, EvalError> {
         let before = self.patches.len();
         let marked: BTreeSet<usize> = self.marked(place).iter().filter_map(position_of).collect();
         let deep = attention == Attention::Deep;
@@ -173,7 +173,7 @@ impl Walker<'_, '_> {
     ) -> Flowed {
         let mut new = node.clone();
         let patches = self.patches.split_off(before);
-        patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
+        patch::apply(&mut new, &self.run.document(self.id).dependencies, place, &patches);
         let Value::List(list) = &new.value else { return Flowed::Same };
         let mut entries = injected;
         let mut replaced = replaced.into_iter().peekable();
@@ -203,7 +203,7 @@ impl Walker<'_, '_> {
         list: &List,
         env: &Env<'_>,
         place: Place,
-    ) -> Result<EntrySteps, Fault> {
+    ) -> Result<EntrySteps, EvalError> {
         // Whoever was not flowed for want of a key is flowed now.
         let by_index = |positions: HashSet<usize>| {
             let index = |position| Some(Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
@@ -253,15 +253,15 @@ impl Walker<'_, '_> {
         expression: &Pending,
         env: &Env<'_>,
         place: Place,
-    ) -> Result<Option<Value>, Fault> {
+    ) -> Result<Option<Value>, EvalError> {
         let before = self.run.begin_reads(self.id);
         let result = evaluate(self.run, &expression.0, env);
         let waits = !matches!(result, Ok(Evaluated { value: Some(_), .. }));
         self.run.end_reads(self.id, before, waits.then_some(place));
         match result {
             Ok(evaluated) => Ok(evaluated.value),
-            Err(Fault::Issue(_)) => Ok(None),
-            Err(Fault::Abort) => Err(Fault::Abort),
+            Err(EvalError::Issue(_)) => Ok(None),
+            Err(EvalError::Abort) => Err(EvalError::Abort),
         }
     }
 
@@ -272,7 +272,7 @@ impl Walker<'_, '_> {
         list: &List,
         env: &Env<'_>,
         place: Place,
-    ) -> Result<Result<Spliced, Node>, Fault> {
+    ) -> Result<Insertions, EvalError> {
         let mut spliced = Spliced { node: node.clone(), entries: Vec::new(), complete: true, changed: false };
         for (position, entry) in list.iter().enumerate() {
             let Some((key, field)) = insertion_of(entry) else {
@@ -289,12 +289,13 @@ impl Walker<'_, '_> {
                 Value::Expression(expression) => {
                     if let Expr::Marked(marked) = &*expression.0 {
                         let (flags, tag) = markers(marked);
-                        spliced.node.flags = spliced.node.flags.with(flags);
+                        spliced.node.flags |= flags;
                         if tag.is_some() {
                             spliced.node.notes_mut().tag = tag;
                         }
                         if marked.markers.contains(&Marker::Template) {
-                            return Ok(Err(self.list_template(&spliced.node, list, position, marked, env)));
+                            let template = self.list_template(&spliced.node, list, position, marked, env);
+                            return Ok(Insertions::Template(template));
                         }
                     } else if was_expression && is_optional_merge(&expression.0) {
                         continue;
@@ -306,7 +307,7 @@ impl Walker<'_, '_> {
                 Value::List(inserted) => {
                     let inserted = Arc::clone(inserted);
                     if spliced.insert(&base, &inserted, list) {
-                        return Ok(Ok(spliced));
+                        return Ok(Insertions::Spliced(spliced));
                     }
                 }
                 Value::String(text) if is_dynaml(text).is_some() => {
@@ -316,7 +317,7 @@ impl Walker<'_, '_> {
                 _ => spliced.inherit(&base),
             }
         }
-        Ok(Ok(spliced))
+        Ok(Insertions::Spliced(spliced))
     }
 
     fn list_template(&self, node: &Node, list: &List, marker: usize, marked: &Marked, env: &Env<'_>) -> Node {
@@ -348,10 +349,10 @@ fn list_injections(node: &Node, env: &Env<'_>) -> Vec<Node> {
     let Some(Value::List(stub)) = env.find_in_stubs().map(|stub| &stub.value) else {
         return Vec::new();
     };
-    let injected = stub.iter().filter(|entry| entry.has(Flags::INJECT.with(Flags::DEFAULT)));
+    let injected = stub.iter().filter(|entry| entry.has_any(Flags::INJECT | Flags::DEFAULT));
     let injected = injected.map(|entry| {
         let mut new = entry.clone();
-        new.flags = new.flags.with(Flags::INJECTED).with(Flags::INJECT);
+        new.flags |= Flags::INJECTED | Flags::INJECT;
         if let Some(notes) = &mut new.notes {
             notes.dynamic = None;
         }
@@ -361,15 +362,15 @@ fn list_injections(node: &Node, env: &Env<'_>) -> Vec<Node> {
 }
 
 fn takes_injections(node: &Node, env: &Env<'_>) -> bool {
-    !env.nomerge && !node.has(Flags::MERGED.with(Flags::INJECTED))
+    !env.nomerge && !node.has_any(Flags::MERGED | Flags::INJECTED)
 }
 
 /// What the node of the stub at its path, of whatever type, says about a list: flags (3.3, step 0), and that whatever it injects
 /// has been injected.
 fn flags_of(node: &Node, env: &Env<'_>) -> Flags {
-    let flags = node.flags.with(stub_flags(env));
+    let flags = node.flags | stub_flags(env);
     let is_met = takes_injections(node, env) && env.find_in_stubs().is_some();
-    if is_met { flags.with(Flags::INJECTED) } else { flags }
+    if is_met { flags.union(Flags::INJECTED) } else { flags }
 }
 
 /// The step of each entry; `None`: its key is not known yet, and it is not flowed.
@@ -385,6 +386,14 @@ impl EntrySteps {
     }
 }
 
+/// What the insertions of a list make of it.
+enum Insertions {
+    /// Still a list.
+    Spliced(Spliced),
+    /// A template: one of them is its marker.
+    Template(Node),
+}
+
 /// A list while its insertion points are replaced.
 struct Spliced {
     node: Node,
@@ -398,7 +407,7 @@ impl Spliced {
     /// What an inserted value says about the list.
     fn inherit(&mut self, base: &Node) {
         if base.has(Flags::MERGED) {
-            self.node.flags = self.node.flags.with(Flags::NO_MERGE).with(Flags::INJECTED);
+            self.node.flags |= Flags::NO_MERGE | Flags::INJECTED;
         }
         if let Some(name) = base.key_name() {
             self.node.notes_mut().key_name = Some(Arc::clone(name));
@@ -414,16 +423,16 @@ impl Spliced {
     /// Inserts a list. Whether it replaces the whole.
     fn insert(&mut self, base: &Node, inserted: &List, literal: &List) -> bool {
         self.inherit(base);
-        self.node.flags = self.node.flags.with(Flags::INJECTED);
+        self.node.flags |= Flags::INJECTED;
         let key = self.node.key_name().map_or_else(|| Arc::from("name"), Arc::clone);
         let known: HashSet<&str> = literal.iter().filter_map(|entry| key_text(entry, &key)).collect();
         let new =
             inserted.iter().filter(|entry| key_text(entry, &key).is_none_or(|text| !known.contains(text)));
-        let new = new.map(|entry| Node { flags: entry.flags.with(Flags::MERGED), ..entry.clone() });
+        let new = new.map(|entry| Node { flags: entry.flags | Flags::MERGED, ..entry.clone() });
         if base.has(Flags::REPLACE) {
             self.entries = new.collect();
             self.complete = true;
-            self.node.flags = self.node.flags.with(Flags::REPLACE);
+            self.node.flags |= Flags::REPLACE;
             return true;
         }
         self.entries.extend(new);

@@ -6,11 +6,11 @@ use super::node::{arrived, content_of, dynamic_node, fail, same_node};
 use super::patch::{self, Change};
 use super::{Flowed, Walker};
 use crate::control;
+use crate::dependencies::{Attention, Place};
 use crate::env::Env;
-use crate::eval::{Fault, markers};
+use crate::eval::{EvalError, markers};
 use crate::issue::Issue;
 use crate::scope::Scope;
-use crate::shadow::{Attention, Place};
 use crate::syntax::ast::{Expr, Marked, Marker, Merge, MergeOption, Name, Step};
 use crate::syntax::strings::{is_dynaml, may_be_dynaml};
 use crate::value::{Flags, Map, Node, Notes, Value};
@@ -45,7 +45,7 @@ impl Walker<'_, '_> {
         env: &Env<'_>,
         place: Place,
         attention: Attention,
-    ) -> Result<Flowed, Fault> {
+    ) -> Result<Flowed, EvalError> {
         let mut inner = env.clone();
         inner.scope = Some(Scope::document(self.id, place, env.scope.clone(), env.outside));
         inner.outside = false;
@@ -68,10 +68,10 @@ impl Walker<'_, '_> {
         env: &Env<'_>,
         place: Place,
         attention: Attention,
-    ) -> Result<Flowed, Fault> {
+    ) -> Result<Flowed, EvalError> {
         let before = self.patches.len();
         if attention >= Attention::Own {
-            let flags = node.flags.with(stub_flags(env));
+            let flags = node.flags | stub_flags(env);
             if flags != node.flags {
                 self.patch(place, Change::Flags(flags));
             }
@@ -88,7 +88,7 @@ impl Walker<'_, '_> {
                 }
             }
         }
-        if attention >= Attention::Own && !node.has(Flags::MERGED.with(Flags::INJECTED)) {
+        if attention >= Attention::Own && !node.has_any(Flags::MERGED | Flags::INJECTED) {
             for (key, injected) in injections(map, env) {
                 let at = self.child_place(place, &Step::Field(key));
                 self.put(at, injected);
@@ -99,9 +99,9 @@ impl Walker<'_, '_> {
 
     /// Steps of the marked children of `place`.
     pub(super) fn marked(&mut self, place: Place) -> Vec<Step> {
-        let shadow = &mut self.run.document_mut(self.id).shadow;
-        let marked = shadow.take_marked(place);
-        marked.into_iter().map(|child| shadow.step(child).clone()).collect()
+        let dependencies = &mut self.run.document_mut(self.id).dependencies;
+        let marked = dependencies.take_marked(place);
+        marked.into_iter().map(|child| dependencies.step(child).clone()).collect()
     }
 
     fn patch_field(
@@ -111,7 +111,7 @@ impl Walker<'_, '_> {
         env: &Env<'_>,
         place: Place,
         attention: Attention,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), EvalError> {
         let step = Step::Field(Arc::clone(key));
         if is_plain(child) {
             if let Some(new) = self.override_field(child, env, &step) {
@@ -137,7 +137,7 @@ impl Walker<'_, '_> {
         place: Place,
         over: bool,
         attention: Attention,
-    ) -> Result<Option<Node>, Fault> {
+    ) -> Result<Option<Node>, EvalError> {
         let before = self.patches.len();
         match self.visit(node, env, place, over, attention)? {
             Flowed::Same => Ok(None),
@@ -145,7 +145,7 @@ impl Walker<'_, '_> {
             Flowed::Patched => {
                 let mut new = node.clone();
                 let patches = self.patches.split_off(before);
-                patch::apply(&mut new, &self.run.document(self.id).shadow, place, &patches);
+                patch::apply(&mut new, &self.run.document(self.id).dependencies, place, &patches);
                 Ok(Some(new))
             }
         }
@@ -158,16 +158,16 @@ impl Walker<'_, '_> {
         map: &Map,
         around: Around<'_, '_>,
         place: Place,
-    ) -> Result<Flowed, Fault> {
+    ) -> Result<Flowed, EvalError> {
         let env = around.inner;
         let key = if map.get("<<").is_some() { "<<" } else { "<<<" };
         let (Some(field), step) = (map.get(key), Step::Field(Arc::from(key))) else {
             return Ok(Flowed::Same);
         };
-        let flags = node.flags.with(stub_flags(env));
+        let flags = node.flags | stub_flags(env);
         if map.get("<<").is_some() && map.get("<<<").is_some() {
             let mut new = node.clone();
-            new.flags = new.flags.with(Flags::ERROR);
+            new.flags |= Flags::ERROR;
             fail(&mut new, Issue::new("multiple merge keys not allowed"), around.outer);
             return Ok(changed(node, new));
         }
@@ -199,7 +199,7 @@ impl Walker<'_, '_> {
                 let mut rest = map.clone();
                 rest.remove(key);
                 let mut outer = node.clone();
-                outer.flags = flags.with(field.flags);
+                outer.flags = flags | field.flags;
                 self.complete(outer, &rest, fields, &field, around, place)
             }
         }
@@ -216,7 +216,7 @@ impl Walker<'_, '_> {
     ) -> Insertion {
         if base.has(Flags::UNDEFINED) {
             let mut gone = node.clone();
-            gone.flags = gone.flags.with(Flags::UNDEFINED);
+            gone.flags |= Flags::UNDEFINED;
             return Insertion::Instead(gone);
         }
         let mut inserted = Inserted::default();
@@ -235,7 +235,7 @@ impl Walker<'_, '_> {
             Value::Map(fields) => {
                 inserted.replace = base.has(Flags::REPLACE);
                 if base.has(Flags::MERGED) {
-                    inserted.flags = inserted.flags.with(Flags::INJECTED);
+                    inserted.flags |= Flags::INJECTED;
                 }
                 let fields = fields.iter().cloned().collect();
                 inserted.notes = base.notes;
@@ -265,7 +265,7 @@ impl Walker<'_, '_> {
     ) -> Insertion {
         let (flags, tag) = markers(marked);
         let mut new = node.clone();
-        new.flags = new.flags.with(flags).with(stub_flags(around.inner));
+        new.flags |= flags | stub_flags(around.inner);
         if tag.is_some() {
             new.notes_mut().tag = tag;
         }
@@ -303,11 +303,11 @@ impl Walker<'_, '_> {
         insertion: &Inserted,
         around: Around<'_, '_>,
         place: Place,
-    ) -> Result<Flowed, Fault> {
+    ) -> Result<Flowed, EvalError> {
         let redirect = insertion.notes.as_ref().and_then(|notes| notes.redirect.clone());
         let tag = insertion.notes.as_ref().and_then(|notes| notes.tag.clone());
         if insertion.replace {
-            node.flags = node.flags.with(Flags::REPLACE);
+            node.flags |= Flags::REPLACE;
             node.value = Value::Map(Arc::new(inserted.into_iter().collect()));
             return Ok(Flowed::New(node));
         }
@@ -318,14 +318,14 @@ impl Walker<'_, '_> {
         let is_default = node.has(Flags::DEFAULT);
         fields.extend(self.fields(literal, env, place, is_default, Attention::Deep)?.fields);
         let mut map: Map = fields.into_iter().collect();
-        if !node.has(Flags::MERGED.with(Flags::INJECTED)) {
+        if !node.has_any(Flags::MERGED | Flags::INJECTED) {
             for (key, injected) in injections(&map, env) {
                 map.insert(key, injected);
             }
         }
         node.value = Value::Map(Arc::new(map));
         if let Some(issue) = &insertion.issue {
-            node.flags = node.flags.with(Flags::ERROR);
+            node.flags |= Flags::ERROR;
             fail(&mut node, issue.clone(), around.outer);
         }
         if redirect.is_some() || tag.is_some() {
@@ -344,11 +344,11 @@ impl Walker<'_, '_> {
         place: Place,
         is_default: bool,
         attention: Attention,
-    ) -> Result<Fields, Fault> {
+    ) -> Result<Fields, EvalError> {
         let mut fields = Vec::with_capacity(map.len());
         let mut changed = false;
         // Attention that was meant for fields is theirs: the marks are asked for again by each field.
-        self.run.document_mut(self.id).shadow.take_marked(place);
+        self.run.document_mut(self.id).dependencies.take_marked(place);
         let is_control = self.run.control() && control::has_controls(map);
         for (key, child) in map {
             let step = Step::Field(Arc::clone(key));
@@ -365,8 +365,8 @@ impl Walker<'_, '_> {
             if new.has(Flags::UNDEFINED) && !is_control {
                 continue;
             }
-            if is_default && !new.has(Flags::DEFAULT.with(Flags::IMPLIED)) {
-                new.flags = new.flags.with(Flags::IMPLIED);
+            if is_default && !new.has_any(Flags::DEFAULT | Flags::IMPLIED) {
+                new.flags |= Flags::IMPLIED;
                 changed = true;
             }
             fields.push((Arc::clone(key), new));
@@ -398,15 +398,15 @@ impl Walker<'_, '_> {
         place: Place,
         attention: Attention,
         controls: bool,
-    ) -> Result<Flowed, Fault> {
+    ) -> Result<Flowed, EvalError> {
         let env = around.inner;
         let below = if attention == Attention::Deep { Attention::Deep } else { Attention::None };
         let Fields { fields, changed } = self.fields(map, env, place, node.has(Flags::DEFAULT), below)?;
         let mut flowed: Map = fields.into_iter().collect();
         let mut new = node.clone();
-        new.flags = new.flags.with(stub_flags(env));
+        new.flags |= stub_flags(env);
         let mut is_changed = changed || new.flags != node.flags;
-        if !node.has(Flags::MERGED.with(Flags::INJECTED)) {
+        if !node.has_any(Flags::MERGED | Flags::INJECTED) {
             for (key, injected) in injections(&flowed, env) {
                 flowed.insert(key, injected);
                 is_changed = true;
@@ -449,14 +449,14 @@ fn injections(map: &Map, env: &Env<'_>) -> Vec<(Name, Node)> {
     };
     let added = stub
         .iter()
-        .filter(|(key, field)| field.has(Flags::INJECT.with(Flags::DEFAULT)) && map.get(key).is_none());
+        .filter(|(key, field)| field.has_any(Flags::INJECT | Flags::DEFAULT) && map.get(key).is_none());
     added.map(|(key, field)| (Arc::clone(key), injected(field))).collect()
 }
 
 /// What a stub injects; to nearer documents it is no default.
 fn injected(field: &Node) -> Node {
     let mut new = field.clone();
-    new.flags = new.flags.with(Flags::INJECTED).with(Flags::INJECT);
+    new.flags |= Flags::INJECTED | Flags::INJECT;
     arrived(new, field)
 }
 
@@ -467,10 +467,10 @@ fn changed(node: &Node, new: Node) -> Flowed {
 /// A map or list takes these over from the node of the stub at its path.
 pub(super) fn stub_flags(env: &Env<'_>) -> Flags {
     if env.nomerge {
-        return Flags::NONE;
+        return Flags::empty();
     }
-    let taken = Flags::TEMPORARY.with(Flags::STATE);
-    env.find_in_stubs().map_or(Flags::NONE, |stub| stub.flags.only(taken))
+    let taken = Flags::TEMPORARY | Flags::STATE;
+    env.find_in_stubs().map_or(Flags::empty(), |stub| stub.flags.intersection(taken))
 }
 
 fn is_insertion_key(key: &str) -> bool {

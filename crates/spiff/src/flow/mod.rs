@@ -1,7 +1,7 @@
 //! From a document with expressions to one without (sections 1.3 and 3).
 //!
 //! ```text
-//! pass:  walker (reads the tree of the pass before) --patches--> patch::apply --> shadow: who looks again
+//! pass:  walker (reads the tree of the pass before) --patches--> patch::apply --> dependencies: who looks again
 //! until a pass changes nothing; then `unresolved` tells what is left
 //! ```
 
@@ -14,17 +14,17 @@ mod patch;
 mod state;
 mod unresolved;
 
-pub(crate) use cascade::{Left, apply, cascade, prepare};
+pub(crate) use cascade::{CascadeError, apply, cascade, prepare};
 pub(crate) use node::{fail, same_node};
 pub(crate) use state::state_of;
 pub use unresolved::Unresolved;
 
-use crate::api::LimitError;
+use crate::dependencies::{Attention, Place, ROOT};
 use crate::env::Env;
-use crate::eval::Fault;
+use crate::eval::EvalError;
+use crate::limits::LimitError;
 use crate::run::Run;
 use crate::scope::DocumentId;
-use crate::shadow::{Attention, Place, ROOT};
 use crate::value::{Flags, Node, Value};
 use patch::Patch;
 
@@ -60,9 +60,9 @@ pub(crate) fn flow(
     id: DocumentId,
     env: &Env<'_>,
     over: bool,
-) -> Result<Vec<Unresolved>, Fault> {
+) -> Result<Vec<Unresolved>, EvalError> {
     let mut passes = 0;
-    let mut allowed = run.engine.limits.passes.unwrap_or(FREE_PASSES);
+    let mut allowed = run.settings.limits.passes.unwrap_or(FREE_PASSES);
     let mut volatile = Vec::new();
     run.syncing.depth += 1;
     if run.syncing.depth == 1 {
@@ -72,10 +72,10 @@ pub(crate) fn flow(
         passes += 1;
         if passes > allowed {
             let nodes = count(&run.document(id).root);
-            if nodes > run.engine.limits.nodes {
-                return Err(run.stop(LimitError::Nodes(run.engine.limits.nodes)));
+            if nodes > run.settings.limits.nodes {
+                return Err(run.stop(LimitError::Nodes(run.settings.limits.nodes)));
             }
-            let more = run.engine.limits.passes.is_none().then_some(nodes + FREE_PASSES);
+            let more = run.settings.limits.passes.is_none().then_some(nodes + FREE_PASSES);
             match more.filter(|more| passes <= *more) {
                 Some(more) => allowed = more,
                 None => return Err(run.stop(LimitError::Passes(passes))),
@@ -95,7 +95,7 @@ fn gives_up(run: &mut Run<'_>, id: DocumentId, volatile: &mut Vec<Place>) -> boo
     }
     run.syncing.over = true;
     for place in volatile.drain(..) {
-        run.document_mut(id).shadow.mark(place, Attention::Own);
+        run.document_mut(id).dependencies.mark(place, Attention::Own);
     }
     true
 }
@@ -107,11 +107,11 @@ fn pass(
     env: &Env<'_>,
     over: bool,
     volatile: &mut Vec<Place>,
-) -> Result<bool, Fault> {
-    if run.engine.whole_passes {
-        run.document_mut(id).shadow.mark(ROOT, Attention::Deep);
+) -> Result<bool, EvalError> {
+    if run.settings.whole_passes {
+        run.document_mut(id).dependencies.mark(ROOT, Attention::Deep);
     }
-    run.document_mut(id).shadow.begin_pass();
+    run.document_mut(id).dependencies.begin_pass();
     let root = run.document(id).root.clone();
     if root.has(Flags::UNDEFINED) {
         return Ok(false);
@@ -131,12 +131,12 @@ fn pass(
         return Ok(false);
     }
     let document = run.document_mut(id);
-    patch::apply(&mut document.root, &document.shadow, ROOT, &patches);
+    patch::apply(&mut document.root, &document.dependencies, ROOT, &patches);
     for patch in &patches {
-        patch.wake(&mut document.shadow);
+        patch.wake(&mut document.dependencies);
     }
     for place in volatile.drain(..) {
-        document.shadow.mark(place, Attention::Own);
+        document.dependencies.mark(place, Attention::Own);
     }
     Ok(true)
 }

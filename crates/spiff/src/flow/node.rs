@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::inert::is_inert;
 use super::patch::{Change, Patch};
 use super::{Flowed, Walker};
+use crate::dependencies::{Attention, Place, ROOT};
 use crate::env::Env;
-use crate::eval::{Evaluated, Fault, Info, RED_ZONE, STACK, evaluate, instantiate, markers};
+use crate::eval::{EvalError, Evaluated, Info, RED_ZONE, STACK, evaluate, instantiate, markers};
 use crate::issue::Issue;
 use crate::operators::compare::same;
 use crate::run::{Catching, is_resolved};
 use crate::scope::dotted;
-use crate::shadow::{Attention, Place, ROOT};
 use crate::syntax;
 use crate::syntax::ast::{Expr, Marked, Marker, Reference, Step};
 use crate::value::{Flags, Node, Pending, Template, Value};
@@ -33,7 +33,7 @@ impl Walker<'_, '_> {
     }
 
     pub(super) fn child_place(&mut self, place: Place, step: &Step) -> Place {
-        self.run.document_mut(self.id).shadow.child(place, step)
+        self.run.document_mut(self.id).dependencies.child(place, step)
     }
 
     /// Flows `node` if it needs it: if its parent says so, or it is marked itself.
@@ -44,13 +44,13 @@ impl Walker<'_, '_> {
         place: Place,
         over: bool,
         attention: Attention,
-    ) -> Result<Flowed, Fault> {
-        let attention = attention.max(self.run.document_mut(self.id).shadow.take(place));
+    ) -> Result<Flowed, EvalError> {
+        let attention = attention.max(self.run.document_mut(self.id).dependencies.take(place));
         if attention == Attention::None {
             return Ok(Flowed::Same);
         }
         let no_stub = env.nomerge || env.cursor.is_empty();
-        if attention == Attention::Deep && no_stub && !self.run.engine.whole_passes && is_inert(node) {
+        if attention == Attention::Deep && no_stub && !self.run.settings.whole_passes && is_inert(node) {
             return Ok(Flowed::Same);
         }
         let redirected = node.redirect().map(|path| env.redirected(path));
@@ -72,7 +72,7 @@ impl Walker<'_, '_> {
         place: Place,
         over: bool,
         attention: Attention,
-    ) -> Result<Flowed, Fault> {
+    ) -> Result<Flowed, EvalError> {
         if node.has(Flags::REPLACE) {
             return Ok(Flowed::Same);
         }
@@ -104,7 +104,7 @@ impl Walker<'_, '_> {
     pub(super) fn parse(&self, text: &str, env: &Env<'_>) -> Option<Value> {
         let parsed = match syntax::strings::is_dynaml(text) {
             Some(expression) => syntax::parse_redirected(expression, elsewhere_in_stubs(expression, env)),
-            None if self.run.engine.features.interpolation => syntax::strings::interpolate(text)?,
+            None if self.run.settings.features.interpolation => syntax::strings::interpolate(text)?,
             None => return None,
         };
         parsed.ok().map(|expression| Value::Expression(Pending(Arc::new(expression))))
@@ -112,7 +112,7 @@ impl Walker<'_, '_> {
 
     /// A scalar of a map whose field may be overridden by a stub: what most nodes of a document are.
     pub(super) fn override_field(&self, node: &Node, env: &Env<'_>, step: &Step) -> Option<Node> {
-        if env.nomerge || env.cursor.is_empty() || node.has(FINAL) || node.redirect().is_some() {
+        if env.nomerge || env.cursor.is_empty() || node.has_any(FINAL) || node.redirect().is_some() {
             return None;
         }
         let stub = env.cursor.find_child(step)?;
@@ -126,7 +126,7 @@ impl Walker<'_, '_> {
     /// The value of the stubs for a node, if they have one that may replace it.
     fn overridden(&self, node: &Node, env: &Env<'_>, over: bool) -> Option<Node> {
         let redirected = node.redirect().is_some_and(|path| !path.is_empty());
-        if !over || env.nomerge || redirected || node.has(Flags::MERGED.with(Flags::REPLACE)) {
+        if !over || env.nomerge || redirected || node.has_any(Flags::MERGED | Flags::REPLACE) {
             return None;
         }
         let stub = env.find_in_stubs()?;
@@ -140,16 +140,16 @@ impl Walker<'_, '_> {
         env: &Env<'_>,
         place: Place,
         over: bool,
-    ) -> Result<Next, Fault> {
+    ) -> Result<Next, EvalError> {
         let evaluated = match self.evaluate_node(expression, node, env, place) {
             Ok(evaluated) => evaluated,
-            Err(Fault::Abort) => return Err(Fault::Abort),
-            Err(Fault::Issue(issue)) => {
+            Err(EvalError::Abort) => return Err(EvalError::Abort),
+            Err(EvalError::Issue(issue)) => {
                 let mut failed = node.clone();
-                failed.flags = failed.flags.without(Flags::FAILED).with(Flags::ERROR);
+                failed.flags = failed.flags.difference(Flags::FAILED).union(Flags::ERROR);
                 mark(&mut failed, &expression.0);
                 if self.has_met {
-                    failed.flags = failed.flags.with(Flags::CAUGHT);
+                    failed.flags |= Flags::CAUGHT;
                 }
                 // A failure without text does not erase what was known before.
                 if *issue != Issue::default() || failed.issue().is_none() {
@@ -169,7 +169,7 @@ impl Walker<'_, '_> {
         let Some(value) = value else { return Ok(Next::Return(self.still_pending(node, &info, env))) };
         let new = self.evaluated(node, value, &info, env);
         let is_final =
-            matches!(new.value, Value::Expression(_)) || new.has(Flags::MERGED.with(Flags::PREFERRED));
+            matches!(new.value, Value::Expression(_)) || new.has_any(Flags::MERGED | Flags::PREFERRED);
         Ok(if is_final || !over { Next::Return(Flowed::New(new)) } else { Next::Override(new) })
     }
 
@@ -212,7 +212,7 @@ impl Walker<'_, '_> {
     /// `&template ( EXPR )` as a value.
     fn template_value(&mut self, marked: &Marked, node: &Node, env: &Env<'_>) -> crate::eval::Eval {
         let Some(content) = content_of(marked, node) else {
-            return Err(Fault::issue("empty template value"));
+            return Err(EvalError::issue("empty template value"));
         };
         let original = Value::Expression(Pending(Arc::new(Expr::Marked(Box::new(marked.clone())))));
         let template = self.template(content, original, env);
@@ -229,10 +229,10 @@ impl Walker<'_, '_> {
 
     fn still_pending(&self, node: &Node, info: &Info, env: &Env<'_>) -> Flowed {
         let mut pending = node.clone();
-        let state = info.flags.only(Flags::MARKERS.with(Flags::FAILED).with(Flags::PREFERRED));
-        pending.flags = pending.flags.without(Flags::FAILED.with(Flags::ERROR)).with(state);
+        let state = info.flags.intersection(Flags::MARKERS | Flags::FAILED | Flags::PREFERRED);
+        pending.flags = pending.flags.difference(Flags::FAILED | Flags::ERROR).union(state);
         if self.has_met {
-            pending.flags = pending.flags.with(Flags::CAUGHT);
+            pending.flags |= Flags::CAUGHT;
         }
         if let Some(tag) = info.notes().and_then(|notes| notes.tag.clone()) {
             pending.notes_mut().tag = Some(tag);
@@ -248,10 +248,10 @@ impl Walker<'_, '_> {
 
     /// The node of a value, with the annotations that came with it.
     fn evaluated(&self, node: &Node, value: Value, info: &Info, env: &Env<'_>) -> Node {
-        let own = Flags::MARKERS.with(Flags::INJECTED).with(Flags::IMPLIED).with(Flags::PREFERRED);
-        let kept = node.flags.only(own);
+        let own = Flags::MARKERS | Flags::INJECTED | Flags::IMPLIED | Flags::PREFERRED;
+        let kept = node.flags.intersection(own);
         let mut new = Node::at(value, node.origin.clone());
-        new.flags = kept.with(info.flags.without(Flags::FAILED.with(Flags::ERROR)));
+        new.flags = kept.union(info.flags.difference(Flags::FAILED | Flags::ERROR));
         if let Value::String(text) = &new.value
             && let Some(expression) = self.parse_result(text, env)
         {
@@ -291,7 +291,7 @@ impl Walker<'_, '_> {
         let place = dotted(&env.path.steps());
         let Err(message) = self.run.tags.define(tag, &place, current.value.clone()) else { return flowed };
         let mut failed = current.clone();
-        failed.flags = failed.flags.with(Flags::ERROR);
+        failed.flags |= Flags::ERROR;
         if matches!((&failed.value, &node.value), (Value::Nil, Value::Expression(_))) {
             // There is nothing to show but the marker.
             failed.value = node.value.clone();
@@ -301,8 +301,9 @@ impl Walker<'_, '_> {
     }
 
     fn is_insertion(&self, place: Place) -> bool {
-        let shadow = &self.run.document(self.id).shadow;
-        place != ROOT && matches!(shadow.step(place), Step::Field(name) if matches!(&**name, "<<" | "<<<"))
+        let dependencies = &self.run.document(self.id).dependencies;
+        place != ROOT
+            && matches!(dependencies.step(place), Step::Field(name) if matches!(&**name, "<<" | "<<<"))
     }
 }
 
@@ -350,7 +351,7 @@ fn is_made_of(node: &Node, stub: &Node) -> bool {
 }
 
 /// No stub has a say in such a node.
-const FINAL: Flags = Flags::MERGED.with(Flags::REPLACE).with(Flags::INJECTED);
+const FINAL: Flags = Flags::MERGED.union(Flags::REPLACE).union(Flags::INJECTED);
 
 /// Notes why a node has no value, and the path that it was evaluated at. What a control has chosen stands further up than where it
 /// was evaluated first; where it fails as before it keeps that path.
@@ -369,7 +370,7 @@ pub(crate) fn fail(node: &mut Node, issue: Issue, env: &Env<'_>) {
 fn mark(node: &mut Node, expression: &Expr) {
     let Expr::Marked(marked) = expression else { return };
     let (flags, tag) = markers(marked);
-    node.flags = node.flags.with(flags);
+    node.flags |= flags;
     if tag.is_some() {
         node.notes_mut().tag = tag;
     }
@@ -385,18 +386,18 @@ fn replaced_by(node: &Node, stub: &Node) -> Option<Node> {
     if is_default || node.has(Flags::INJECTED) {
         return None;
     }
-    let mut own = node.flags.only(Flags::MARKERS.with(Flags::REPLACE).with(Flags::IMPLIED));
+    let mut own = node.flags.intersection(Flags::MARKERS | Flags::REPLACE | Flags::IMPLIED);
     if own.contains(Flags::DEFAULT) {
         // Once overridden it is a value of its own to nearer documents, and no default any more.
-        own = own.without(Flags::DEFAULT).with(Flags::INJECT);
+        own = own.difference(Flags::DEFAULT).union(Flags::INJECT);
     }
     let mut new = Node::at(stub.value.clone(), stub.origin.clone());
     let mut taken = Flags::MARKERS;
     if matches!(stub.value, Value::List(_)) {
         // That a list has what stubs inject into it is known wherever it gets.
-        taken = taken.with(Flags::INJECTED);
+        taken |= Flags::INJECTED;
     }
-    new.flags = stub.flags.only(taken).with(own);
+    new.flags = stub.flags.intersection(taken).union(own);
     let key_name = node.key_name().or_else(|| stub.key_name()).cloned();
     let redirect = node.redirect().map(<[Step]>::to_vec);
     let tag = node.tag().cloned();

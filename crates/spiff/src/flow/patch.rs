@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::shadow::{Attention, Place, Shadow};
+use crate::dependencies::{Attention, Dependencies, Place};
 use crate::syntax::ast::Step;
 use crate::value::{Flags, Node, Value};
 
@@ -25,22 +25,22 @@ pub(super) enum Change {
 
 impl Patch {
     /// Marks what has to look again because of this.
-    pub(super) fn wake(&self, shadow: &mut Shadow) {
+    pub(super) fn wake(&self, dependencies: &mut Dependencies) {
         match self.change {
-            Change::Put(_) => shadow.mark(self.place, Attention::Deep),
+            Change::Put(_) => dependencies.mark(self.place, Attention::Deep),
             // A map that lost a field may get it from a stub.
-            Change::Remove => shadow.mark(shadow.parent(self.place), Attention::Own),
-            Change::Flags(_) => shadow.mark(self.place, Attention::Own),
-            Change::Moved => return shadow.mark(self.place, Attention::Deep),
+            Change::Remove => dependencies.mark(dependencies.parent(self.place), Attention::Own),
+            Change::Flags(_) => dependencies.mark(self.place, Attention::Own),
+            Change::Moved => return dependencies.mark(self.place, Attention::Deep),
         }
-        shadow.changed(self.place);
+        dependencies.changed(self.place);
     }
 }
 
 /// Makes the changes in `node`, which stands at `base`.
-pub(super) fn apply(node: &mut Node, shadow: &Shadow, base: Place, patches: &[Patch]) {
+pub(super) fn apply(node: &mut Node, dependencies: &Dependencies, base: Place, patches: &[Patch]) {
     for patch in patches {
-        change(node, &shadow.steps_below(base, patch.place), &patch.change);
+        change(node, &dependencies.steps_below(base, patch.place), &patch.change);
     }
 }
 
@@ -49,7 +49,7 @@ fn change(node: &mut Node, steps: &[&Step], made: &Change) {
         match made {
             Change::Put(new) => *node = new.clone(),
             Change::Flags(flags) => node.flags = *flags,
-            Change::Remove => node.flags = node.flags.with(Flags::UNDEFINED),
+            Change::Remove => node.flags |= Flags::UNDEFINED,
             Change::Moved => {}
         }
         return;

@@ -174,7 +174,7 @@ fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
         }
         _ => {}
     }
-    if node.has(Flags::ERROR.with(Flags::FAILED)) {
+    if node.has_any(Flags::ERROR | Flags::FAILED) {
         let text = match &node.value {
             Value::Map(_) => "<map>".to_owned(),
             Value::List(_) => "<list>".to_owned(),

@@ -2,8 +2,8 @@
 
 use groundwork_go::strconv::{format_g, parse_float};
 
-use super::Outcome;
 use super::arguments::{count, go_type};
+use super::calling::Outcome;
 use crate::issue::Issue;
 use crate::operators::arithmetic::as_float;
 use crate::value::Value;

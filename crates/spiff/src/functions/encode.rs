@@ -5,7 +5,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 
 use super::arguments::{count, fits, int, text, writable};
-use super::{Answer, Caller, Outcome};
+use super::calling::{Answer, Caller, Outcome};
 use crate::issue::Issue;
 use crate::value::Value;
 use crate::yaml::{to_canonical_json, to_json, write};

@@ -3,7 +3,7 @@
 use groundwork_go::fmt::{Scalar, sprintf};
 
 use super::arguments::writable;
-use super::{Answer, Caller};
+use super::calling::{Answer, Caller};
 use crate::issue::Issue;
 use crate::operators::concatenate::lambda_text;
 use crate::value::Value;
@@ -41,7 +41,7 @@ fn formatted(caller: &dyn Caller, function: &str, arguments: &[Value]) -> Result
     }
     let format = match format {
         Value::String(format) => format.to_string(),
-        // These are text to the original before it looks for the format.
+        // These are text to spiff++ before it looks for the format.
         Value::List(_) | Value::Map(_) | Value::Template(_) => {
             writable(format, function, limits)?;
             write(format)

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Outcome;
 use super::arguments::{count, list, simple};
+use super::calling::Outcome;
 use crate::issue::Issue;
 use crate::operators::compare::equal;
 use crate::operators::concatenate::short;

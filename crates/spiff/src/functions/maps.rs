@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Outcome;
 use super::arguments::{count, list, map, simple, text};
+use super::calling::Outcome;
 use crate::issue::Issue;
 use crate::syntax::ast::Name;
 use crate::value::{Map, Node, Value};

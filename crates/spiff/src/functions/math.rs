@@ -1,7 +1,7 @@
 //! Numbers (section 11.3).
 
-use super::Outcome;
 use super::arguments::count;
+use super::calling::Outcome;
 use crate::issue::Issue;
 use crate::operators::arithmetic::as_float;
 use crate::value::Value;

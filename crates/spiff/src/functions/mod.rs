@@ -1,66 +1,33 @@
 //! Built-in functions (section 11): those that need nothing of the document.
 
 mod arguments;
+mod calling;
 mod convert;
 mod encode;
 mod format;
-mod guarded;
-mod keys;
 mod lists;
 mod maps;
 mod math;
 mod network;
+#[cfg(feature = "keys")]
+mod new_keys;
 mod order;
 mod passwords;
 mod paths;
 mod patterns;
+mod random;
 mod secrets;
 mod semver;
 mod text;
 mod validate;
+mod wireguard;
 mod x509;
 
-use std::sync::Arc;
-
+pub(crate) use calling::{Caller, Function, Guarded, Source, denial};
 pub(crate) use encode::base64_lines;
-pub(crate) use guarded::{Guarded, Source, find_guarded};
 pub(crate) use maps::list_to_map;
 pub(crate) use network::{indices as address_indices, pool as address_pool};
 pub(crate) use secrets::decrypted;
-
-use crate::issue::Issue;
-use crate::limits::Limits;
-use crate::value::{Lambda, Value};
-
-/// A string literal of Go.
-pub(crate) fn quote(text: &str) -> String {
-    groundwork_go::text::quote(text.as_bytes())
-}
-
-/// What a function answers.
-type Outcome = Result<Value, Issue>;
-/// What a function answers that calls lambdas; `None` as with [`Caller::call`].
-type Answer = Result<Option<Value>, Issue>;
-
-/// What functions may ask of the evaluator.
-pub(crate) trait Caller {
-    /// Calls a lambda. `None`: it cannot be decided in this pass, and so cannot the function that asked.
-    fn call(&mut self, lambda: &Arc<Lambda>, arguments: &[Value]) -> Result<Option<Value>, Issue>;
-
-    fn limits(&self) -> &Limits;
-}
-
-/// A function that calls lambdas, or can make large results. `None` as with [`Caller::call`].
-pub(crate) type CallingFunction = fn(&mut dyn Caller, &[Value]) -> Result<Option<Value>, Issue>;
-
-/// How a built-in function is called. Arguments are final values: never expressions.
-#[derive(Clone, Copy)]
-pub(crate) enum Function {
-    /// Needs its arguments alone.
-    Plain(fn(&[Value]) -> Result<Value, Issue>),
-    /// Needs more than its arguments.
-    Calling(CallingFunction),
-}
 
 /// The function `name`, if it is one that needs nothing of the document.
 pub(crate) fn find(name: &str) -> Option<Function> {
@@ -92,8 +59,8 @@ pub(crate) fn find(name: &str) -> Option<Function> {
         "hash" => Calling(encode::hash),
         "bcrypt_check" => Plain(passwords::bcrypt_check),
         "md5crypt_check" => Plain(passwords::md5crypt_check),
-        "wgpublickey" => Plain(guarded::wgpublickey),
-        "x509parsecert" => Plain(x509::parse_certificate),
+        "wgpublickey" => Plain(wireguard::public_key),
+        "x509parsecert" => Calling(x509::parse_certificate),
         "x509publickey" => Plain(x509::public_key),
         "asjson" => Calling(encode::asjson),
         "asyaml" => Calling(encode::asyaml),
@@ -121,7 +88,23 @@ pub(crate) fn find(name: &str) -> Option<Function> {
     })
 }
 
-/// Whether the original registers `name` as an extension: a host function may stand for it (section 17).
+/// The guarded function `name`.
+pub(crate) fn find_guarded(name: &str) -> Option<Guarded> {
+    Some(match name {
+        "rand" => random::rand,
+        "bcrypt" => passwords::bcrypt,
+        "encrypt" => secrets::encrypt,
+        "md5crypt" => passwords::md5crypt,
+        "wggenkey" => wireguard::generate_key,
+        #[cfg(feature = "keys")]
+        "x509cert" => new_keys::certificate,
+        #[cfg(feature = "keys")]
+        "x509genkey" => new_keys::generate_key,
+        _ => return None,
+    })
+}
+
+/// Whether spiff++ registers `name` as an extension: a host function may stand for it (section 17).
 pub(crate) fn is_extension(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "encrypt",
@@ -144,11 +127,6 @@ pub(crate) fn is_extension(name: &str) -> bool {
     NAMES.contains(&name)
         || families.iter().any(|family| name.starts_with(family))
         || math::find(name).is_some()
-}
-
-/// What a function says that is not granted.
-pub(crate) fn denial(name: &str) -> String {
-    format!("{name}: no OS operations supported in this execution environment")
 }
 
 /// The name of a function that reaches files, processes, the environment or randomness: those are not granted

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::arguments::{count, text};
-use super::{Answer, Caller, Outcome};
+use super::calling::{Answer, Caller, Outcome};
 use crate::issue::Issue;
 use crate::operators::address::{Address, Cidr};
 use crate::value::{List, Value};

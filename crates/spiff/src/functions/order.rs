@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::arguments::{count, list};
-use super::{Answer, Caller};
+use super::calling::{Answer, Caller};
 use crate::issue::Issue;
 use crate::value::{Lambda, List, Node, Value};
 

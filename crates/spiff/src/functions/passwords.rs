@@ -2,9 +2,8 @@
 
 use md5::{Digest, Md5};
 
-use super::Outcome;
 use super::arguments::{count, int, text};
-use super::guarded::{Source, bytes};
+use super::calling::{Outcome, Source, bytes};
 use crate::issue::Issue;
 use crate::value::Value;
 
@@ -21,7 +20,7 @@ pub(super) fn bcrypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
         Some(cost) => int(cost, "second argument for bcrypt must be an integer")?,
         None => i64::from(DEFAULT_COST),
     };
-    // Below the smallest one the original takes its default.
+    // Below the smallest one spiff++ takes its default.
     let cost = u32::try_from(cost).ok().filter(|cost| *cost >= SMALLEST_COST).unwrap_or(DEFAULT_COST);
     affordable(cost)?;
     let hash = ::bcrypt::non_truncating_hash_with_salt(password, cost, bytes(source)?)

@@ -4,8 +4,8 @@ use groundwork_go::path;
 use groundwork_go::text::lossy;
 use groundwork_go::url::{Url, unescape_query};
 
-use super::Outcome;
 use super::arguments::{count, text};
+use super::calling::Outcome;
 use super::text::strings;
 use crate::issue::Issue;
 use crate::value::Value;

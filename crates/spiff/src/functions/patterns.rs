@@ -7,8 +7,8 @@ use groundwork_go::regexp::Pattern;
 use regex::Captures;
 
 use super::arguments::{count, fits, int, simple, text};
+use super::calling::{Answer, Caller, Outcome};
 use super::text::{replacement, strings, times};
-use super::{Answer, Caller, Outcome};
 use crate::issue::Issue;
 use crate::value::Value;
 

@@ -10,9 +10,8 @@ use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
 use super::arguments::{fits, writable};
-use super::guarded::{Source, bytes};
-use super::{Outcome, quote};
-use crate::issue::Issue;
+use super::calling::{Outcome, Source, bytes};
+use crate::issue::{Issue, quote};
 use crate::value::Value;
 use crate::yaml::write;
 
@@ -139,6 +138,10 @@ mod tests {
 
         fn limits(&self) -> &Limits {
             &self.0
+        }
+
+        fn now(&self) -> Option<std::time::SystemTime> {
+            None
         }
     }
 

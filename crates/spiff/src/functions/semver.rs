@@ -1,20 +1,20 @@
-//! Semantic versions (section 11.2), read as leniently as the original reads them.
+//! Semantic versions (section 11.2), read as leniently as spiff++ reads them.
 
 use std::cmp::Ordering;
 
-use groundwork_go::semver::{Constraint, InvalidVersion, Version};
+use groundwork_go::semver::{Constraint, Version, VersionError};
 
 use super::arguments::{count, text};
+use super::calling::Outcome;
 use super::text::strings;
-use super::{Outcome, quote};
-use crate::issue::Issue;
+use crate::issue::{Issue, quote};
 use crate::operators::concatenate::short;
 use crate::value::{List, Value};
 
 /// The function `name` on versions.
 pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
     Some(match name {
-        // What is wrong with the text is told in the name of another function in the original, too.
+        // What is wrong with the text is told in the name of another function in spiff++, too.
         "semver" => |arguments| Ok(Value::string(one("semverprerelease", arguments)?.to_string())),
         "semvermajor" => |arguments| number(one("semvermajor", arguments)?.major),
         "semverminor" => |arguments| number(one("semverminor", arguments)?.minor),
@@ -71,9 +71,9 @@ fn part<'a>(function: &str, part: &str, arguments: &'a [Value]) -> Result<(Versi
     Ok((version, Some(text(new, &refusal)?)))
 }
 
-fn replaced(function: &str, part: &str, new: &str, changed: Result<Version, InvalidVersion>) -> Outcome {
+fn replaced(function: &str, part: &str, new: &str, changed: Result<Version, VersionError>) -> Outcome {
     let refused =
-        |reason: InvalidVersion| Issue::new(format!("{function}: invalid {part} {}: {}", quote(new), reason));
+        |reason: VersionError| Issue::new(format!("{function}: invalid {part} {}: {}", quote(new), reason));
     written(&changed.map_err(refused)?)
 }
 

@@ -1,12 +1,17 @@
 //! Calls as they stand in templates; lambdas are called by name: see [`Lambdas`].
 
+mod granted;
 mod versions;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::*;
+use crate::issue::Issue;
+use crate::limits::Limits;
 use crate::syntax::ast::{Expr, Item, Link};
 use crate::syntax::parse;
+use crate::value::{Lambda, Value};
 use crate::yaml::to_json;
 
 /// Stands for the evaluator: bodies of lambdas are one of a few operations on the parameters.
@@ -37,6 +42,10 @@ impl Caller for Lambdas {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn now(&self) -> Option<SystemTime> {
+        None
     }
 }
 

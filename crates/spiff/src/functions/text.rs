@@ -1,7 +1,7 @@
 //! Strings (section 11.2).
 
 use super::arguments::{count, fits, int, simple, text};
-use super::{Answer, Caller, Outcome};
+use super::calling::{Answer, Caller, Outcome};
 use crate::issue::Issue;
 use crate::value::Value;
 

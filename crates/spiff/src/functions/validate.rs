@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use groundwork_keys::{Certificate, PrivateKey, PublicKey};
+
 use super::arguments::{count, go_type};
+use super::calling::{Answer, Caller};
 use super::lists::is_equal;
 use super::patterns::compile;
-use super::{Answer, Caller, keys, quote, semver};
-use crate::issue::Issue;
+use super::semver;
+use crate::issue::{Issue, quote};
 use crate::operators::address::{Address, Cidr};
 use crate::operators::compare::order;
 use crate::operators::concatenate::{lambda_text, short};
@@ -201,7 +204,7 @@ fn any(caller: &mut dyn Caller, value: &Value, conditions: &[Value]) -> Checked 
             other => return Ok(other),
         }
     }
-    // A single condition is never told to have failed, as in the original.
+    // A single condition is never told to have failed, as in spiff++.
     verdict(conditions.len() == 1, &joined(&messages), &joined(&messages))
 }
 
@@ -311,7 +314,7 @@ fn value_set(value: &Value, arguments: &[Value]) -> Checked {
 }
 
 fn comparison(value: &Value, operator: &str, arguments: &[Value]) -> Checked {
-    // What is said of `lt` and `le` is mixed up in the original, too.
+    // What is said of `lt` and `le` is mixed up in spiff++, too.
     let (name, operation, positive, negative) = match operator {
         "gt" | ">" => ("gt", Operator::Greater, "greater than", "less or equal to"),
         "ge" | ">=" => ("ge", Operator::GreaterEqual, "greater or equal to", "less than"),
@@ -373,10 +376,10 @@ fn key(value: &Value, operator: &str) -> Checked {
         .as_str()
         .ok_or_else(|| Issue::new(format!("{operator} requires string, but got {}", value.type_name())))?;
     let (what, checked) = match operator {
-        "privatekey" => ("private key", keys::private_key(text).map(|_| true)),
-        "publickey" => ("public key", keys::public_key(text).map(|_| true)),
-        "certificate" => ("certificate", keys::certificate(text).map(|_| true)),
-        _ => ("certificate", keys::certificate(text).map(|certificate| keys::is_authority(&certificate))),
+        "privatekey" => ("private key", PrivateKey::parse(text).map(|_| true)),
+        "publickey" => ("public key", PublicKey::parse(text).map(|_| true)),
+        "certificate" => ("certificate", Certificate::parse(text).map(|_| true)),
+        _ => ("certificate", Certificate::parse(text).map(|certificate| certificate.is_authority)),
     };
     match checked {
         Ok(true) => verdict(true, &format!("is {}", if operator == "ca" { "ca" } else { what }), ""),
@@ -410,7 +413,7 @@ fn name_or_address(value: &Value, operator: &str) -> Checked {
     verdict(reasons.is_none(), &format!("is {what}"), &negative)
 }
 
-/// What Kubernetes says of names, which the original asks.
+/// What Kubernetes says of names, which spiff++ asks.
 const LABEL: &str = "a DNS-1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const DOMAIN: &str = "a DNS-1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";

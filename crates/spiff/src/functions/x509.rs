@@ -1,303 +1,162 @@
-//! Functions on keys and certificates that need nothing of the host (section 11.5).
+//! Functions that read keys and certificates (section 11.5); [`super::new_keys`] has those that make them.
 
-use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use num_bigint::BigUint;
-use pem::{EncodeConfig, LineEnding, Pem};
-use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::{GeneralName, KeyUsage};
-use x509_parser::prelude::{FromDer as _, SubjectPublicKeyInfo};
-use x509_parser::time::ASN1Time;
-use x509_parser::x509::AttributeTypeAndValue;
+use groundwork_go::time::{Instant, Zone};
+use groundwork_keys::{Certificate, ExtendedKeyUsage, KeyError, KeyUsage, PrivateKey, PublicKey};
 
-use super::Outcome;
 use super::arguments::{count, text};
-use super::keys::{self, CURVES, PrivateKey};
+use super::calling::{Answer, Caller, Outcome};
 use crate::issue::Issue;
 use crate::value::Value;
 
-const INTEGER: u8 = 2;
-const BIT_STRING: u8 = 3;
-const SEQUENCE: u8 = 0x30;
-/// `rsaEncryption` without parameters, and `ecPublicKey`, in DER.
-const RSA: [u8; 15] = [0x30, 13, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1, 5, 0];
-const ELLIPTIC: [u8; 9] = [6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
+/// How Go is told to read and write the dates of certificates.
+pub(super) const DATE: &[u8] = b"Jan 2 15:04:05 2006";
+const SECONDS_PER_HOUR: i64 = 3_600;
 
-/// A public key, whatever it was in.
-enum PublicKey {
-    Rsa {
-        modulus: BigUint,
-        exponent: BigUint,
-    },
-    /// The identifier of its curve in DER, and its point.
-    Elliptic {
-        curve: Vec<u8>,
-        point: Vec<u8>,
-    },
+/// The bits of the key usage in their order, as certificates are read.
+const KEY_USAGES: [(KeyUsage, &str); 9] = [
+    (KeyUsage::DIGITAL_SIGNATURE, "Signature"),
+    (KeyUsage::CONTENT_COMMITMENT, "ContentCommitment"),
+    (KeyUsage::KEY_ENCIPHERMENT, "KeyEncipherment"),
+    (KeyUsage::DATA_ENCIPHERMENT, "DataEncipherment"),
+    (KeyUsage::KEY_AGREEMENT, "KeyAgreement"),
+    (KeyUsage::CERT_SIGN, "CertSign"),
+    (KeyUsage::CRL_SIGN, "CRLSign"),
+    (KeyUsage::ENCIPHER_ONLY, "EncipherOnly"),
+    (KeyUsage::DECIPHER_ONLY, "DecipherOnly"),
+];
+
+/// What `x509cert` calls the usage that is read back as `ContentCommitment`.
+const COMMITMENT: &str = "Commitment";
+
+/// What a certificate may be used for, of either extension.
+pub(super) enum Usage {
+    Key(KeyUsage),
+    Extended(ExtendedKeyUsage),
 }
 
-fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
-    let length = contents.len().to_be_bytes();
-    let digits: Vec<u8> = length.into_iter().skip_while(|digit| *digit == 0).collect();
-    let mut out = vec![tag];
-    match digits.as_slice() {
-        [] => out.push(0),
-        [digit @ 0..0x80] => out.push(*digit),
-        digits => {
-            out.push(0x80 | u8::try_from(digits.len()).unwrap_or(0));
-            out.extend(digits);
-        }
-    }
-    out.extend(contents);
-    out
-}
-
-fn signed(number: &BigUint) -> Vec<u8> {
-    let mut bytes = number.to_bytes_be();
-    // The first bit is the sign.
-    if bytes.first().is_some_and(|first| *first >= 0x80) {
-        bytes.insert(0, 0);
-    }
-    bytes
-}
-
-fn block(tag: &str, contents: Vec<u8>) -> String {
-    let config = EncodeConfig::new().set_line_ending(LineEnding::LF);
-    pem::encode_config(&Pem::new(tag, contents), config)
-}
-
-impl PublicKey {
-    /// Of a private key, a public key or a certificate.
-    fn of(text: &str) -> Result<Self, String> {
-        let tag = keys::first_block(text, "public key")?.tag().to_owned();
-        if tag.ends_with("PRIVATE KEY") {
-            return match keys::private_key(text)? {
-                PrivateKey::Rsa { modulus, exponent } => Ok(Self::Rsa { modulus, exponent }),
-                PrivateKey::Elliptic { curve, point: Some(point) } => Ok(Self::Elliptic { curve, point }),
-                PrivateKey::Elliptic { point: None, .. } => {
-                    Err("the key does not hold its public key".to_owned())
-                }
-            };
-        }
-        if tag == "CERTIFICATE" {
-            let certificate = keys::certificate(text)?;
-            let parsed = X509Certificate::from_der(certificate.contents());
-            let (_, parsed) = parsed.map_err(|_| "x509: malformed certificate".to_owned())?;
-            return Self::of_info(parsed.public_key());
-        }
-        let key = keys::public_key(text)?;
-        match SubjectPublicKeyInfo::from_der(key.contents()) {
-            Ok((_, info)) => Self::of_info(&info),
-            Err(_) => Self::of_numbers(key.contents()),
-        }
-    }
-
-    fn of_numbers(der: &[u8]) -> Result<Self, String> {
-        match keys::numbers(der).as_deref() {
-            Some([modulus, exponent]) => {
-                Ok(Self::Rsa { modulus: modulus.clone(), exponent: exponent.clone() })
-            }
-            _ => Err("failed to parse DER encoded public key: no PKCS#1".to_owned()),
-        }
-    }
-
-    fn of_info(info: &SubjectPublicKeyInfo<'_>) -> Result<Self, String> {
-        let bits = &info.subject_public_key.data;
-        match info.algorithm.algorithm.to_id_string().as_str() {
-            "1.2.840.113549.1.1.1" => Self::of_numbers(bits),
-            "1.2.840.10045.2.1" => {
-                let curve = info.algorithm.parameters.as_ref().and_then(|curve| curve.as_oid().ok());
-                let curve = curve.ok_or("x509: unknown elliptic curve")?;
-                Ok(Self::Elliptic { curve: element(6, curve.as_bytes()), point: bits.to_vec() })
-            }
-            _ => Err("unknown type of public key".to_owned()),
-        }
-    }
-
-    /// The identifier of its kind with the key, as PKIX has it.
-    fn pkix(&self) -> Vec<u8> {
-        let (kind, bits) = match self {
-            Self::Rsa { .. } => (RSA.to_vec(), self.pkcs1()),
-            Self::Elliptic { curve, point } => {
-                (element(SEQUENCE, &[&ELLIPTIC, curve.as_slice()].concat()), point.clone())
-            }
+impl Usage {
+    /// The usage that `x509cert` calls so, in whatever case.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        let key = KEY_USAGES.into_iter().find(|(usage, own)| {
+            let own = if *usage == KeyUsage::CONTENT_COMMITMENT { COMMITMENT } else { own };
+            own.eq_ignore_ascii_case(name)
+        });
+        let extended = || {
+            ExtendedKeyUsage::ALL.into_iter().find(|usage| extended_name(*usage).eq_ignore_ascii_case(name))
         };
-        element(SEQUENCE, &[kind, element(BIT_STRING, &[&[0], bits.as_slice()].concat())].concat())
-    }
-
-    fn pkcs1(&self) -> Vec<u8> {
-        match self {
-            Self::Rsa { modulus, exponent } => {
-                let numbers = [modulus, exponent].map(|number| element(INTEGER, &signed(number)));
-                element(SEQUENCE, &numbers.concat())
-            }
-            Self::Elliptic { point, .. } => point.clone(),
-        }
-    }
-
-    fn to_pem(&self, with_pkix: bool) -> String {
-        match self {
-            Self::Rsa { .. } if with_pkix => block("PUBLIC KEY", self.pkix()),
-            Self::Rsa { .. } => block("RSA PUBLIC KEY", self.pkcs1()),
-            Self::Elliptic { .. } => block("ECDSA PUBLIC KEY", self.pkix()),
-        }
-    }
-
-    /// A line of `authorized_keys`.
-    fn to_ssh(&self) -> Result<String, String> {
-        let (kind, parts) = match self {
-            Self::Rsa { modulus, exponent } => {
-                ("ssh-rsa".to_owned(), vec![signed(exponent), signed(modulus)])
-            }
-            Self::Elliptic { curve, point } => {
-                let id = x509_parser::der_parser::parse_der(curve).ok();
-                let id = id.and_then(|(_, id)| Some(id.as_oid().ok()?.to_id_string()));
-                let named =
-                    CURVES.iter().find(|(known, name)| Some(*known) == id.as_deref() && !name.is_empty());
-                let (_, name) = named.ok_or("ssh: only P-256, P-384 and P-521 EC keys are supported")?;
-                (format!("ecdsa-sha2-{name}"), vec![name.as_bytes().to_vec(), point.clone()])
-            }
-        };
-        let mut bytes = Vec::new();
-        for part in std::iter::once(kind.clone().into_bytes()).chain(parts) {
-            bytes.extend(u32::try_from(part.len()).unwrap_or(0).to_be_bytes());
-            bytes.extend(part);
-        }
-        Ok(format!("{kind} {}\n", data_encoding::BASE64.encode(&bytes)))
+        key.map(|(usage, _)| Self::Key(usage)).or_else(|| extended().map(Self::Extended))
     }
 }
 
-/// `x509publickey(pem [, format])`, of keys and certificates.
+fn extended_name(usage: ExtendedKeyUsage) -> &'static str {
+    match usage {
+        ExtendedKeyUsage::Any => "Any",
+        ExtendedKeyUsage::ServerAuth => "ServerAuth",
+        ExtendedKeyUsage::ClientAuth => "ClientAuth",
+        ExtendedKeyUsage::CodeSigning => "CodeSigning",
+        ExtendedKeyUsage::EmailProtection => "EmailProtection",
+        ExtendedKeyUsage::IpsecEndSystem => "IPSECEndSystem",
+        ExtendedKeyUsage::IpsecTunnel => "IPSECTunnel",
+        ExtendedKeyUsage::IpsecUser => "IPSECUser",
+        ExtendedKeyUsage::TimeStamping => "TimeStamping",
+        ExtendedKeyUsage::OcspSigning => "OCSPSigning",
+        ExtendedKeyUsage::MicrosoftServerGatedCrypto => "MicrosoftServerGatedCrypto",
+        ExtendedKeyUsage::NetscapeServerGatedCrypto => "NetscapeServerGatedCrypto",
+        ExtendedKeyUsage::MicrosoftCommercialCodeSigning => "MicrosoftCommercialCodeSigning",
+        ExtendedKeyUsage::MicrosoftKernelCodeSigning => "MicrosoftKernelCodeSigning",
+    }
+}
+
+/// `x509publickey(pem [, format])`: the public key of a private key, a public key or a certificate.
 pub(super) fn public_key(arguments: &[Value]) -> Outcome {
-    count(arguments, 1..=2, "one or two arguments required for x509publickey")?;
-    let given = text(&arguments[0], "argument for x509publickey must be a string")?;
+    const NO_KEY: &str = "argument for x509publickey must be a private key in pem format";
+    count(arguments, 1..=2, "invalid argument count for x509publickey")?;
     let format = match arguments.get(1) {
         Some(format) => text(format, "format argument for x509publickey must be a string")?,
         None => "pem",
     };
-    let key = PublicKey::of(given)?;
-    Ok(Value::string(match format {
-        "pem" => key.to_pem(false),
-        "pkix" => key.to_pem(true),
-        "ssh" => key.to_ssh()?,
-        other => return Err(Issue::new(format!("invalid format for x509publickey: {other}"))),
-    }))
+    let write: fn(&PublicKey) -> Option<String> = match format.to_ascii_lowercase().as_str() {
+        "pem" => PublicKey::to_pem,
+        "pkix" => PublicKey::to_pkix_pem,
+        "ssh" => |key| key.to_authorized_key().ok(),
+        _ => return Err(Issue::new(format!("invalid format for x509publickey: {format}"))),
+    };
+    let given = text(&arguments[0], NO_KEY)?;
+    let key = PrivateKey::parse(given).and_then(PrivateKey::public_key).or_else(|of_private_key| {
+        // Of a text that is nothing of all that, spiff++ says why it is no private key.
+        PublicKey::parse(given)
+            .ok()
+            .or_else(|| Certificate::parse(given).ok()?.public_key)
+            .ok_or_else(|| Issue::new(format!("{NO_KEY}: {of_private_key}")))
+    })?;
+    match write(&key) {
+        Some(text) => Ok(Value::string(text)),
+        None => Err(Issue::new(format!("x509publickey: a key of this kind has no form {format}"))),
+    }
 }
 
-/// `x509parsecert(pem)`. How many hours are left depends on the clock, which no run has: `validity` is left out.
-pub(super) fn parse_certificate(arguments: &[Value]) -> Outcome {
-    count(arguments, 1..=1, "one argument required for x509parsecert")?;
-    let given = text(&arguments[0], "argument for x509parsecert must be a string")?;
-    let refused = |why: &str| {
-        Issue::new(format!("argument for x509parsecert must be a certificate in pem format: {why}"))
-    };
-    let certificate = keys::certificate(given).map_err(|why| refused(&why))?;
-    let parsed = X509Certificate::from_der(certificate.contents());
-    let (_, parsed) = parsed.map_err(|_| refused("x509: malformed certificate"))?;
-    let subject = parsed.subject();
+/// `x509parsecert(pem)`. Without a clock of the host `validity`, the hours that are left, is missing.
+pub(super) fn parse_certificate(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
+    const NO_CERTIFICATE: &str = "argument for x509parsecert must be a certificate in pem format";
+    count(arguments, 1..=1, "invalid argument count for x509parsecert")?;
+    let given = text(&arguments[0], NO_CERTIFICATE)?;
+    let certificate =
+        Certificate::parse(given).map_err(|error| Issue::new(format!("{NO_CERTIFICATE}: {error}")))?;
+    let usages = KEY_USAGES
+        .into_iter()
+        .filter(|(usage, _)| certificate.key_usage.contains(*usage))
+        .map(|(_, name)| name)
+        .chain(certificate.extended_key_usage.iter().map(|usage| extended_name(*usage)));
     let mut fields = vec![
-        ("isCA", Value::Bool(parsed.is_ca())),
-        ("validFrom", Value::string(moment(parsed.validity().not_before))),
-        ("validUntil", Value::string(moment(parsed.validity().not_after))),
-        ("usage", strings(usages(&parsed))),
+        ("isCA", Value::Bool(certificate.is_authority)),
+        ("validFrom", Value::string(date(certificate.not_before))),
+        ("validUntil", Value::string(date(certificate.not_after))),
+        ("usage", Value::list(usages.map(Value::string))),
     ];
-    if let Some(name) = texts(subject.iter_common_name()).into_iter().next_back() {
+    if let Some(now) = caller.now() {
+        // Counted as Go does: a part of an hour does not count, whether it is still to come or over.
+        let left = certificate.not_after.saturating_sub(unix_seconds(now));
+        fields.push(("validity", Value::Int(left / SECONDS_PER_HOUR)));
+    }
+    if let Some(name) = certificate.common_name {
         fields.push(("commonName", Value::string(name)));
     }
-    let (addresses, names) = alternatives(&parsed);
-    let hosts: Vec<_> = addresses.iter().chain(&names).cloned().collect();
+    let addresses: Vec<String> = certificate.ip_addresses.iter().map(ToString::to_string).collect();
+    let hosts = addresses.iter().chain(&certificate.dns_names).cloned().collect();
     for (field, entries) in [
-        ("country", texts(subject.iter_country())),
-        ("organization", texts(subject.iter_organization())),
-        ("dnsNames", names),
+        ("country", certificate.country),
+        ("organization", certificate.organization),
+        ("dnsNames", certificate.dns_names),
         ("ipAddresses", addresses),
         ("hosts", hosts),
     ] {
         if !entries.is_empty() {
-            fields.push((field, strings(entries)));
+            fields.push((field, Value::list(entries.into_iter().map(Value::string))));
         }
     }
-    if let Ok(key) = PublicKey::of_info(parsed.public_key()) {
-        fields.push(("publicKey", Value::string(key.to_pem(false))));
+    if let Some(key) = certificate.public_key.and_then(|key| key.to_pem()) {
+        fields.push(("publicKey", Value::string(key)));
     }
-    Ok(Value::map(fields))
+    Ok(Some(Value::map(fields)))
 }
 
-fn strings(texts: Vec<String>) -> Value {
-    Value::list(texts.into_iter().map(Value::string))
-}
-
-fn texts<'a>(attributes: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> Vec<String> {
-    attributes.filter_map(|attribute| attribute.as_str().ok().map(str::to_owned)).collect()
-}
-
-/// As Go writes it by the layout `Jan 2 15:04:05 2006`.
-fn moment(time: ASN1Time) -> String {
-    let time = time.to_datetime();
-    let month = time.month().to_string();
-    let (hour, minute, second) = time.to_hms();
-    format!("{} {} {hour:02}:{minute:02}:{second:02} {}", &month[..3], time.day(), time.year())
-}
-
-/// Addresses and DNS names that a certificate is for.
-fn alternatives(certificate: &X509Certificate<'_>) -> (Vec<String>, Vec<String>) {
-    let (mut addresses, mut names) = (Vec::new(), Vec::new());
-    let Ok(Some(extension)) = certificate.subject_alternative_name() else { return (addresses, names) };
-    for name in &extension.value.general_names {
-        match name {
-            GeneralName::DNSName(name) => names.push((*name).to_owned()),
-            GeneralName::IPAddress(bytes) => {
-                let short = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
-                let address = short.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
-                addresses.extend(address.ok().map(|address| address.to_string()));
-            }
-            _ => {}
-        }
+impl From<KeyError> for Issue {
+    fn from(error: KeyError) -> Self {
+        Self::new(error.to_string())
     }
-    (addresses, names)
 }
 
-/// Bits of the key usage in their order, then the extended ones.
-fn usages(certificate: &X509Certificate<'_>) -> Vec<String> {
-    type Asked = fn(&KeyUsage) -> bool;
-    const KEY: [(Asked, &str); 9] = [
-        (KeyUsage::digital_signature, "Signature"),
-        (KeyUsage::non_repudiation, "ContentCommitment"),
-        (KeyUsage::key_encipherment, "KeyEncipherment"),
-        (KeyUsage::data_encipherment, "DataEncipherment"),
-        (KeyUsage::key_agreement, "KeyAgreement"),
-        (KeyUsage::key_cert_sign, "CertSign"),
-        (KeyUsage::crl_sign, "CRLSign"),
-        (KeyUsage::encipher_only, "EncipherOnly"),
-        (KeyUsage::decipher_only, "DecipherOnly"),
-    ];
-    let mut usages = Vec::new();
-    if let Ok(Some(usage)) = certificate.key_usage() {
-        usages.extend(KEY.iter().filter(|(has, _)| has(usage.value)).map(|(_, name)| (*name).to_owned()));
+fn date(seconds: i64) -> String {
+    let date = Instant::new(seconds, 0, Zone::Utc).format(DATE);
+    String::from_utf8_lossy(&date).into_owned()
+}
+
+pub(super) fn unix_seconds(time: SystemTime) -> i64 {
+    let seconds = |duration: std::time::Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => seconds(after),
+        Err(before) => -seconds(before.duration()),
     }
-    if let Ok(Some(usage)) = certificate.extended_key_usage() {
-        let usage = usage.value;
-        let extended = [
-            (usage.any, "Any"),
-            (usage.server_auth, "ServerAuth"),
-            (usage.client_auth, "ClientAuth"),
-            (usage.code_signing, "CodeSigning"),
-            (usage.email_protection, "EmailProtection"),
-            (usage.time_stamping, "TimeStamping"),
-            (usage.ocsp_signing, "OCSPSigning"),
-        ];
-        usages.extend(extended.iter().filter(|(has, _)| *has).map(|(_, name)| (*name).to_owned()));
-        let other = usage.other.iter().filter_map(|id| match id.to_id_string().as_str() {
-            "1.3.6.1.5.5.7.3.5" => Some("IPSECEndSystem"),
-            "1.3.6.1.5.5.7.3.6" => Some("IPSECTunnel"),
-            "1.3.6.1.5.5.7.3.7" => Some("IPSECUser"),
-            "1.3.6.1.4.1.311.10.3.3" => Some("MicrosoftServerGatedCrypto"),
-            "2.16.840.1.113730.4.1" => Some("NetscapeServerGatedCrypto"),
-            "1.3.6.1.4.1.311.2.1.22" => Some("MicrosoftCommercialCodeSigning"),
-            "1.3.6.1.4.1.311.61.1.1" => Some("MicrosoftKernelCodeSigning"),
-            _ => None,
-        });
-        usages.extend(other.map(str::to_owned));
-    }
-    usages
 }

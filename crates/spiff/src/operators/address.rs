@@ -48,7 +48,7 @@ impl Address {
 
     /// Addresses from `other` to this one, in 64 bits.
     pub(crate) fn distance(self, other: Self) -> i64 {
-        #[expect(clippy::cast_possible_truncation, reason = "64 bits that wrap, as in the original")]
+        #[expect(clippy::cast_possible_truncation, reason = "64 bits that wrap, as in spiff++")]
         let difference = self.number.wrapping_sub(other.number) as i64;
         difference
     }

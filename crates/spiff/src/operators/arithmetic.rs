@@ -37,7 +37,7 @@ pub(crate) fn as_float(value: &Value) -> Option<f64> {
     }
 }
 
-/// Data numbers are doubles to the original: they do not wrap.
+/// Data numbers are doubles to spiff++: they do not wrap.
 fn data(result: Option<i64>, otherwise: f64) -> Value {
     result.map_or(Value::Float(otherwise), Value::Data)
 }

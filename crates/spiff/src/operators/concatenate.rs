@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use groundwork_go::strconv::format_g;
 
-use crate::functions::quote;
 use crate::issue::Issue;
+use crate::issue::quote;
 use crate::syntax::ast::Expr;
 use crate::value::{Lambda, Map, Node, Value};
 
@@ -92,7 +92,7 @@ fn names_at<'a>(names: impl IntoIterator<Item = &'a (Arc<str>, Value)>, depth: u
 /// How much of a value can be seen in a message that is shortened anyway.
 const VISIBLE: usize = 200;
 
-/// A value on one line, as the original's `%#v` shows it.
+/// A value on one line, as spiff++'s `%#v` shows it.
 pub(crate) fn go_syntax(value: &Value) -> String {
     go_syntax_at(value, 0)
 }
@@ -119,7 +119,7 @@ fn go_syntax_at(value: &Value, depth: usize) -> String {
     }
 }
 
-/// A value on one line, as the original's `%v` shows it.
+/// A value on one line, as spiff++'s `%v` shows it.
 pub(crate) fn short(value: &Value) -> String {
     match value {
         Value::Nil => "<nil>".to_owned(),

@@ -243,7 +243,7 @@ impl<'text> Parser<'text> {
         }
     }
 
-    /// Level 7.
+    /// `A || B` and `A // B`, which bind loosest (section 6.2).
     fn alternatives(&mut self) -> Option<Expr> {
         self.space();
         if let Some(parsed) = self.kept.remove(&self.at) {
@@ -254,7 +254,7 @@ impl<'text> Parser<'text> {
         self.operators(OTHERWISE, Self::conditional)
     }
 
-    /// Level 6. A condition without `?` is the same text without the condition.
+    /// `A ? B : C`. A condition without `?` is the same text without the condition.
     fn conditional(&mut self) -> Option<Expr> {
         let condition = self.concatenation()?;
         let height = self.height;
@@ -276,7 +276,7 @@ impl<'text> Parser<'text> {
         Some(Expr::Conditional(Box::new(condition), Box::new(chosen), Box::new(other)))
     }
 
-    /// Level 5.
+    /// Juxtaposition, `A B`.
     fn concatenation(&mut self) -> Option<Expr> {
         let mut left = self.logic()?;
         let mut height = self.height;
@@ -295,22 +295,22 @@ impl<'text> Parser<'text> {
         Some(left)
     }
 
-    /// Level 4.
+    /// `-and` and `-or`.
     fn logic(&mut self) -> Option<Expr> {
         self.operators(LOGIC, Self::comparison)
     }
 
-    /// Level 3.
+    /// `==`, `<` and the like.
     fn comparison(&mut self) -> Option<Expr> {
         self.operators(COMPARE, Self::sum)
     }
 
-    /// Level 2.
+    /// `+` and `-`.
     fn sum(&mut self) -> Option<Expr> {
         self.operators(ADD, Self::product)
     }
 
-    /// Level 1.
+    /// `*`, `/` and `%`, which bind tightest.
     fn product(&mut self) -> Option<Expr> {
         self.operators(MULTIPLY, Self::operand)
     }

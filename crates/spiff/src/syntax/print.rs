@@ -212,7 +212,7 @@ impl Display for Merge {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str("merge")?;
         if self.option == MergeOption::Replace && self.path.is_none() {
-            // As the original has it.
+            // As spiff++ has it.
             return out.write_str(" required");
         }
         match &self.option {

@@ -87,7 +87,7 @@ enum Part<'text> {
 /// Splits a text into what stands outside and inside of `((` … `))`.
 ///
 /// An opening is the last two of a run of at least two `(`. Inside, brackets are counted and quoted strings skipped; the
-/// first character behind the opening is neither, as in the original. The `!` of an escaped expression becomes `escape`.
+/// first character behind the opening is neither, as in spiff++. The `!` of an escaped expression becomes `escape`.
 fn parts<'text>(text: &'text str, escape: &str) -> Vec<Part<'text>> {
     let mut parts = Vec::new();
     let mut literal = String::new();

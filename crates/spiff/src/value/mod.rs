@@ -24,7 +24,7 @@ pub enum Value {
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// An integral number that came through bindings: a float to the original, an integer wherever one is asked for (14.2).
+    /// An integral number that came through bindings: a float to spiff++, an integer wherever one is asked for (14.2).
     Data(i64),
     /// Text.
     String(Arc<str>),

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::{Template, Value};
@@ -32,7 +31,7 @@ impl Default for Origin {
     }
 }
 
-/// The rarer annotations.
+/// The annotations that few nodes have, kept apart so that all others stay small.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notes {
     /// Stub path of the subtree; empty: no stub lookup at all.
@@ -57,11 +56,11 @@ pub(crate) struct TagMark {
 impl Node {
     /// A node without annotations that stands in no document.
     pub fn new(value: Value) -> Self {
-        Self { value, origin: Origin::default(), flags: Flags::NONE, notes: None }
+        Self { value, origin: Origin::default(), flags: Flags::empty(), notes: None }
     }
 
     pub(crate) fn at(value: Value, origin: Origin) -> Self {
-        Self { value, origin, flags: Flags::NONE, notes: None }
+        Self { value, origin, flags: Flags::empty(), notes: None }
     }
 
     /// The value without its annotations.
@@ -79,8 +78,14 @@ impl Node {
         }
     }
 
-    pub(crate) fn has(&self, flag: Flags) -> bool {
-        self.flags.contains(flag)
+    /// Whether it has the flag, or all of several.
+    pub(crate) fn has(&self, flags: Flags) -> bool {
+        self.flags.contains(flags)
+    }
+
+    /// Whether it has one of the flags at least.
+    pub(crate) fn has_any(&self, flags: Flags) -> bool {
+        self.flags.intersects(flags)
     }
 
     pub(crate) fn redirect(&self) -> Option<&[Step]> {
@@ -109,64 +114,41 @@ impl Node {
     }
 }
 
-/// A set of the yes-or-no annotations.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Flags(u16);
+bitflags::bitflags! {
+    /// The annotations that a node has or has not (section 2.2).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub(crate) struct Flags: u16 {
+        const TEMPORARY = 1;
+        const LOCAL = 1 << 1;
+        const INJECT = 1 << 2;
+        const STATE = 1 << 3;
+        const DEFAULT = 1 << 4;
+        const DYNAMIC = 1 << 5;
+        /// Came from a stub by injection, or from a merged map or list.
+        const INJECTED = 1 << 6;
+        /// Inside of a default: not seen by stub lookup.
+        const IMPLIED = 1 << 7;
+        /// Unkeyed entries of this list are not looked up in stubs.
+        const NO_MERGE = 1 << 8;
+        /// Result of `merge`: final.
+        const MERGED = 1 << 9;
+        /// Result of `prefer`.
+        const PREFERRED = 1 << 10;
+        const REPLACE = 1 << 11;
+        const UNDEFINED = 1 << 12;
+        /// Something that it refers to failed.
+        const FAILED = 1 << 13;
+        /// Failed by itself.
+        const ERROR = 1 << 14;
+        /// The function `catch` of its expression has been met: it is evaluated from now on.
+        const CAUGHT = 1 << 15;
 
-impl Flags {
-    pub(crate) const NONE: Self = Self(0);
-    pub(crate) const TEMPORARY: Self = Self(1);
-    pub(crate) const LOCAL: Self = Self(1 << 1);
-    pub(crate) const INJECT: Self = Self(1 << 2);
-    pub(crate) const STATE: Self = Self(1 << 3);
-    pub(crate) const DEFAULT: Self = Self(1 << 4);
-    pub(crate) const DYNAMIC: Self = Self(1 << 5);
-    /// Came from a stub by injection, or from a merged map or list.
-    pub(crate) const INJECTED: Self = Self(1 << 6);
-    /// Inside of a default: not seen by stub lookup.
-    pub(crate) const IMPLIED: Self = Self(1 << 7);
-    /// Unkeyed entries of this list are not looked up in stubs.
-    pub(crate) const NO_MERGE: Self = Self(1 << 8);
-    /// Result of `merge`: final.
-    pub(crate) const MERGED: Self = Self(1 << 9);
-    /// Result of `prefer`.
-    pub(crate) const PREFERRED: Self = Self(1 << 10);
-    pub(crate) const REPLACE: Self = Self(1 << 11);
-    pub(crate) const UNDEFINED: Self = Self(1 << 12);
-    /// Something that it refers to failed.
-    pub(crate) const FAILED: Self = Self(1 << 13);
-    /// Failed by itself.
-    pub(crate) const ERROR: Self = Self(1 << 14);
-
-    /// The function `catch` of its expression has been met: it is evaluated from now on.
-    pub(crate) const CAUGHT: Self = Self(1 << 15);
-
-    /// What markers set and what travels when a node is overridden (section 10.1).
-    pub(crate) const MARKERS: Self = Self(0b11_1111);
-
-    pub(crate) const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    pub(crate) const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    pub(crate) const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    pub(crate) const fn only(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    pub(crate) const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl fmt::Debug for Flags {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Flags({:#b})", self.0)
+        /// What markers set and what travels when a node is overridden (section 10.1).
+        const MARKERS = Self::TEMPORARY.bits()
+            | Self::LOCAL.bits()
+            | Self::INJECT.bits()
+            | Self::STATE.bits()
+            | Self::DEFAULT.bits()
+            | Self::DYNAMIC.bits();
     }
 }

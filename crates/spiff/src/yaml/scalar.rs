@@ -1,4 +1,4 @@
-//! What a plain scalar is (section 14.1): the YAML 1.1 words of the original's reader.
+//! What a plain scalar is (section 14.1): the YAML 1.1 words of spiff++'s reader.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -68,7 +68,7 @@ fn float(text: &str) -> Option<f64> {
     parse_float(digits.as_bytes()).map(|value| sign * value)
 }
 
-/// Whether the original's reader would make a date or time of the text; so its writer quotes it.
+/// Whether spiff++'s reader would make a date or time of the text; so its writer quotes it.
 pub(super) fn is_timestamp(text: &str) -> bool {
     static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
     let pattern = PATTERN.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Values to YAML text (section 14.3), in the layout of the original's writer.
+//! Values to YAML text (section 14.3), in the layout of spiff++'s writer.
 
 use std::fmt::Write as _;
 
@@ -160,7 +160,7 @@ impl Writer {
     }
 }
 
-/// As the original writes floats: `3`, `0.1`, `1e+08`, `+.inf`.
+/// As spiff++ writes floats: `3`, `0.1`, `1e+08`, `+.inf`.
 fn float_text(value: f64) -> String {
     if value.is_nan() {
         ".nan".to_owned()
@@ -171,7 +171,7 @@ fn float_text(value: f64) -> String {
     }
 }
 
-/// The dialect of the original, which takes more words and texts for other types than other tools do, and writes all of UTF-8
+/// The dialect of spiff++, which takes more words and texts for other types than other tools do, and writes all of UTF-8
 /// as it is **[D2]**.
 struct Spiff;
 

@@ -3,20 +3,14 @@
 use std::any::Any;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::str::FromStr as _;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
-use rcgen::string::{Ia5String, PrintableString};
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType, SerialNumber, date_time_ymd,
+use groundwork_keys::{
+    Certificate as Parsed, ExtendedKeyUsage, Issuer, KeyUsage, SigningKey, Subject, TbsCertificate, pem_block,
 };
-use x509_parser::asn1_rs::Tag;
-use x509_parser::prelude::{AttributeTypeAndValue, FromDer as _, X509Certificate};
 
-use super::super::Outcome;
-use super::STEPS;
-use super::private_key::{PrivateKey, encode, first_block};
+use super::super::registration::Outcome;
+use super::{STEPS, private_key};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::format;
@@ -116,79 +110,56 @@ impl Role {
         &self,
         context: &mut Context<'_>,
         function: &'static str,
-        key: &PrivateKey,
+        key: &SigningKey,
     ) -> Outcome {
-        let params = self.params(context, function)?;
-        let cert = params.self_signed(key.pair()?).map_err(|error| failed(&error))?;
-        Ok(Certificate::value(encode("CERTIFICATE", cert.der().to_vec()), key.to_pem()?))
+        let tbs = self.tbs_certificate(context, function)?;
+        made(&tbs, key, Issuer::Subject(key))
     }
 
     pub(super) fn signed_by(
         &self,
         context: &mut Context<'_>,
         function: &'static str,
-        key: &PrivateKey,
-        authority: &Issuer<'static, KeyPair>,
+        key: &SigningKey,
+        authority: &Authority,
     ) -> Outcome {
-        let mut params = self.params(context, function)?;
-        params.use_authority_key_identifier_extension = true;
-        let cert = params.signed_by(key.pair()?, authority).map_err(|error| failed(&error))?;
-        Ok(Certificate::value(encode("CERTIFICATE", cert.der().to_vec()), key.to_pem()?))
+        let tbs = self.tbs_certificate(context, function)?;
+        made(&tbs, key, Issuer::Authority(&authority.certificate, &authority.key))
     }
 
-    fn params(
+    fn tbs_certificate(
         &self,
         context: &mut Context<'_>,
         function: &'static str,
-    ) -> Result<CertificateParams, CallError> {
+    ) -> Result<TbsCertificate, CallError> {
         context.spend(STEPS)?;
         let mut serial = [0; 16];
         context.randomize(function, &mut serial)?;
-        // A positive number.
-        serial[0] &= 0x7f;
-        let mut params = CertificateParams::default();
         let now = context.now(function)?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(now.as_secs());
+        let not_before = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         // Go counts nanoseconds in an int64, so that very many days are fewer.
         let seconds = self.days.wrapping_mul(86_400_000_000_000) / 1_000_000_000;
-        let length = Duration::from_secs(seconds.unsigned_abs());
-        params.not_after = if seconds < 0 { params.not_before - length } else { params.not_before + length };
-        params.serial_number = Some(SerialNumber::from_slice(&serial));
-        params.distinguished_name = DistinguishedName::new();
-        if !self.name.is_empty() {
-            params.distinguished_name.push(DnType::CommonName, distinguished(&self.name));
-        }
-        params.subject_alt_names = self.addresses.iter().copied().map(SanType::IpAddress).collect();
-        for host in &self.hosts {
-            let name = Ia5String::from_str(host).map_err(|_| {
-                let quoted = crate::text::quote(host.as_bytes());
-                format!("error creating certificate: x509: {quoted} cannot be encoded as an IA5String")
-            })?;
-            params.subject_alt_names.push(SanType::DnsName(name));
-        }
-        params.key_usages = vec![KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DigitalSignature];
-        if self.is_authority {
-            params.key_usages.push(KeyUsagePurpose::KeyCertSign);
-            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        } else {
-            params.is_ca = IsCa::ExplicitNoCa;
-        }
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        Ok(params)
+        let mut key_usage = KeyUsage::KEY_ENCIPHERMENT | KeyUsage::DIGITAL_SIGNATURE;
+        key_usage.set(KeyUsage::CERT_SIGN, self.is_authority);
+        Ok(TbsCertificate {
+            serial,
+            subject: Subject { common_name: self.name.clone(), ..Subject::default() },
+            not_before,
+            not_after: not_before.saturating_add(seconds),
+            is_authority: self.is_authority,
+            key_usage,
+            extended_key_usage: vec![ExtendedKeyUsage::ServerAuth, ExtendedKeyUsage::ClientAuth],
+            dns_names: self.hosts.clone(),
+            ip_addresses: self.addresses.clone(),
+        })
     }
 }
 
-/// The type of text that Go would take. A question mark is printable too, but the library that writes certificates panics on it.
-fn distinguished(name: &str) -> DnValue {
-    match PrintableString::from_str(name) {
-        Ok(printable) if !name.contains('?') => DnValue::PrintableString(printable),
-        _ => DnValue::Utf8String(name.to_owned()),
-    }
-}
-
-fn failed(error: &rcgen::Error) -> CallError {
-    format!("error creating certificate: {error}").into()
+/// The value of a certificate and its key.
+fn made(tbs: &TbsCertificate, holder: &SigningKey, issuer: Issuer<'_>) -> Outcome {
+    let certificate = holder.public_key_info().and_then(|key| tbs.sign(&key, issuer));
+    let value = certificate.and_then(|certificate| Ok(Certificate::value(certificate, holder.to_pem()?)));
+    value.map_err(|error| format!("error creating certificate: {error}").into())
 }
 
 fn items(value: &Value) -> &[Value] {
@@ -208,45 +179,29 @@ fn text_of(context: &mut Context<'_>, item: &Value, complaint: &str) -> Result<S
     }
 }
 
-/// Whether this is a certificate.
-pub(super) fn check(der: &[u8], name: &str) -> Result<(), CallError> {
-    let parsed = X509Certificate::from_der(der);
-    parsed
-        .map(|_| ())
-        .map_err(|_| format!("error parsing certificate: {name}.Bytes: x509: malformed certificate").into())
+/// Reads a certificate, which has `name` in the message.
+pub(super) fn parse(der: &[u8], name: &str) -> Result<Parsed, CallError> {
+    Parsed::from_der(der).map_err(|error| format!("error parsing certificate: {name}.Bytes: {error}").into())
 }
 
-/// Who signs, from a certificate value.
-pub(super) fn authority(value: &Value) -> Result<Issuer<'static, KeyPair>, CallError> {
-    let empty = Certificate { cert: Str::default(), key: Str::default() };
-    let certificate = match value {
-        Value::Object(object) => object.as_any().downcast_ref::<Certificate>(),
-        _ => None,
-    };
-    let Certificate { cert, key } = certificate.unwrap_or(&empty);
-    let block = first_block(cert).ok_or("unable to decode certificate")?;
-    check(block.contents(), "decodedSignerCert")?;
-    let key = PrivateKey::parse(key).map_err(|error| format!("error parsing private key: {error}"))?;
-    let PrivateKey::Known(pair) = key else {
-        return Err(key.pair().err().unwrap_or_default().into());
-    };
-    let der = block.into_contents();
-    let matches = X509Certificate::from_der(&der)
-        .is_ok_and(|(_, parsed)| parsed.public_key().subject_public_key.data == pair.der_bytes());
-    if !matches {
-        return Err(
-            "error creating certificate: x509: provided PrivateKey doesn't match parent's PublicKey".into()
-        );
+/// Who signs.
+pub(super) struct Authority {
+    certificate: Parsed,
+    key: SigningKey,
+}
+
+impl Authority {
+    /// From a certificate value.
+    pub(super) fn of(value: &Value) -> Result<Self, CallError> {
+        let empty = Certificate { cert: Str::default(), key: Str::default() };
+        let certificate = match value {
+            Value::Object(object) => object.as_any().downcast_ref::<Certificate>(),
+            _ => None,
+        };
+        let Certificate { cert, key } = certificate.unwrap_or(&empty);
+        let block = pem_block(cert).ok_or("unable to decode certificate")?;
+        let certificate = parse(block.contents(), "decodedSignerCert")?;
+        let key = private_key::parse(key).map_err(|error| format!("error parsing private key: {error}"))?;
+        Ok(Self { certificate, key: private_key::signing(key)? })
     }
-    let has_question_mark = X509Certificate::from_der(&der).is_ok_and(|(_, parsed)| {
-        let mut values = parsed.subject().iter_attributes().map(AttributeTypeAndValue::attr_value);
-        values.any(|value| value.tag() == Tag::PrintableString && value.data.contains(&b'?'))
-    });
-    if has_question_mark {
-        // Written as another type it would be another name, and nobody would find the authority.
-        return Err("error creating certificate: the subject of the authority is a PrintableString with a question mark, \
-            which cannot be written; use an authority whose name has none"
-            .into());
-    }
-    Issuer::from_ca_cert_der(&der.into(), pair).map_err(|error| failed(&error))
 }

@@ -52,7 +52,7 @@ fn merge() -> impl Strategy<Value = Merge> {
         Just(Merge { option: MergeOption::None, path: None }),
         (option, option::of(reference()))
             // That is printed as another one.
-            .prop_filter("as the original prints it", |(option, path)| {
+            .prop_filter("as spiff++ prints it", |(option, path)| {
                 *option != MergeOption::Replace || path.is_some()
             })
             .prop_map(|(option, path)| Merge { option, path }),

@@ -46,7 +46,7 @@ fn the_layout_is_that_of_the_original() {
     );
 }
 
-/// Escapes have names where YAML has some, as in the original.
+/// Escapes have names where YAML has some, as in spiff++.
 #[test]
 fn what_is_not_printable_is_escaped() {
     for (text, written) in [

@@ -10,7 +10,7 @@ static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bu
 
 /// Where a clock stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Zone {
+pub enum Zone {
     Utc,
     /// The zone of the machine, for which UTC stands: a result must not depend on where it is computed.
     Local,
@@ -24,7 +24,7 @@ pub(crate) enum Zone {
 
 impl Zone {
     /// A zone of the database, `Local`, `UTC` or nothing for UTC. Names are case sensitive.
-    pub(crate) fn find(name: &str) -> Option<Zone> {
+    pub fn find(name: &str) -> Option<Zone> {
         match name {
             "" | "UTC" => Some(Zone::Utc),
             "Local" => Some(Zone::Local),
@@ -36,7 +36,7 @@ impl Zone {
     }
 
     /// Seconds east of Greenwich at an instant, and the abbreviation of the zone then.
-    pub(crate) fn at(&self, seconds: i64) -> (i64, String) {
+    pub fn at(&self, seconds: i64) -> (i64, String) {
         match self {
             Zone::Utc | Zone::Local => (0, "UTC".to_owned()),
             Zone::Fixed { name, offset } => (*offset, name.as_ref().to_owned()),
@@ -50,7 +50,7 @@ impl Zone {
     }
 
     /// Whether both are one zone to Go, which compares addresses: each text that is read makes its own zone.
-    pub(crate) fn is_same(&self, other: &Zone) -> bool {
+    pub fn is_same(&self, other: &Zone) -> bool {
         match (self, other) {
             (Zone::Fixed { name, .. }, Zone::Fixed { name: other, .. }) => Rc::ptr_eq(name, other),
             _ => self == other,
@@ -58,7 +58,7 @@ impl Zone {
     }
 
     /// The name of the zone as a whole.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Zone::Utc | Zone::Local => "UTC".to_owned(),
             Zone::Named(zone) => zone.iana_name().unwrap_or_default().to_owned(),

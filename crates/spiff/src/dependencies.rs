@@ -1,6 +1,6 @@
 //! Which nodes of a document have to be looked at in the next pass.
 //!
-//! The original flows the whole document in each pass. A node's outcome depends on itself and on what it read in the tree
+//! spiff++ flows the whole document in each pass. A node's outcome depends on itself and on what it read in the tree
 //! of the pass before; as long as neither changed, looking at it again cannot change anything. So a node that is not
 //! final yet *waits* at each place that it read, and a change at a place wakes those that wait there, above and below it.
 
@@ -28,7 +28,7 @@ pub(crate) enum Attention {
 }
 
 #[derive(Debug)]
-struct Shade {
+struct TrackedPlace {
     parent: Place,
     step: Step,
     first_child: Place,
@@ -42,7 +42,7 @@ struct Shade {
     waiting: Vec<Place>,
 }
 
-impl Shade {
+impl TrackedPlace {
     fn new(parent: Place, step: Step, next_sibling: Place) -> Self {
         let attention = Attention::None;
         let (marked, waiting) = (Vec::new(), Vec::new());
@@ -51,20 +51,20 @@ impl Shade {
 }
 
 #[derive(Debug)]
-pub(crate) struct Shadow {
-    shades: Vec<Shade>,
+pub(crate) struct Dependencies {
+    tracked: Vec<TrackedPlace>,
     children: HashMap<(Place, Step), Place>,
     /// The running pass; marks are made for the next one.
     pass: u32,
 }
 
-impl Shadow {
+impl Dependencies {
     /// Of a document that is new as a whole.
     pub(crate) fn new() -> Self {
-        let mut root = Shade::new(NOWHERE, Step::Index(0), NOWHERE);
+        let mut root = TrackedPlace::new(NOWHERE, Step::Index(0), NOWHERE);
         root.attention = Attention::Deep;
         root.pass = 1;
-        Self { shades: vec![root], children: HashMap::new(), pass: 0 }
+        Self { tracked: vec![root], children: HashMap::new(), pass: 0 }
     }
 
     /// From now on what was marked is taken. Marks that the pass before did not come to are void: it had no way there.
@@ -76,24 +76,24 @@ impl Shadow {
         self.pass <= 1
     }
 
-    fn shade(&self, place: Place) -> &Shade {
-        &self.shades[place as usize]
+    fn tracked(&self, place: Place) -> &TrackedPlace {
+        &self.tracked[place as usize]
     }
 
-    fn shade_mut(&mut self, place: Place) -> &mut Shade {
-        &mut self.shades[place as usize]
+    fn shade_mut(&mut self, place: Place) -> &mut TrackedPlace {
+        &mut self.tracked[place as usize]
     }
 
     /// The place `step` below `place`.
     pub(crate) fn child(&mut self, place: Place, step: &Step) -> Place {
-        let next = Place::try_from(self.shades.len()).unwrap_or(NOWHERE);
+        let next = Place::try_from(self.tracked.len()).unwrap_or(NOWHERE);
         match self.children.entry((place, step.clone())) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(free) => {
                 free.insert(next);
-                let sibling = self.shades[place as usize].first_child;
-                self.shades[place as usize].first_child = next;
-                self.shades.push(Shade::new(place, step.clone(), sibling));
+                let sibling = self.tracked[place as usize].first_child;
+                self.tracked[place as usize].first_child = next;
+                self.tracked.push(TrackedPlace::new(place, step.clone(), sibling));
                 next
             }
         }
@@ -109,38 +109,38 @@ impl Shadow {
         let mut steps = Vec::new();
         let mut at = place;
         while at != base && at != ROOT {
-            let shade = self.shade(at);
-            steps.push(&shade.step);
-            at = shade.parent;
+            let tracked = self.tracked(at);
+            steps.push(&tracked.step);
+            at = tracked.parent;
         }
         steps.reverse();
         steps
     }
 
     pub(crate) fn step(&self, place: Place) -> &Step {
-        &self.shade(place).step
+        &self.tracked(place).step
     }
 
     /// Where `place` is a child; the root is its own parent.
     pub(crate) fn parent(&self, place: Place) -> Place {
-        if place == ROOT { ROOT } else { self.shade(place).parent }
+        if place == ROOT { ROOT } else { self.tracked(place).parent }
     }
 
     /// What `place` needs; it needs nothing any more after this.
     pub(crate) fn take(&mut self, place: Place) -> Attention {
         let pass = self.pass;
-        let shade = self.shade_mut(place);
-        let attention = std::mem::replace(&mut shade.attention, Attention::None);
-        if shade.pass == pass { attention } else { Attention::None }
+        let tracked = self.shade_mut(place);
+        let attention = std::mem::replace(&mut tracked.attention, Attention::None);
+        if tracked.pass == pass { attention } else { Attention::None }
     }
 
     /// The children of `place` that need something, in the order of their steps; they are forgotten by this.
     pub(crate) fn take_marked(&mut self, place: Place) -> Vec<Place> {
-        if self.shade(place).pass != self.pass {
+        if self.tracked(place).pass != self.pass {
             return Vec::new();
         }
         let mut marked = std::mem::take(&mut self.shade_mut(place).marked);
-        marked.sort_by(|left, right| self.shade(*left).step.cmp(&self.shade(*right).step));
+        marked.sort_by(|left, right| self.tracked(*left).step.cmp(&self.tracked(*right).step));
         marked
     }
 
@@ -150,10 +150,10 @@ impl Shadow {
         let mut wanted = attention;
         let next = self.pass + 1;
         loop {
-            let shade = self.shade_of_pass(at, next);
-            let known = shade.attention;
-            shade.attention = known.max(wanted);
-            let parent = shade.parent;
+            let tracked = self.shade_of_pass(at, next);
+            let known = tracked.attention;
+            tracked.attention = known.max(wanted);
+            let parent = tracked.parent;
             if known != Attention::None || parent == NOWHERE {
                 return;
             }
@@ -163,14 +163,14 @@ impl Shadow {
         }
     }
 
-    fn shade_of_pass(&mut self, place: Place, pass: u32) -> &mut Shade {
-        let shade = self.shade_mut(place);
-        if shade.pass != pass {
-            shade.pass = pass;
-            shade.attention = Attention::None;
-            shade.marked.clear();
+    fn shade_of_pass(&mut self, place: Place, pass: u32) -> &mut TrackedPlace {
+        let tracked = self.shade_mut(place);
+        if tracked.pass != pass {
+            tracked.pass = pass;
+            tracked.attention = Attention::None;
+            tracked.marked.clear();
         }
-        shade
+        tracked
     }
 
     /// Lets `waiting` wait for a change at `place`.
@@ -183,18 +183,18 @@ impl Shadow {
 
     /// Wakes all who wait for a change at `place`, above it or below it.
     pub(crate) fn changed(&mut self, place: Place) {
-        let mut at = self.shade(place).parent;
+        let mut at = self.tracked(place).parent;
         while at != NOWHERE {
             self.wake(at);
-            at = self.shade(at).parent;
+            at = self.tracked(at).parent;
         }
         let mut below = vec![place];
         while let Some(at) = below.pop() {
             self.wake(at);
-            let mut child = self.shade(at).first_child;
+            let mut child = self.tracked(at).first_child;
             while child != NOWHERE {
                 below.push(child);
-                child = self.shade(child).next_sibling;
+                child = self.tracked(child).next_sibling;
             }
         }
     }
@@ -218,25 +218,25 @@ mod tests {
 
     #[test]
     fn a_change_wakes_who_waits_above_and_below() {
-        let mut shadow = Shadow::new();
-        shadow.begin_pass();
-        assert_eq!(shadow.take(ROOT), Attention::Deep);
-        let a = shadow.child(ROOT, &field("a"));
-        let b = shadow.child(a, &field("b"));
-        let c = shadow.child(b, &field("c"));
-        let [x, y, z] = ["x", "y", "z"].map(|name| shadow.child(ROOT, &field(name)));
-        shadow.wait(a, x);
-        shadow.wait(c, y);
-        let elsewhere = shadow.child(a, &field("d"));
-        shadow.wait(elsewhere, z);
-        shadow.changed(b);
-        shadow.begin_pass();
-        assert_eq!(shadow.take(ROOT), Attention::Below);
-        assert_eq!(shadow.take_marked(ROOT), [x, y]);
-        assert_eq!(shadow.take(x), Attention::Own);
-        assert_eq!(shadow.take(z), Attention::None);
-        shadow.changed(b);
-        shadow.begin_pass();
-        assert_eq!(shadow.take(ROOT), Attention::None, "who was woken waits no longer");
+        let mut dependencies = Dependencies::new();
+        dependencies.begin_pass();
+        assert_eq!(dependencies.take(ROOT), Attention::Deep);
+        let a = dependencies.child(ROOT, &field("a"));
+        let b = dependencies.child(a, &field("b"));
+        let c = dependencies.child(b, &field("c"));
+        let [x, y, z] = ["x", "y", "z"].map(|name| dependencies.child(ROOT, &field(name)));
+        dependencies.wait(a, x);
+        dependencies.wait(c, y);
+        let elsewhere = dependencies.child(a, &field("d"));
+        dependencies.wait(elsewhere, z);
+        dependencies.changed(b);
+        dependencies.begin_pass();
+        assert_eq!(dependencies.take(ROOT), Attention::Below);
+        assert_eq!(dependencies.take_marked(ROOT), [x, y]);
+        assert_eq!(dependencies.take(x), Attention::Own);
+        assert_eq!(dependencies.take(z), Attention::None);
+        dependencies.changed(b);
+        dependencies.begin_pass();
+        assert_eq!(dependencies.take(ROOT), Attention::None, "who was woken waits no longer");
     }
 }

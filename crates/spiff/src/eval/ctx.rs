@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::reference::chain;
+use crate::dependencies::ROOT;
 use crate::env::Env;
 use crate::run::Run;
 use crate::scope::{ScopeKind, dotted, step_text};
-use crate::shadow::ROOT;
 use crate::syntax::ast::Step;
 use crate::value::{Node, Value};
 
-/// What the original's releases print; nothing is decided by it.
+/// What spiff++'s releases print; nothing is decided by it.
 const VERSION: &str = "v1.7.0-beta-8";
 
 pub(super) fn context(run: &Run<'_>, env: &Env<'_>) -> Value {

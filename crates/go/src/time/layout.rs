@@ -135,7 +135,7 @@ fn element(text: &[u8]) -> Option<(usize, Element, usize)> {
 
 impl Instant {
     /// The instant by a layout, in its zone.
-    pub(crate) fn format(&self, layout: &[u8]) -> Vec<u8> {
+    pub fn format(&self, layout: &[u8]) -> Vec<u8> {
         let wall = self.wall();
         let mut out = Vec::with_capacity(layout.len() + 10);
         let mut layout = layout;
@@ -149,7 +149,7 @@ impl Instant {
     }
 
     /// As Go prints a time.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let text = self.format(b"2006-01-02 15:04:05.999999999 -0700 MST");
         let text = crate::text::lossy(&text).into_owned();
         // The reading itself says nothing that anybody could use.

@@ -5,9 +5,8 @@
 
 use num_bigint::BigUint;
 
-use super::super::Outcome;
-use super::private_key::encode;
-use crate::context::Context;
+use crate::block::to_pem;
+use crate::der::write_numbers;
 
 /// The prime modulus.
 const P: &str = concat!(
@@ -30,44 +29,18 @@ const G: &str = concat!(
     "26e210ae1de979c2df57aba5480b7380",
 );
 
-const INTEGER: u8 = 2;
-const SEQUENCE: u8 = 0x30;
+/// The length of what [`new_dsa_key`] is made of: 64 bits more than the order, so that no remainder is noticeably likelier.
+pub const DSA_RANDOM_BYTES: usize = 40;
 
 fn number(digits: &str) -> BigUint {
     BigUint::parse_bytes(digits.as_bytes(), 16).unwrap_or_default()
 }
 
-/// A new key as the PEM text of OpenSSL's form: version, p, q, g, y, x.
-pub(super) fn new_key(context: &Context<'_>) -> Outcome {
+/// A key as the PEM text of OpenSSL's form: version, p, q, g, y, x. The bytes must be random ones that are fit for keys.
+pub fn new_dsa_key(random: [u8; DSA_RANDOM_BYTES]) -> String {
     let (p, q, g) = (number(P), number(Q), number(G));
-    // 64 bits more than needed, so that no remainder is noticeably likelier; from 1 to q - 1.
-    let mut bytes = [0; 40];
-    context.randomize("genPrivateKey", &mut bytes)?;
-    let x = BigUint::from_bytes_be(&bytes) % (&q - 1u8) + 1u8;
+    // From 1 to q - 1.
+    let x = BigUint::from_bytes_be(&random) % (&q - 1u8) + 1u8;
     let y = g.modpow(&x, &p);
-    let members: Vec<u8> = [BigUint::default(), p, q, g, y, x].iter().flat_map(integer).collect();
-    Ok(encode("DSA PRIVATE KEY", element(SEQUENCE, &members)).into())
-}
-
-fn integer(number: &BigUint) -> Vec<u8> {
-    let mut bytes = number.to_bytes_be();
-    // The first bit is the sign.
-    if bytes.first().is_some_and(|first| *first >= 0x80) {
-        bytes.insert(0, 0);
-    }
-    element(INTEGER, &bytes)
-}
-
-fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
-    let length = contents.len().to_be_bytes();
-    let digits = &length[length.iter().take_while(|digit| **digit == 0).count()..];
-    let mut out = vec![tag];
-    if let [digit @ 0..0x80] = digits {
-        out.push(*digit);
-    } else {
-        out.push(0x80 | digits.len() as u8);
-        out.extend(digits);
-    }
-    out.extend(contents);
-    out
+    to_pem("DSA PRIVATE KEY", &write_numbers(&[&BigUint::ZERO, &p, &q, &g, &y, &x]))
 }

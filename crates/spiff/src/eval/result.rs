@@ -1,3 +1,5 @@
+//! What evaluations come to: values, what goes with them, and errors.
+
 use std::sync::Arc;
 
 use crate::issue::Issue;
@@ -5,13 +7,21 @@ use crate::syntax::ast::Expr;
 use crate::value::{Flags, Notes, Value};
 
 /// The result of an evaluation (section 7.1).
-pub(crate) type Eval = Result<Evaluated, Fault>;
+pub(crate) type Eval = Result<Evaluated, EvalError>;
 
 /// A value, or `None` if it cannot be decided in this pass.
 #[derive(Debug, Default)]
 pub(crate) struct Evaluated<T = Value> {
     pub(crate) value: Option<T>,
     pub(crate) info: Info,
+}
+
+/// Several expressions that an expression needs as values.
+#[derive(Debug)]
+pub(crate) enum Readiness<T, P = Info> {
+    Ready(T),
+    /// One of them at least is pending, and so is the whole.
+    Pending(P),
 }
 
 /// What goes with a value: annotations for the node that will hold it, and why it is pending.
@@ -25,22 +35,22 @@ pub(crate) struct Info {
     pub(crate) raw: bool,
 }
 
-/// Why there is no result.
+/// Why an evaluation has no result.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum EvalError {
     /// The expression failed; `||` and `catch` see this.
     Issue(Box<Issue>),
     /// A limit was reached and the run ends; the run knows which.
     Abort,
 }
 
-impl Fault {
+impl EvalError {
     pub(crate) fn issue(message: impl Into<String>) -> Self {
         Issue::new(message).into()
     }
 }
 
-impl From<Issue> for Fault {
+impl From<Issue> for EvalError {
     fn from(issue: Issue) -> Self {
         Self::Issue(Box::new(issue))
     }
@@ -79,7 +89,7 @@ impl Info {
     /// Without what is only of interest as long as something is pending.
     pub(crate) fn settled(mut self) -> Self {
         self.rest = None;
-        self.flags = self.flags.without(Flags::FAILED);
+        self.flags.remove(Flags::FAILED);
         if let Some(notes) = &mut self.notes {
             notes.issue = None;
         }
@@ -90,8 +100,8 @@ impl Info {
     /// either is no matter of the whole.
     pub(crate) fn join(&mut self, other: Self) {
         self.rest = None;
-        let replace = other.flags.only(Flags::REPLACE);
-        self.flags = self.flags.without(Flags::REPLACE).with(other.flags).with(replace);
+        let replace = other.flags.intersection(Flags::REPLACE);
+        self.flags = self.flags.difference(Flags::REPLACE).union(other.flags).union(replace);
         let Some(other) = other.notes else { return };
         let Some(own) = &mut self.notes else {
             self.notes = Some(other);

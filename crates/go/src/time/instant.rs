@@ -8,30 +8,30 @@ use super::{SECOND, Zone};
 
 /// A `time.Time`: an instant seen in a zone.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Instant {
+pub struct Instant {
     /// Seconds since 1970.
-    pub(crate) seconds: i64,
+    pub seconds: i64,
     /// Below a second.
-    pub(crate) nanoseconds: i64,
-    pub(crate) zone: Zone,
+    pub nanoseconds: i64,
+    pub zone: Zone,
     /// Read from a clock and only moved since, which shows when printed.
-    pub(crate) monotonic: bool,
+    pub monotonic: bool,
 }
 
 /// What a clock in the zone shows.
 #[derive(Clone, Debug)]
-pub(crate) struct Wall {
-    pub(crate) date: Date,
-    pub(crate) hour: i64,
-    pub(crate) minute: i64,
-    pub(crate) second: i64,
+pub struct Wall {
+    pub date: Date,
+    pub hour: i64,
+    pub minute: i64,
+    pub second: i64,
     /// 0 is Sunday.
-    pub(crate) weekday: i64,
+    pub weekday: i64,
     /// From 1.
-    pub(crate) year_day: i64,
+    pub year_day: i64,
     /// Seconds east of Greenwich.
-    pub(crate) offset: i64,
-    pub(crate) abbreviation: String,
+    pub offset: i64,
+    pub abbreviation: String,
 }
 
 const DAY: i64 = 86_400;
@@ -39,21 +39,23 @@ const DAY: i64 = 86_400;
 const ZERO: i64 = -62_135_596_800;
 
 impl Instant {
-    pub(crate) fn new(seconds: i64, nanoseconds: i64, zone: Zone) -> Instant {
+    /// The instant so many seconds and nanoseconds after 1970.
+    pub fn new(seconds: i64, nanoseconds: i64, zone: Zone) -> Instant {
         Instant { seconds, nanoseconds, zone, monotonic: false }
     }
 
     /// The zero of the type: the first second of the year 1, in UTC.
-    pub(crate) fn zero() -> Instant {
+    pub fn zero() -> Instant {
         Instant::new(ZERO, 0, Zone::Utc)
     }
 
-    pub(crate) fn is_zero(&self) -> bool {
+    /// Whether it is the zero of the type.
+    pub fn is_zero(&self) -> bool {
         self.seconds == ZERO && self.nanoseconds == 0
     }
 
     /// What a clock of the host said.
-    pub(crate) fn now(time: SystemTime) -> Instant {
+    pub fn now(time: SystemTime) -> Instant {
         let seconds = |duration: std::time::Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
         let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
             Ok(after) => (seconds(after), i64::from(after.subsec_nanos())),
@@ -66,7 +68,7 @@ impl Instant {
     }
 
     /// The instant at which a clock in a zone shows this; parts may lie outside of their ranges.
-    pub(crate) fn from_wall(date: Date, seconds_of_day: i64, nanoseconds: i64, zone: Zone) -> Instant {
+    pub fn from_wall(date: Date, seconds_of_day: i64, nanoseconds: i64, zone: Zone) -> Instant {
         let wall = calendar::days(date.year, date.month, date.day)
             .wrapping_mul(DAY)
             .wrapping_add(seconds_of_day)
@@ -79,7 +81,8 @@ impl Instant {
         Instant::new(wall.wrapping_sub(offset), nanoseconds.rem_euclid(SECOND), zone)
     }
 
-    pub(crate) fn wall(&self) -> Wall {
+    /// Date and clock of its zone at this instant.
+    pub fn wall(&self) -> Wall {
         let (offset, abbreviation) = self.zone.at(self.seconds);
         let local = self.seconds.saturating_add(offset);
         let days = local.div_euclid(DAY);
@@ -98,7 +101,7 @@ impl Instant {
     }
 
     /// Moves by nanoseconds.
-    pub(crate) fn add(&self, duration: i64) -> Instant {
+    pub fn add(&self, duration: i64) -> Instant {
         let nanoseconds = self.nanoseconds + duration % SECOND;
         let seconds =
             self.seconds.wrapping_add(duration / SECOND).wrapping_add(nanoseconds.div_euclid(SECOND));
@@ -106,7 +109,7 @@ impl Instant {
     }
 
     /// Moves the date on the calendar; the clock stays as it is.
-    pub(crate) fn add_date(&self, years: i64, months: i64, days: i64) -> Instant {
+    pub fn add_date(&self, years: i64, months: i64, days: i64) -> Instant {
         let Wall { date, hour, minute, second, .. } = self.wall();
         let date = Date {
             year: date.year.wrapping_add(years),
@@ -118,13 +121,14 @@ impl Instant {
     }
 
     /// Nanoseconds from another instant to this one, within the bounds of the type.
-    pub(crate) fn since(&self, other: &Instant) -> i64 {
+    pub fn since(&self, other: &Instant) -> i64 {
         let seconds = i128::from(self.seconds) - i128::from(other.seconds);
         let nanoseconds = seconds * i128::from(SECOND) + i128::from(self.nanoseconds - other.nanoseconds);
         i64::try_from(nanoseconds).unwrap_or(if nanoseconds < 0 { i64::MIN } else { i64::MAX })
     }
 
-    pub(crate) fn since_year_1(&self) -> i64 {
+    /// Seconds since the year 1.
+    pub fn since_year_1(&self) -> i64 {
         self.seconds.wrapping_sub(ZERO)
     }
 
@@ -137,13 +141,13 @@ impl Instant {
     }
 
     /// Down to a multiple of the duration; only strips the clock's mark if it is not positive.
-    pub(crate) fn truncate(&self, duration: i64) -> Instant {
+    pub fn truncate(&self, duration: i64) -> Instant {
         let plain = Instant { monotonic: false, ..self.clone() };
         if duration <= 0 { plain } else { plain.add(-plain.remainder(duration)) }
     }
 
     /// To the nearest multiple of the duration, half up.
-    pub(crate) fn round(&self, duration: i64) -> Instant {
+    pub fn round(&self, duration: i64) -> Instant {
         let plain = Instant { monotonic: false, ..self.clone() };
         if duration <= 0 {
             return plain;
@@ -152,11 +156,13 @@ impl Instant {
         if remainder < duration - remainder { plain.add(-remainder) } else { plain.add(duration - remainder) }
     }
 
-    pub(crate) fn within(&self, zone: Zone) -> Instant {
+    /// The same instant, seen in another zone.
+    pub fn within(&self, zone: Zone) -> Instant {
         Instant { zone, monotonic: false, ..self.clone() }
     }
 
-    pub(crate) fn compare(&self, other: &Instant) -> Ordering {
+    /// The order of instants, whatever their zones.
+    pub fn compare(&self, other: &Instant) -> Ordering {
         (self.seconds, self.nanoseconds).cmp(&(other.seconds, other.nanoseconds))
     }
 }

@@ -1,19 +1,20 @@
-//! Go's `time` package as far as templates see it (section 12.11): instants in a zone, and layouts.
+//! Go's `time` package: instants seen in a zone, and texts by layouts (`gotemplate.md`, section 12.11). Durations have [`crate::duration`].
 
-pub(crate) mod calendar;
+mod calendar;
 mod instant;
 mod layout;
 mod parse;
 mod zone;
 
-use groundwork_go::duration::quote;
+use crate::duration::quote;
 
-pub(crate) use instant::Instant;
-pub(crate) use parse::parse;
-pub(crate) use zone::Zone;
+pub use calendar::Date;
+pub use instant::{Instant, Wall};
+pub use parse::parse;
+pub use zone::Zone;
 
 /// Nanoseconds of a second.
-pub(crate) const SECOND: i64 = 1_000_000_000;
+pub const SECOND: i64 = 1_000_000_000;
 
 /// The English names; those of three letters are their beginnings.
 const MONTHS: [&str; 12] = [
@@ -33,12 +34,12 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// `time.Month`'s text.
-pub(crate) fn month_name(month: i64) -> String {
+pub fn month_name(month: i64) -> String {
     named(&MONTHS, month - 1).map_or_else(|| format!("%!Month({month})"), str::to_owned)
 }
 
 /// `time.Weekday`'s text.
-pub(crate) fn weekday_name(day: i64) -> String {
+pub fn weekday_name(day: i64) -> String {
     named(&WEEKDAYS, day).map_or_else(|| format!("%!Weekday({day})"), str::to_owned)
 }
 

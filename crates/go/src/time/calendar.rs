@@ -2,20 +2,20 @@
 
 /// A day of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Date {
-    pub(crate) year: i64,
+pub struct Date {
+    pub year: i64,
     /// 1 to 12.
-    pub(crate) month: i64,
+    pub month: i64,
     /// 1 to 31.
-    pub(crate) day: i64,
+    pub day: i64,
 }
 
-pub(crate) fn is_leap(year: i64) -> bool {
+pub(super) fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
 /// The number of days of a month from 1 to 12.
-pub(crate) fn days_in(month: i64, year: i64) -> i64 {
+pub(super) fn days_in(month: i64, year: i64) -> i64 {
     match month {
         2 => 28 + i64::from(is_leap(year)),
         4 | 6 | 9 | 11 => 30,
@@ -38,12 +38,12 @@ fn first_of_month(year: i64, month: i64) -> i64 {
 }
 
 /// Days since 1970-01-01; month and day may lie outside of their ranges, as in Go.
-pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
+pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     first_of_month(year, month).wrapping_add(day).wrapping_sub(1)
 }
 
 /// The date of a day counted from 1970-01-01.
-pub(crate) fn date(days: i64) -> Date {
+pub(super) fn date(days: i64) -> Date {
     let shifted = days.saturating_add(719_468);
     let cycle = shifted.div_euclid(146_097);
     let day_of_cycle = shifted.rem_euclid(146_097);

@@ -1,4 +1,4 @@
-//! Reading times by a layout, with the complaints of the original.
+//! Reading times by a layout, with the complaints of Go.
 
 use super::calendar::{self, Date};
 use super::instant::Instant;
@@ -23,21 +23,21 @@ struct Parts {
 }
 
 /// Why an element does not fit.
-enum Misfit {
+enum ElementError {
     /// The text there is something else.
     Form,
     /// Something is out of range.
     Range(&'static str),
 }
 
-type Fit<T> = Result<T, Misfit>;
+type Fit<T> = Result<T, ElementError>;
 
 /// A time, in the local zone unless the text has one.
 ///
 /// # Errors
 ///
-/// The message of the original.
-pub(crate) fn parse(layout: &[u8], value: &[u8]) -> Result<Instant, String> {
+/// The message of Go.
+pub fn parse(layout: &[u8], value: &[u8]) -> Result<Instant, String> {
     let shown = quote(value);
     let misfit = |wanted: &[u8], found: &[u8]| {
         format!(
@@ -56,8 +56,8 @@ pub(crate) fn parse(layout: &[u8], value: &[u8]) -> Result<Instant, String> {
         pending = chunk.rest;
         let hold = rest;
         parts.read(element, &mut rest, pending).map_err(|problem| match problem {
-            Misfit::Form => misfit(source, hold),
-            Misfit::Range(what) => format!("parsing time {shown}: {what} out of range"),
+            ElementError::Form => misfit(source, hold),
+            ElementError::Range(what) => format!("parsing time {shown}: {what} out of range"),
         })?;
     }
     if !rest.is_empty() {
@@ -97,7 +97,7 @@ impl Spaces for [u8] {
 
 /// Takes so many bytes.
 fn take<'v>(value: &mut &'v [u8], count: usize) -> Fit<&'v [u8]> {
-    let (head, tail) = value.split_at_checked(count).ok_or(Misfit::Form)?;
+    let (head, tail) = value.split_at_checked(count).ok_or(ElementError::Form)?;
     *value = tail;
     Ok(head)
 }
@@ -106,7 +106,7 @@ fn take<'v>(value: &mut &'v [u8], count: usize) -> Fit<&'v [u8]> {
 fn digits(value: &mut &[u8], least: usize, most: usize) -> Fit<i64> {
     let count = value.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
     if count < least.max(1) {
-        return Err(Misfit::Form);
+        return Err(ElementError::Form);
     }
     Ok(number(take(value, count)?))
 }
@@ -128,7 +128,7 @@ fn signed(text: &[u8]) -> Fit<i64> {
         digits => (1, digits),
     };
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Misfit::Form);
+        return Err(ElementError::Form);
     }
     Ok(sign * number(digits))
 }
@@ -142,20 +142,20 @@ fn name(value: &mut &[u8], names: &[&str], letters: Option<usize>) -> Fit<i64> {
             return Ok(index as i64);
         }
     }
-    Err(Misfit::Form)
+    Err(ElementError::Form)
 }
 
 fn within(number: i64, most: i64, what: &'static str) -> Fit<i64> {
-    if number <= most { Ok(number) } else { Err(Misfit::Range(what)) }
+    if number <= most { Ok(number) } else { Err(ElementError::Range(what)) }
 }
 
 /// The digits behind a point or comma, `length` bytes with it, as nanoseconds.
 fn fraction(value: &mut &[u8], length: usize) -> Fit<i64> {
-    let [b'.' | b',', digits @ ..] = take(value, length)? else { return Err(Misfit::Form) };
+    let [b'.' | b',', digits @ ..] = take(value, length)? else { return Err(ElementError::Form) };
     let digits = &digits[..digits.len().min(9)];
     let scale = u32::try_from(9 - digits.len()).unwrap_or(0);
     let number = signed(digits)?;
-    if number < 0 { Err(Misfit::Range("fractional second")) } else { Ok(number * 10_i64.pow(scale)) }
+    if number < 0 { Err(ElementError::Range("fractional second")) } else { Ok(number * 10_i64.pow(scale)) }
 }
 
 /// How many bytes a point or comma and the digits behind it are.
@@ -179,7 +179,7 @@ impl Parts {
                 let month = short(value, element == E::ZeroMonth)?;
                 self.month = Some(month);
                 if !(1..=12).contains(&month) {
-                    return Err(Misfit::Range("month"));
+                    return Err(ElementError::Range("month"));
                 }
             }
             E::LongWeekday => drop(name(value, &WEEKDAYS, None)?),
@@ -206,7 +206,7 @@ impl Parts {
             E::Second | E::ZeroSecond => self.seconds(value, element == E::ZeroSecond, pending)?,
             E::LongYear => {
                 if !value.first().is_some_and(u8::is_ascii_digit) {
-                    return Err(Misfit::Form);
+                    return Err(ElementError::Form);
                 }
                 self.year = signed(take(value, 4)?)?;
             }
@@ -242,7 +242,7 @@ impl Parts {
     fn half(&mut self, value: &mut &[u8], morning: &[u8], afternoon: &[u8]) -> Fit<()> {
         let half = take(value, 2)?;
         if half != morning && half != afternoon {
-            return Err(Misfit::Form);
+            return Err(ElementError::Form);
         }
         self.afternoon = Some(half == afternoon);
         Ok(())
@@ -260,7 +260,7 @@ impl Parts {
         for (index, number) in numbers.iter_mut().take(parts).enumerate() {
             let at = 1 + index * width;
             if index > 0 && colon && text[at - 1] != b':' {
-                return Err(Misfit::Form);
+                return Err(ElementError::Form);
             }
             *number = short(&mut &text[at..at + 2], true)?;
         }
@@ -272,7 +272,7 @@ impl Parts {
         self.offset = Some(match text[0] {
             b'+' => offset,
             b'-' => -offset,
-            _ => return Err(Misfit::Form),
+            _ => return Err(ElementError::Form),
         });
         Ok(())
     }
@@ -283,7 +283,7 @@ impl Parts {
             self.utc = true;
             return Ok(());
         }
-        let length = abbreviation_length(value).ok_or(Misfit::Form)?;
+        let length = abbreviation_length(value).ok_or(ElementError::Form)?;
         self.abbreviation = Some(crate::text::lossy(take(value, length)?).into_owned());
         Ok(())
     }

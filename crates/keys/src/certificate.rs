@@ -1,0 +1,124 @@
+//! Reading certificates.
+
+use std::net::IpAddr;
+
+use x509_parser::certificate::X509Certificate;
+use x509_parser::der_parser::parse_der;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::prelude::FromDer as _;
+use x509_parser::x509::AttributeTypeAndValue;
+
+use crate::block::pem_block;
+use crate::error::KeyError;
+use crate::public_key::PublicKey;
+use crate::usage::{ExtendedKeyUsage, KeyUsage};
+
+/// What a certificate says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    pub is_authority: bool,
+    pub country: Vec<String>,
+    pub organization: Vec<String>,
+    pub common_name: Option<String>,
+    pub dns_names: Vec<String>,
+    pub ip_addresses: Vec<IpAddr>,
+    /// Seconds since 1970.
+    pub not_before: i64,
+    /// Seconds since 1970.
+    pub not_after: i64,
+    pub key_usage: KeyUsage,
+    /// In the order of the certificate; without those that Go has no name for.
+    pub extended_key_usage: Vec<ExtendedKeyUsage>,
+    /// `None` of a kind that [`PublicKey`] does not know.
+    pub public_key: Option<PublicKey>,
+    /// The subject in DER, which is the issuer of what its key signs.
+    pub(crate) subject: Vec<u8>,
+    pub(crate) subject_key_id: Option<Vec<u8>>,
+    /// The SubjectPublicKeyInfo in DER.
+    pub(crate) public_key_info: Vec<u8>,
+}
+
+impl Certificate {
+    /// Reads the first block of a text, which must be `CERTIFICATE`.
+    ///
+    /// # Errors
+    ///
+    /// There is no block, or one with another label; or what is in it is malformed.
+    pub fn parse(text: &str) -> Result<Self, KeyError> {
+        let block = pem_block(text.as_bytes()).ok_or(KeyError::NoBlock("certificate"))?;
+        if block.tag() != "CERTIFICATE" {
+            return Err(KeyError::CertificateBlock(block.tag().to_owned()));
+        }
+        Self::from_der(block.contents())
+    }
+
+    /// # Errors
+    ///
+    /// What is no certificate.
+    pub fn from_der(der: &[u8]) -> Result<Self, KeyError> {
+        match X509Certificate::from_der(der) {
+            Ok(([], parsed)) => Ok(Self::of(&parsed)),
+            _ => Err(KeyError::MalformedCertificate),
+        }
+    }
+
+    fn of(parsed: &X509Certificate<'_>) -> Self {
+        let subject = parsed.subject();
+        let (ip_addresses, dns_names) = alternative_names(parsed);
+        Self {
+            is_authority: parsed.is_ca(),
+            country: texts(subject.iter_country()),
+            organization: texts(subject.iter_organization()),
+            common_name: texts(subject.iter_common_name()).pop(),
+            dns_names,
+            ip_addresses,
+            not_before: parsed.validity().not_before.timestamp(),
+            not_after: parsed.validity().not_after.timestamp(),
+            key_usage: parsed
+                .key_usage()
+                .ok()
+                .flatten()
+                .map_or(KeyUsage::empty(), |usage| KeyUsage::from_bits_truncate(usage.value.flags)),
+            extended_key_usage: extended_key_usage(parsed).unwrap_or_default(),
+            public_key: PublicKey::of_info(parsed.public_key()).ok(),
+            subject: subject.as_raw().to_vec(),
+            subject_key_id: parsed.iter_extensions().find_map(|extension| {
+                match extension.parsed_extension() {
+                    ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
+                    _ => None,
+                }
+            }),
+            public_key_info: parsed.public_key().raw.to_vec(),
+        }
+    }
+}
+
+fn texts<'a>(attributes: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> Vec<String> {
+    attributes.filter_map(|attribute| attribute.as_str().ok().map(str::to_owned)).collect()
+}
+
+/// Addresses and DNS names that a certificate is for.
+fn alternative_names(parsed: &X509Certificate<'_>) -> (Vec<IpAddr>, Vec<String>) {
+    let (mut addresses, mut names) = (Vec::new(), Vec::new());
+    let Ok(Some(extension)) = parsed.subject_alternative_name() else { return (addresses, names) };
+    for name in &extension.value.general_names {
+        match name {
+            GeneralName::DNSName(name) => names.push((*name).to_owned()),
+            GeneralName::IPAddress(bytes) => {
+                let short = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
+                let address = short.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
+                addresses.extend(address.ok().map(|address| address.to_canonical()));
+            }
+            _ => {}
+        }
+    }
+    (addresses, names)
+}
+
+/// The library sorts the purposes into flags; their order is in the extension itself.
+fn extended_key_usage(parsed: &X509Certificate<'_>) -> Option<Vec<ExtendedKeyUsage>> {
+    let extension = parsed.iter_extensions().find(|extension| extension.oid.to_id_string() == "2.5.29.37")?;
+    let (_, purposes) = parse_der(extension.value).ok()?;
+    let ids = purposes.as_sequence().ok()?.iter().filter_map(|id| Some(id.as_oid().ok()?.to_id_string()));
+    Some(ids.filter_map(|id| ExtendedKeyUsage::find(&id)).collect())
+}

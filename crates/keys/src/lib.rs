@@ -1,0 +1,37 @@
+//! Keys and certificates in PEM, as Go's `crypto` packages read and write them.
+//!
+//! Both template languages follow programs written in Go: sprig makes keys and certificates, spiff++ reads and checks them, too.
+//! What they have in common is here; the texts of their errors stay with them where they differ.
+//!
+//! * [`pem_block`], [`to_pem`]: the text around a key.
+//! * [`PrivateKey`], [`PublicKey`], [`Certificate`]: reading, without any randomness and in Rust alone.
+//! * `SigningKey`, `TbsCertificate` and `new_dsa_key`, with the feature `make`: new keys and certificates, by a library in C
+//!   that draws its own randomness.
+
+mod block;
+mod certificate;
+mod der;
+#[cfg(feature = "make")]
+mod dsa;
+mod error;
+mod private_key;
+mod public_key;
+#[cfg(feature = "make")]
+mod signing;
+#[cfg(feature = "make")]
+mod tbs;
+mod usage;
+
+pub use block::{pem_block, to_pem};
+pub use certificate::Certificate;
+#[cfg(feature = "make")]
+pub use dsa::{DSA_RANDOM_BYTES, new_dsa_key};
+pub use error::KeyError;
+pub use pem::Pem;
+pub use private_key::PrivateKey;
+pub use public_key::PublicKey;
+#[cfg(feature = "make")]
+pub use signing::{Algorithm, SigningKey};
+#[cfg(feature = "make")]
+pub use tbs::{Issuer, Subject, TbsCertificate};
+pub use usage::{ExtendedKeyUsage, KeyUsage};
