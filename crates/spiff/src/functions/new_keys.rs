@@ -8,7 +8,7 @@ use groundwork_keys::{
 
 use super::arguments::{count, go_type, map, simple};
 use super::calling::{Outcome, Source, bytes, denial};
-use super::x509::{DATE, Usage, unix_seconds};
+use super::x509::{DATE, KEY_USAGES, extended_name, unix_seconds};
 use crate::issue::{Issue, quote};
 use crate::value::{Map, Value};
 
@@ -86,6 +86,29 @@ pub(super) fn certificate(source: &mut dyn Source, arguments: &[Value]) -> Outco
         (None, key) => tbs.sign(&request.public_key, Issuer::Subject(key)),
     };
     made.map(Value::string).map_err(|error| Issue::new(format!("Failed to create certificate: {error}")))
+}
+
+/// What `x509cert` calls the usage that is read back as `ContentCommitment`.
+const COMMITMENT: &str = "Commitment";
+
+/// What a certificate may be used for, of either extension.
+enum Usage {
+    Key(KeyUsage),
+    Extended(ExtendedKeyUsage),
+}
+
+impl Usage {
+    /// The usage that `x509cert` calls so, in whatever case.
+    fn find(name: &str) -> Option<Self> {
+        let key = KEY_USAGES.into_iter().find(|(usage, own)| {
+            let own = if *usage == KeyUsage::CONTENT_COMMITMENT { COMMITMENT } else { own };
+            own.eq_ignore_ascii_case(name)
+        });
+        let extended = || {
+            ExtendedKeyUsage::ALL.into_iter().find(|usage| extended_name(*usage).eq_ignore_ascii_case(name))
+        };
+        key.map(|(usage, _)| Self::Key(usage)).or_else(|| extended().map(Self::Extended))
+    }
 }
 
 /// The argument of `x509cert`.

@@ -15,7 +15,7 @@ pub(super) const DATE: &[u8] = b"Jan 2 15:04:05 2006";
 const SECONDS_PER_HOUR: i64 = 3_600;
 
 /// The bits of the key usage in their order, as certificates are read.
-const KEY_USAGES: [(KeyUsage, &str); 9] = [
+pub(super) const KEY_USAGES: [(KeyUsage, &str); 9] = [
     (KeyUsage::DIGITAL_SIGNATURE, "Signature"),
     (KeyUsage::CONTENT_COMMITMENT, "ContentCommitment"),
     (KeyUsage::KEY_ENCIPHERMENT, "KeyEncipherment"),
@@ -27,30 +27,7 @@ const KEY_USAGES: [(KeyUsage, &str); 9] = [
     (KeyUsage::DECIPHER_ONLY, "DecipherOnly"),
 ];
 
-/// What `x509cert` calls the usage that is read back as `ContentCommitment`.
-const COMMITMENT: &str = "Commitment";
-
-/// What a certificate may be used for, of either extension.
-pub(super) enum Usage {
-    Key(KeyUsage),
-    Extended(ExtendedKeyUsage),
-}
-
-impl Usage {
-    /// The usage that `x509cert` calls so, in whatever case.
-    pub(super) fn find(name: &str) -> Option<Self> {
-        let key = KEY_USAGES.into_iter().find(|(usage, own)| {
-            let own = if *usage == KeyUsage::CONTENT_COMMITMENT { COMMITMENT } else { own };
-            own.eq_ignore_ascii_case(name)
-        });
-        let extended = || {
-            ExtendedKeyUsage::ALL.into_iter().find(|usage| extended_name(*usage).eq_ignore_ascii_case(name))
-        };
-        key.map(|(usage, _)| Self::Key(usage)).or_else(|| extended().map(Self::Extended))
-    }
-}
-
-fn extended_name(usage: ExtendedKeyUsage) -> &'static str {
+pub(super) fn extended_name(usage: ExtendedKeyUsage) -> &'static str {
     match usage {
         ExtendedKeyUsage::Any => "Any",
         ExtendedKeyUsage::ServerAuth => "ServerAuth",
