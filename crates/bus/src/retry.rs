@@ -110,10 +110,10 @@ mod tests {
         let (mut index, mut queue) = (Retry::new("index", &told), Retry::new("queue", &told));
         assert!(index.note(&away("refused")));
         assert!(!index.note(&away("broken pipe")) && !queue.note(&away("refused")));
-        assert!(queue.note(&BusError::NoStream), "another trouble is news");
-        assert!(!index.note(&BusError::NoStream));
+        assert!(queue.note(&BusError::StreamNotFound), "another trouble is news");
+        assert!(!index.note(&BusError::StreamNotFound));
         assert!(!queue.forget(), "the other one still has it");
         drop(index);
-        assert!(queue.note(&BusError::NoStream), "it was over meanwhile");
+        assert!(queue.note(&BusError::StreamNotFound), "it was over meanwhile");
     }
 }

@@ -94,11 +94,11 @@ fn idle() -> WorkState {
 
 async fn without_a_stream_nothing_works_and_readers_wait(bus: Bus) {
     let a = secret("a");
-    assert!(matches!(bus.publish(&applied(&a, 1), None).await, Err(PublishError::NoStream)));
-    assert!(matches!(bus.last(&a).await, Err(BusError::NoStream)));
-    assert!(matches!(bus.load(Filter::Everything).await, Err(BusError::NoStream)));
-    assert!(matches!(bus.status().await, Err(BusError::NoStream)));
-    assert!(matches!(bus.prune(Duration::ZERO).await, Err(BusError::NoStream)));
+    assert!(matches!(bus.publish(&applied(&a, 1), None).await, Err(PublishError::StreamNotFound)));
+    assert!(matches!(bus.last(&a).await, Err(BusError::StreamNotFound)));
+    assert!(matches!(bus.load(Filter::Everything).await, Err(BusError::StreamNotFound)));
+    assert!(matches!(bus.status().await, Err(BusError::StreamNotFound)));
+    assert!(matches!(bus.prune(Duration::ZERO).await, Err(BusError::StreamNotFound)));
     let mut feed = bus.index(&[secrets()]).await.unwrap();
     let mut queue = bus.work("renderer", &secrets()).await.unwrap();
 

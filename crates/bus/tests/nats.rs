@@ -146,7 +146,7 @@ async fn a_deleted_stream_is_waited_for_and_read_anew() {
     let highest = old.iter().map(|delivery| delivery.sequence).max().unwrap();
 
     operator(&nats).await.delete_stream(STREAM).await.unwrap();
-    assert!(matches!(bus.publish(&applied(&secret("a"), 2), None).await, Err(PublishError::NoStream)));
+    assert!(matches!(bus.publish(&applied(&secret("a"), 2), None).await, Err(PublishError::StreamNotFound)));
     never("there is nothing to do", queue.next()).await;
 
     // Another process, the watcher, makes it again.

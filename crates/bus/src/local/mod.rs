@@ -49,7 +49,7 @@ impl LocalBus {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Store) -> T) -> Result<T, BusError> {
-        self.lock().store.as_mut().map(act).ok_or(BusError::NoStream)
+        self.lock().store.as_mut().map(act).ok_or(BusError::StreamNotFound)
     }
 
     pub(crate) fn ensure_stream(&self) -> StreamState {

@@ -235,7 +235,7 @@ impl NatsBus {
             return Err(self.away().await);
         }
         match self.stream_info().await {
-            Ok(_) | Err(BusError::NoStream) => Ok(()),
+            Ok(_) | Err(BusError::StreamNotFound) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -350,7 +350,7 @@ impl NatsBus {
     fn refused(&self, request: &str, error: &jetstream::Error) -> BusError {
         use jetstream::ErrorCode as Code;
         match error.error_code() {
-            Code::STREAM_NOT_FOUND => BusError::NoStream,
+            Code::STREAM_NOT_FOUND => BusError::StreamNotFound,
             Code::JETSTREAM_NOT_ENABLED | Code::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
                 BusError::NoJetStream { server: self.server.clone() }
             }

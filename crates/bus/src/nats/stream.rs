@@ -139,7 +139,7 @@ impl NatsBus {
                 self.api::<StreamInfo>(&format!("STREAM.UPDATE.{STREAM}"), &config).await?;
                 false
             }
-            Err(BusError::NoStream) => {
+            Err(BusError::StreamNotFound) => {
                 self.api::<StreamInfo>(&format!("STREAM.CREATE.{STREAM}"), &wanted).await?;
                 true
             }
@@ -155,7 +155,7 @@ impl NatsBus {
 
     pub(crate) async fn delete_stream(&self) -> Result<(), BusError> {
         match self.api::<Success>(&format!("STREAM.DELETE.{STREAM}"), &json!({})).await {
-            Ok(Success {}) | Err(BusError::NoStream) => Ok(()),
+            Ok(Success {}) | Err(BusError::StreamNotFound) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -168,7 +168,7 @@ impl NatsBus {
         }
         let request = async_nats::Request::new().headers(headers).payload(wire.body);
         let answer = self.request(wire.subject.clone(), request).await.map_err(|error| match error {
-            RequestFailure::NobodyThere => PublishError::NoStream,
+            RequestFailure::NobodyThere => PublishError::StreamNotFound,
             RequestFailure::Failed(error) => error.into(),
         })?;
         match self.read::<PublishAck>("a publication", &answer.payload) {
@@ -187,7 +187,7 @@ impl NatsBus {
         let request = async_nats::Request::new().payload(body.into());
         let answer = self.request(format!("{}.DIRECT.GET.{STREAM}", super::API), request).await;
         let answer = answer.map_err(|error| match error {
-            RequestFailure::NobodyThere => BusError::NoStream,
+            RequestFailure::NobodyThere => BusError::StreamNotFound,
             RequestFailure::Failed(error) => error,
         })?;
         if let Some(status) = answer.status {
