@@ -9,7 +9,7 @@ use groundwork_api::{
     ResourceExt, Target,
 };
 use groundwork_bus::Index;
-use groundwork_controller::{ApiError, Metadata, Objects, Report, Stored};
+use groundwork_controller::{ApiError, Metadata, Objects, Stored, WarningEvent};
 use groundwork_lifecycle::machine::{Change, Known, MetadataPatch, Need, Read, StaleCopy, Tree, Write};
 use groundwork_lifecycle::scope_name;
 use k8s_openapi::api::core::v1::Secret;
@@ -290,8 +290,12 @@ async fn warn<K: Stored>(
         return;
     }
     let time = error.last_update_time.as_ref().map(|time| time.0.to_string()).unwrap_or_default();
-    let report =
-        Report { reason: &error.reason, message: &error.message, component: "Landscaper", occurrence: &time };
+    let report = WarningEvent {
+        reason: &error.reason,
+        message: &error.message,
+        component: "Landscaper",
+        occurrence: &time,
+    };
     if let Err(error) = objects.warn(about, &report).await {
         tracing::warn!(%error, "an Event could not be recorded");
     }

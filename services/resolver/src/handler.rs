@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, Kind as Typed};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
-use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake, Workers};
+use groundwork_controller::{ApiError, Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
 use groundwork_lifecycle::machine::Job;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -71,48 +71,55 @@ impl Handler for Watching {
 
     /// Another configuration may ask for other Contexts; and what changed during a job, while nobody watched, is looked at
     /// when it ends.
-    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
+    fn schedule(
+        &self,
+        object: &ObjectId,
+        snapshot: &Snapshot,
+        is_initial_sync: bool,
+    ) -> Option<(Key, Timestamp)> {
         if object.kind == namespaces() {
             let key = self.default_context(object, &Change::Applied(snapshot.clone()))?;
             // Every replica looks a little later than the one that got the event, which may die while it waits.
-            let wait = if is_start { Duration::ZERO } else { GRACE + GRACE / 4 };
+            let wait = if is_initial_sync { Duration::ZERO } else { GRACE + GRACE / 4 };
             return Some((key, Timestamp::now().checked_add(wait).ok()?));
         }
-        let is_concerned = is_start && object.kind == kind::<Installation>() && job(snapshot).is_running();
+        let is_concerned =
+            is_initial_sync && object.kind == kind::<Installation>() && job(snapshot).is_running();
         is_concerned.then(|| (object.clone(), Timestamp::now()))
     }
 
-    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
-        let namespace = wake.key.namespace.as_deref().unwrap_or_default();
-        if wake.key.kind == kind::<Context>() {
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        let namespace = request.key.namespace.as_deref().unwrap_or_default();
+        if request.key.kind == kind::<Context>() {
             // At the news of a namespace, whoever made it may be about to make its Context; `kubectl apply` of both would
             // fail if it were overtaken. A job that cannot wait has the Context made by `Resolve`.
-            if !wake.changed.is_empty()
-                && wake.objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?.is_none()
+            if !request.changed.is_empty()
+                && request.objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?.is_none()
             {
-                return Ok(Settled::after(GRACE));
+                return Ok(Reconciled::requeue_after(GRACE));
             }
-            self.contexts.ensure(namespace, wake.objects).await?;
-            return Ok(Settled::default());
+            self.contexts.ensure(namespace, request.objects).await?;
+            return Ok(Reconciled::default());
         }
         // The condition of a job is that of its `Resolve`; what changed meanwhile is told when it has ended.
-        match wake.index.get(wake.key) {
-            Some(snapshot) if job(&snapshot).is_running() => return Ok(Settled::after(JOB)),
+        match request.index.get(request.key) {
+            Some(snapshot) if job(&snapshot).is_running() => return Ok(Reconciled::requeue_after(JOB)),
             Some(_) => {}
-            None => return Ok(Settled::default()),
+            None => return Ok(Reconciled::default()),
         }
-        let Some(installation) = wake.objects.get::<Installation>(namespace, &wake.key.name).await? else {
-            return Ok(Settled::default());
+        let Some(installation) = request.objects.get::<Installation>(namespace, &request.key.name).await?
+        else {
+            return Ok(Reconciled::default());
         };
-        let subject = Subject::read(installation, Depth::Reference, wake.objects).await?;
+        let subject = Subject::read(installation, Depth::Reference, request.objects).await?;
         let evaluated = self.workers.run(move || {
             let statement = Statement::between_jobs(&subject.installation, &subject.resolve());
             (subject, statement)
         });
-        let (subject, statement) = evaluated.await.map_err(|error| Failed::new(error.to_string()))?;
-        let Some(statement) = statement else { return Ok(Settled::default()) };
-        match statement.write(subject.installation, wake.objects).await {
-            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Settled::default()),
+        let (subject, statement) = evaluated.await.map_err(|error| ReconcileError::new(error.to_string()))?;
+        let Some(statement) = statement else { return Ok(Reconciled::default()) };
+        match statement.write(subject.installation, request.objects).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
             Err(error) => Err(error.into()),
         }
     }

@@ -19,7 +19,6 @@ mod subject;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
@@ -27,8 +26,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::Bus;
 use groundwork_controller::{
-    Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWork, ServiceArguments, Surroundings,
+    Backoff, ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
@@ -55,7 +54,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
     #[command(flatten)]
-    pub guard: GuardArguments,
+    pub takeover: TakeoverArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
 
@@ -71,17 +70,14 @@ impl ServiceArguments for Arguments {
     fn cluster(&self) -> &ClusterArguments {
         &self.cluster
     }
-}
 
-/// The service as a process of its own.
-pub fn main() -> ExitCode {
-    groundwork_controller::main(|arguments: Arguments, surroundings| {
-        let Surroundings { bus, client, telemetry } = surroundings;
+    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            Resolver::start(arguments, bus, client, telemetry).await?.run().await?;
+            Resolver::start(self, bus, client, telemetry).await?.run().await?;
             Ok(())
         })
-    })
+    }
 }
 
 /// What is the resolver's own, wherever it runs.
@@ -139,7 +135,7 @@ pub enum StartError {
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]
-    Original(#[from] OriginalAtWork),
+    Original(#[from] OriginalAtWorkError),
 }
 
 /// A resolver that listens, and does not work yet.
@@ -206,8 +202,10 @@ impl Resolver {
             };
             let Controller { objects, options, .. } = &controller;
             let end = telemetry.shutdown.token();
-            let guard = &arguments.guard;
-            guard.pass(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
+            arguments
+                .takeover
+                .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
+                .await?;
             Ok(Self { server, access, controller, contexts, telemetry })
         })
     }

@@ -1,7 +1,7 @@
 //! `Expand`: what a set should have, without making it.
 
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
-use groundwork_controller::{ApiError, Failed, Interrupted, Objects, Workers, is_object_name};
+use groundwork_controller::{ApiError, Objects, ReconcileError, WorkError, Workers, is_object_name};
 use groundwork_grpc::{Access, Wanted};
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1::{Json, ObjectName};
@@ -139,7 +139,7 @@ fn inline(input: &ExpandInput) -> Result<Expanded, Status> {
     Ok(bundle.expand(&set))
 }
 
-fn interrupted(error: Interrupted) -> Status {
+fn interrupted(error: WorkError) -> Status {
     status::interrupted(error.is_limit(), error.to_string())
 }
 
@@ -187,7 +187,7 @@ fn of_api(error: ApiError) -> Status {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn of_read(error: Failed) -> Status {
+fn of_read(error: ReconcileError) -> Status {
     status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.message)
 }
 

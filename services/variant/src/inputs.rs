@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{Kind as _, ObjectSelector, PackageRevision, PackageVariantSet, Repository};
-use groundwork_controller::{ApiError, Failed, Objects, Workers};
+use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
 use groundwork_variant::{
     Attributes, Expansion, Failure, Inputs, Objects as Selectable, Unavailable, expand,
 };
@@ -40,7 +40,7 @@ impl Gathered {
         self,
         set: PackageVariantSet,
         workers: &Workers,
-    ) -> Result<Result<Expansion, Failure>, Failed> {
+    ) -> Result<Result<Expansion, Failure>, ReconcileError> {
         let expanded = workers.run(move || {
             expand(&Inputs {
                 set: &set,
@@ -48,7 +48,7 @@ impl Gathered {
                 objects: Selectable { repositories: &self.repositories, others: &self.others },
             })
         });
-        expanded.await.map_err(|error| Failed::new(error.to_string()))
+        expanded.await.map_err(|error| ReconcileError::new(error.to_string()))
     }
 }
 
@@ -57,11 +57,11 @@ pub(crate) async fn gather(
     set: &PackageVariantSet,
     objects: &Objects,
     workers: &Workers,
-) -> Result<Gathered, Failed> {
+) -> Result<Gathered, ReconcileError> {
     let mut gathered = Gathered::default();
     let checked = set.clone();
     let violations = workers.run(move || groundwork_variant::validate_set(&checked));
-    if !violations.await.map_err(|error| Failed::new(error.to_string()))?.is_empty() {
+    if !violations.await.map_err(|error| ReconcileError::new(error.to_string()))?.is_empty() {
         return Ok(gathered);
     }
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
@@ -121,7 +121,7 @@ async fn revisions(
     set: &PackageVariantSet,
     namespace: &str,
     client: &Client,
-) -> Result<Option<Vec<PackageRevision>>, Failed> {
+) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
     let upstream = set.spec.upstream.clone().unwrap_or_default();
     let (repo, package) = (upstream.repo.unwrap_or_default(), upstream.package.unwrap_or_default());
     package_revisions(&repo, &package, namespace, client).await
@@ -133,7 +133,7 @@ pub(crate) async fn package_revisions(
     package: &str,
     namespace: &str,
     client: &Client,
-) -> Result<Option<Vec<PackageRevision>>, Failed> {
+) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
     let fields = format!("spec.repository={},spec.packageName={}", escaped(repo), escaped(package));
     let api = Api::<PackageRevision>::namespaced(client.clone(), namespace);
     match api.list(&ListParams::default().fields(&fields)).await {
@@ -142,7 +142,7 @@ pub(crate) async fn package_revisions(
         Err(error) => {
             let what =
                 format!("{}.{} in namespace {namespace}", PackageRevision::PLURAL, PackageRevision::GROUP);
-            Err(Failed::new(problem(&error, &what)))
+            Err(ReconcileError::new(problem(&error, &what)))
         }
     }
 }
@@ -157,7 +157,7 @@ pub(crate) async fn find(
     api_version: &str,
     kind: &str,
     client: &Client,
-) -> Result<Result<(Selected, ApiResource), Unavailable>, Failed> {
+) -> Result<Result<(Selected, ApiResource), Unavailable>, ReconcileError> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let unknown = || Unavailable(format!("no matches for kind {kind:?} in version {api_version:?}"));
     // Both become parts of the path of a request.
@@ -181,7 +181,7 @@ pub(crate) async fn find(
         )))),
         Err(Error::Discovery(_)) => Ok(Err(unknown())),
         Err(Error::Api(status)) if status.code == 404 => Ok(Err(unknown())),
-        Err(error) => Err(Failed::new(problem(&error, &format!("kinds of {api_version}")))),
+        Err(error) => Err(ReconcileError::new(problem(&error, &format!("kinds of {api_version}")))),
     }
 }
 
@@ -190,7 +190,7 @@ async fn list(
     resource: &ApiResource,
     namespace: &str,
     client: &Client,
-) -> Result<Result<Vec<Attributes>, Unavailable>, Failed> {
+) -> Result<Result<Vec<Attributes>, Unavailable>, ReconcileError> {
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, resource);
     let mut parameters = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
@@ -203,7 +203,7 @@ async fn list(
                 let text = problem(&error, &format!("{}{group} in namespace {namespace}", resource.plural));
                 let is_lasting =
                     matches!(&error, Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405));
-                return if is_lasting { Ok(Err(Unavailable(text))) } else { Err(Failed::new(text)) };
+                return if is_lasting { Ok(Err(Unavailable(text))) } else { Err(ReconcileError::new(text)) };
             }
         };
         found.extend(page.items.iter().map(|object| Attributes::from(&object.metadata)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use groundwork_api::{PackageVariant, PackageVariantSet, PackageVariantSetStatus, ResourceExt as _, Time};
-use groundwork_controller::{ApiError, Failed, Key, Objects, Report, Settled, Workers};
+use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled, WarningEvent, Workers};
 use groundwork_variant::{
     Action, Expansion, Failure, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
 };
@@ -41,12 +41,12 @@ pub(crate) async fn handle(
     shared: &Arc<Shared>,
     key: &Key,
     objects: &Objects,
-) -> Result<Option<Settled>, Failed> {
+) -> Result<Option<Reconciled>, ReconcileError> {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(set) = objects.get::<PackageVariantSet>(namespace, &key.name).await? else { return Ok(None) };
     if set.metadata.deletion_timestamp.is_some() {
         // Garbage collection takes the children, and their own finalizers the rest (4.7).
-        return Ok(Some(Settled::default()));
+        return Ok(Some(Reconciled::default()));
     }
     let gathered = gather(&set, objects, &shared.workers).await?;
     shared.watches.wants(shared, key, gathered.kinds.clone());
@@ -56,7 +56,7 @@ pub(crate) async fn handle(
     };
     report(&set, &outcome, objects).await?;
     let polled = (!shared.watches.follow() && !selected_kinds(&set).is_empty()).then_some(UNKNOWN_KIND);
-    let look_again = match &outcome {
+    let requeue_after = match &outcome {
         Outcome::Done { waits: true, .. } => Some(GOING),
         Outcome::Done { .. } => polled,
         Outcome::Failed(Failure::NoMatchingTargets(_)) => Some(UNKNOWN_KIND),
@@ -64,7 +64,7 @@ pub(crate) async fn handle(
         Outcome::Failed(Failure::Unexpected(_)) => Some(UNEXPECTED),
         Outcome::Failed(Failure::Invalid(_) | Failure::DuplicateTargets { .. }) => polled,
     };
-    Ok(Some(Settled { look_again, ..Settled::default() }))
+    Ok(Some(Reconciled { requeue_after, ..Reconciled::default() }))
 }
 
 /// Makes plans and carries them out, until the names of all new children are free.
@@ -73,7 +73,7 @@ async fn reconcile(
     expansion: Expansion,
     objects: &Objects,
     workers: &Workers,
-) -> Result<Outcome, Failed> {
+) -> Result<Outcome, ReconcileError> {
     let mut taken = BTreeSet::<String>::new();
     let mut expansion = expansion;
     for _ in 0..ATTEMPTS {
@@ -83,7 +83,7 @@ async fn reconcile(
             let plan = plan(&owner, &expansion, &children, |name| others.contains(name));
             (expansion, plan)
         });
-        let planned = planned.await.map_err(|error| Failed::new(error.to_string()))?;
+        let planned = planned.await.map_err(|error| ReconcileError::new(error.to_string()))?;
         expansion = planned.0;
         let plan = match planned.1 {
             Ok(plan) => plan,
@@ -101,7 +101,7 @@ async fn reconcile(
         }
         taken.extend(refused.names);
     }
-    Err(Failed::new("names of package variants are taken as fast as they are chosen"))
+    Err(ReconcileError::new("names of package variants are taken as fast as they are chosen"))
 }
 
 /// The children that a set has.
@@ -130,7 +130,7 @@ async fn carry_out(
     set: &PackageVariantSet,
     actions: Vec<Action>,
     objects: &Objects,
-) -> Result<Refused, Failed> {
+) -> Result<Refused, ReconcileError> {
     let rank = |action: &Action| match action {
         Action::Create(_) => 0,
         Action::Adopt(_) | Action::Update(_) => 1,
@@ -199,7 +199,7 @@ async fn write(
 }
 
 /// Writes the status, if it says anything new, and tells people of what they have to look at.
-async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -> Result<(), Failed> {
+async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -> Result<(), ReconcileError> {
     let before = set.status.clone().unwrap_or_default();
     let mut after = before.clone();
     let (reason, message);
@@ -260,7 +260,8 @@ async fn tell(
         }
     }
     for (reason, message) in warnings {
-        let report = Report { reason, message: &message, component: COMPONENT, occurrence: &occurrence };
+        let report =
+            WarningEvent { reason, message: &message, component: COMPONENT, occurrence: &occurrence };
         if let Err(error) = objects.warn(set, &report).await {
             tracing::warn!(%error, "an Event could not be recorded");
         }

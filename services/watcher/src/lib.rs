@@ -31,12 +31,11 @@ mod stream_writer;
 mod watch;
 
 use std::net::SocketAddr;
-use std::process::ExitCode;
 
 use clap::Args;
 use futures::future::BoxFuture;
 use groundwork_bus::Bus;
-use groundwork_controller::{ClusterArguments, ServiceArguments, Surroundings};
+use groundwork_controller::{ClusterArguments, ProcessContext, ServiceArguments, ServiceError};
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::watcher::v1::watcher_server::WatcherServer;
 use groundwork_telemetry::Telemetry;
@@ -76,17 +75,14 @@ impl ServiceArguments for Arguments {
     fn cluster(&self) -> &ClusterArguments {
         &self.cluster
     }
-}
 
-/// The service as a process of its own.
-pub fn main() -> ExitCode {
-    groundwork_controller::main(|arguments: Arguments, surroundings| {
-        let Surroundings { bus, client, telemetry } = surroundings;
+    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            Watcher::start(arguments, bus, client, telemetry).await?.run().await?;
+            Watcher::start(self, bus, client, telemetry).await?.run().await?;
             Ok(())
         })
-    })
+    }
 }
 
 /// Why the watcher cannot begin.

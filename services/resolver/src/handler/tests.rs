@@ -160,8 +160,8 @@ fn at_the_start_jobs_and_namespaces_are_looked_at() {
     let watching = watching(&Settings::default());
     let installation = ObjectId::new(kind::<Installation>(), Some("team"), "named");
     let namespace = ObjectId::new(namespaces(), None, "team");
-    let key = |object: &ObjectId, snapshot: &Snapshot, is_start| {
-        watching.deadline(object, snapshot, is_start).map(|(key, _)| key.name)
+    let key = |object: &ObjectId, snapshot: &Snapshot, is_initial_sync| {
+        watching.schedule(object, snapshot, is_initial_sync).map(|(key, _)| key.name)
     };
     let (running, idle) = (
         snapshot(1, &installation_fields(None, "k", "j")),
@@ -178,7 +178,7 @@ fn at_the_start_jobs_and_namespaces_are_looked_at() {
 fn every_replica_looks_at_a_new_namespace_later() {
     let watching = watching(&Settings::default());
     let namespace = ObjectId::new(namespaces(), None, "team");
-    let (key, at) = watching.deadline(&namespace, &snapshot(1, &json!({})), false).unwrap();
+    let (key, at) = watching.schedule(&namespace, &snapshot(1, &json!({})), false).unwrap();
     assert_eq!(key, ObjectId::new(kind::<Context>(), Some("team"), "default"));
     assert!(at > Timestamp::now() + GRACE);
 }

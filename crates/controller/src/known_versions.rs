@@ -1,4 +1,4 @@
-//! Which versions of objects a key knows.
+//! Which versions of objects the handling of a key has read or written, so that events about them are no news.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,11 @@ use groundwork_bus::ObjectId;
 ///
 /// Versions are numbers that grow; the API server says so since 1.35, and it has been true before.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen(HashMap<ObjectId, u64>);
+pub(crate) struct KnownVersions(HashMap<ObjectId, u64>);
 
-impl Seen {
-    pub(crate) fn note(&mut self, object: ObjectId, version: &str) {
+impl KnownVersions {
+    /// Adds a version. One that is no number is not comparable, and left out.
+    pub(crate) fn add(&mut self, object: ObjectId, version: &str) {
         let Ok(version) = version.parse::<u64>() else { return };
         let known = self.0.entry(object).or_default();
         *known = version.max(*known);
