@@ -121,7 +121,7 @@ async fn follow(
     let mut feed = bus.index(kinds).await?;
     loop {
         // The feed begins with what is there, also after the connection was lost; positions only grow.
-        let Feed::Record { sequence, record } = feed.next().await else { continue };
+        let Feed::Record { position: sequence, record } = feed.next().await else { continue };
         if sequence <= shown {
             continue;
         }

@@ -141,7 +141,7 @@ pub enum PublishError {
     /// The record is larger than an event may be.
     #[error(
         "the event of {object} has {size} bytes, more than the {} that an event may have",
-        crate::LARGEST
+        crate::MAX_EVENT_BYTES
     )]
     TooLarge {
         /// Which object.

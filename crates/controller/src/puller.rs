@@ -34,7 +34,7 @@ impl Puller {
     pub(crate) async fn run(self, end: CancellationToken) {
         let Some(mut queue) = end.run_until_cancelled(self.open()).await else { return };
         let mut pulled = VecDeque::new();
-        let telling = self.follow_readiness(queue.trouble());
+        let telling = self.follow_readiness(queue.problem());
         let pulling = async { tokio::join!(self.pull(&mut queue, &mut pulled), telling) };
         end.run_until_cancelled(pulling).await;
         queue.close().await;
@@ -66,9 +66,9 @@ impl Puller {
     }
 
     /// Keeps readiness up to date with the queue: a service whose queue is broken would look well and do nothing.
-    async fn follow_readiness(&self, mut trouble: watch::Receiver<Option<String>>) {
-        while trouble.changed().await.is_ok() {
-            let text = trouble.borrow_and_update().clone();
+    async fn follow_readiness(&self, mut problem: watch::Receiver<Option<String>>) {
+        while problem.changed().await.is_ok() {
+            let text = problem.borrow_and_update().clone();
             self.readiness.queue(&self.kind, text.as_ref().map(|text| text as &dyn std::fmt::Display));
         }
     }
@@ -78,7 +78,7 @@ impl Puller {
             let slots = self.free_slots().await;
             pulled.extend(queue.pull(slots.len()).await.into_iter().zip(slots));
             while let Some((delivery, _)) = pulled.front() {
-                self.index.passed(delivery.sequence).await;
+                self.index.passed(delivery.position).await;
                 let Some((delivery, slot)) = pulled.pop_front() else { break };
                 if !self.pass_on(delivery, slot).await {
                     return;

@@ -425,7 +425,7 @@ mod tests {
         let without_stream = publish(&writer, LastMessage::default(), applied("u", "5")).await;
         assert_eq!(without_stream.outcome, Outcome::StreamNotFound);
         writer.bus.ensure_stream().await.unwrap();
-        let labels = [("l".to_owned(), "x".repeat(groundwork_bus::LARGEST))].into();
+        let labels = [("l".to_owned(), "x".repeat(groundwork_bus::MAX_EVENT_BYTES))].into();
         let large = Snapshot { uid: "u".into(), resource_version: "6".into(), labels, ..Snapshot::default() };
         let large = publish(&writer, LastMessage::default(), DesiredState::Applied(Box::new(large))).await;
         assert!(matches!(large.outcome, Outcome::TooLarge(65_536..)), "{large:?}");

@@ -172,7 +172,7 @@ impl WatchState {
                 "the event of {} {key} has {size} bytes, more than the {} that an event may have: shorten its labels, annotations, \
                  finalizers or references",
                 scope.kind,
-                groundwork_bus::LARGEST
+                groundwork_bus::MAX_EVENT_BYTES
             ));
         }
         if !self.is_built_in || self.is_missing {

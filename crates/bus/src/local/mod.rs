@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::epochs::Epochs;
 use crate::error::{BusError, PublishError};
 use crate::feed::Step;
 use crate::object::ObjectId;
-use crate::position::Epochs;
 use crate::record::{Filter, Published, Record, Stored, StreamState, WorkState};
 use crate::subject;
 use crate::wire::{self, Wire};

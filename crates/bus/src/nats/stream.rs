@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::consumer::{self, ConsumerInfo};
 use super::pull::{Pulled, Puller, Wait};
-use super::{NatsBus, RequestFailure};
+use super::{NatsBus, RequestError};
 use crate::STREAM;
 use crate::error::{BusError, PublishError};
 use crate::object::ObjectId;
@@ -168,8 +168,8 @@ impl NatsBus {
         }
         let request = async_nats::Request::new().headers(headers).payload(wire.body);
         let answer = self.request(wire.subject.clone(), request).await.map_err(|error| match error {
-            RequestFailure::NobodyThere => PublishError::StreamNotFound,
-            RequestFailure::Failed(error) => error.into(),
+            RequestError::NoResponders => PublishError::StreamNotFound,
+            RequestError::Failed(error) => error.into(),
         })?;
         match self.read::<PublishAck>("a publication", &answer.payload) {
             Ok(ack) => Ok(Published { sequence: ack.seq, duplicate: ack.duplicate }),
@@ -187,8 +187,8 @@ impl NatsBus {
         let request = async_nats::Request::new().payload(body.into());
         let answer = self.request(format!("{}.DIRECT.GET.{STREAM}", super::API), request).await;
         let answer = answer.map_err(|error| match error {
-            RequestFailure::NobodyThere => BusError::StreamNotFound,
-            RequestFailure::Failed(error) => error,
+            RequestError::NoResponders => BusError::StreamNotFound,
+            RequestError::Failed(error) => error,
         })?;
         if let Some(status) = answer.status {
             return match status.as_u16() {

@@ -42,7 +42,7 @@ impl World {
             replay: None,
             time: Timestamp::UNIX_EPOCH,
         };
-        self.index.apply(&Feed::Record { sequence: self.sequence, record: Record::Object(event) });
+        self.index.apply(&Feed::Record { position: self.sequence, record: Record::Object(event) });
     }
 }
 
