@@ -20,13 +20,13 @@ use jiff::{SignedDuration, Timestamp};
 use tonic::Status;
 
 use crate::components::Components;
-use crate::sight::{PICKUP_MARGIN, job, needs_work, pickup_deadline};
-use crate::{ending, inputs, tree};
+use crate::snapshots::{PICKUP_MARGIN, job_status, needs_work, pickup_deadline};
+use crate::{inputs, job_log, steps};
 
 /// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
-const MOST_STEPS: usize = 2_000;
+const MAX_STEPS: usize = 2_000;
 /// After so many writes the others get a turn: an Installation with thousands of items is no reason for a small one to wait.
-const WRITES_A_TURN: usize = 64;
+const WRITES_PER_TURN: usize = 64;
 
 /// Works on Installations, their Executions and DeployItems.
 pub(crate) struct Installations {
@@ -81,7 +81,7 @@ impl Handler for Installations {
                 owner.map(|name| self.installation_of(object, &name)).into_iter().collect()
             }
             // Progress of an item decides nothing; its end does.
-            (DeployItem::PLURAL, Change::Applied(snapshot)) if job(snapshot).is_idle() => {
+            (DeployItem::PLURAL, Change::Applied(snapshot)) if job_status(snapshot).is_idle() => {
                 let name = snapshot.labels.get(label::MANAGED_BY);
                 name.map(|name| self.installation_of(object, name)).into_iter().collect()
             }
@@ -119,31 +119,31 @@ impl Handler for Installations {
         let known = self.trees().remove(request.key);
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, request.key.name.clone()));
         outdate(&mut tree, &request);
-        match self.settle(&mut tree, &request).await {
-            Ok(Progress::More) => {
+        match self.run_steps(&mut tree, &request).await {
+            Ok(Progress::Partial) => {
                 tree.goes_on = true;
                 self.trees().insert(request.key.clone(), tree);
                 Ok(Reconciled::requeue())
             }
-            Ok(Progress::AtRest) => {
-                if ending::running(&tree).is_none() {
+            Ok(Progress::Done) => {
+                if job_log::running_job(&tree).is_none() {
                     return Ok(Reconciled::default());
                 }
                 let requeue_after = self.pickup_timeout.and_then(|timeout| until_pickup(&tree, timeout));
                 self.trees().insert(request.key.clone(), tree);
                 Ok(Reconciled { requeue_after, ..Reconciled::default() })
             }
-            Err(Interruption::Api(error)) => {
+            Err(JobError::Api(error)) => {
                 if let Some(reason) = reason(&error) {
                     let failure = Failure::passing("Reconcile", reason, error.to_string());
                     self.report(&mut tree, &failure, &request).await;
                 }
-                self.remember(request.key, tree);
+                self.keep_for_retry(request.key, tree);
                 Err(error.into())
             }
-            Err(Interruption::Passing(failure)) => {
+            Err(JobError::Passing(failure)) => {
                 self.report(&mut tree, &failure, &request).await;
-                self.remember(request.key, tree);
+                self.keep_for_retry(request.key, tree);
                 Err(ReconcileError::new(failure.message))
             }
         }
@@ -167,57 +167,54 @@ fn reason(error: &ApiError) -> Option<&'static str> {
 
 /// How far an attempt came.
 enum Progress {
-    AtRest,
-    /// It would go on, and lets others go first.
-    More,
+    /// Nothing is left to do before something changes.
+    Done,
+    /// There is more to do, after the other keys that wait.
+    Partial,
 }
 
-/// Why a job does not come to rest now.
-enum Interruption {
+/// Why an attempt ends before everything is done.
+enum JobError {
     Api(ApiError),
-    /// Something else that may go away by itself; the status tells about it.
+    /// Something else that may go away by itself; the status tells of it.
     Passing(Failure),
 }
 
-impl From<ApiError> for Interruption {
+impl From<ApiError> for JobError {
     fn from(error: ApiError) -> Self {
         Self::Api(error)
     }
 }
 
 impl Installations {
-    /// After a failed attempt everything is read again, but for what no object tells.
-    fn remember(&self, key: &Key, tree: Tree) {
+    /// Keeps of a tree what no object tells, since after a failed attempt everything else is read again.
+    fn keep_for_retry(&self, key: &Key, tree: Tree) {
         self.trees().insert(key.clone(), tree.forget());
     }
 
     /// Does step after step until there is none, or it is the turn of others.
-    async fn settle(
-        &self,
-        tree: &mut Tree,
-        request: &ReconcileRequest<'_>,
-    ) -> Result<Progress, Interruption> {
+    async fn run_steps(&self, tree: &mut Tree, request: &ReconcileRequest<'_>) -> Result<Progress, JobError> {
         let mut written = 0;
-        for _ in 0..MOST_STEPS {
-            if written >= WRITES_A_TURN {
-                return Ok(Progress::More);
+        for _ in 0..MAX_STEPS {
+            if written >= WRITES_PER_TURN {
+                return Ok(Progress::Partial);
             }
             match next(tree, &self.moment()) {
-                Next::Rest => return Ok(Progress::AtRest),
+                Next::Rest => return Ok(Progress::Done),
                 Next::Read(read) => {
                     let need = matches!(read, Read::Exports(_)).then_some(Need::Exports);
-                    if let Err(error) = tree::read(tree, read, request.objects, request.index).await {
-                        self.accept(error, need, tree, request).await?;
+                    if let Err(error) = steps::read(tree, read, request.objects, request.index).await {
+                        self.handle_api_error(error, need, tree, request).await?;
                     }
                 }
                 Next::Write(writes) => {
                     written += writes.len();
-                    let failed = tree::write_all(tree, writes, request.objects).await;
+                    let failed = steps::write_all(tree, writes, request.objects).await;
                     // One answer decides; what failed besides is tried again, or over with the job.
                     let first =
                         failed.into_iter().max_by_key(|(need, error)| need.is_some() && error.is_final());
                     if let Some((need, error)) = first {
-                        self.accept(error, need, tree, request).await?;
+                        self.handle_api_error(error, need, tree, request).await?;
                     }
                 }
                 Next::Prepare => {
@@ -227,24 +224,24 @@ impl Installations {
                     tree.prepared = Some(prepared);
                 }
                 Next::HashImports => {
-                    let Some(installation) = tree.installation.get() else { return Ok(Progress::AtRest) };
+                    let Some(installation) = tree.installation.get() else { return Ok(Progress::Done) };
                     let objects = inputs::fetch(installation, None, request.objects).await?;
                     tree.imports_hash = Some(imports_hash(installation, &objects));
                 }
             }
         }
-        let message = format!("the job does not come to rest in {MOST_STEPS} steps");
-        Err(Interruption::Passing(Failure::passing("Reconcile", "TooManySteps", message)))
+        let message = format!("the job does not come to rest in {MAX_STEPS} steps");
+        Err(JobError::Passing(Failure::passing("Reconcile", "TooManySteps", message)))
     }
 
     /// Passes an answer of the API server on; its final no to something that the job needs ends the job.
-    async fn accept(
+    async fn handle_api_error(
         &self,
         error: ApiError,
         need: Option<Need>,
         tree: &mut Tree,
         request: &ReconcileRequest<'_>,
-    ) -> Result<(), Interruption> {
+    ) -> Result<(), JobError> {
         let Some(need) = need else { return Err(error.into()) };
         let is_gone = need == Need::Exports && matches!(error, ApiError::NotFound(_));
         if !error.is_final() && !is_gone {
@@ -253,7 +250,7 @@ impl Installations {
         let Some(ending) = refused(tree, need, &error.to_string(), &self.moment()) else {
             return Err(error.into());
         };
-        match tree::write_all(tree, vec![ending], request.objects).await.pop() {
+        match steps::write_all(tree, vec![ending], request.objects).await.pop() {
             Some((_, error)) => Err(error.into()),
             None => Ok(()),
         }
@@ -268,11 +265,7 @@ impl Installations {
     }
 
     /// Reads all inputs of the job and renders.
-    async fn prepare(
-        &self,
-        tree: &mut Tree,
-        request: &ReconcileRequest<'_>,
-    ) -> Result<Prepared, Interruption> {
+    async fn prepare(&self, tree: &mut Tree, request: &ReconcileRequest<'_>) -> Result<Prepared, JobError> {
         let installation = tree.installation.get().cloned().unwrap_or_default();
         let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
         let name = ObjectName { namespace: tree.namespace.clone(), name: tree.name.clone() };
@@ -303,7 +296,7 @@ impl Installations {
         }
         let Some(components) = &self.components else {
             let message = "the Installation names a component, and no resolver is configured (--resolver)";
-            return Err(Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message)));
+            return Err(JobError::Passing(Failure::passing("InitPrerequisites", "Resolve", message)));
         };
         let resolved =
             components.resolve(name.clone(), &job).await.map_err(|status| resolve_failed(&status, tree))?;
@@ -331,7 +324,7 @@ impl Installations {
             None => Ok(prepared),
             Some(why) => {
                 let message = format!("the resolver cannot be asked: {why}");
-                Err(Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message)))
+                Err(JobError::Passing(Failure::passing("InitPrerequisites", "Resolve", message)))
             }
         }
     }
@@ -341,7 +334,7 @@ impl Installations {
         &self,
         installation: &Installation,
         render: impl FnOnce() -> Prepared + Send + 'static,
-    ) -> Result<Prepared, Interruption> {
+    ) -> Result<Prepared, JobError> {
         let problem = match self.workers.run(render).await {
             Ok(prepared) => return Ok(prepared),
             Err(problem) => problem,
@@ -351,7 +344,7 @@ impl Installations {
             WorkError::Panicked => ("RenderFailed", ErrorCode::InternalProblem),
             WorkError::Overloaded(_) => {
                 let message = format!("rendering: {problem}");
-                return Err(Interruption::Passing(Failure::passing("Reconcile", "RenderFailed", message)));
+                return Err(JobError::Passing(Failure::passing("Reconcile", "RenderFailed", message)));
             }
         };
         let failure = Failure {
@@ -366,7 +359,7 @@ impl Installations {
     /// Tells in the status what keeps the job from going on.
     async fn report(&self, tree: &mut Tree, failure: &Failure, request: &ReconcileRequest<'_>) {
         let Some(write) = report(tree, failure, &self.moment()) else { return };
-        for (_, error) in tree::write_all(tree, vec![write], request.objects).await {
+        for (_, error) in steps::write_all(tree, vec![write], request.objects).await {
             tracing::debug!(%error, "the status could not tell why the job waits");
         }
     }
@@ -433,13 +426,13 @@ fn until_pickup(tree: &Tree, timeout: SignedDuration) -> Option<Duration> {
 /// Another job, or no Installation any more: what this decision was about is history.
 const OUTDATED: [&str; 2] = ["JOB_SUPERSEDED", "INSTALLATION_NOT_FOUND"];
 
-fn resolve_failed(status: &Status, tree: &Tree) -> Interruption {
+fn resolve_failed(status: &Status, tree: &Tree) -> JobError {
     if groundwork_proto::status::reason(status).is_some_and(|reason| OUTDATED.contains(&reason.as_str())) {
         let object = format!("{} {}/{}", Installation::PLURAL, tree.namespace, tree.name);
-        return Interruption::Api(ApiError::Conflict(object));
+        return JobError::Api(ApiError::Conflict(object));
     }
     let message = format!("the resolver cannot be asked: {}", status.message());
-    Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message))
+    JobError::Passing(Failure::passing("InitPrerequisites", "Resolve", message))
 }
 
 /// The resolver is asked about components, and to take back what it once said.

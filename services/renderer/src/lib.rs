@@ -2,18 +2,18 @@
 //!
 //! ```text
 //! Installation, Execution, DeployItem events ──> handler
-//!     lifecycle::machine::next ──> Read │ Prepare │ Write ──tree──> API server
+//!     lifecycle::machine::next ──> Read │ Prepare │ Write ──steps──> API server
 //!                                          └─ inputs, components (resolver) ──> lifecycle::prepare
 //! gRPC ──> grpc ──> lifecycle::validate, lifecycle::render
 //! ```
 
 mod components;
-mod ending;
 mod grpc;
 mod handler;
 mod inputs;
-mod sight;
-mod tree;
+mod job_log;
+mod snapshots;
+mod steps;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

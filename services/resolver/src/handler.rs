@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::contexts::DefaultContexts;
+use crate::resolution_inputs::{Depth, ResolutionInputs};
 use crate::status::Statement;
-use crate::subject::{Depth, Subject};
 
 /// Time that is left to whoever makes a namespace to make its Context too.
 const GRACE: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ const JOB: Duration = Duration::from_secs(5);
 
 /// Keeps default Contexts, and the condition `ComponentReferenceOutdated`.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub(crate) struct ResolverHandler {
     pub(crate) contexts: Arc<DefaultContexts>,
     pub(crate) workers: Workers,
 }
@@ -37,7 +37,7 @@ pub(crate) fn namespaces() -> Kind {
 }
 
 #[async_trait]
-impl Handler for Watching {
+impl Handler for ResolverHandler {
     /// Keys are Contexts named `default`, for a change of their namespace, and Installations, for what may change their
     /// reference.
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
@@ -111,21 +111,21 @@ impl Handler for Watching {
         else {
             return Ok(Reconciled::default());
         };
-        let subject = Subject::read(installation, Depth::Reference, request.objects).await?;
+        let inputs = ResolutionInputs::read(installation, Depth::Reference, request.objects).await?;
         let evaluated = self.workers.run(move || {
-            let statement = Statement::between_jobs(&subject.installation, &subject.resolve());
-            (subject, statement)
+            let statement = Statement::between_jobs(&inputs.installation, &inputs.resolve());
+            (inputs, statement)
         });
-        let (subject, statement) = evaluated.await.map_err(|error| ReconcileError::new(error.to_string()))?;
+        let (inputs, statement) = evaluated.await.map_err(|error| ReconcileError::new(error.to_string()))?;
         let Some(statement) = statement else { return Ok(Reconciled::default()) };
-        match statement.write(subject.installation, request.objects).await {
+        match statement.write(inputs.installation, request.objects).await {
             Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-impl Watching {
+impl ResolverHandler {
     fn default_context(&self, namespace: &ObjectId, change: &Change) -> Option<Key> {
         let is_there = matches!(change, Change::Applied(snapshot) if snapshot.deletion_timestamp.is_none());
         let concerns = is_there && self.contexts.concern(&namespace.name);

@@ -1,7 +1,7 @@
 //! The resolver service: which component version an Installation really uses, and what belongs to it.
 //!
 //! ```text
-//! gRPC Resolve ──> subject (GET Installation, Context, overwrites) ──> lifecycle::resolve
+//! gRPC Resolve ──> resolution_inputs (GET Installation, Context, overwrites) ──> lifecycle::resolve
 //!     └─ status (conditions, componentReference) ──> API server
 //!     └─ Resolution::closure ──stores (pinned for the job)──> RepositoryMap
 //! Namespace events ──> contexts: the Context "default"
@@ -12,10 +12,10 @@ mod contexts;
 mod grpc;
 mod handler;
 mod map_file;
-mod reach;
+mod permitted_versions;
+mod resolution_inputs;
 mod status;
 mod stores;
-mod subject;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ use groundwork_telemetry::Telemetry;
 use kube::Client;
 
 use contexts::DefaultContexts;
-use grpc::Crew;
-use handler::{Watching, kind, namespaces};
+use grpc::WorkerPools;
+use handler::{ResolverHandler, kind, namespaces};
 use map_file::MapFile;
 use stores::Stores;
 
@@ -172,11 +172,11 @@ impl Resolver {
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
-            let crew = Crew::default();
-            let jobs = crew.jobs.clone();
+            let workers = WorkerPools::default();
+            let jobs = workers.jobs.clone();
             let stores = Stores::new(map);
             let service =
-                grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, crew);
+                grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, workers);
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(ResolverServer::new(service)));
             let mut work =
@@ -188,7 +188,7 @@ impl Resolver {
             let controller = Controller {
                 bus,
                 objects,
-                handler: Arc::new(Watching { contexts: Arc::clone(&contexts), workers: jobs }),
+                handler: Arc::new(ResolverHandler { contexts: Arc::clone(&contexts), workers: jobs }),
                 options: Options {
                     service: SERVICE,
                     work,

@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     memory: Mutex<Memory>,
 }
 
-/// Knowledge that a restart may lose: all sets are looked at then.
+/// What a restart may lose, since all sets are reconciled then.
 #[derive(Default)]
 struct Memory {
     /// The set of each variant; an event of its end does not name it.
@@ -52,7 +52,7 @@ impl Shared {
     }
 
     /// Remembers whose child a variant is.
-    fn learn(&self, variant: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
+    fn remember_owner(&self, variant: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
         let owner = snapshot.owner_references.iter().find(|owner| owner.controller)?;
         let set = (owner.kind == PackageVariantSet::KIND)
             .then(|| ObjectId::new(kind::<PackageVariantSet>(), variant.namespace.as_deref(), &owner.name))?;
@@ -64,7 +64,7 @@ impl Shared {
         match change {
             Change::Applied(snapshot) => {
                 let own = needs_work(snapshot).then(|| object.clone());
-                own.into_iter().chain(self.learn(object, snapshot)).collect()
+                own.into_iter().chain(self.remember_owner(object, snapshot)).collect()
             }
             Change::Deleted { .. } => self.memory().sets.remove(object).into_iter().collect(),
         }
@@ -83,7 +83,7 @@ impl Shared {
             return Ok(Reconciled::requeue_after(DEBOUNCE.saturating_sub(age)));
         }
         let Some(settled) = set::handle(self, request.key, request.objects).await? else {
-            self.watches.wants(self, request.key, Vec::new());
+            self.watches.set_selected(self, request.key, Vec::new());
             let mut memory = self.memory();
             memory.expanded.remove(request.key);
             memory.locks.remove(request.key);
@@ -120,7 +120,7 @@ impl Handler for VariantHandler {
     ) -> Option<(Key, Timestamp)> {
         let is_variant = object.kind == kind::<PackageVariant>();
         if is_variant {
-            self.0.learn(object, snapshot);
+            self.0.remember_owner(object, snapshot);
         }
         let is_set = object.kind == kind::<PackageVariantSet>();
         let waits = is_initial_sync && (is_set || is_variant && needs_work(snapshot));

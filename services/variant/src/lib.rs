@@ -170,7 +170,7 @@ impl Variants {
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
             let server = server.with(with_limits!(VariantsServer::new(service)));
-            let watches = Watches::new(watches::Parts {
+            let watches = Watches::new(watches::WatchContext {
                 watcher: channel.map(|channel| with_limits!(WatcherClient::new(channel))),
                 bus: bus.clone(),
                 objects: objects.clone(),
@@ -219,7 +219,7 @@ impl Variants {
         Box::pin(async move {
             let end = self.telemetry.shutdown.token();
             let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
-            self.shared.watches.ended().await;
+            self.shared.watches.closed().await;
             served
         })
     }
