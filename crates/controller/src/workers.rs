@@ -7,10 +7,10 @@ use std::time::Duration;
 use groundwork_telemetry::Condition;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Stack of a worker. Engines grow theirs where they recurse.
-const STACK: usize = 4 << 20;
-/// How long a piece of work may take, if nothing else is said.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Stack of a worker in bytes. Engines grow theirs where they recurse.
+const STACK_SIZE: usize = 4 << 20;
+/// How long a piece of work may take by default.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
 
 /// So many pieces of work at a time; the others wait. Calls and jobs have workers of their own, so that neither takes the turn of
 /// the other. Clones share them.
@@ -64,7 +64,7 @@ impl Default for Workers {
 impl Workers {
     /// At least one.
     pub fn new(count: usize) -> Self {
-        Self::with(count, LIMIT, None)
+        Self::with(count, DEFAULT_LIMIT, None)
     }
 
     fn with(count: usize, limit: Duration, condition: Option<Condition>) -> Self {
@@ -121,7 +121,7 @@ impl Workers {
                 Ok(result) => result.unwrap_or(Err(WorkError::Panicked)),
                 Err(_) => {
                     tracing::warn!(limit = ?shared.limit, "a piece of work takes too long and is given up");
-                    thread.step_back();
+                    thread.lower_priority();
                     let limit = shared.limit;
                     tokio::spawn(shared.outlive(async move { drop(answer.await) }));
                     Err(WorkError::TimedOut(limit))
@@ -149,10 +149,10 @@ impl Shared {
     fn count(&self, change: impl FnOnce(usize) -> usize) {
         let mut late = self.late();
         *late = change(*late);
-        self.tell(*late);
+        self.update_condition(*late);
     }
 
-    fn tell(&self, late: usize) {
+    fn update_condition(&self, late: usize) {
         let Some(condition) = &self.condition else { return };
         if late * 2 < self.count.max(8) {
             condition.ready();
@@ -173,8 +173,8 @@ fn spawn<T: Send + 'static>(
     let span = tracing::Span::current();
     let thread = Thread::default();
     let id = thread.clone();
-    std::thread::Builder::new().name("worker".to_owned()).stack_size(STACK).spawn(move || {
-        id.note();
+    std::thread::Builder::new().name("worker".to_owned()).stack_size(STACK_SIZE).spawn(move || {
+        id.set_current();
         let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(work)));
         // Nobody waits for what was given up.
         drop(sender.send(result.map_err(|_| WorkError::Panicked)));
@@ -188,12 +188,13 @@ struct Thread(#[cfg(target_os = "linux")] Arc<std::sync::OnceLock<rustix::proces
 
 #[cfg(target_os = "linux")]
 impl Thread {
-    fn note(&self) {
+    /// Stores the id of the thread that calls this.
+    fn set_current(&self) {
         _ = self.0.set(rustix::thread::gettid());
     }
 
-    /// Everything else goes first from now on.
-    fn step_back(&self) {
+    /// Gives the thread the lowest priority, so that all other work goes first.
+    fn lower_priority(&self) {
         const LOWEST: i32 = 19;
         let Some(thread) = self.0.get() else { return };
         if let Err(error) = rustix::process::setpriority_process(Some(*thread), LOWEST) {
@@ -205,8 +206,8 @@ impl Thread {
 #[cfg(not(target_os = "linux"))]
 #[allow(clippy::unused_self, reason = "other systems have no priority of single threads")]
 impl Thread {
-    fn note(&self) {}
-    fn step_back(&self) {}
+    fn set_current(&self) {}
+    fn lower_priority(&self) {}
 }
 
 #[cfg(test)]

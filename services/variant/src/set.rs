@@ -236,12 +236,12 @@ async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -
         Err(ApiError::NotFound(_)) => return Ok(()),
         answer => answer?,
     };
-    tell(&stored, &before, &after, objects).await;
+    warn_about(&stored, &before, &after, objects).await;
     Ok(())
 }
 
 /// Warnings about what is new in a status.
-async fn tell(
+async fn warn_about(
     set: &PackageVariantSet,
     before: &PackageVariantSetStatus,
     after: &PackageVariantSetStatus,
