@@ -84,7 +84,7 @@ async fn show(bus: &Bus, arguments: &EventsArguments, out: &mut impl Write) -> R
     let at = match bus.status().await {
         Ok(state) => state.last_sequence,
         // The watcher has not run yet.
-        Err(BusError::NoStream) if arguments.follow => 0,
+        Err(BusError::StreamNotFound) if arguments.follow => 0,
         Err(error) => return Err(error.into()),
     };
     let kinds = kinds(bus, &arguments.kinds).await?;
@@ -121,7 +121,7 @@ async fn follow(
     let mut feed = bus.index(kinds).await?;
     loop {
         // The feed begins with what is there, also after the connection was lost; positions only grow.
-        let Feed::Record { sequence, record } = feed.next().await else { continue };
+        let Feed::Record { position: sequence, record } = feed.next().await else { continue };
         if sequence <= shown {
             continue;
         }
@@ -146,7 +146,7 @@ async fn kinds(bus: &Bus, names: &[String]) -> Result<Vec<Kind>, Failure> {
             Record::Interest(interest) => Some(interest.kind),
             Record::Object(_) | Record::Synced(_) | Record::Cluster(_) => None,
         })),
-        Err(BusError::NoStream) => {}
+        Err(BusError::StreamNotFound) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(kinds)

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use groundwork_bus::{Bus, NatsOptions};
-use groundwork_controller::{ClusterArguments, GuardArguments, told_by_readiness};
+use groundwork_controller::{ClusterArguments, TakeoverArguments, told_by_readiness};
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
 use groundwork_resolver::Resolver;
@@ -30,7 +30,7 @@ pub(crate) struct UpArguments {
     #[command(flatten)]
     cluster: ClusterArguments,
     #[command(flatten)]
-    guard: GuardArguments,
+    takeover: TakeoverArguments,
     #[command(flatten)]
     telemetry: TelemetryArguments,
 
@@ -85,7 +85,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     told_by_readiness(&bus, &telemetry);
     let resolver = groundwork_resolver::Arguments {
         cluster: arguments.cluster.clone(),
-        guard: arguments.guard.clone(),
+        takeover: arguments.takeover.clone(),
         grpc: arguments.grpc(arguments.resolver_address),
         settings: arguments.resolver.clone(),
     };
@@ -99,7 +99,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     .await?;
     let renderer = groundwork_renderer::Arguments {
         cluster: arguments.cluster.clone(),
-        guard: arguments.guard.clone(),
+        takeover: arguments.takeover.clone(),
         grpc: arguments.grpc(arguments.renderer_address),
         resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
         settings: arguments.renderer.clone(),
@@ -127,7 +127,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     .await?;
     let variant = groundwork_variant_service::Arguments {
         cluster: arguments.cluster.clone(),
-        guard: arguments.guard.clone(),
+        takeover: arguments.takeover.clone(),
         grpc: arguments.grpc(arguments.variant_address),
         watcher: WatcherArguments { watcher: Some(watcher.url()), ..WatcherArguments::default() },
         settings: arguments.variant.clone(),
@@ -143,7 +143,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     .await?;
     let deployer = groundwork_deployer::Arguments {
         cluster: arguments.cluster.clone(),
-        guard: arguments.guard.clone(),
+        takeover: arguments.takeover.clone(),
         settings: arguments.deployer.clone(),
     };
     let client = client(groundwork_deployer::SERVICE).await?;

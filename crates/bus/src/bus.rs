@@ -108,7 +108,7 @@ impl Bus {
     /// What the stream holds of an object; in a cluster of servers it may be a moment old.
     ///
     /// # Errors
-    /// When the server or the stream is away, or the message cannot be read.
+    /// When the server does not answer, there is no stream, or the message cannot be read.
     pub async fn last(&self, object: &ObjectId) -> Result<Option<Stored>, BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.last(object).await,
@@ -130,7 +130,7 @@ impl Bus {
     /// out; a subject that is published to meanwhile may come twice, the later state later.
     ///
     /// # Errors
-    /// When the server or the stream is away, or goes away meanwhile: what was shown is incomplete then.
+    /// When the server does not answer or there is no stream, also if that begins meanwhile: what was shown is incomplete then.
     pub async fn visit(&self, filter: Filter<'_>, visitor: impl FnMut(Stored)) -> Result<(), BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.visit(filter, visitor).await,
@@ -145,7 +145,7 @@ impl Bus {
     /// longer: an hour.
     ///
     /// # Errors
-    /// When the server or the stream is away.
+    /// When the server does not answer or there is no stream.
     pub async fn prune(&self, older_than: Duration) -> Result<usize, BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.prune(older_than).await,
@@ -156,7 +156,7 @@ impl Bus {
     /// State of the stream.
     ///
     /// # Errors
-    /// When the server or the stream is away.
+    /// When the server does not answer or there is no stream.
     pub async fn status(&self) -> Result<StreamState, BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.status().await,

@@ -63,7 +63,7 @@ pub enum BusError {
     },
     /// The stream is missing.
     #[error("the stream {} is missing: the watcher creates it when it runs", crate::STREAM)]
-    NoStream,
+    StreamNotFound,
     /// The server took a setting and did not keep it.
     #[error("the NATS server did not keep the settings of {of}: {fields}")]
     NotKept {
@@ -110,7 +110,9 @@ impl BusError {
     /// such a thing: the watcher creates it.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Silent { .. } | Self::NoStream | Self::Answer { .. } => true,
+            Self::Unavailable { .. } | Self::Silent { .. } | Self::StreamNotFound | Self::Answer { .. } => {
+                true
+            }
             Self::Options(_)
             | Self::Login { .. }
             | Self::Denied { .. }
@@ -135,11 +137,11 @@ pub enum PublishError {
     },
     /// The stream is missing.
     #[error("the stream {} is missing: the watcher has to create it again", crate::STREAM)]
-    NoStream,
+    StreamNotFound,
     /// The record is larger than an event may be.
     #[error(
         "the event of {object} has {size} bytes, more than the {} that an event may have",
-        crate::LARGEST
+        crate::MAX_EVENT_BYTES
     )]
     TooLarge {
         /// Which object.
@@ -159,7 +161,7 @@ pub enum PublishError {
 impl From<BusError> for PublishError {
     fn from(error: BusError) -> Self {
         match error {
-            BusError::NoStream => Self::NoStream,
+            BusError::StreamNotFound => Self::StreamNotFound,
             error if error.is_transient() => Self::Unavailable(error),
             error => Self::Failed(error),
         }

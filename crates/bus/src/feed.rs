@@ -17,8 +17,8 @@ pub enum Feed {
     /// A record.
     Record {
         /// Its position: the sequence on the stream, plus a base that grows when the stream is rebuilt while this
-        /// process runs. Compare it with [`Delivery::sequence`](crate::Delivery).
-        sequence: u64,
+        /// process runs. Compare it with [`Delivery::position`](crate::Delivery::position).
+        position: u64,
         /// The record.
         record: Record,
     },
@@ -100,7 +100,7 @@ impl Replay {
                 match record {
                     Ok(record) => {
                         let is_marker = matches!(*record, Record::Synced(_));
-                        let feed = Feed::Record { sequence: position, record: *record };
+                        let feed = Feed::Record { position, record: *record };
                         match is_marker && !self.caught_up {
                             true => self.markers.push_back(feed),
                             false => self.ready.push_back(feed),
@@ -151,7 +151,7 @@ mod tests {
             replay.take(step);
             feeds.extend(replay.ready.drain(..));
         }
-        let feed = |sequence, record| Feed::Record { sequence, record };
+        let feed = |position, record| Feed::Record { position, record };
         assert_eq!(
             feeds,
             [

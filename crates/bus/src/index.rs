@@ -89,9 +89,9 @@ impl Index {
                 *self.write() = Content::default();
                 0
             }
-            Feed::Record { sequence, record } => {
+            Feed::Record { position, record } => {
                 self.write().apply(record);
-                *sequence
+                *position
             }
         };
         // Markers come late, so positions are not in order.
@@ -154,14 +154,14 @@ impl Index {
     }
 
     /// The highest position it has seen; see [`Feed`].
-    pub fn sequence(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         *self.inner.progress.borrow()
     }
 
     /// Waits until it has seen this position, or what came after it.
-    pub async fn passed(&self, sequence: u64) {
+    pub async fn passed(&self, position: u64) {
         // The sender lives in self, so there is always a next value.
-        let _ = self.inner.progress.subscribe().wait_for(|progress| *progress >= sequence).await;
+        let _ = self.inner.progress.subscribe().wait_for(|progress| *progress >= position).await;
     }
 
     /// Whether everything of these kinds is known: their sync markers have come, and all that was on the stream.
@@ -253,36 +253,36 @@ mod tests {
         ObjectId::new(kind("secrets"), namespace, name)
     }
 
-    fn object(sequence: u64, object: ObjectId, change: Change) -> Feed {
+    fn object(position: u64, object: ObjectId, change: Change) -> Feed {
         let time = jiff::Timestamp::UNIX_EPOCH;
         Feed::Record {
-            sequence,
+            position,
             record: Record::Object(Event { object, change, trace: None, replay: None, time }),
         }
     }
 
-    fn applied(sequence: u64, id: ObjectId, owner: Option<&str>) -> Feed {
+    fn applied(position: u64, id: ObjectId, owner: Option<&str>) -> Feed {
         let owner = owner.map(|uid| Owner { uid: uid.to_owned(), ..Owner::default() });
         let snapshot = Snapshot {
-            resource_version: sequence.to_string(),
+            resource_version: position.to_string(),
             owner_references: owner.into_iter().collect(),
             ..Snapshot::default()
         };
-        object(sequence, id, Change::Applied(snapshot))
+        object(position, id, Change::Applied(snapshot))
     }
 
-    fn deleted(sequence: u64, id: ObjectId) -> Feed {
-        object(sequence, id, Change::Deleted { uid: "u".into(), resource_version: "1".into() })
+    fn deleted(position: u64, id: ObjectId) -> Feed {
+        object(position, id, Change::Deleted { uid: "u".into(), resource_version: "1".into() })
     }
 
-    fn marker(sequence: u64, plural: &str, namespace: Option<&str>) -> Feed {
+    fn marker(position: u64, plural: &str, namespace: Option<&str>) -> Feed {
         let record = Record::Synced(SyncMarker {
             kind: kind(plural),
             namespace: namespace.map(str::to_owned),
             resource_version: "1".into(),
             count: 1,
         });
-        Feed::Record { sequence, record }
+        Feed::Record { position, record }
     }
 
     fn names(index: &Index, namespace: Option<&str>) -> Vec<String> {
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(names(&index, Some("a")), ["secrets a/x", "secrets a/y"]);
         assert_eq!(names(&index, Some("c")), Vec::<String>::new());
         assert_eq!(index.owned_by("owner"), [id(Some("a"), "x"), id(Some("a"), "y")]);
-        assert_eq!((index.len(), index.sequence()), (4, 4));
+        assert_eq!((index.len(), index.position()), (4, 4));
         assert_eq!(index.version(&id(Some("a"), "y")).as_deref(), Some("2"));
         assert_eq!(index.version(&id(Some("a"), "nobody")), None);
 
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(index.get(&id(Some("a"), "x")), None);
         assert_eq!(index.owned_by("owner"), []);
         assert_eq!(index.owned_by("other"), [id(Some("a"), "y")]);
-        assert_eq!((index.len(), index.sequence()), (3, 7));
+        assert_eq!((index.len(), index.position()), (3, 7));
     }
 
     #[test]
@@ -350,13 +350,13 @@ mod tests {
         let identity = Record::Cluster(ClusterIdentity { uid: "c".into() });
         index.apply(&applied(8, id(None, "z"), Some("owner")));
         index.apply(&marker(3, "secrets", None));
-        index.apply(&Feed::Record { sequence: 9, record: identity });
+        index.apply(&Feed::Record { position: 9, record: identity });
         assert!(index.synced(&[kind("secrets")]) && index.cluster().is_some());
-        assert_eq!(index.sequence(), 9, "a late marker takes nothing back");
+        assert_eq!(index.position(), 9, "a late marker takes nothing back");
         index.apply(&Feed::Reset);
         assert!(index.is_empty() && !index.synced(&[kind("secrets")]));
         assert_eq!((index.cluster(), index.owned_by("owner")), (None, Vec::new()));
-        assert_eq!(index.sequence(), 9);
+        assert_eq!(index.position(), 9);
     }
 
     #[test]
@@ -389,6 +389,6 @@ mod tests {
             }
         };
         tokio::join!(index.passed(5), index.until_synced(&kinds), feeding);
-        assert!(index.sequence() == 6 && index.synced(&kinds));
+        assert!(index.position() == 6 && index.synced(&kinds));
     }
 }

@@ -14,13 +14,13 @@
 //! not its own: those are denied one by one, since NATS has no wildcard within a token.
 
 mod bus;
+mod epochs;
 mod error;
 mod feed;
 mod index;
 mod local;
 mod nats;
 mod object;
-mod position;
 mod record;
 mod retry;
 mod subject;
@@ -47,6 +47,6 @@ pub const STREAM: &str = "GROUNDWORK";
 /// Bytes that the stream may have unless something else is asked for: room for half a million objects.
 pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
 /// Largest body of an event, in bytes.
-pub const LARGEST: usize = 64 * 1024;
+pub const MAX_EVENT_BYTES: usize = 64 * 1024;
 /// A delivery that is neither acknowledged nor in progress for this long is delivered again.
 pub const ACK_WAIT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Trying again, and saying so once.
+//! Pauses between attempts, and a log that tells of a problem once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,93 +6,97 @@ use std::time::Duration;
 
 use crate::error::BusError;
 
-const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What readers of one bus cannot do now, and how many of them. All of them lose the same server at the same time, which is
-/// one line of the log and not one for each.
+/// The problems that readers of one bus have now, with the number of readers that have each. All readers lose the same server at the
+/// same time, which is one line of the log and not one for each. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told(Arc<Mutex<BTreeMap<String, usize>>>);
+pub(crate) struct CurrentProblems(Arc<Mutex<BTreeMap<String, usize>>>);
 
-impl Told {
-    /// Whether nobody has this trouble yet.
-    fn begin(&self, trouble: &str) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let readers = told.entry(trouble.to_owned()).or_default();
+impl CurrentProblems {
+    /// Adds a problem of one reader; true if no other has it.
+    fn add(&self, problem: &str) -> bool {
+        let mut problems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let readers = problems.entry(problem.to_owned()).or_default();
         *readers += 1;
         *readers == 1
     }
 
-    /// Whether nobody has it any more.
-    fn end(&self, trouble: &str) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(readers) = told.get_mut(trouble) else { return false };
+    /// Removes a problem of one reader; true if no other has it any more.
+    fn remove(&self, problem: &str) -> bool {
+        let mut problems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(readers) = problems.get_mut(problem) else { return false };
         *readers -= 1;
-        let is_over = *readers == 0;
-        if is_over {
-            told.remove(trouble);
+        let is_solved = *readers == 0;
+        if is_solved {
+            problems.remove(problem);
         }
-        is_over
+        is_solved
     }
 }
 
-/// Growing pauses between attempts; a trouble is logged when it begins, when it changes, and when it is over: by the first and
-/// the last of those that have it.
+/// The attempts of one reader, with pauses that double. A problem is logged when it begins, when it changes, and when it is over: by the
+/// first and the last of the readers that have it.
 #[derive(Debug)]
 pub(crate) struct Retry {
+    /// What is read, for the log.
     what: String,
     pause: Duration,
-    trouble: Option<String>,
-    told: Told,
+    /// The problem that this reader has now; see [`identity`].
+    problem: Option<String>,
+    problems: CurrentProblems,
 }
 
 impl Retry {
-    pub(crate) fn new(what: impl Into<String>, told: &Told) -> Self {
-        Self { what: what.into(), pause: SHORTEST, trouble: None, told: told.clone() }
+    pub(crate) fn new(what: impl Into<String>, problems: &CurrentProblems) -> Self {
+        Self { what: what.into(), pause: FIRST_PAUSE, problem: None, problems: problems.clone() }
     }
 
-    pub(crate) async fn pause(&mut self, error: &BusError) {
-        self.note(error);
+    /// Tells of a failed attempt, and waits before the next one.
+    pub(crate) async fn back_off(&mut self, error: &BusError) {
+        self.report(error);
         let pause = self.pause;
-        self.pause = LONGEST.min(pause * 2);
+        self.pause = LONGEST_PAUSE.min(pause * 2);
         tokio::time::sleep(pause).await;
     }
 
-    pub(crate) fn over(&mut self) {
-        self.pause = SHORTEST;
-        if self.forget() {
+    pub(crate) fn succeeded(&mut self) {
+        self.pause = FIRST_PAUSE;
+        if self.clear() {
             tracing::info!(of = self.what, "events can be read again");
         }
     }
 
-    /// Whether it was told.
-    fn note(&mut self, error: &BusError) -> bool {
-        let trouble = essence(error);
-        if self.trouble.as_ref() == Some(&trouble) {
+    /// Logs a problem, unless this reader or another one has done so. Answers whether it was logged.
+    fn report(&mut self, error: &BusError) -> bool {
+        let problem = identity(error);
+        if self.problem.as_ref() == Some(&problem) {
             return false;
         }
-        self.forget();
-        let is_news = self.told.begin(&trouble);
-        if is_news {
+        self.clear();
+        let is_new = self.problems.add(&problem);
+        if is_new {
             tracing::warn!(of = self.what, %error, "cannot read events; trying again");
         }
-        self.trouble = Some(trouble);
-        is_news
+        self.problem = Some(problem);
+        is_new
     }
 
-    fn forget(&mut self) -> bool {
-        self.trouble.take().is_some_and(|trouble| self.told.end(&trouble))
+    /// This reader has no problem any more; true if no other has it either.
+    fn clear(&mut self) -> bool {
+        self.problem.take().is_some_and(|problem| self.problems.remove(&problem))
     }
 }
 
 impl Drop for Retry {
     fn drop(&mut self) {
-        self.forget();
+        self.clear();
     }
 }
 
-/// What makes a trouble the same as another: a server that is away is away, whatever was asked and however it was noticed.
-fn essence(error: &BusError) -> String {
+/// What makes a problem the same as another: a server that is away is one problem, whatever was asked and however it was noticed.
+fn identity(error: &BusError) -> String {
     match error {
         BusError::Unavailable { server, .. } | BusError::Silent { server, .. } => format!("no {server}"),
         error => error.to_string(),
@@ -104,16 +108,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_of_one_bus_tell_of_one_trouble_once() {
-        let told = Told::default();
+    fn readers_of_one_bus_tell_of_one_problem_once() {
+        let problems = CurrentProblems::default();
         let away = |reason: &str| BusError::Unavailable { server: "h:1".into(), reason: reason.into() };
-        let (mut index, mut queue) = (Retry::new("index", &told), Retry::new("queue", &told));
-        assert!(index.note(&away("refused")));
-        assert!(!index.note(&away("broken pipe")) && !queue.note(&away("refused")));
-        assert!(queue.note(&BusError::NoStream), "another trouble is news");
-        assert!(!index.note(&BusError::NoStream));
-        assert!(!queue.forget(), "the other one still has it");
+        let (mut index, mut queue) = (Retry::new("index", &problems), Retry::new("queue", &problems));
+        assert!(index.report(&away("refused")));
+        assert!(!index.report(&away("broken pipe")) && !queue.report(&away("refused")));
+        assert!(queue.report(&BusError::StreamNotFound), "another problem is new");
+        assert!(!index.report(&BusError::StreamNotFound));
+        assert!(!queue.clear(), "the other one still has it");
         drop(index);
-        assert!(queue.note(&BusError::NoStream), "it was over meanwhile");
+        assert!(queue.report(&BusError::StreamNotFound), "it was over meanwhile");
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::LARGEST;
+use crate::MAX_EVENT_BYTES;
 use crate::error::PublishError;
 use crate::object::Snapshot;
 use crate::record::{Change, ClusterIdentity, Event, Interest, Record, SyncMarker};
@@ -81,7 +81,7 @@ pub(crate) fn encode(record: &Record) -> Result<Wire, PublishError> {
     let body = body.map_err(|error| {
         PublishError::Failed(crate::BusError::Answer { request: subject.clone(), reason: error.to_string() })
     })?;
-    if body.len() > LARGEST {
+    if body.len() > MAX_EVENT_BYTES {
         return Err(PublishError::TooLarge { object: describe(record), size: body.len() });
     }
     let printable = |text: &String| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_large_event_is_refused() {
         let mut large = snapshot();
-        large.annotations.insert("a".into(), "x".repeat(LARGEST));
+        large.annotations.insert("a".into(), "x".repeat(MAX_EVENT_BYTES));
         let error = encode(&Record::Object(installation(Change::Applied(large)))).unwrap_err();
         assert!(matches!(error, PublishError::TooLarge { size: 65537.., .. }), "{error}");
         assert!(error.to_string().contains("prod/echo"), "{error}");

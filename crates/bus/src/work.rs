@@ -52,9 +52,9 @@ impl WorkQueue {
     }
 
     /// Why nothing can be taken now, as it changes; `None` while all is well.
-    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
+    pub fn problem(&self) -> watch::Receiver<Option<String>> {
         match &self.source {
-            Source::Nats(work) => work.trouble(),
+            Source::Nats(work) => work.problem(),
             Source::Local(_) => watch::Sender::new(None).subscribe(),
         }
     }
@@ -87,7 +87,7 @@ pub struct Delivery {
     /// The event.
     pub event: Event,
     /// Its position, to be compared with [`Index::passed`](crate::Index::passed); see [`Feed`](crate::Feed).
-    pub sequence: u64,
+    pub position: u64,
     /// How often it was delivered, this time included.
     pub attempts: u64,
     receipt: Receipt,
@@ -104,8 +104,8 @@ pub(crate) enum Handle {
 }
 
 impl Delivery {
-    pub(crate) fn new(event: Event, sequence: u64, attempts: u64, handle: Handle) -> Self {
-        Self { event, sequence, attempts, receipt: Receipt(handle) }
+    pub(crate) fn new(event: Event, position: u64, attempts: u64, handle: Handle) -> Self {
+        Self { event, position, attempts, receipt: Receipt(handle) }
     }
 
     /// The event, and what answers it. Thousands of events may wait for their answer while a key is at work.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::*;
 use groundwork_bus::{
-    Bus, BusError, Change, ClusterIdentity, Filter, Index, Interest, LARGEST, NatsOptions, PublishError,
-    Published, Record, Snapshot, WorkQueue, WorkState,
+    Bus, BusError, Change, ClusterIdentity, Filter, Index, Interest, MAX_EVENT_BYTES, NatsOptions,
+    PublishError, Published, Record, Snapshot, WorkQueue, WorkState,
 };
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 use jiff::Timestamp;
@@ -94,11 +94,11 @@ fn idle() -> WorkState {
 
 async fn without_a_stream_nothing_works_and_readers_wait(bus: Bus) {
     let a = secret("a");
-    assert!(matches!(bus.publish(&applied(&a, 1), None).await, Err(PublishError::NoStream)));
-    assert!(matches!(bus.last(&a).await, Err(BusError::NoStream)));
-    assert!(matches!(bus.load(Filter::Everything).await, Err(BusError::NoStream)));
-    assert!(matches!(bus.status().await, Err(BusError::NoStream)));
-    assert!(matches!(bus.prune(Duration::ZERO).await, Err(BusError::NoStream)));
+    assert!(matches!(bus.publish(&applied(&a, 1), None).await, Err(PublishError::StreamNotFound)));
+    assert!(matches!(bus.last(&a).await, Err(BusError::StreamNotFound)));
+    assert!(matches!(bus.load(Filter::Everything).await, Err(BusError::StreamNotFound)));
+    assert!(matches!(bus.status().await, Err(BusError::StreamNotFound)));
+    assert!(matches!(bus.prune(Duration::ZERO).await, Err(BusError::StreamNotFound)));
     let mut feed = bus.index(&[secrets()]).await.unwrap();
     let mut queue = bus.work("renderer", &secrets()).await.unwrap();
 
@@ -107,7 +107,7 @@ async fn without_a_stream_nothing_works_and_readers_wait(bus: Bus) {
     publish(&bus, &applied(&a, 1)).await;
     let (steps, delivery) = tokio::join!(steps(&mut feed, 2), within("work", queue.next()));
     assert_eq!(steps, ["reset", "1 a@1"]);
-    assert_eq!((delivery.event.object.clone(), delivery.sequence, delivery.attempts), (a, 1, 1));
+    assert_eq!((delivery.event.object.clone(), delivery.position, delivery.attempts), (a, 1, 1));
 }
 
 async fn one_message_a_subject_is_kept(bus: Bus) {
@@ -182,8 +182,8 @@ async fn large_events_and_wrong_kinds_are_refused(bus: Bus) {
         event(&secret("a"), Change::Applied(snapshot))
     };
     let frame = r#"{"uid":"u","resourceVersion":"","labels":{"l":""}}"#.len();
-    publish(&bus, &large(LARGEST - frame)).await;
-    let refused = bus.publish(&large(LARGEST - frame + 1), None).await.unwrap_err();
+    publish(&bus, &large(MAX_EVENT_BYTES - frame)).await;
+    let refused = bus.publish(&large(MAX_EVENT_BYTES - frame + 1), None).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
         "the event of secrets n/a has 65537 bytes, more than the 65536 that an event may have"
@@ -265,7 +265,7 @@ async fn an_index_knows_what_the_stream_says(bus: Bus) {
     let sequence = publish(&bus, &deleted(&a, 3)).await;
     within("passed", index.passed(sequence)).await;
     assert_eq!(index.get(&a), None);
-    assert_eq!(index.sequence(), sequence);
+    assert_eq!(index.position(), sequence);
     reader.abort();
 }
 
@@ -346,7 +346,7 @@ async fn what_is_not_acknowledged_comes_again(bus: Bus) {
     publish(&bus, &applied(&secret("a"), 1)).await;
     for attempts in 1..=3 {
         let delivery = within("again", queue.next()).await;
-        assert_eq!((delivery.sequence, delivery.attempts), (1, attempts));
+        assert_eq!((delivery.position, delivery.attempts), (1, attempts));
         if attempts == 3 {
             delivery.ack().await;
         }
@@ -400,7 +400,7 @@ async fn superseded_in_flight_nothing_stays_pending(bus: Bus) {
     let old = within("work", queue.next()).await;
     publish(&bus, &applied(&secret("a"), 2)).await;
     let new = within("its successor", queue.next()).await;
-    assert_eq!((new.sequence, new.attempts), (2, 1));
+    assert_eq!((new.position, new.attempts), (2, 1));
     new.ack().await;
     until("nothing stays pending", async || state(&queue).await == idle()).await;
     // Its own answer comes too late, whatever it is.
@@ -418,7 +418,7 @@ async fn superseded_while_delayed_nothing_stays_pending(bus: Bus) {
     until("it is delayed", async || state(&queue).await.unacknowledged == 1).await;
     publish(&bus, &applied(&secret("a"), 2)).await;
     let new = within("its successor", queue.next()).await;
-    assert_eq!((new.sequence, new.attempts), (2, 1));
+    assert_eq!((new.position, new.attempts), (2, 1));
     new.ack().await;
     until("nothing stays pending", async || state(&queue).await == idle()).await;
     never("the old one comes again", queue.next()).await;
@@ -514,7 +514,7 @@ async fn a_rebuilt_stream_is_read_anew(bus: Bus) {
     }
     assert!(index.synced(&[secrets()]));
     let old = within("work", queue.next()).await;
-    assert_eq!(old.sequence, 20);
+    assert_eq!(old.position, 20);
 
     let second = bus.rebuild().await.unwrap();
     assert!(second.created && second.messages == 0 && second.created_at != first.created_at);
@@ -524,11 +524,11 @@ async fn a_rebuilt_stream_is_read_anew(bus: Bus) {
     assert!(index.is_empty() && !index.synced(&[secrets()]));
     assert_eq!((new.event.object.clone(), new.attempts), (b.clone(), 1));
     // Sequences start anew, positions do not: nobody waits for ever, or not at all.
-    assert!(new.sequence > 20);
-    assert!(index.sequence() < new.sequence);
+    assert!(new.position > 20);
+    assert!(index.position() < new.position);
     index.apply(&within("the feed", feed.next()).await);
-    assert_eq!(index.sequence(), new.sequence);
-    within("what came before is past", index.passed(old.sequence)).await;
+    assert_eq!(index.position(), new.position);
+    within("what came before is past", index.passed(old.position)).await;
     assert!(index.get(&b).is_some() && index.get(&a).is_none());
     // An answer to a message of the lost stream answers no other.
     old.ack().await;

@@ -117,7 +117,7 @@ async fn readers_wait_through_a_restart_and_miss_nothing() {
         let mut seen = BTreeSet::new();
         while seen.len() < names.len() {
             let delivery = within("work goes on", queue.next()).await;
-            within("the index follows", index.passed(delivery.sequence)).await;
+            within("the index follows", index.passed(delivery.position)).await;
             assert!(index.get(&delivery.event.object).is_some());
             seen.insert(delivery.event.object.name.clone());
             delivery.ack().await;
@@ -143,10 +143,10 @@ async fn a_deleted_stream_is_waited_for_and_read_anew() {
     while old.len() < 3 {
         old.extend(within("work", queue.pull(3)).await);
     }
-    let highest = old.iter().map(|delivery| delivery.sequence).max().unwrap();
+    let highest = old.iter().map(|delivery| delivery.position).max().unwrap();
 
     operator(&nats).await.delete_stream(STREAM).await.unwrap();
-    assert!(matches!(bus.publish(&applied(&secret("a"), 2), None).await, Err(PublishError::NoStream)));
+    assert!(matches!(bus.publish(&applied(&secret("a"), 2), None).await, Err(PublishError::StreamNotFound)));
     never("there is nothing to do", queue.next()).await;
 
     // Another process, the watcher, makes it again.
@@ -156,8 +156,8 @@ async fn a_deleted_stream_is_waited_for_and_read_anew() {
     publish(&watcher, &marker(&secrets(), 1)).await;
     let delivery = within("the consumer is made again", queue.next()).await;
     assert_eq!((delivery.event.object.name.as_str(), delivery.attempts), ("d", 1));
-    assert!(delivery.sequence > highest);
-    within("the index follows", index.passed(delivery.sequence)).await;
+    assert!(delivery.position > highest);
+    within("the index follows", index.passed(delivery.position)).await;
     within("synced again", index.until_synced(&[secrets()])).await;
     assert_eq!(index.len(), 1);
     delivery.ack().await;

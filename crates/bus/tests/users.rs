@@ -223,13 +223,13 @@ async fn a_broken_queue_is_told() {
     let bus = Bus::connect(options(&nats)).await.unwrap();
     bus.ensure_stream().await.unwrap();
     let mut queue = bus.work("renderer", &secrets()).await.unwrap();
-    let mut trouble = queue.trouble();
+    let mut problem = queue.problem();
     let pulling = tokio::spawn(async move { queue.next().await.event });
     let operator = async_nats::connect(nats.url()).await.unwrap();
     operator.request("$JS.API.STREAM.DELETE.GROUNDWORK", "".into()).await.unwrap();
-    within("it is told", trouble.wait_for(Option::is_some)).await.unwrap();
+    within("it is told", problem.wait_for(Option::is_some)).await.unwrap();
     bus.ensure_stream().await.unwrap();
-    within("it is over", trouble.wait_for(Option::is_none)).await.unwrap();
+    within("it is over", problem.wait_for(Option::is_none)).await.unwrap();
     publish(&bus, &applied(&secret("a"), 1)).await;
     within("work", pulling).await.unwrap();
 }

@@ -1,8 +1,8 @@
-//! Events to work: the only way in which a service touches bus and API server.
+//! Controllers: how services come from events to work, and the only way in which they touch the bus and the API server.
 //!
 //! ```text
-//! bus ──index feed──> Index ──deadlines──┐
-//!  └───work queues──> Handler::keys ─────┴──> Queue (one task a key, back-off a key) ──> Handler::handle
+//! bus ──index feed──> Index ──schedule───┐
+//!  └───work queues──> Handler::keys ─────┴──> Queue (one task a key, back-off a key) ──> Handler::reconcile
 //!                                                                                          └─ Objects ──> API server
 //! ```
 //!
@@ -12,35 +12,38 @@
 //!   that key has read or written already is acknowledged without being handled.
 //! - Back-off is kept for a key. A failing key is tried again from memory, and its event is given back to the bus
 //!   with a longer delay, so that another replica takes over if this one dies.
-//! - What must happen later follows from the state of objects: [`Handler::deadline`] is asked for every object that
+//! - What must happen later follows from the state of objects: [`Handler::schedule`] is called for every object that
 //!   the index holds, also after a restart.
 
 mod arguments;
 mod backoff;
 mod connection;
+mod controller;
 mod error;
-mod guard;
-mod handler;
+mod index_follower;
+mod known_versions;
 mod metrics;
 mod objects;
-mod program;
+mod puller;
 mod queue;
 mod readiness;
-mod report;
-mod run;
-mod seen;
-mod ticket;
+mod reconcile;
+mod service;
+mod shared_delivery;
+mod takeover;
+mod warning_event;
+mod worker;
 mod workers;
 
 pub use arguments::{BusArguments, ClusterArguments, ConnectError};
 pub use backoff::Backoff;
 pub use connection::told_by_readiness;
+pub use controller::{Controller, Options};
 pub use error::ApiError;
-pub use guard::{GuardArguments, LANDSCAPER, Original, OriginalAtWork, PORCH};
-pub use handler::{Failed, Handler, Key, Settled, Wake};
 pub use metrics::Metrics;
 pub use objects::{Metadata, Objects, Stored};
-pub use program::{Failure, ServiceArguments, Surroundings, main};
-pub use report::Report;
-pub use run::{Controller, Options};
-pub use workers::{Interrupted, Workers};
+pub use reconcile::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled};
+pub use service::{ProcessContext, ServiceArguments, ServiceError, main};
+pub use takeover::{LANDSCAPER, OriginalAtWorkError, OriginalController, PORCH, TakeoverArguments};
+pub use warning_event::WarningEvent;
+pub use workers::{WorkError, Workers};

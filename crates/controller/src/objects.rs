@@ -14,8 +14,8 @@ use serde_json::json;
 use tracing::Instrument;
 
 use crate::error::ApiError;
+use crate::known_versions::KnownVersions;
 use crate::metrics::Metrics;
-use crate::seen::Seen;
 
 /// Time for one request; a connection that died silently is noticed after it.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
@@ -54,18 +54,19 @@ pub struct Metadata {
     pub annotations: Vec<(String, Option<String>)>,
 }
 
-/// The API server for one service, in the name of one work key. Notes which versions it has seen.
+/// The API server for one service, on behalf of one work key. It keeps in mind which versions of objects it has read and
+/// written.
 #[derive(Clone)]
 pub struct Objects {
     client: Client,
     manager: &'static str,
     metrics: Metrics,
-    notes: Arc<Mutex<Notes>>,
+    observations: Arc<Mutex<Observations>>,
 }
 
 #[derive(Debug, Default)]
-struct Notes {
-    seen: Seen,
+struct Observations {
+    known: KnownVersions,
     has_written: bool,
 }
 
@@ -78,18 +79,18 @@ impl std::fmt::Debug for Objects {
 impl Objects {
     /// `manager` is the field manager of all writes.
     pub fn new(client: Client, manager: &'static str, metrics: Metrics) -> Self {
-        Self { client, manager, metrics, notes: Arc::default() }
+        Self { client, manager, metrics, observations: Arc::default() }
     }
 
-    /// The same API server with notes of its own.
-    pub(crate) fn fresh(&self) -> Self {
-        Self { notes: Arc::default(), ..self.clone() }
+    /// The same API server for another attempt, which has observed nothing yet.
+    pub(crate) fn for_attempt(&self) -> Self {
+        Self { observations: Arc::default(), ..self.clone() }
     }
 
-    /// What has been seen, and whether something was written.
-    pub(crate) fn take_notes(&self) -> (Seen, bool) {
-        let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
-        (notes.seen, notes.has_written)
+    /// Which versions have been read and written since the last call, and whether something was written.
+    pub(crate) fn take_observations(&self) -> (KnownVersions, bool) {
+        let observed = std::mem::take(&mut *self.observations.lock().unwrap_or_else(PoisonError::into_inner));
+        (observed.known, observed.has_written)
     }
 
     /// The client, for kinds of requests that this type does not have.
@@ -110,7 +111,7 @@ impl Objects {
         let api = self.api::<K>(namespace);
         let object = self.run::<K, _>("get", namespace, name, api.get_opt(name)).await?;
         if let Some(object) = &object {
-            self.note(object);
+            self.observe(object);
         }
         Ok(object)
     }
@@ -126,7 +127,7 @@ impl Objects {
         let parameters = ListParams::default().labels(labels);
         let list = self.run::<K, _>("list", namespace, labels, api.list(&parameters)).await?;
         for object in &list.items {
-            self.note(object);
+            self.observe(object);
         }
         Ok(list.items)
     }
@@ -237,18 +238,18 @@ impl Objects {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    fn note<K: Stored>(&self, object: &K) {
+    fn observe<K: Stored>(&self, object: &K) {
         let Some(version) = object.resource_version() else { return };
         let kind = Kind::new(K::group(&()).into_owned(), K::plural(&()).into_owned());
         let id = ObjectId::new(kind, object.namespace().as_deref(), object.name_any());
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).seen.note(id, &version);
+        self.observations.lock().unwrap_or_else(PoisonError::into_inner).known.add(id, &version);
     }
 
-    /// Notes a write; one that changed nothing since `before` is no progress.
+    /// Observations a write; one that changed nothing since `before` is no progress.
     fn written<K: Stored>(&self, object: K, before: Option<&str>) -> K {
-        self.note(&object);
+        self.observe(&object);
         if before.is_none() || object.resource_version().as_deref() != before {
-            self.notes.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;
+            self.observations.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;
         }
         object
     }

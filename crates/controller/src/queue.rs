@@ -1,4 +1,4 @@
-//! Which key is next: order, back-off and coalescing, without time or tasks of its own.
+//! Which key is next: order, back-off and coalescing of events. Without a clock and tasks of its own, so that tests need neither.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -7,19 +7,19 @@ use groundwork_bus::ObjectId;
 use groundwork_kubernetes::ResourceVersion;
 
 use crate::backoff::Backoff;
-use crate::handler::Key;
-use crate::seen::Seen;
+use crate::known_versions::KnownVersions;
+use crate::reconcile::Key;
 
 /// A failing key is tried again from memory; its event comes back this much later, for the case that the process
 /// has died meanwhile.
-const DURABLE_MARGIN: Duration = Duration::from_secs(20);
+const REDELIVERY_MARGIN: Duration = Duration::from_secs(20);
 /// The events of failing keys come back no faster than one in this time, all together. A bus hands out what comes back before what is
 /// new, so that more of them than can be looked at would keep everybody else's away.
-const RETURN_EVERY: Duration = Duration::from_millis(50);
-/// One turn of so many is for keys that have failed, however many others there are.
-const TURNS: u32 = 4;
-/// Knowledge about idle keys is dropped beyond this many; it only saves handling.
-const REMEMBERED_KEYS: usize = 50_000;
+const REDELIVERY_INTERVAL: Duration = Duration::from_millis(50);
+/// One turn of so many goes to a key that has failed, however many others there are.
+const FAILED_TURN: u32 = 4;
+/// Versions that idle keys know are dropped beyond this many keys; without them events are handled that say nothing new.
+const MAX_IDLE_KEYS: usize = 50_000;
 
 /// Keys and the events (`T`) that wait for them.
 #[derive(Debug)]
@@ -28,31 +28,31 @@ pub(crate) struct Queue<T> {
     entries: HashMap<Key, Entry<T>>,
     /// How many of the entries have failed.
     failing: u32,
-    returns: Returns,
+    redelivery: Redelivery,
     ready: VecDeque<Key>,
     /// Keys that have failed and are due again. One that was made ready for another reason meanwhile is skipped here.
-    again: VecDeque<Key>,
+    ready_after_failure: VecDeque<Key>,
     turn: u32,
     timers: BTreeSet<(Instant, Key)>,
-    /// What the last successful handling of idle keys knew.
-    settled: HashMap<Key, Seen>,
+    /// What the last successful attempt of each idle key has read and written.
+    idle: HashMap<Key, KnownVersions>,
 }
 
 #[derive(Debug)]
 struct Entry<T> {
     state: State,
-    /// Events that the current attempt answers.
-    taken: Vec<Waiting<T>>,
+    /// Events that the end of the current attempt answers.
+    in_attempt: Vec<Waiting<T>>,
     /// Events that the next attempt answers: the newest about each object.
     waiting: HashMap<ObjectId, (String, T)>,
     /// The object of the event that came last.
     latest: Option<ObjectId>,
-    /// What attempts that failed were about; an event about the same does not cut the pause short.
-    considered: Seen,
+    /// Versions that failed attempts have dealt with; an event about them does not cut the pause short.
+    tried: KnownVersions,
     failures: u32,
     timer: Option<Instant>,
-    /// What the earlier parts of an attempt have read and written, while it goes on in parts.
-    carried: Seen,
+    /// What the earlier parts of an attempt have read and written, if it goes on in parts.
+    known_so_far: KnownVersions,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ enum State {
     Ready,
     Running,
     Pausing,
-    /// Only a timer is set.
+    /// Nothing is to be done before the timer.
     Idle,
 }
 
@@ -68,29 +68,29 @@ impl<T> Default for Entry<T> {
     fn default() -> Self {
         Self {
             state: State::Idle,
-            taken: Vec::new(),
+            in_attempt: Vec::new(),
             waiting: HashMap::new(),
             latest: None,
-            considered: Seen::default(),
+            tried: KnownVersions::default(),
             failures: 0,
             timer: None,
-            carried: Seen::default(),
+            known_so_far: KnownVersions::default(),
         }
     }
 }
 
 impl<T> Entry<T> {
-    /// Lets an event wait. Of those about one object only the newest does: what is answered by it comes back.
+    /// Lets an event wait. Of those about one object only the newest does; the answer is the one that need not wait any more.
     fn wait(&mut self, event: Waiting<T>) -> Option<T> {
         if let Some((version, _)) = self.waiting.get(&event.object)
             && let (Some(waits), Some(comes)) =
                 (ResourceVersion::parse(version), ResourceVersion::parse(&event.version))
             && comes < waits
         {
-            return Some(event.ticket);
+            return Some(event.delivery);
         }
         self.latest = Some(event.object.clone());
-        self.waiting.insert(event.object, (event.version, event.ticket)).map(|(_, superseded)| superseded)
+        self.waiting.insert(event.object, (event.version, event.delivery)).map(|(_, superseded)| superseded)
     }
 
     fn set_failures(&mut self, failures: u32, failing: &mut u32) {
@@ -104,14 +104,14 @@ impl<T> Entry<T> {
 struct Waiting<T> {
     object: ObjectId,
     version: String,
-    ticket: T,
+    delivery: T,
 }
 
-/// What becomes of an event that is offered.
+/// What becomes of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offered<T> {
     /// It waits for its key.
-    Taken {
+    Queued {
         /// The key has other events already, and is as much work without this one.
         has_joined: bool,
         /// The older of two events about the same object: acknowledge it.
@@ -119,13 +119,13 @@ pub(crate) enum Offered<T> {
     },
     /// It says nothing new: acknowledge it.
     Known(T),
-    /// The key pauses: give it back with a delay.
-    Later(T, Duration),
+    /// The key pauses: have the bus deliver it again after a delay.
+    Redeliver(T, Duration),
 }
 
 /// A key to handle now.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Started<T> {
+pub(crate) struct Attempt<T> {
     pub(crate) key: Key,
     /// The event that came last, if any did.
     pub(crate) latest: Option<T>,
@@ -135,12 +135,12 @@ pub(crate) struct Started<T> {
 
 /// The end of an attempt.
 #[derive(Debug)]
-pub(crate) enum Ended {
-    Settled {
-        look_again: Option<Duration>,
+pub(crate) enum AttemptEnd {
+    Reconciled {
+        requeue_after: Option<Duration>,
     },
     /// Only a part was done: the rest comes after the other keys.
-    Yielded,
+    Requeued,
     Failed {
         is_conflict: bool,
         made_progress: bool,
@@ -151,22 +151,23 @@ pub(crate) enum Ended {
 #[derive(Debug)]
 pub(crate) struct Answers<T> {
     pub(crate) acknowledge: Vec<T>,
-    pub(crate) later: Vec<(T, Duration)>,
+    /// To be delivered again, each after its delay.
+    pub(crate) redeliver: Vec<(T, Duration)>,
 }
 
-/// When the events of failing keys come back.
+/// When the events of failing keys are delivered again.
 #[derive(Debug, Default)]
-struct Returns {
+struct Redelivery {
     last: Option<Instant>,
 }
 
-impl Returns {
+impl Redelivery {
     /// For a key that is tried next at a time, while so many keys fail: one after the other, and from the start again when there was a
     /// turn for each.
     fn after(&mut self, next: Instant, failing: u32) -> Instant {
-        let earliest = next + DURABLE_MARGIN;
-        let latest = next + DURABLE_MARGIN.max(RETURN_EVERY.saturating_mul(failing));
-        let in_turn = self.last.map_or(earliest, |last| earliest.max(last + RETURN_EVERY));
+        let earliest = next + REDELIVERY_MARGIN;
+        let latest = next + REDELIVERY_MARGIN.max(REDELIVERY_INTERVAL.saturating_mul(failing));
+        let in_turn = self.last.map_or(earliest, |last| earliest.max(last + REDELIVERY_INTERVAL));
         let at = if in_turn > latest { earliest } else { in_turn };
         self.last = Some(at);
         at
@@ -179,12 +180,12 @@ impl<T: Clone> Queue<T> {
             backoff,
             entries: HashMap::new(),
             failing: 0,
-            returns: Returns::default(),
+            redelivery: Redelivery::default(),
             ready: VecDeque::new(),
-            again: VecDeque::new(),
+            ready_after_failure: VecDeque::new(),
             turn: 0,
             timers: BTreeSet::new(),
-            settled: HashMap::new(),
+            idle: HashMap::new(),
         }
     }
 
@@ -194,24 +195,24 @@ impl<T: Clone> Queue<T> {
         key: &Key,
         object: ObjectId,
         version: String,
-        ticket: T,
+        delivery: T,
         now: Instant,
     ) -> Offered<T> {
-        if self.settled.get(key).is_some_and(|seen| seen.covers(&object, &version)) {
-            return Offered::Known(ticket);
+        if self.idle.get(key).is_some_and(|known| known.covers(&object, &version)) {
+            return Offered::Known(delivery);
         }
         let entry = self.entries.entry(key.clone()).or_default();
-        if entry.carried.covers(&object, &version) {
-            return Offered::Known(ticket);
+        if entry.known_so_far.covers(&object, &version) {
+            return Offered::Known(delivery);
         }
-        let is_news = !entry.considered.covers(&object, &version);
+        let is_news = !entry.tried.covers(&object, &version);
         // What is due again after a failure may wait for long; its events are not to keep those of others away.
         if !is_news && (entry.state == State::Pausing || entry.state == State::Ready && entry.failures > 0) {
             let next = entry.timer.unwrap_or(now).max(now);
-            return Offered::Later(ticket, self.returns.after(next, self.failing) - now);
+            return Offered::Redeliver(delivery, self.redelivery.after(next, self.failing) - now);
         }
         let has_joined = !entry.waiting.is_empty() || entry.state == State::Running;
-        let superseded = entry.wait(Waiting { object, version, ticket });
+        let superseded = entry.wait(Waiting { object, version, delivery });
         match entry.state {
             // Something is new: the reason to pause may be gone.
             State::Pausing | State::Idle => {
@@ -224,7 +225,7 @@ impl<T: Clone> Queue<T> {
             }
             State::Ready | State::Running => {}
         }
-        Offered::Taken { has_joined, superseded }
+        Offered::Queued { has_joined, superseded }
     }
 
     /// Handle a key at a time, or now if that has passed. Takes the place of its former time.
@@ -248,7 +249,7 @@ impl<T: Clone> Queue<T> {
     }
 
     /// A key to handle now, if there is one.
-    pub(crate) fn start(&mut self, now: Instant) -> Option<Started<T>> {
+    pub(crate) fn start(&mut self, now: Instant) -> Option<Attempt<T>> {
         while let Some((at, key)) = self.timers.first().cloned() {
             if at > now {
                 break;
@@ -270,24 +271,24 @@ impl<T: Clone> Queue<T> {
         entry.state = State::Running;
         let failures = entry.failures;
         let latest = entry.latest.take().and_then(|object| entry.waiting.get(&object));
-        let latest = latest.map(|(_, ticket)| ticket.clone());
+        let latest = latest.map(|(_, delivery)| delivery.clone());
         let mut changed = Vec::with_capacity(entry.waiting.len());
-        for (object, (version, ticket)) in entry.waiting.drain() {
-            entry.considered.note(object.clone(), &version);
+        for (object, (version, delivery)) in entry.waiting.drain() {
+            entry.tried.add(object.clone(), &version);
             changed.push((object.clone(), version.clone()));
-            entry.taken.push(Waiting { object, version, ticket });
+            entry.in_attempt.push(Waiting { object, version, delivery });
         }
-        self.settled.remove(&key);
-        Some(Started { key, changed, failures, latest })
+        self.idle.remove(&key);
+        Some(Attempt { key, changed, failures, latest })
     }
 
     /// Keys that have not failed go first: those that fail over and over delay no other, even if there is not enough time for all of
     /// their attempts.
     fn next_ready(&mut self) -> Option<Key> {
         self.turn = self.turn.wrapping_add(1);
-        let is_turn_of_failed = self.turn.is_multiple_of(TURNS) || self.ready.is_empty();
+        let is_turn_of_failed = self.turn.is_multiple_of(FAILED_TURN) || self.ready.is_empty();
         if is_turn_of_failed {
-            while let Some(key) = self.again.pop_front() {
+            while let Some(key) = self.ready_after_failure.pop_front() {
                 let entry = self.entries.get(&key);
                 if entry.is_some_and(|entry| entry.state == State::Ready && entry.failures > 0) {
                     return Some(key);
@@ -297,31 +298,37 @@ impl<T: Clone> Queue<T> {
         self.ready.pop_front()
     }
 
-    /// The attempt for a key has ended; `seen` is what it read and wrote.
-    pub(crate) fn finish(&mut self, key: &Key, ended: &Ended, mut seen: Seen, now: Instant) -> Answers<T> {
-        let mut answers = Answers { acknowledge: Vec::new(), later: Vec::new() };
+    /// The attempt for a key has ended; `known` is what it read and wrote.
+    pub(crate) fn finish(
+        &mut self,
+        key: &Key,
+        ended: &AttemptEnd,
+        mut known: KnownVersions,
+        now: Instant,
+    ) -> Answers<T> {
+        let mut answers = Answers { acknowledge: Vec::new(), redeliver: Vec::new() };
         let Some(entry) = self.entries.get_mut(key) else { return answers };
         if entry.state != State::Running {
             return answers;
         }
         entry.state = State::Idle;
-        seen.merge(std::mem::take(&mut entry.carried));
-        if matches!(ended, Ended::Yielded) {
-            self.go_on(key, seen, &mut answers);
+        known.merge(std::mem::take(&mut entry.known_so_far));
+        if matches!(ended, AttemptEnd::Requeued) {
+            self.requeue(key, known, &mut answers);
             return answers;
         }
-        let answered = std::mem::take(&mut entry.taken);
+        let answered = std::mem::take(&mut entry.in_attempt);
         match ended {
-            Ended::Settled { look_again } => {
-                answers.acknowledge.extend(answered.into_iter().map(|waiting| waiting.ticket));
+            AttemptEnd::Reconciled { requeue_after } => {
+                answers.acknowledge.extend(answered.into_iter().map(|waiting| waiting.delivery));
                 entry.set_failures(0, &mut self.failing);
-                entry.considered = Seen::default();
-                if let Some(after) = look_again {
+                entry.tried = KnownVersions::default();
+                if let Some(after) = requeue_after {
                     self.schedule(key, now + *after);
                 }
             }
-            Ended::Yielded => {}
-            Ended::Failed { is_conflict, made_progress } => {
+            AttemptEnd::Requeued => {}
+            AttemptEnd::Failed { is_conflict, made_progress } => {
                 let failures = if *made_progress { 1 } else { entry.failures.saturating_add(1) };
                 entry.set_failures(failures, &mut self.failing);
                 let pause = if *is_conflict {
@@ -329,12 +336,10 @@ impl<T: Clone> Queue<T> {
                 } else {
                     self.backoff.pause(entry.failures)
                 };
-                answers.later.extend(
-                    answered
-                        .into_iter()
-                        .map(|waiting| (waiting.ticket, self.returns.after(now + pause, self.failing) - now)),
-                );
-                entry.considered.merge(seen.clone());
+                answers.redeliver.extend(answered.into_iter().map(|waiting| {
+                    (waiting.delivery, self.redelivery.after(now + pause, self.failing) - now)
+                }));
+                entry.tried.merge(known.clone());
                 entry.state = State::Pausing;
                 if let Some(old) = entry.timer.replace(now + pause) {
                     self.timers.remove(&(old, key.clone()));
@@ -342,38 +347,38 @@ impl<T: Clone> Queue<T> {
                 self.timers.insert((now + pause, key.clone()));
             }
         }
-        self.answer_arrived(key, &seen, ended, now, &mut answers);
-        self.settle(key, ended, seen);
+        self.answer_arrived(key, &known, ended, now, &mut answers);
+        self.make_idle(key, ended, known);
         answers
     }
 
     /// Puts a key whose attempt goes on behind the others. Its events stay unanswered, but for those that it has caused itself.
-    fn go_on(&mut self, key: &Key, seen: Seen, answers: &mut Answers<T>) {
+    fn requeue(&mut self, key: &Key, known: KnownVersions, answers: &mut Answers<T>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let known = entry.waiting.extract_if(|object, (version, _)| seen.covers(object, version));
-        answers.acknowledge.extend(known.map(|(_, (_, ticket))| ticket));
-        entry.carried = seen;
+        let covered = entry.waiting.extract_if(|object, (version, _)| known.covers(object, version));
+        answers.acknowledge.extend(covered.map(|(_, (_, delivery))| delivery));
+        entry.known_so_far = known;
         entry.set_failures(0, &mut self.failing);
         self.make_ready(key);
     }
 
-    /// Events that came during the attempt: those about what it saw are answered by it.
+    /// Events that came during the attempt: it answers those about versions that it has read or written itself.
     fn answer_arrived(
         &mut self,
         key: &Key,
-        seen: &Seen,
-        ended: &Ended,
+        known: &KnownVersions,
+        ended: &AttemptEnd,
         now: Instant,
         answers: &mut Answers<T>,
     ) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let known = entry.waiting.extract_if(|object, (version, _)| seen.covers(object, version));
-        for (_, (_, ticket)) in known {
-            if matches!(ended, Ended::Settled { .. }) {
-                answers.acknowledge.push(ticket);
+        let covered = entry.waiting.extract_if(|object, (version, _)| known.covers(object, version));
+        for (_, (_, delivery)) in covered {
+            if matches!(ended, AttemptEnd::Reconciled { .. }) {
+                answers.acknowledge.push(delivery);
             } else {
                 let next = entry.timer.unwrap_or(now);
-                answers.later.push((ticket, self.returns.after(next, self.failing) - now));
+                answers.redeliver.push((delivery, self.redelivery.after(next, self.failing) - now));
             }
         }
         let is_new = !entry.waiting.is_empty();
@@ -384,13 +389,14 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    fn settle(&mut self, key: &Key, ended: &Ended, seen: Seen) {
+    /// Keeps what an idle key knows, and nothing else of it.
+    fn make_idle(&mut self, key: &Key, ended: &AttemptEnd, known: KnownVersions) {
         let is_idle = self.entries.get(key).is_none_or(|entry| entry.state == State::Idle);
-        if matches!(ended, Ended::Settled { .. }) && is_idle {
-            if self.settled.len() >= REMEMBERED_KEYS {
-                self.settled.clear();
+        if matches!(ended, AttemptEnd::Reconciled { .. }) && is_idle {
+            if self.idle.len() >= MAX_IDLE_KEYS {
+                self.idle.clear();
             }
-            self.settled.insert(key.clone(), seen);
+            self.idle.insert(key.clone(), known);
             if self.entries.get(key).is_some_and(|entry| entry.timer.is_none()) {
                 self.entries.remove(key);
             }
@@ -406,16 +412,16 @@ impl<T: Clone> Queue<T> {
         if let Some(old) = entry.timer.take() {
             self.timers.remove(&(old, key.clone()));
         }
-        let lane = if entry.failures > 0 { &mut self.again } else { &mut self.ready };
+        let lane = if entry.failures > 0 { &mut self.ready_after_failure } else { &mut self.ready };
         lane.push_back(key.clone());
     }
 
     /// Versions of a former cluster are not comparable with those of the present one.
     pub(crate) fn forget_versions(&mut self) {
-        self.settled.clear();
+        self.idle.clear();
         for entry in self.entries.values_mut() {
-            entry.considered = Seen::default();
-            entry.carried = Seen::default();
+            entry.tried = KnownVersions::default();
+            entry.known_so_far = KnownVersions::default();
         }
     }
 
@@ -423,11 +429,11 @@ impl<T: Clone> Queue<T> {
     pub(crate) fn abandon(&mut self) -> Vec<T> {
         let entries = std::mem::take(&mut self.entries).into_values();
         self.failing = 0;
-        let tickets = |entry: Entry<T>| {
-            let taken = entry.taken.into_iter().map(|waiting| waiting.ticket);
-            taken.chain(entry.waiting.into_values().map(|(_, ticket)| ticket)).collect::<Vec<_>>()
+        let deliveries = |entry: Entry<T>| {
+            let taken = entry.in_attempt.into_iter().map(|waiting| waiting.delivery);
+            taken.chain(entry.waiting.into_values().map(|(_, delivery)| delivery)).collect::<Vec<_>>()
         };
-        entries.flat_map(tickets).collect()
+        entries.flat_map(deliveries).collect()
     }
 
     /// Keys that are known to need something: for metrics.

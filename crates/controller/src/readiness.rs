@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use groundwork_bus::Kind;
 use groundwork_telemetry::Condition;
 
-/// What stands in the way, in one condition. Clones are the same.
+/// What keeps a controller from working, told by one condition. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Readiness(Arc<Inner>);
 
 struct Inner {
     condition: Condition,
-    troubles: Mutex<Troubles>,
+    problems: Mutex<Problems>,
 }
 
-struct Troubles {
+struct Problems {
     index: Option<String>,
     queues: BTreeMap<Kind, String>,
 }
@@ -25,29 +25,31 @@ impl Readiness {
     /// Waiting for the index; queues are opened when it is there.
     pub(crate) fn new(condition: Condition) -> Self {
         let index = Some("the index has not been read yet".to_owned());
-        let troubles = Mutex::new(Troubles { index, queues: BTreeMap::new() });
-        Self(Arc::new(Inner { condition, troubles }))
+        let problems = Mutex::new(Problems { index, queues: BTreeMap::new() });
+        Self(Arc::new(Inner { condition, problems }))
     }
 
-    pub(crate) fn index(&self, trouble: Option<&dyn Display>) {
-        self.change(|troubles| troubles.index = trouble.map(ToString::to_string));
+    /// Why the index is not complete; `None` if it is.
+    pub(crate) fn index(&self, problem: Option<&dyn Display>) {
+        self.change(|problems| problems.index = problem.map(ToString::to_string));
     }
 
-    pub(crate) fn queue(&self, kind: &Kind, trouble: Option<&dyn Display>) {
-        self.change(|troubles| match trouble {
-            Some(trouble) => drop(troubles.queues.insert(kind.clone(), trouble.to_string())),
-            None => drop(troubles.queues.remove(kind)),
+    /// Why no events of a kind can be pulled; `None` if they can.
+    pub(crate) fn queue(&self, kind: &Kind, problem: Option<&dyn Display>) {
+        self.change(|problems| match problem {
+            Some(problem) => drop(problems.queues.insert(kind.clone(), problem.to_string())),
+            None => drop(problems.queues.remove(kind)),
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Troubles)) {
-        let mut troubles = self.0.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut troubles);
-        // Under the lock, so that an older state never overtakes a newer one.
-        match (&troubles.index, troubles.queues.first_key_value()) {
+    fn change(&self, change: impl FnOnce(&mut Problems)) {
+        let mut problems = self.0.problems.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut problems);
+        // The condition is set under the lock, so that an older state never overwrites a newer one.
+        match (&problems.index, problems.queues.first_key_value()) {
             (Some(index), _) => self.0.condition.not_ready(index),
-            (None, Some((kind, trouble))) => {
-                self.0.condition.not_ready(format!("no work of {kind} can be taken from the bus: {trouble}"));
+            (None, Some((kind, problem))) => {
+                self.0.condition.not_ready(format!("no work of {kind} can be taken from the bus: {problem}"));
             }
             (None, None) => self.0.condition.ready(),
         }

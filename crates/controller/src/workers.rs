@@ -7,16 +7,16 @@ use std::time::Duration;
 use groundwork_telemetry::Condition;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Stack of a worker. Engines grow theirs where they recurse.
-const STACK: usize = 4 << 20;
-/// How long a piece of work may take, if nothing else is said.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Stack of a worker in bytes. Engines grow theirs where they recurse.
+const STACK_SIZE: usize = 4 << 20;
+/// How long a piece of work may take by default.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
 
 /// So many pieces of work at a time; the others wait. Calls and jobs have workers of their own, so that neither takes the turn of
 /// the other. Clones share them.
 ///
 /// Nothing can end a computation from outside. One that takes longer than the limit is given up: its turn goes to others, it runs on
-/// with the lowest priority, and [`Workers::told_by`] makes readiness tell. Beyond twice the number of workers nothing new is begun
+/// with the lowest priority, and [`Workers::with_condition`] makes readiness tell. Beyond twice the number of workers nothing new is begun
 /// beside such work.
 #[derive(Debug, Clone)]
 pub struct Workers(Arc<Shared>);
@@ -31,23 +31,23 @@ struct Shared {
     condition: Option<Condition>,
 }
 
-/// Why a piece of work gave nothing.
+/// Why a piece of work has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Interrupted {
+pub enum WorkError {
     /// It panicked, which is logged where it happened.
     #[error("the work did not end; the log of the service says why")]
     Panicked,
     /// It runs on, and nobody waits for it any more.
     #[error("it takes longer than {} s and was given up", .0.as_secs())]
-    Late(Duration),
+    TimedOut(Duration),
     /// It was not begun, because too much runs on beyond its limit.
     #[error(
         "{0} pieces of work run on beyond their limit, so that no further one is begun; the service has to be restarted"
     )]
-    Crowded(usize),
+    Overloaded(usize),
 }
 
-impl Interrupted {
+impl WorkError {
     /// It was, or would be, too much for the limits; otherwise it is a fault of the service.
     pub fn is_limit(self) -> bool {
         self != Self::Panicked
@@ -64,7 +64,7 @@ impl Default for Workers {
 impl Workers {
     /// At least one.
     pub fn new(count: usize) -> Self {
-        Self::with(count, LIMIT, None)
+        Self::with(count, DEFAULT_LIMIT, None)
     }
 
     fn with(count: usize, limit: Duration, condition: Option<Condition>) -> Self {
@@ -86,7 +86,7 @@ impl Workers {
 
     /// The same number, with a condition that does not hold while much runs on beyond its limit.
     #[must_use]
-    pub fn told_by(&self, condition: Condition) -> Self {
+    pub fn with_condition(&self, condition: Condition) -> Self {
         condition.ready();
         Self::with(self.0.count, self.0.limit, Some(condition))
     }
@@ -96,21 +96,21 @@ impl Workers {
     ///
     /// # Errors
     ///
-    /// See [`Interrupted`].
+    /// See [`WorkError`].
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Interrupted> {
+    ) -> Result<T, WorkError> {
         // The semaphore is never closed.
-        let turn = Arc::clone(&self.0.turns).acquire_owned().await.map_err(|_| Interrupted::Panicked)?;
+        let turn = Arc::clone(&self.0.turns).acquire_owned().await.map_err(|_| WorkError::Panicked)?;
         let late = *self.0.late();
         if late >= self.0.count.saturating_mul(2) {
-            return Err(Interrupted::Crowded(late));
+            return Err(WorkError::Overloaded(late));
         }
         let (sender, mut answer) = oneshot::channel();
         let thread = spawn(work, sender).map_err(|error| {
             tracing::error!(%error, "no thread for a piece of work");
-            Interrupted::Panicked
+            WorkError::Panicked
         })?;
         let shared = Arc::clone(&self.0);
         // A task of its own: who asked may go, and the turn is given back all the same.
@@ -118,18 +118,18 @@ impl Workers {
             let answered = tokio::time::timeout(shared.limit, &mut answer).await;
             drop(turn);
             match answered {
-                Ok(result) => result.unwrap_or(Err(Interrupted::Panicked)),
+                Ok(result) => result.unwrap_or(Err(WorkError::Panicked)),
                 Err(_) => {
                     tracing::warn!(limit = ?shared.limit, "a piece of work takes too long and is given up");
-                    thread.step_back();
+                    thread.lower_priority();
                     let limit = shared.limit;
                     tokio::spawn(shared.outlive(async move { drop(answer.await) }));
-                    Err(Interrupted::Late(limit))
+                    Err(WorkError::TimedOut(limit))
                 }
             }
         };
         let span = tracing::Span::current();
-        tokio::spawn(tracing::Instrument::instrument(watch, span)).await.unwrap_or(Err(Interrupted::Panicked))
+        tokio::spawn(tracing::Instrument::instrument(watch, span)).await.unwrap_or(Err(WorkError::Panicked))
     }
 }
 
@@ -149,10 +149,10 @@ impl Shared {
     fn count(&self, change: impl FnOnce(usize) -> usize) {
         let mut late = self.late();
         *late = change(*late);
-        self.tell(*late);
+        self.update_condition(*late);
     }
 
-    fn tell(&self, late: usize) {
+    fn update_condition(&self, late: usize) {
         let Some(condition) = &self.condition else { return };
         if late * 2 < self.count.max(8) {
             condition.ready();
@@ -168,16 +168,16 @@ impl Shared {
 /// A thread of its own for each piece of work: one that is given up gets a lower priority, which it could not shake off again.
 fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-    sender: oneshot::Sender<Result<T, Interrupted>>,
+    sender: oneshot::Sender<Result<T, WorkError>>,
 ) -> std::io::Result<Thread> {
     let span = tracing::Span::current();
     let thread = Thread::default();
     let id = thread.clone();
-    std::thread::Builder::new().name("worker".to_owned()).stack_size(STACK).spawn(move || {
-        id.note();
+    std::thread::Builder::new().name("worker".to_owned()).stack_size(STACK_SIZE).spawn(move || {
+        id.set_current();
         let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(work)));
         // Nobody waits for what was given up.
-        drop(sender.send(result.map_err(|_| Interrupted::Panicked)));
+        drop(sender.send(result.map_err(|_| WorkError::Panicked)));
     })?;
     Ok(thread)
 }
@@ -188,12 +188,13 @@ struct Thread(#[cfg(target_os = "linux")] Arc<std::sync::OnceLock<rustix::proces
 
 #[cfg(target_os = "linux")]
 impl Thread {
-    fn note(&self) {
+    /// Stores the id of the thread that calls this.
+    fn set_current(&self) {
         _ = self.0.set(rustix::thread::gettid());
     }
 
-    /// Everything else goes first from now on.
-    fn step_back(&self) {
+    /// Gives the thread the lowest priority, so that all other work goes first.
+    fn lower_priority(&self) {
         const LOWEST: i32 = 19;
         let Some(thread) = self.0.get() else { return };
         if let Err(error) = rustix::process::setpriority_process(Some(*thread), LOWEST) {
@@ -205,8 +206,8 @@ impl Thread {
 #[cfg(not(target_os = "linux"))]
 #[allow(clippy::unused_self, reason = "other systems have no priority of single threads")]
 impl Thread {
-    fn note(&self) {}
-    fn step_back(&self) {}
+    fn set_current(&self) {}
+    fn lower_priority(&self) {}
 }
 
 #[cfg(test)]
@@ -253,13 +254,16 @@ mod tests {
         }
         let last = tasks.into_iter().last().unwrap();
         assert_eq!(last.await.unwrap(), Ok(()));
-        assert_eq!(done.load(Ordering::SeqCst), 3);
+        // The last one had its turn when the first of the others was done; the second may end after it.
+        while done.load(Ordering::SeqCst) < 3 {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]
     async fn a_panic_is_no_end_of_the_others() {
         let workers = Workers::new(1);
-        assert_eq!(workers.run(|| panic!("on purpose")).await, Err::<(), _>(Interrupted::Panicked));
+        assert_eq!(workers.run(|| panic!("on purpose")).await, Err::<(), _>(WorkError::Panicked));
         assert_eq!(workers.run(|| 1).await, Ok(1));
     }
 
@@ -269,7 +273,7 @@ mod tests {
         let telemetry = groundwork_telemetry::Telemetry::silent("test");
         let workers = Workers::new(4)
             .within(Duration::from_millis(200))
-            .told_by(telemetry.health.condition("rendering"));
+            .with_condition(telemetry.health.condition("rendering"));
         let (go, gate) = channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         let mut given_up = Vec::new();
@@ -279,13 +283,13 @@ mod tests {
             given_up.push(workers.run(work).await);
             assert!(workers.0.turns.available_permits() == 4, "its turn is free");
         }
-        assert_eq!(given_up, vec![Err(Interrupted::Late(Duration::from_millis(200))); 8]);
+        assert_eq!(given_up, vec![Err(WorkError::TimedOut(Duration::from_millis(200))); 8]);
         while *workers.0.late() < 8 {
             tokio::task::yield_now().await;
         }
         let told = telemetry.health.problems();
         assert!(told[0].starts_with("rendering: 8 pieces of work run on"), "{told:?}");
-        assert_eq!(workers.run(|| 1).await, Err(Interrupted::Crowded(8)));
+        assert_eq!(workers.run(|| 1).await, Err(WorkError::Overloaded(8)));
         drop(go);
         telemetry.health.until(true).await;
         // On a busy machine even this may take too long.

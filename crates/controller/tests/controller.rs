@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use groundwork_bus::{ACK_WAIT, Bus, Change, Event, Index, Kind, ObjectId, Record, Snapshot, SyncMarker};
 use groundwork_controller::{
-    Backoff, Controller, Failed, Handler, Key, Metrics, Objects, Options, Settled, Wake,
+    Backoff, Controller, Handler, Key, Metrics, Objects, Options, ReconcileError, ReconcileRequest,
+    Reconciled,
 };
 use groundwork_telemetry::Telemetry;
 use jiff::Timestamp;
@@ -40,21 +41,27 @@ impl Handler for Notes {
         if matches!(change, Change::Applied(_)) { vec![object.clone()] } else { Vec::new() }
     }
 
-    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
-        (is_start && snapshot.labels.contains_key("unfinished")).then(|| (object.clone(), Timestamp::now()))
+    fn schedule(
+        &self,
+        object: &ObjectId,
+        snapshot: &Snapshot,
+        is_initial_sync: bool,
+    ) -> Option<(Key, Timestamp)> {
+        (is_initial_sync && snapshot.labels.contains_key("unfinished"))
+            .then(|| (object.clone(), Timestamp::now()))
     }
 
-    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
-        let name = wake.key.name.clone();
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        let name = request.key.name.clone();
         self.0.lock().unwrap().entry(name.clone()).or_default().push(Instant::now());
         match name.as_str() {
-            name if name.starts_with("bad") => Err(Failed::new("it is bad")),
+            name if name.starts_with("bad") => Err(ReconcileError::new("it is bad")),
             name if name.starts_with("panic") && self.count(name) == 1 => panic!("on purpose"),
             name if name.starts_with("slow") => {
                 tokio::time::sleep(Duration::from_millis(300)).await;
-                Ok(Settled::default())
+                Ok(Reconciled::default())
             }
-            _ => Ok(Settled::default()),
+            _ => Ok(Reconciled::default()),
         }
     }
 }

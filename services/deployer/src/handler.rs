@@ -9,7 +9,9 @@ use groundwork_api::{
     ResourceExt, Target, Time,
 };
 use groundwork_bus::{Change, Index, ObjectId, Snapshot};
-use groundwork_controller::{ApiError, Failed, Handler, Key, Metadata, Objects, Report, Settled, Wake};
+use groundwork_controller::{
+    ApiError, Handler, Key, Metadata, Objects, ReconcileError, ReconcileRequest, Reconciled, WarningEvent,
+};
 use groundwork_lifecycle::Failure;
 use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
 use groundwork_lifecycle::machine::{is_final, phase};
@@ -36,33 +38,38 @@ impl Handler for MockDeployer {
     }
 
     /// Items that were under way when the process ended.
-    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
-        (is_start && waits(snapshot)).then(|| (object.clone(), Timestamp::now()))
+    fn schedule(
+        &self,
+        object: &ObjectId,
+        snapshot: &Snapshot,
+        is_initial_sync: bool,
+    ) -> Option<(Key, Timestamp)> {
+        (is_initial_sync && waits(snapshot)).then(|| (object.clone(), Timestamp::now()))
     }
 
-    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
-        let namespace = wake.key.namespace.as_deref().unwrap_or_default();
-        let Some(item) = wake.objects.get::<DeployItem>(namespace, &wake.key.name).await? else {
-            return Ok(Settled::default());
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        let namespace = request.key.namespace.as_deref().unwrap_or_default();
+        let Some(item) = request.objects.get::<DeployItem>(namespace, &request.key.name).await? else {
+            return Ok(Reconciled::default());
         };
         if item.spec.type_ != mock::TYPE {
-            return Ok(Settled::default());
+            return Ok(Reconciled::default());
         }
         let item = match work_of(&item, &self.information, &now()) {
-            Work::None => return Ok(Settled::default()),
+            Work::None => return Ok(Reconciled::default()),
             Work::PickUp { item, is_done } => {
-                let stored = wake.objects.replace_status(&*item).await?;
+                let stored = request.objects.replace_status(&*item).await?;
                 if is_done {
-                    return Ok(Settled::default());
+                    return Ok(Reconciled::default());
                 }
                 stored
             }
             Work::Continue => item,
         };
         if item.metadata.deletion_timestamp.is_some() {
-            return self.remove(&item, wake.objects).await;
+            return self.remove(&item, request.objects).await;
         }
-        self.install(item, wake.objects).await
+        self.install(item, request.objects).await
     }
 }
 
@@ -80,7 +87,7 @@ fn now() -> Time {
 }
 
 impl MockDeployer {
-    async fn install(&self, item: DeployItem, objects: &Objects) -> Result<Settled, Failed> {
+    async fn install(&self, item: DeployItem, objects: &Objects) -> Result<Reconciled, ReconcileError> {
         let has_finalizer = item.finalizers().iter().any(|name| name == FINALIZER);
         let item = if has_finalizer { item } else { add_finalizer(&item, objects).await? };
         if let Some(failure) = missing_target(&item, objects).await? {
@@ -116,7 +123,7 @@ impl MockDeployer {
         self.report(&item, verdict, objects).await
     }
 
-    async fn remove(&self, item: &DeployItem, objects: &Objects) -> Result<Settled, Failed> {
+    async fn remove(&self, item: &DeployItem, objects: &Objects) -> Result<Reconciled, ReconcileError> {
         let without_uninstall =
             item.annotations().get(annotation::DELETE_WITHOUT_UNINSTALL).is_some_and(|value| value == "true");
         if !without_uninstall {
@@ -137,7 +144,7 @@ impl MockDeployer {
             ..Metadata::default()
         };
         match objects.patch_metadata::<DeployItem>(&namespace, &item.name_any(), &change).await {
-            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Settled::default()),
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
             Err(error) => Err(error.into()),
         }
     }
@@ -148,20 +155,20 @@ impl MockDeployer {
         item: &DeployItem,
         verdict: Verdict,
         objects: &Objects,
-    ) -> Result<Settled, Failed> {
+    ) -> Result<Reconciled, ReconcileError> {
         let is_end = is_final(Some(&verdict.phase));
         let failure = verdict.failure.clone();
         let concluded = conclude(item, verdict, &now());
         if concluded != *item {
             let stored = match objects.replace_status(&concluded).await {
                 Err(ApiError::NotFound(_)) if item.metadata.deletion_timestamp.is_some() => {
-                    return Ok(Settled::default());
+                    return Ok(Reconciled::default());
                 }
                 answer => answer?,
             };
             if let Some(failure) = failure {
                 let job = stored.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
-                let report = Report {
+                let report = WarningEvent {
                     reason: &failure.reason,
                     message: &failure.message,
                     component: "groundwork-deployer",
@@ -172,7 +179,7 @@ impl MockDeployer {
                 }
             }
         }
-        Ok(Settled { look_again: (!is_end).then_some(POLL), ..Settled::default() })
+        Ok(Reconciled { requeue_after: (!is_end).then_some(POLL), ..Reconciled::default() })
     }
 }
 
@@ -185,7 +192,7 @@ async fn tell_without_effect(item: &DeployItem, members: &[String], objects: &Ob
     let members = members.join(", ");
     let message = format!("without effect on the mock deployer: {members} of spec.config");
     let job = item.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
-    let report = Report {
+    let report = WarningEvent {
         reason: "ConfigurationWithoutEffect",
         message: &message,
         component: "groundwork-deployer",
@@ -244,7 +251,7 @@ async fn delete_export(item: &DeployItem, objects: &Objects) -> Result<(), ApiEr
         "the secret {name} that status.exportRef names was not deleted: it has no owner reference to this DeployItem; \
          delete it by hand if nobody needs it"
     );
-    let report = Report {
+    let report = WarningEvent {
         reason: "ForeignObject",
         message: &message,
         component: "groundwork-deployer",

@@ -7,7 +7,6 @@
 mod handler;
 mod mock;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
@@ -15,8 +14,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, DeployerInformation, Kind as _};
 use groundwork_bus::{Bus, Kind};
 use groundwork_controller::{
-    Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWork, ServiceArguments, Surroundings,
+    Backoff, ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_telemetry::Telemetry;
 use kube::Client;
@@ -33,7 +32,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
     #[command(flatten)]
-    pub guard: GuardArguments,
+    pub takeover: TakeoverArguments,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -46,17 +45,14 @@ impl ServiceArguments for Arguments {
     fn cluster(&self) -> &ClusterArguments {
         &self.cluster
     }
-}
 
-/// The service as a process of its own.
-pub fn main() -> ExitCode {
-    groundwork_controller::main(|arguments: Arguments, surroundings| {
-        let Surroundings { bus, client, telemetry } = surroundings;
+    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            run(arguments, bus, client, telemetry).await?;
+            run(self, bus, client, telemetry).await?;
             Ok(())
         })
-    })
+    }
 }
 
 /// What is the deployer's own, wherever it runs.
@@ -90,11 +86,11 @@ pub fn run(
     bus: Bus,
     client: Client,
     telemetry: Telemetry,
-) -> BoxFuture<'static, Result<(), OriginalAtWork>> {
+) -> BoxFuture<'static, Result<(), OriginalAtWorkError>> {
     // Boxed, so that it is compiled here and not in every program that has the service in it.
     Box::pin(async move {
         let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
-        arguments.guard.pass(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
+        arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
         let information = DeployerInformation {
             identity: arguments.settings.identity,

@@ -7,7 +7,7 @@ use groundwork_api::{
     Target, Time,
 };
 use groundwork_blueprint::Filesystem;
-use groundwork_controller::{ApiError, Interrupted, Objects, Workers};
+use groundwork_controller::{ApiError, Objects, WorkError, Workers};
 use groundwork_grpc::{Access, Wanted};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::{Inputs, ObjectSet, Outcome, merge_condition, render, validate};
@@ -134,7 +134,7 @@ impl Service {
     }
 }
 
-fn interrupted(error: Interrupted) -> Status {
+fn interrupted(error: WorkError) -> Status {
     status::interrupted(error.is_limit(), error.to_string())
 }
 

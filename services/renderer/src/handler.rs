@@ -10,7 +10,8 @@ use groundwork_api::{DeployItem, ErrorCode, Execution, Installation, Kind as _, 
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::{
-    ApiError, Failed, Handler, Interrupted, Key, Objects, Report, Settled, Wake, Workers,
+    ApiError, Handler, Key, Objects, ReconcileError, ReconcileRequest, Reconciled, WarningEvent, WorkError,
+    Workers,
 };
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
 use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, is_shortened, prepare};
@@ -19,13 +20,13 @@ use jiff::{SignedDuration, Timestamp};
 use tonic::Status;
 
 use crate::components::Components;
-use crate::sight::{PICKUP_MARGIN, job, needs_work, pickup_deadline};
-use crate::{ending, inputs, tree};
+use crate::snapshots::{PICKUP_MARGIN, job_status, needs_work, pickup_deadline};
+use crate::{inputs, job_log, steps};
 
 /// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
-const MOST_STEPS: usize = 2_000;
+const MAX_STEPS: usize = 2_000;
 /// After so many writes the others get a turn: an Installation with thousands of items is no reason for a small one to wait.
-const WRITES_A_TURN: usize = 64;
+const WRITES_PER_TURN: usize = 64;
 
 /// Works on Installations, their Executions and DeployItems.
 pub(crate) struct Installations {
@@ -80,7 +81,7 @@ impl Handler for Installations {
                 owner.map(|name| self.installation_of(object, &name)).into_iter().collect()
             }
             // Progress of an item decides nothing; its end does.
-            (DeployItem::PLURAL, Change::Applied(snapshot)) if job(snapshot).is_idle() => {
+            (DeployItem::PLURAL, Change::Applied(snapshot)) if job_status(snapshot).is_idle() => {
                 let name = snapshot.labels.get(label::MANAGED_BY);
                 name.map(|name| self.installation_of(object, name)).into_iter().collect()
             }
@@ -88,10 +89,15 @@ impl Handler for Installations {
         }
     }
 
-    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
+    fn schedule(
+        &self,
+        object: &ObjectId,
+        snapshot: &Snapshot,
+        is_initial_sync: bool,
+    ) -> Option<(Key, Timestamp)> {
         match object.kind.plural() {
             // What a process left behind, whatever it was told about it.
-            Installation::PLURAL if is_start && needs_work(snapshot) => {
+            Installation::PLURAL if is_initial_sync && needs_work(snapshot) => {
                 Some((object.clone(), Timestamp::now()))
             }
             DeployItem::PLURAL => {
@@ -108,37 +114,37 @@ impl Handler for Installations {
         self.trees().clear();
     }
 
-    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
-        let namespace = wake.key.namespace.clone().unwrap_or_default();
-        let known = self.trees().remove(wake.key);
-        let mut tree = known.unwrap_or_else(|| Tree::new(namespace, wake.key.name.clone()));
-        outdate(&mut tree, &wake);
-        match self.settle(&mut tree, &wake).await {
-            Ok(Progress::More) => {
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        let namespace = request.key.namespace.clone().unwrap_or_default();
+        let known = self.trees().remove(request.key);
+        let mut tree = known.unwrap_or_else(|| Tree::new(namespace, request.key.name.clone()));
+        outdate(&mut tree, &request);
+        match self.run_steps(&mut tree, &request).await {
+            Ok(Progress::Partial) => {
                 tree.goes_on = true;
-                self.trees().insert(wake.key.clone(), tree);
-                Ok(Settled::has_more())
+                self.trees().insert(request.key.clone(), tree);
+                Ok(Reconciled::requeue())
             }
-            Ok(Progress::AtRest) => {
-                if ending::running(&tree).is_none() {
-                    return Ok(Settled::default());
+            Ok(Progress::Done) => {
+                if job_log::running_job(&tree).is_none() {
+                    return Ok(Reconciled::default());
                 }
-                let look_again = self.pickup_timeout.and_then(|timeout| until_pickup(&tree, timeout));
-                self.trees().insert(wake.key.clone(), tree);
-                Ok(Settled { look_again, ..Settled::default() })
+                let requeue_after = self.pickup_timeout.and_then(|timeout| until_pickup(&tree, timeout));
+                self.trees().insert(request.key.clone(), tree);
+                Ok(Reconciled { requeue_after, ..Reconciled::default() })
             }
-            Err(Interruption::Api(error)) => {
+            Err(JobError::Api(error)) => {
                 if let Some(reason) = reason(&error) {
                     let failure = Failure::passing("Reconcile", reason, error.to_string());
-                    self.report(&mut tree, &failure, &wake).await;
+                    self.report(&mut tree, &failure, &request).await;
                 }
-                self.remember(wake.key, tree);
+                self.keep_for_retry(request.key, tree);
                 Err(error.into())
             }
-            Err(Interruption::Passing(failure)) => {
-                self.report(&mut tree, &failure, &wake).await;
-                self.remember(wake.key, tree);
-                Err(Failed::new(failure.message))
+            Err(JobError::Passing(failure)) => {
+                self.report(&mut tree, &failure, &request).await;
+                self.keep_for_retry(request.key, tree);
+                Err(ReconcileError::new(failure.message))
             }
         }
     }
@@ -161,80 +167,81 @@ fn reason(error: &ApiError) -> Option<&'static str> {
 
 /// How far an attempt came.
 enum Progress {
-    AtRest,
-    /// It would go on, and lets others go first.
-    More,
+    /// Nothing is left to do before something changes.
+    Done,
+    /// There is more to do, after the other keys that wait.
+    Partial,
 }
 
-/// Why a job does not come to rest now.
-enum Interruption {
+/// Why an attempt ends before everything is done.
+enum JobError {
     Api(ApiError),
-    /// Something else that may go away by itself; the status tells about it.
+    /// Something else that may go away by itself; the status tells of it.
     Passing(Failure),
 }
 
-impl From<ApiError> for Interruption {
+impl From<ApiError> for JobError {
     fn from(error: ApiError) -> Self {
         Self::Api(error)
     }
 }
 
 impl Installations {
-    /// After a failed attempt everything is read again, but for what no object tells.
-    fn remember(&self, key: &Key, tree: Tree) {
+    /// Keeps of a tree what no object tells, since after a failed attempt everything else is read again.
+    fn keep_for_retry(&self, key: &Key, tree: Tree) {
         self.trees().insert(key.clone(), tree.forget());
     }
 
     /// Does step after step until there is none, or it is the turn of others.
-    async fn settle(&self, tree: &mut Tree, wake: &Wake<'_>) -> Result<Progress, Interruption> {
+    async fn run_steps(&self, tree: &mut Tree, request: &ReconcileRequest<'_>) -> Result<Progress, JobError> {
         let mut written = 0;
-        for _ in 0..MOST_STEPS {
-            if written >= WRITES_A_TURN {
-                return Ok(Progress::More);
+        for _ in 0..MAX_STEPS {
+            if written >= WRITES_PER_TURN {
+                return Ok(Progress::Partial);
             }
             match next(tree, &self.moment()) {
-                Next::Rest => return Ok(Progress::AtRest),
+                Next::Rest => return Ok(Progress::Done),
                 Next::Read(read) => {
                     let need = matches!(read, Read::Exports(_)).then_some(Need::Exports);
-                    if let Err(error) = tree::read(tree, read, wake.objects, wake.index).await {
-                        self.accept(error, need, tree, wake).await?;
+                    if let Err(error) = steps::read(tree, read, request.objects, request.index).await {
+                        self.handle_api_error(error, need, tree, request).await?;
                     }
                 }
                 Next::Write(writes) => {
                     written += writes.len();
-                    let failed = tree::write_all(tree, writes, wake.objects).await;
+                    let failed = steps::write_all(tree, writes, request.objects).await;
                     // One answer decides; what failed besides is tried again, or over with the job.
                     let first =
                         failed.into_iter().max_by_key(|(need, error)| need.is_some() && error.is_final());
                     if let Some((need, error)) = first {
-                        self.accept(error, need, tree, wake).await?;
+                        self.handle_api_error(error, need, tree, request).await?;
                     }
                 }
                 Next::Prepare => {
-                    let prepared = self.prepare(tree, wake).await?;
+                    let prepared = self.prepare(tree, request).await?;
                     log_shortened(&prepared);
-                    tell_warnings(tree, &prepared, wake.objects).await;
+                    tell_warnings(tree, &prepared, request.objects).await;
                     tree.prepared = Some(prepared);
                 }
                 Next::HashImports => {
-                    let Some(installation) = tree.installation.get() else { return Ok(Progress::AtRest) };
-                    let objects = inputs::fetch(installation, None, wake.objects).await?;
+                    let Some(installation) = tree.installation.get() else { return Ok(Progress::Done) };
+                    let objects = inputs::fetch(installation, None, request.objects).await?;
                     tree.imports_hash = Some(imports_hash(installation, &objects));
                 }
             }
         }
-        let message = format!("the job does not come to rest in {MOST_STEPS} steps");
-        Err(Interruption::Passing(Failure::passing("Reconcile", "TooManySteps", message)))
+        let message = format!("the job does not come to rest in {MAX_STEPS} steps");
+        Err(JobError::Passing(Failure::passing("Reconcile", "TooManySteps", message)))
     }
 
     /// Passes an answer of the API server on; its final no to something that the job needs ends the job.
-    async fn accept(
+    async fn handle_api_error(
         &self,
         error: ApiError,
         need: Option<Need>,
         tree: &mut Tree,
-        wake: &Wake<'_>,
-    ) -> Result<(), Interruption> {
+        request: &ReconcileRequest<'_>,
+    ) -> Result<(), JobError> {
         let Some(need) = need else { return Err(error.into()) };
         let is_gone = need == Need::Exports && matches!(error, ApiError::NotFound(_));
         if !error.is_final() && !is_gone {
@@ -243,7 +250,7 @@ impl Installations {
         let Some(ending) = refused(tree, need, &error.to_string(), &self.moment()) else {
             return Err(error.into());
         };
-        match tree::write_all(tree, vec![ending], wake.objects).await.pop() {
+        match steps::write_all(tree, vec![ending], request.objects).await.pop() {
             Some((_, error)) => Err(error.into()),
             None => Ok(()),
         }
@@ -258,20 +265,20 @@ impl Installations {
     }
 
     /// Reads all inputs of the job and renders.
-    async fn prepare(&self, tree: &mut Tree, wake: &Wake<'_>) -> Result<Prepared, Interruption> {
+    async fn prepare(&self, tree: &mut Tree, request: &ReconcileRequest<'_>) -> Result<Prepared, JobError> {
         let installation = tree.installation.get().cloned().unwrap_or_default();
         let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
         let name = ObjectName { namespace: tree.namespace.clone(), name: tree.name.clone() };
         let own = if asks_resolver(&installation) {
             None
         } else {
-            let (context, overwrites) = inputs::context(&installation, wake.objects).await?;
+            let (context, overwrites) = inputs::context(&installation, request.objects).await?;
             // The resolver makes a default Context that a job needs.
             let is_known = context.is_some() || self.components.is_none();
             is_known.then_some((context, overwrites))
         };
         if let Some((context, overwrites)) = own {
-            let objects = inputs::fetch(&installation, context.as_ref(), wake.objects).await?;
+            let objects = inputs::fetch(&installation, context.as_ref(), request.objects).await?;
             let about = installation.clone();
             let render = move || {
                 prepare(&Inputs {
@@ -289,7 +296,7 @@ impl Installations {
         }
         let Some(components) = &self.components else {
             let message = "the Installation names a component, and no resolver is configured (--resolver)";
-            return Err(Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message)));
+            return Err(JobError::Passing(Failure::passing("InitPrerequisites", "Resolve", message)));
         };
         let resolved =
             components.resolve(name.clone(), &job).await.map_err(|status| resolve_failed(&status, tree))?;
@@ -298,7 +305,7 @@ impl Installations {
         if let Some(failure) = resolved.failure {
             return Ok(Prepared::failed(&installation, failure));
         }
-        let objects = inputs::fetch(&installation, resolved.context.as_ref(), wake.objects).await?;
+        let objects = inputs::fetch(&installation, resolved.context.as_ref(), request.objects).await?;
         let repositories = components.repositories(name, &job);
         let answers = repositories.clone();
         let about = installation.clone();
@@ -317,7 +324,7 @@ impl Installations {
             None => Ok(prepared),
             Some(why) => {
                 let message = format!("the resolver cannot be asked: {why}");
-                Err(Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message)))
+                Err(JobError::Passing(Failure::passing("InitPrerequisites", "Resolve", message)))
             }
         }
     }
@@ -327,17 +334,17 @@ impl Installations {
         &self,
         installation: &Installation,
         render: impl FnOnce() -> Prepared + Send + 'static,
-    ) -> Result<Prepared, Interruption> {
+    ) -> Result<Prepared, JobError> {
         let problem = match self.workers.run(render).await {
             Ok(prepared) => return Ok(prepared),
             Err(problem) => problem,
         };
         let (reason, code) = match problem {
-            Interrupted::Late(_) => ("RenderTimeout", ErrorCode::Timeout),
-            Interrupted::Panicked => ("RenderFailed", ErrorCode::InternalProblem),
-            Interrupted::Crowded(_) => {
+            WorkError::TimedOut(_) => ("RenderTimeout", ErrorCode::Timeout),
+            WorkError::Panicked => ("RenderFailed", ErrorCode::InternalProblem),
+            WorkError::Overloaded(_) => {
                 let message = format!("rendering: {problem}");
-                return Err(Interruption::Passing(Failure::passing("Reconcile", "RenderFailed", message)));
+                return Err(JobError::Passing(Failure::passing("Reconcile", "RenderFailed", message)));
             }
         };
         let failure = Failure {
@@ -350,9 +357,9 @@ impl Installations {
     }
 
     /// Tells in the status what keeps the job from going on.
-    async fn report(&self, tree: &mut Tree, failure: &Failure, wake: &Wake<'_>) {
+    async fn report(&self, tree: &mut Tree, failure: &Failure, request: &ReconcileRequest<'_>) {
         let Some(write) = report(tree, failure, &self.moment()) else { return };
-        for (_, error) in tree::write_all(tree, vec![write], wake.objects).await {
+        for (_, error) in steps::write_all(tree, vec![write], request.objects).await {
             tracing::debug!(%error, "the status could not tell why the job waits");
         }
     }
@@ -370,7 +377,7 @@ async fn tell_warnings(tree: &mut Tree, prepared: &Prepared, objects: &Objects) 
     tracing::warn!(job, warnings = message, "rendering left something out");
     tree.warned = Some(job.clone());
     let Some(installation) = tree.installation.get() else { return };
-    let report = Report {
+    let report = WarningEvent {
         reason: "RenderWarnings",
         message: &message,
         component: "groundwork-renderer",
@@ -391,22 +398,22 @@ fn log_shortened(prepared: &Prepared) {
 }
 
 /// Forgets what is outdated in a tree that was kept: by the events of this replica, and by the index, which sees those of all.
-fn outdate(tree: &mut Tree, wake: &Wake<'_>) {
-    for (object, version) in wake.changed {
+fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>) {
+    for (object, version) in request.changed {
         match object.kind.plural() {
             Installation::PLURAL => tree.installation.outdate(version),
             Execution::PLURAL => tree.execution.outdate(version),
             _ => tree.items.outdate(&object.name, version),
         }
     }
-    let namespace = wake.key.namespace.as_deref();
+    let namespace = request.key.namespace.as_deref();
     tree.outdate(|part| {
         let id = match part {
-            Part::Installation => wake.key.clone(),
-            Part::Execution => ObjectId::new(kind::<Execution>(), namespace, wake.key.name.as_str()),
+            Part::Installation => request.key.clone(),
+            Part::Execution => ObjectId::new(kind::<Execution>(), namespace, request.key.name.as_str()),
             Part::Item(name) => ObjectId::new(kind::<DeployItem>(), namespace, name),
         };
-        wake.index.version(&id)
+        request.index.version(&id)
     });
 }
 
@@ -419,13 +426,13 @@ fn until_pickup(tree: &Tree, timeout: SignedDuration) -> Option<Duration> {
 /// Another job, or no Installation any more: what this decision was about is history.
 const OUTDATED: [&str; 2] = ["JOB_SUPERSEDED", "INSTALLATION_NOT_FOUND"];
 
-fn resolve_failed(status: &Status, tree: &Tree) -> Interruption {
+fn resolve_failed(status: &Status, tree: &Tree) -> JobError {
     if groundwork_proto::status::reason(status).is_some_and(|reason| OUTDATED.contains(&reason.as_str())) {
         let object = format!("{} {}/{}", Installation::PLURAL, tree.namespace, tree.name);
-        return Interruption::Api(ApiError::Conflict(object));
+        return JobError::Api(ApiError::Conflict(object));
     }
     let message = format!("the resolver cannot be asked: {}", status.message());
-    Interruption::Passing(Failure::passing("InitPrerequisites", "Resolve", message))
+    JobError::Passing(Failure::passing("InitPrerequisites", "Resolve", message))
 }
 
 /// The resolver is asked about components, and to take back what it once said.

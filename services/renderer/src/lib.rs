@@ -2,21 +2,20 @@
 //!
 //! ```text
 //! Installation, Execution, DeployItem events ──> handler
-//!     lifecycle::machine::next ──> Read │ Prepare │ Write ──tree──> API server
+//!     lifecycle::machine::next ──> Read │ Prepare │ Write ──steps──> API server
 //!                                          └─ inputs, components (resolver) ──> lifecycle::prepare
 //! gRPC ──> grpc ──> lifecycle::validate, lifecycle::render
 //! ```
 
 mod components;
-mod ending;
 mod grpc;
 mod handler;
 mod inputs;
-mod sight;
-mod tree;
+mod job_log;
+mod snapshots;
+mod steps;
 
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
@@ -24,8 +23,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
 use groundwork_bus::Bus;
 use groundwork_controller::{
-    Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWork, ServiceArguments, Surroundings, Workers,
+    Backoff, ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments, Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, audience,
@@ -49,7 +48,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
     #[command(flatten)]
-    pub guard: GuardArguments,
+    pub takeover: TakeoverArguments,
     #[command(flatten)]
     pub resolver: ResolverArguments,
     #[command(flatten)]
@@ -66,18 +65,15 @@ impl ServiceArguments for Arguments {
     fn cluster(&self) -> &ClusterArguments {
         &self.cluster
     }
-}
 
-/// The service as a process of its own.
-pub fn main() -> ExitCode {
-    groundwork_controller::main(|arguments: Arguments, surroundings| {
-        let Surroundings { bus, client, telemetry } = surroundings;
+    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            let token = TokenSource::of_file(arguments.resolver.resolver_token_file.clone());
-            Renderer::start(arguments, bus, client, token, telemetry).await?.run().await?;
+            let token = TokenSource::of_file(self.resolver.resolver_token_file.clone());
+            Renderer::start(self, bus, client, token, telemetry).await?.run().await?;
             Ok(())
         })
-    })
+    }
 }
 
 /// What is the renderer's own, wherever it runs.
@@ -117,7 +113,7 @@ pub enum StartError {
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]
-    Original(#[from] OriginalAtWork),
+    Original(#[from] OriginalAtWorkError),
     #[error("--resolver: {0}")]
     Resolver(#[from] ClientError),
 }
@@ -179,7 +175,7 @@ impl Renderer {
                 .to_std()
                 .filter(|limit| !limit.is_zero())
                 .unwrap_or(LONGEST_RENDERING);
-            let workers = workers.within(limit).told_by(telemetry.health.condition("rendering"));
+            let workers = workers.within(limit).with_condition(telemetry.health.condition("rendering"));
             let controller = Controller {
                 bus,
                 objects,
@@ -197,8 +193,10 @@ impl Renderer {
             };
             let Controller { objects, options, .. } = &controller;
             let end = telemetry.shutdown.token();
-            let guard = &arguments.guard;
-            guard.pass(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
+            arguments
+                .takeover
+                .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
+                .await?;
             Ok(Self { server, controller, telemetry })
         })
     }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    groundwork_renderer::main()
+    groundwork_controller::main::<groundwork_renderer::Arguments>()
 }

@@ -28,10 +28,10 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::contexts::DefaultContexts;
-use crate::reach::{Noting, Reach, Reaches};
+use crate::permitted_versions::{PermittedVersions, PermittedVersionsCache, RecordingRepositories};
+use crate::resolution_inputs::{Depth, ResolutionInputs};
 use crate::status::Statement;
 use crate::stores::{JobStores, Stores};
-use crate::subject::{Depth, Subject};
 
 /// How often a decision is taken again because the object changed meanwhile.
 const ATTEMPTS: u32 = 5;
@@ -48,14 +48,14 @@ pub(crate) struct Service {
     objects: Objects,
     contexts: Arc<DefaultContexts>,
     stores: Stores,
-    reaches: Reaches,
+    permitted: PermittedVersionsCache,
     readers: Arc<Semaphore>,
-    workers: Crew,
+    workers: WorkerPools,
 }
 
 /// Workers for the jobs of Installations, and for everything else that is asked.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Crew {
+pub(crate) struct WorkerPools {
     pub(crate) jobs: Workers,
     pub(crate) calls: Workers,
 }
@@ -66,22 +66,22 @@ impl Service {
         objects: Objects,
         contexts: Arc<DefaultContexts>,
         stores: Stores,
-        workers: Crew,
+        workers: WorkerPools,
     ) -> Self {
         let readers = Arc::new(Semaphore::new(READERS));
-        Self { access, objects, contexts, stores, reaches: Reaches::new(), readers, workers }
+        Self { access, objects, contexts, stores, permitted: PermittedVersionsCache::new(), readers, workers }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
-    async fn subject_of_job(&self, installation: Installation) -> Result<Subject, ApiError> {
+    async fn inputs_of_job(&self, installation: Installation) -> Result<ResolutionInputs, ApiError> {
         let namespace = installation.namespace().unwrap_or_default();
-        let subject = Subject::read(installation, Depth::Repositories, &self.objects).await?;
-        let is_default = subject.installation.spec.context() == DEFAULT_CONTEXT;
-        if subject.context.is_some() || !is_default || !self.contexts.concern(&namespace) {
-            return Ok(subject);
+        let inputs = ResolutionInputs::read(installation, Depth::Repositories, &self.objects).await?;
+        let is_default = inputs.installation.spec.context() == DEFAULT_CONTEXT;
+        if inputs.context.is_some() || !is_default || !self.contexts.concern(&namespace) {
+            return Ok(inputs);
         }
         self.contexts.ensure(&namespace, &self.objects).await?;
-        Subject::read(subject.installation, Depth::Repositories, &self.objects).await
+        ResolutionInputs::read(inputs.installation, Depth::Repositories, &self.objects).await
     }
 
     /// Lets a call about an Installation pass, if its caller may get it.
@@ -103,26 +103,30 @@ impl Service {
     }
 
     /// Evaluates the reference for a job, and writes what the status says about it.
-    async fn settle(&self, name: &ObjectName, job: &str) -> Result<(Subject, Resolution), Status> {
+    async fn resolve_for_job(
+        &self,
+        name: &ObjectName,
+        job: &str,
+    ) -> Result<(ResolutionInputs, Resolution), Status> {
         for attempt in 1..=ATTEMPTS {
             let installation = self.installation(name).await?;
             if !has_job(&installation, job) {
                 return Err(errors::superseded(name));
             }
-            let subject = self.subject_of_job(installation).await;
-            let subject = subject.map_err(|error| errors::api(&error))?;
+            let inputs = self.inputs_of_job(installation).await;
+            let inputs = inputs.map_err(|error| errors::api(&error))?;
             let evaluated = self.workers.jobs.run(move || {
-                let resolution = subject.resolve();
-                (subject, resolution)
+                let resolution = inputs.resolve();
+                (inputs, resolution)
             });
-            let (mut subject, resolution) = evaluated.await.map_err(errors::of_work)?;
-            let Some(statement) = Statement::of_job(&subject.installation, &resolution) else {
-                return Ok((subject, resolution));
+            let (mut inputs, resolution) = evaluated.await.map_err(errors::of_work)?;
+            let Some(statement) = Statement::of_job(&inputs.installation, &resolution) else {
+                return Ok((inputs, resolution));
             };
-            match statement.write(subject.installation, &self.objects).await {
+            match statement.write(inputs.installation, &self.objects).await {
                 Ok(stored) => {
-                    subject.installation = stored;
-                    return Ok((subject, resolution));
+                    inputs.installation = stored;
+                    return Ok((inputs, resolution));
                 }
                 Err(ApiError::Conflict(_)) => tokio::time::sleep(PAUSE * attempt).await,
                 Err(ApiError::NotFound(_)) => return Err(errors::no_installation(name)),
@@ -132,22 +136,26 @@ impl Service {
         Err(errors::contended(name))
     }
 
-    /// Lets only component versions pass that the Installation reaches: who may get one Installation may not read whole stores.
-    async fn within_reach(&self, name: &ObjectName, reference: &Reference) -> Result<(), Status> {
-        if self.reaches.known(&name.namespace, &name.name).is_some_and(|reach| reach.has(reference)) {
+    /// Lets only component versions pass that belong to the Installation: who may get one Installation may not read whole stores.
+    async fn ensure_permitted(&self, name: &ObjectName, reference: &Reference) -> Result<(), Status> {
+        if self
+            .permitted
+            .get(&name.namespace, &name.name)
+            .is_some_and(|permitted| permitted.contains(reference))
+        {
             return Ok(());
         }
         let installation = self.installation(name).await?;
-        let subject = Subject::read(installation, Depth::Repositories, &self.objects).await;
-        let subject = subject.map_err(|error| errors::api(&error))?;
+        let inputs = ResolutionInputs::read(installation, Depth::Repositories, &self.objects).await;
+        let inputs = inputs.map_err(|error| errors::api(&error))?;
         let stores = self.stores.of_job(&name.namespace, &name.name, "");
-        let noting = Noting { inner: stores, reach: Reach::default() };
-        let reach = noting.reach.clone();
-        // A closure that ends at a version which cannot be had reaches what was asked for until then.
-        self.blocking(move || drop(subject.resolve().closure(&noting))).await?;
-        let is_within = reach.has(reference);
-        self.reaches.learn(&name.namespace, &name.name, reach);
-        if is_within { Ok(()) } else { Err(errors::beyond(name, reference)) }
+        let recording = RecordingRepositories { inner: stores, permitted: PermittedVersions::default() };
+        let permitted = recording.permitted.clone();
+        // The walk may fail at a version that cannot be had. What was asked for until then is permitted all the same.
+        self.blocking(move || drop(inputs.resolve().closure(&recording))).await?;
+        let is_permitted = permitted.contains(reference);
+        self.permitted.insert(&name.namespace, &name.name, permitted);
+        if is_permitted { Ok(()) } else { Err(errors::beyond(name, reference)) }
     }
 
     /// Runs something that reads stores where it may block.
@@ -174,16 +182,16 @@ impl Resolver for Service {
             return Err(wire::invalid("job_id", "must be given"));
         }
         let name = self.authorise(&metadata, request.installation).await?;
-        let (subject, resolution) = self.settle(&name, &job).await?;
+        let (inputs, resolution) = self.resolve_for_job(&name, &job).await?;
         for warning in &resolution.warnings {
             tracing::info!(installation = %format_args!("{}/{}", name.namespace, name.name), warning.message);
         }
         let stores = self.stores.of_new_job(&name.namespace, &name.name, &job);
-        let noting = Noting { inner: stores, reach: Reach::default() };
-        let reach = noting.reach.clone();
-        let answer = self.blocking(move || answer(&subject, &resolution, resolution.closure(&noting)));
+        let recording = RecordingRepositories { inner: stores, permitted: PermittedVersions::default() };
+        let permitted = recording.permitted.clone();
+        let answer = self.blocking(move || answer(&inputs, &resolution, resolution.closure(&recording)));
         let answer = answer.await?;
-        self.reaches.learn(&name.namespace, &name.name, reach);
+        self.permitted.insert(&name.namespace, &name.name, permitted);
         answer.map(Response::new)
     }
 
@@ -195,9 +203,9 @@ impl Resolver for Service {
             Some(explain_request::Input::Installation(name)) => {
                 let name = self.authorise(&metadata, Some(name)).await?;
                 let installation = self.installation(&name).await?;
-                let subject = Subject::read(installation, Depth::Reference, &self.objects).await;
-                let subject = subject.map_err(|error| errors::api(&error))?;
-                calls.run(move || explain::of_cluster(&subject)).await
+                let inputs = ResolutionInputs::read(installation, Depth::Reference, &self.objects).await;
+                let inputs = inputs.map_err(|error| errors::api(&error))?;
+                calls.run(move || explain::of_cluster(&inputs)).await
             }
             None => return Err(wire::invalid("input", "must be given")),
         };
@@ -211,7 +219,7 @@ impl Resolver for Service {
         let (metadata, _, request) = request.into_parts();
         let reference = wire::located_reference(request.reference)?;
         let name = self.authorise(&metadata, request.installation).await?;
-        self.within_reach(&name, &reference).await?;
+        self.ensure_permitted(&name, &reference).await?;
         let stores = self.stores.of_job(&name.namespace, &name.name, "");
         let read = move || open(&stores, &reference)?.descriptor(&reference.name, &reference.version);
         let descriptor = self.blocking(read).await?.map_err(|error| errors::repository(&error))?;
@@ -233,7 +241,7 @@ impl Resolver for Service {
             return Err(wire::invalid("local_blob", "must be given"));
         };
         let name = self.authorise(&metadata, request.installation).await?;
-        self.within_reach(&name, &reference).await?;
+        self.ensure_permitted(&name, &reference).await?;
         let stores = self.stores.of_job(&name.namespace, &name.name, &request.job_id);
         let read = move || {
             let repository = open(&stores, &reference)?;
@@ -263,7 +271,7 @@ fn has_job(installation: &Installation, job: &str) -> bool {
 }
 
 fn answer(
-    subject: &Subject,
+    inputs: &ResolutionInputs,
     resolution: &Resolution,
     closure: Result<Vec<ComponentVersion>, Failure>,
 ) -> Result<ResolveResponse, Status> {
@@ -271,7 +279,7 @@ fn answer(
         Ok(closure) => (closure, None),
         Err(failure) => (Vec::new(), Some(failure)),
     };
-    let mut installation = subject.installation.clone();
+    let mut installation = inputs.installation.clone();
     // Half of the object, and of no use to anybody who does not apply.
     installation.managed_fields_mut().clear();
     let answer = ResolveResponse {
@@ -279,8 +287,8 @@ fn answer(
         effective: resolution.reference.as_ref().map(|found| wire::reference(&found.effective)),
         matched: resolution.reference.as_ref().is_some_and(|found| found.matched),
         installation: Some(wire::json(&installation)?),
-        context: subject.context.as_ref().map(wire::json).transpose()?,
-        overwrites: subject.overwrites.as_ref().map(wire::json).transpose()?,
+        context: inputs.context.as_ref().map(wire::json).transpose()?,
+        overwrites: inputs.overwrites.as_ref().map(wire::json).transpose()?,
         closure: closure.iter().map(wire::component_version).collect(),
         failure: failure.as_ref().map(wire::failure),
     };

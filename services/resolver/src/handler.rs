@@ -6,14 +6,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, Kind as Typed};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
-use groundwork_controller::{ApiError, Failed, Handler, Key, Settled, Wake, Workers};
+use groundwork_controller::{ApiError, Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
 use groundwork_lifecycle::machine::Job;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::contexts::DefaultContexts;
+use crate::resolution_inputs::{Depth, ResolutionInputs};
 use crate::status::Statement;
-use crate::subject::{Depth, Subject};
 
 /// Time that is left to whoever makes a namespace to make its Context too.
 const GRACE: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ const JOB: Duration = Duration::from_secs(5);
 
 /// Keeps default Contexts, and the condition `ComponentReferenceOutdated`.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub(crate) struct ResolverHandler {
     pub(crate) contexts: Arc<DefaultContexts>,
     pub(crate) workers: Workers,
 }
@@ -37,7 +37,7 @@ pub(crate) fn namespaces() -> Kind {
 }
 
 #[async_trait]
-impl Handler for Watching {
+impl Handler for ResolverHandler {
     /// Keys are Contexts named `default`, for a change of their namespace, and Installations, for what may change their
     /// reference.
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
@@ -71,54 +71,61 @@ impl Handler for Watching {
 
     /// Another configuration may ask for other Contexts; and what changed during a job, while nobody watched, is looked at
     /// when it ends.
-    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
+    fn schedule(
+        &self,
+        object: &ObjectId,
+        snapshot: &Snapshot,
+        is_initial_sync: bool,
+    ) -> Option<(Key, Timestamp)> {
         if object.kind == namespaces() {
             let key = self.default_context(object, &Change::Applied(snapshot.clone()))?;
             // Every replica looks a little later than the one that got the event, which may die while it waits.
-            let wait = if is_start { Duration::ZERO } else { GRACE + GRACE / 4 };
+            let wait = if is_initial_sync { Duration::ZERO } else { GRACE + GRACE / 4 };
             return Some((key, Timestamp::now().checked_add(wait).ok()?));
         }
-        let is_concerned = is_start && object.kind == kind::<Installation>() && job(snapshot).is_running();
+        let is_concerned =
+            is_initial_sync && object.kind == kind::<Installation>() && job(snapshot).is_running();
         is_concerned.then(|| (object.clone(), Timestamp::now()))
     }
 
-    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
-        let namespace = wake.key.namespace.as_deref().unwrap_or_default();
-        if wake.key.kind == kind::<Context>() {
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        let namespace = request.key.namespace.as_deref().unwrap_or_default();
+        if request.key.kind == kind::<Context>() {
             // At the news of a namespace, whoever made it may be about to make its Context; `kubectl apply` of both would
             // fail if it were overtaken. A job that cannot wait has the Context made by `Resolve`.
-            if !wake.changed.is_empty()
-                && wake.objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?.is_none()
+            if !request.changed.is_empty()
+                && request.objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?.is_none()
             {
-                return Ok(Settled::after(GRACE));
+                return Ok(Reconciled::requeue_after(GRACE));
             }
-            self.contexts.ensure(namespace, wake.objects).await?;
-            return Ok(Settled::default());
+            self.contexts.ensure(namespace, request.objects).await?;
+            return Ok(Reconciled::default());
         }
         // The condition of a job is that of its `Resolve`; what changed meanwhile is told when it has ended.
-        match wake.index.get(wake.key) {
-            Some(snapshot) if job(&snapshot).is_running() => return Ok(Settled::after(JOB)),
+        match request.index.get(request.key) {
+            Some(snapshot) if job(&snapshot).is_running() => return Ok(Reconciled::requeue_after(JOB)),
             Some(_) => {}
-            None => return Ok(Settled::default()),
+            None => return Ok(Reconciled::default()),
         }
-        let Some(installation) = wake.objects.get::<Installation>(namespace, &wake.key.name).await? else {
-            return Ok(Settled::default());
+        let Some(installation) = request.objects.get::<Installation>(namespace, &request.key.name).await?
+        else {
+            return Ok(Reconciled::default());
         };
-        let subject = Subject::read(installation, Depth::Reference, wake.objects).await?;
+        let inputs = ResolutionInputs::read(installation, Depth::Reference, request.objects).await?;
         let evaluated = self.workers.run(move || {
-            let statement = Statement::between_jobs(&subject.installation, &subject.resolve());
-            (subject, statement)
+            let statement = Statement::between_jobs(&inputs.installation, &inputs.resolve());
+            (inputs, statement)
         });
-        let (subject, statement) = evaluated.await.map_err(|error| Failed::new(error.to_string()))?;
-        let Some(statement) = statement else { return Ok(Settled::default()) };
-        match statement.write(subject.installation, wake.objects).await {
-            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Settled::default()),
+        let (inputs, statement) = evaluated.await.map_err(|error| ReconcileError::new(error.to_string()))?;
+        let Some(statement) = statement else { return Ok(Reconciled::default()) };
+        match statement.write(inputs.installation, request.objects).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-impl Watching {
+impl ResolverHandler {
     fn default_context(&self, namespace: &ObjectId, change: &Change) -> Option<Key> {
         let is_there = matches!(change, Change::Applied(snapshot) if snapshot.deletion_timestamp.is_none());
         let concerns = is_there && self.contexts.concern(&namespace.name);

@@ -1,7 +1,7 @@
 //! The resolver service: which component version an Installation really uses, and what belongs to it.
 //!
 //! ```text
-//! gRPC Resolve ──> subject (GET Installation, Context, overwrites) ──> lifecycle::resolve
+//! gRPC Resolve ──> resolution_inputs (GET Installation, Context, overwrites) ──> lifecycle::resolve
 //!     └─ status (conditions, componentReference) ──> API server
 //!     └─ Resolution::closure ──stores (pinned for the job)──> RepositoryMap
 //! Namespace events ──> contexts: the Context "default"
@@ -12,14 +12,13 @@ mod contexts;
 mod grpc;
 mod handler;
 mod map_file;
-mod reach;
+mod permitted_versions;
+mod resolution_inputs;
 mod status;
 mod stores;
-mod subject;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
@@ -27,8 +26,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::Bus;
 use groundwork_controller::{
-    Backoff, ClusterArguments, Controller, GuardArguments, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWork, ServiceArguments, Surroundings,
+    Backoff, ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
@@ -37,8 +36,8 @@ use groundwork_telemetry::Telemetry;
 use kube::Client;
 
 use contexts::DefaultContexts;
-use grpc::Crew;
-use handler::{Watching, kind, namespaces};
+use grpc::WorkerPools;
+use handler::{ResolverHandler, kind, namespaces};
 use map_file::MapFile;
 use stores::Stores;
 
@@ -55,7 +54,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
     #[command(flatten)]
-    pub guard: GuardArguments,
+    pub takeover: TakeoverArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
 
@@ -71,17 +70,14 @@ impl ServiceArguments for Arguments {
     fn cluster(&self) -> &ClusterArguments {
         &self.cluster
     }
-}
 
-/// The service as a process of its own.
-pub fn main() -> ExitCode {
-    groundwork_controller::main(|arguments: Arguments, surroundings| {
-        let Surroundings { bus, client, telemetry } = surroundings;
+    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            Resolver::start(arguments, bus, client, telemetry).await?.run().await?;
+            Resolver::start(self, bus, client, telemetry).await?.run().await?;
             Ok(())
         })
-    })
+    }
 }
 
 /// What is the resolver's own, wherever it runs.
@@ -139,7 +135,7 @@ pub enum StartError {
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]
-    Original(#[from] OriginalAtWork),
+    Original(#[from] OriginalAtWorkError),
 }
 
 /// A resolver that listens, and does not work yet.
@@ -176,11 +172,11 @@ impl Resolver {
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
-            let crew = Crew::default();
-            let jobs = crew.jobs.clone();
+            let workers = WorkerPools::default();
+            let jobs = workers.jobs.clone();
             let stores = Stores::new(map);
             let service =
-                grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, crew);
+                grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, workers);
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(ResolverServer::new(service)));
             let mut work =
@@ -192,7 +188,7 @@ impl Resolver {
             let controller = Controller {
                 bus,
                 objects,
-                handler: Arc::new(Watching { contexts: Arc::clone(&contexts), workers: jobs }),
+                handler: Arc::new(ResolverHandler { contexts: Arc::clone(&contexts), workers: jobs }),
                 options: Options {
                     service: SERVICE,
                     work,
@@ -206,8 +202,10 @@ impl Resolver {
             };
             let Controller { objects, options, .. } = &controller;
             let end = telemetry.shutdown.token();
-            let guard = &arguments.guard;
-            guard.pass(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end).await?;
+            arguments
+                .takeover
+                .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
+                .await?;
             Ok(Self { server, access, controller, contexts, telemetry })
         })
     }

@@ -1,7 +1,7 @@
 //! `Expand`: what a set should have, without making it.
 
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
-use groundwork_controller::{ApiError, Failed, Interrupted, Objects, Workers};
+use groundwork_controller::{ApiError, Objects, ReconcileError, WorkError, Workers};
 use groundwork_grpc::{Access, Wanted};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_manifest::Schemas;
@@ -14,7 +14,7 @@ use groundwork_variant::{Bundle, Failure, child, plan};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
-use crate::inputs::{Gathered, find, gather, needs_repositories, selected_kinds};
+use crate::inputs::{ReadError, SetExpansion, discover, needs_repositories, read_inputs, selected_kinds};
 use crate::set::children;
 
 /// The service behind the contract.
@@ -69,27 +69,25 @@ impl Service {
         wanted.push(of(PackageRevision::GROUP, PackageRevision::PLURAL, None));
         self.access.authorise(metadata, &wanted).await?;
         for (api_version, kind) in selected_kinds(&set) {
-            if let Ok((selected, _)) =
-                find(&api_version, &kind, self.objects.client()).await.map_err(of_read)?
-            {
-                self.access
-                    .authorise(
-                        metadata,
-                        &[Wanted {
-                            group: &selected.group,
-                            resource: &selected.plural,
-                            namespace: Some(namespace),
-                            name: None,
-                        }],
-                    )
-                    .await?;
-            }
+            let selected = match discover(&api_version, &kind, self.objects.client()).await {
+                Ok((selected, _)) => selected,
+                // The answer shows no objects of a kind that cannot be read.
+                Err(ReadError::Unavailable(_)) => continue,
+                Err(ReadError::Retry(error)) => return Err(of_read(error)),
+            };
+            let wanted = Wanted {
+                group: &selected.group,
+                resource: &selected.plural,
+                namespace: Some(namespace),
+                name: None,
+            };
+            self.access.authorise(metadata, &[wanted]).await?;
         }
-        let gathered: Gathered = gather(&set, &self.objects, &self.workers).await.map_err(of_read)?;
+        let inputs = read_inputs(&set, &self.objects, &self.workers).await.map_err(of_read)?;
         let children = children(&set, &self.objects).await.map_err(of_api)?;
-        let expansion = match gathered.expand(set.clone(), &self.workers).await.map_err(of_read)? {
-            Ok(expansion) => expansion,
-            Err(failure) => return response(Err(failure)),
+        let expansion = match inputs.expand(set.clone(), &self.workers).await.map_err(of_read)? {
+            SetExpansion::Expanded(expansion) => expansion,
+            SetExpansion::Failed(failure) => return response(Err(failure)),
         };
         let answer = self.workers.run(move || {
             // Names of those that exist; the others get one as they would from the controller.
@@ -140,7 +138,7 @@ fn inline(input: &ExpandInput) -> Result<Expanded, Status> {
     Ok(bundle.expand(&set))
 }
 
-fn interrupted(error: Interrupted) -> Status {
+fn interrupted(error: WorkError) -> Status {
     status::interrupted(error.is_limit(), error.to_string())
 }
 
@@ -188,7 +186,7 @@ fn of_api(error: ApiError) -> Status {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn of_read(error: Failed) -> Status {
+fn of_read(error: ReconcileError) -> Status {
     status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.message)
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use groundwork_api::{Kind as Typed, PackageRevision, PackageVariant, PackageVariantSet};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
-use groundwork_controller::{Failed, Handler, Key, Settled, Wake, Workers};
+use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
 use groundwork_variant::FINALIZER;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     memory: Mutex<Memory>,
 }
 
-/// Knowledge that a restart may lose: all sets are looked at then.
+/// What a restart may lose, since all sets are reconciled then.
 #[derive(Default)]
 struct Memory {
     /// The set of each variant; an event of its end does not name it.
@@ -52,7 +52,7 @@ impl Shared {
     }
 
     /// Remembers whose child a variant is.
-    fn learn(&self, variant: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
+    fn remember_owner(&self, variant: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
         let owner = snapshot.owner_references.iter().find(|owner| owner.controller)?;
         let set = (owner.kind == PackageVariantSet::KIND)
             .then(|| ObjectId::new(kind::<PackageVariantSet>(), variant.namespace.as_deref(), &owner.name))?;
@@ -64,29 +64,32 @@ impl Shared {
         match change {
             Change::Applied(snapshot) => {
                 let own = needs_work(snapshot).then(|| object.clone());
-                own.into_iter().chain(self.learn(object, snapshot)).collect()
+                own.into_iter().chain(self.remember_owner(object, snapshot)).collect()
             }
             Change::Deleted { .. } => self.memory().sets.remove(object).into_iter().collect(),
         }
     }
 
     /// Expands a set, unless that was done a moment ago and it is not the set that changed.
-    pub(crate) async fn handle_set(self: &Arc<Self>, wake: Wake<'_>) -> Result<Settled, Failed> {
-        let lock = Arc::clone(self.memory().locks.entry(wake.key.clone()).or_default());
+    pub(crate) async fn handle_set(
+        self: &Arc<Self>,
+        request: ReconcileRequest<'_>,
+    ) -> Result<Reconciled, ReconcileError> {
+        let lock = Arc::clone(self.memory().locks.entry(request.key.clone()).or_default());
         let _guard = lock.lock().await;
-        let is_own = wake.changed.iter().any(|(object, _)| object == wake.key);
-        let age = self.memory().expanded.get(wake.key).map(Instant::elapsed);
+        let is_own = request.changed.iter().any(|(object, _)| object == request.key);
+        let age = self.memory().expanded.get(request.key).map(Instant::elapsed);
         if let Some(age) = age.filter(|age| !is_own && *age < DEBOUNCE) {
-            return Ok(Settled::after(DEBOUNCE.saturating_sub(age)));
+            return Ok(Reconciled::requeue_after(DEBOUNCE.saturating_sub(age)));
         }
-        let Some(settled) = set::handle(self, wake.key, wake.objects).await? else {
-            self.watches.wants(self, wake.key, Vec::new());
+        let Some(settled) = set::handle(self, request.key, request.objects).await? else {
+            self.watches.set_selected(self, request.key, Vec::new());
             let mut memory = self.memory();
-            memory.expanded.remove(wake.key);
-            memory.locks.remove(wake.key);
-            return Ok(Settled::default());
+            memory.expanded.remove(request.key);
+            memory.locks.remove(request.key);
+            return Ok(Reconciled::default());
         };
-        self.memory().expanded.insert(wake.key.clone(), Instant::now());
+        self.memory().expanded.insert(request.key.clone(), Instant::now());
         Ok(settled)
     }
 }
@@ -109,13 +112,18 @@ impl Handler for VariantHandler {
         keys
     }
 
-    fn deadline(&self, object: &ObjectId, snapshot: &Snapshot, is_start: bool) -> Option<(Key, Timestamp)> {
+    fn schedule(
+        &self,
+        object: &ObjectId,
+        snapshot: &Snapshot,
+        is_initial_sync: bool,
+    ) -> Option<(Key, Timestamp)> {
         let is_variant = object.kind == kind::<PackageVariant>();
         if is_variant {
-            self.0.learn(object, snapshot);
+            self.0.remember_owner(object, snapshot);
         }
         let is_set = object.kind == kind::<PackageVariantSet>();
-        let waits = is_start && (is_set || is_variant && needs_work(snapshot));
+        let waits = is_initial_sync && (is_set || is_variant && needs_work(snapshot));
         waits.then(|| (object.clone(), Timestamp::now()))
     }
 
@@ -125,11 +133,11 @@ impl Handler for VariantHandler {
         memory.expanded.clear();
     }
 
-    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
-        if wake.key.kind == kind::<PackageVariantSet>() {
-            return self.0.handle_set(wake).await;
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        if request.key.kind == kind::<PackageVariantSet>() {
+            return self.0.handle_set(request).await;
         }
-        package_variant::handle(wake.key, wake.objects).await
+        package_variant::handle(request.key, request.objects).await
     }
 }
 
@@ -145,8 +153,8 @@ impl Handler for SelectedHandler {
         selecting(object, index)
     }
 
-    async fn handle(&self, wake: Wake<'_>) -> Result<Settled, Failed> {
-        self.0.handle_set(wake).await
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        self.0.handle_set(request).await
     }
 }
 

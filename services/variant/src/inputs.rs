@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{Kind as _, ObjectSelector, PackageRevision, PackageVariantSet, Repository};
-use groundwork_controller::{ApiError, Failed, Objects, Workers};
+use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_variant::{
     Attributes, Expansion, Failure, Inputs, Objects as Selectable, Unavailable, expand,
@@ -13,7 +13,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{Scope, oneshot};
 use kube::{Client, Error};
 
-/// Objects that are asked for at a time.
+/// Objects in a page of a list.
 const PAGE: u32 = 500;
 
 /// A kind that a set selects.
@@ -25,9 +25,9 @@ pub(crate) struct Selected {
     pub(crate) plural: String,
 }
 
-/// Everything that a set depends on.
+/// Everything that the expansion of a set depends on.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct SetInputs {
     revisions: Option<Vec<PackageRevision>>,
     repositories: Vec<Attributes>,
     others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
@@ -35,13 +35,28 @@ pub(crate) struct Gathered {
     pub(crate) kinds: Vec<Selected>,
 }
 
-impl Gathered {
-    /// Expands away from the threads that serve others: large sets take a while.
+/// What became of a set.
+pub(crate) enum SetExpansion {
+    Expanded(Expansion),
+    /// The set cannot be expanded, which its status tells.
+    Failed(Failure),
+}
+
+/// Why objects of a kind cannot be read.
+pub(crate) enum ReadError {
+    /// This will not change soon: there is no such kind, or no right to list it. The status of the set tells of it.
+    Unavailable(Unavailable),
+    /// Another attempt may succeed.
+    Retry(ReconcileError),
+}
+
+impl SetInputs {
+    /// Expands a set on a worker, since a large one takes long.
     pub(crate) async fn expand(
         self,
         set: PackageVariantSet,
         workers: &Workers,
-    ) -> Result<Result<Expansion, Failure>, Failed> {
+    ) -> Result<SetExpansion, ReconcileError> {
         let expanded = workers.run(move || {
             expand(&Inputs {
                 set: &set,
@@ -49,27 +64,31 @@ impl Gathered {
                 objects: Selectable { repositories: &self.repositories, others: &self.others },
             })
         });
-        expanded.await.map_err(|error| Failed::new(error.to_string()))
+        match expanded.await {
+            Ok(Ok(expansion)) => Ok(SetExpansion::Expanded(expansion)),
+            Ok(Err(failure)) => Ok(SetExpansion::Failed(failure)),
+            Err(error) => Err(ReconcileError::new(error.to_string())),
+        }
     }
 }
 
 /// Reads what a set names and selects. A set that breaks rules needs nothing.
-pub(crate) async fn gather(
+pub(crate) async fn read_inputs(
     set: &PackageVariantSet,
     objects: &Objects,
     workers: &Workers,
-) -> Result<Gathered, Failed> {
-    let mut gathered = Gathered::default();
+) -> Result<SetInputs, ReconcileError> {
+    let mut inputs = SetInputs::default();
     let checked = set.clone();
     let violations = workers.run(move || groundwork_variant::validate_set(&checked));
-    if !violations.await.map_err(|error| Failed::new(error.to_string()))?.is_empty() {
-        return Ok(gathered);
+    if !violations.await.map_err(|error| ReconcileError::new(error.to_string()))?.is_empty() {
+        return Ok(inputs);
     }
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
     let client = objects.client();
-    gathered.revisions = revisions(set, namespace, client).await?;
-    if gathered.revisions.is_some() {
-        gathered.kinds.push(Selected {
+    inputs.revisions = revisions(set, namespace, client).await?;
+    if inputs.revisions.is_some() {
+        inputs.kinds.push(Selected {
             group: PackageRevision::GROUP.to_owned(),
             version: PackageRevision::VERSION.to_owned(),
             kind: PackageRevision::KIND.to_owned(),
@@ -78,20 +97,24 @@ pub(crate) async fn gather(
     }
     if needs_repositories(set) {
         let repositories = objects.list::<Repository>(namespace, "").await?;
-        gathered.repositories = repositories.iter().map(|found| Attributes::from(&found.metadata)).collect();
+        inputs.repositories = repositories.iter().map(|found| Attributes::from(&found.metadata)).collect();
     }
     for (api_version, kind) in selected_kinds(set) {
-        let found = match find(&api_version, &kind, client).await? {
+        let found = match discover(&api_version, &kind, client).await {
             Ok((selected, resource)) => {
-                let found = list(&resource, namespace, client).await?;
-                gathered.kinds.push(selected);
-                found
+                inputs.kinds.push(selected);
+                list(&resource, namespace, client).await
             }
-            Err(unavailable) => Err(unavailable),
+            Err(error) => Err(error),
         };
-        gathered.others.insert((api_version, kind), found);
+        let found = match found {
+            Ok(found) => Ok(found),
+            Err(ReadError::Unavailable(unavailable)) => Err(unavailable),
+            Err(ReadError::Retry(error)) => return Err(error),
+        };
+        inputs.others.insert((api_version, kind), found);
     }
-    Ok(gathered)
+    Ok(inputs)
 }
 
 /// `apiVersion` and `kind` of all objects that a set selects, without Repositories.
@@ -122,7 +145,7 @@ async fn revisions(
     set: &PackageVariantSet,
     namespace: &str,
     client: &Client,
-) -> Result<Option<Vec<PackageRevision>>, Failed> {
+) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
     let upstream = set.spec.upstream.clone().unwrap_or_default();
     let (repo, package) = (upstream.repo.unwrap_or_default(), upstream.package.unwrap_or_default());
     package_revisions(&repo, &package, namespace, client).await
@@ -134,7 +157,7 @@ pub(crate) async fn package_revisions(
     package: &str,
     namespace: &str,
     client: &Client,
-) -> Result<Option<Vec<PackageRevision>>, Failed> {
+) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
     let fields = format!("spec.repository={},spec.packageName={}", escaped(repo), escaped(package));
     let api = Api::<PackageRevision>::namespaced(client.clone(), namespace);
     match api.list(&ListParams::default().fields(&fields)).await {
@@ -143,7 +166,7 @@ pub(crate) async fn package_revisions(
         Err(error) => {
             let what =
                 format!("{}.{} in namespace {namespace}", PackageRevision::PLURAL, PackageRevision::GROUP);
-            Err(Failed::new(problem(&error, &what)))
+            Err(ReconcileError::new(problem(&error, &what)))
         }
     }
 }
@@ -153,18 +176,22 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
 }
 
-/// How the API server calls a kind.
-pub(crate) async fn find(
+/// Asks the API server for the plural and the resource of a kind.
+pub(crate) async fn discover(
     api_version: &str,
     kind: &str,
     client: &Client,
-) -> Result<Result<(Selected, ApiResource), Unavailable>, Failed> {
+) -> Result<(Selected, ApiResource), ReadError> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let unknown = || Unavailable(format!("no matches for kind {kind:?} in version {api_version:?}"));
+    let unknown = || {
+        ReadError::Unavailable(Unavailable(format!(
+            "no matches for kind {kind:?} in version {api_version:?}"
+        )))
+    };
     // Both become parts of the path of a request.
     let is_plain = |text: &str| text.is_empty() || is_dns_subdomain(text);
     if !is_plain(group) || !is_dns_subdomain(version) {
-        return Ok(Err(unknown()));
+        return Err(unknown());
     }
     match oneshot::pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await {
         Ok((resource, capabilities)) if capabilities.scope == Scope::Namespaced => {
@@ -174,15 +201,17 @@ pub(crate) async fn find(
                 kind: kind.to_owned(),
                 plural: resource.plural.clone(),
             };
-            Ok(Ok((selected, resource)))
+            Ok((selected, resource))
         }
-        Ok(_) => Ok(Err(Unavailable(format!(
+        Ok(_) => Err(ReadError::Unavailable(Unavailable(format!(
             "objects of kind {kind:?} in version {api_version:?} do not live in namespaces, and only those of the set's own \
              namespace can be selected"
         )))),
-        Err(Error::Discovery(_)) => Ok(Err(unknown())),
-        Err(Error::Api(status)) if status.code == 404 => Ok(Err(unknown())),
-        Err(error) => Err(Failed::new(problem(&error, &format!("kinds of {api_version}")))),
+        Err(Error::Discovery(_)) => Err(unknown()),
+        Err(Error::Api(status)) if status.code == 404 => Err(unknown()),
+        Err(error) => {
+            Err(ReadError::Retry(ReconcileError::new(problem(&error, &format!("kinds of {api_version}")))))
+        }
     }
 }
 
@@ -191,7 +220,7 @@ async fn list(
     resource: &ApiResource,
     namespace: &str,
     client: &Client,
-) -> Result<Result<Vec<Attributes>, Unavailable>, Failed> {
+) -> Result<Vec<Attributes>, ReadError> {
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, resource);
     let mut parameters = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
@@ -204,13 +233,16 @@ async fn list(
                 let text = problem(&error, &format!("{}{group} in namespace {namespace}", resource.plural));
                 let is_lasting =
                     matches!(&error, Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405));
-                return if is_lasting { Ok(Err(Unavailable(text))) } else { Err(Failed::new(text)) };
+                return Err(match is_lasting {
+                    true => ReadError::Unavailable(Unavailable(text)),
+                    false => ReadError::Retry(ReconcileError::new(text)),
+                });
             }
         };
         found.extend(page.items.iter().map(|object| Attributes::from(&object.metadata)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => parameters = parameters.continue_token(&token),
-            None => return Ok(Ok(found)),
+            None => return Ok(found),
         }
     }
 }

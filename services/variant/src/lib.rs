@@ -16,7 +16,6 @@ mod watches;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +24,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
 use groundwork_bus::Bus;
 use groundwork_controller::{
-    Backoff, ClusterArguments, Controller, GuardArguments, Metrics, Objects, Options, OriginalAtWork, PORCH,
-    ServiceArguments, Surroundings, Workers,
+    Backoff, ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments, Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, audience, connect, with_limits,
@@ -49,7 +48,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterArguments,
     #[command(flatten)]
-    pub guard: GuardArguments,
+    pub takeover: TakeoverArguments,
     #[command(flatten)]
     pub watcher: WatcherArguments,
     #[command(flatten)]
@@ -66,18 +65,15 @@ impl ServiceArguments for Arguments {
     fn cluster(&self) -> &ClusterArguments {
         &self.cluster
     }
-}
 
-/// The service as a process of its own.
-pub fn main() -> ExitCode {
-    groundwork_controller::main(|arguments: Arguments, surroundings| {
-        let Surroundings { bus, client, telemetry } = surroundings;
+    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            let token = TokenSource::of_file(arguments.watcher.watcher_token_file.clone());
-            Variants::start(arguments, bus, client, token, telemetry).await?.run().await?;
+            let token = TokenSource::of_file(self.watcher.watcher_token_file.clone());
+            Variants::start(self, bus, client, token, telemetry).await?.run().await?;
             Ok(())
         })
-    })
+    }
 }
 
 /// What is the service's own, wherever it runs.
@@ -127,7 +123,7 @@ pub enum StartError {
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]
-    Original(#[from] OriginalAtWork),
+    Original(#[from] OriginalAtWorkError),
     #[error("--watcher: {0}")]
     Watcher(#[from] ClientError),
 }
@@ -174,7 +170,7 @@ impl Variants {
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
             let server = server.with(with_limits!(VariantsServer::new(service)));
-            let watches = Watches::new(watches::Parts {
+            let watches = Watches::new(watches::WatchContext {
                 watcher: channel.map(|channel| with_limits!(WatcherClient::new(channel))),
                 bus: bus.clone(),
                 objects: objects.clone(),
@@ -202,8 +198,8 @@ impl Variants {
             let Controller { objects, options, .. } = &controller;
             let end = telemetry.shutdown.token();
             arguments
-                .guard
-                .pass(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
+                .takeover
+                .ensure_stopped(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
                 .await?;
             Ok(Self { server, controller, shared, telemetry })
         })
@@ -223,7 +219,7 @@ impl Variants {
         Box::pin(async move {
             let end = self.telemetry.shutdown.token();
             let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
-            self.shared.watches.ended().await;
+            self.shared.watches.closed().await;
             served
         })
     }

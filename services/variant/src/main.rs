@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    groundwork_variant_service::main()
+    groundwork_controller::main::<groundwork_variant_service::Arguments>()
 }

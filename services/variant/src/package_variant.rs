@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use groundwork_api::{PackageVariant, ResourceExt as _, Time};
-use groundwork_controller::{ApiError, Failed, Key, Metadata, Objects, Settled};
+use groundwork_controller::{ApiError, Key, Metadata, Objects, ReconcileError, Reconciled};
 use groundwork_variant::{FINALIZER, Observed, conditions, validate_variant};
 use jiff::Timestamp;
 
@@ -15,14 +15,14 @@ use crate::inputs::package_revisions;
 const BLOCKED: Duration = Duration::from_secs(60);
 
 /// Brings a variant to where nothing is left to do.
-pub(crate) async fn handle(key: &Key, objects: &Objects) -> Result<Settled, Failed> {
+pub(crate) async fn handle(key: &Key, objects: &Objects) -> Result<Reconciled, ReconcileError> {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(variant) = objects.get::<PackageVariant>(namespace, &key.name).await? else {
-        return Ok(Settled::default());
+        return Ok(Reconciled::default());
     };
     let has_finalizer = variant.finalizers().iter().any(|name| name == FINALIZER);
     if variant.metadata.deletion_timestamp.is_some() {
-        return if has_finalizer { remove(&variant, objects).await } else { Ok(Settled::default()) };
+        return if has_finalizer { remove(&variant, objects).await } else { Ok(Reconciled::default()) };
     }
     let variant = if has_finalizer {
         variant
@@ -41,11 +41,11 @@ pub(crate) async fn handle(key: &Key, objects: &Objects) -> Result<Settled, Fail
         Observed::Stalled { reason: "ValidationError", message: &errors, ready }
     };
     report(&variant, &observed, objects).await?;
-    Ok(Settled::default())
+    Ok(Reconciled::default())
 }
 
 /// Lets a variant go when no package revision is its own any more. What becomes of those that are is for the package store to say.
-async fn remove(variant: &PackageVariant, objects: &Objects) -> Result<Settled, Failed> {
+async fn remove(variant: &PackageVariant, objects: &Objects) -> Result<Reconciled, ReconcileError> {
     let namespace = variant.namespace().unwrap_or_default();
     let downstream = variant.spec.downstream.clone().unwrap_or_default();
     let (repo, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
@@ -58,7 +58,7 @@ async fn remove(variant: &PackageVariant, objects: &Objects) -> Result<Settled, 
     if own.is_empty() {
         let others = variant.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
         return match set_finalizers(variant, others, objects).await {
-            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Settled::default()),
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
             Err(error) => Err(error.into()),
         };
     }
@@ -68,7 +68,7 @@ async fn remove(variant: &PackageVariant, objects: &Objects) -> Result<Settled, 
         own.join(", ")
     );
     report(variant, &Observed::NotReady { reason: "DeletionBlocked", message: &message }, objects).await?;
-    Ok(Settled::after(BLOCKED))
+    Ok(Reconciled::requeue_after(BLOCKED))
 }
 
 async fn set_finalizers(
@@ -85,7 +85,11 @@ async fn set_finalizers(
 }
 
 /// Writes the status, if it says anything new.
-async fn report(variant: &PackageVariant, observed: &Observed<'_>, objects: &Objects) -> Result<(), Failed> {
+async fn report(
+    variant: &PackageVariant,
+    observed: &Observed<'_>,
+    objects: &Objects,
+) -> Result<(), ReconcileError> {
     let before = variant.status.clone().unwrap_or_default();
     let mut after = before.clone();
     let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());

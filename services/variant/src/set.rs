@@ -6,31 +6,31 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use groundwork_api::{PackageVariant, PackageVariantSet, PackageVariantSetStatus, ResourceExt as _, Time};
-use groundwork_controller::{ApiError, Failed, Key, Objects, Report, Settled, Workers};
+use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled, WarningEvent, Workers};
 use groundwork_variant::{
     Action, Expansion, Failure, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
 };
 use jiff::Timestamp;
 
 use crate::handler::Shared;
-use crate::inputs::{gather, selected_kinds};
+use crate::inputs::{SetExpansion, read_inputs, selected_kinds};
 
 /// Writes of one set at the same time.
-const WRITES: usize = 8;
-/// How often names that others have are learnt and the plan made anew.
-const ATTEMPTS: usize = 3;
-/// A kind that is missing or must not be read, and objects of which no event tells, are looked at again after this time.
-const UNKNOWN_KIND: Duration = Duration::from_secs(60);
+const MAX_PARALLEL_WRITES: usize = 8;
+/// How often a plan is made with other names after names of it turned out to be taken.
+const MAX_PLANS: usize = 3;
+/// A kind that is missing or must not be read, and objects of which no event tells, are read again after this time.
+const UNKNOWN_KIND_PAUSE: Duration = Duration::from_secs(60);
 /// The same for an upstream that is missing; usually an event comes first (`packagevariants.md` 2.11, 5.6).
-const NO_UPSTREAM: Duration = Duration::from_secs(300);
+const NO_UPSTREAM_PAUSE: Duration = Duration::from_secs(300);
 /// And for expressions that fail (4.8).
-const UNEXPECTED: Duration = Duration::from_secs(600);
-/// A child that is wanted but still going.
-const GOING: Duration = Duration::from_secs(2);
+const UNEXPECTED_PAUSE: Duration = Duration::from_secs(600);
+/// The same for a child that is wanted and still being deleted.
+const DELETION_PAUSE: Duration = Duration::from_secs(2);
 
 const COMPONENT: &str = "groundwork-variant";
 
-/// How a look at a set ended.
+/// The outcome of an attempt to reconcile a set.
 enum Outcome {
     Done { expansion: Expansion, ready: usize, guarded: Option<String>, waits: bool },
     Failed(Failure),
@@ -41,30 +41,30 @@ pub(crate) async fn handle(
     shared: &Arc<Shared>,
     key: &Key,
     objects: &Objects,
-) -> Result<Option<Settled>, Failed> {
+) -> Result<Option<Reconciled>, ReconcileError> {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(set) = objects.get::<PackageVariantSet>(namespace, &key.name).await? else { return Ok(None) };
     if set.metadata.deletion_timestamp.is_some() {
         // Garbage collection takes the children, and their own finalizers the rest (4.7).
-        return Ok(Some(Settled::default()));
+        return Ok(Some(Reconciled::default()));
     }
-    let gathered = gather(&set, objects, &shared.workers).await?;
-    shared.watches.wants(shared, key, gathered.kinds.clone());
-    let outcome = match gathered.expand(set.clone(), &shared.workers).await? {
-        Ok(expansion) => reconcile(&set, expansion, objects, &shared.workers).await?,
-        Err(failure) => Outcome::Failed(failure),
+    let inputs = read_inputs(&set, objects, &shared.workers).await?;
+    shared.watches.set_selected(shared, key, inputs.kinds.clone());
+    let outcome = match inputs.expand(set.clone(), &shared.workers).await? {
+        SetExpansion::Expanded(expansion) => reconcile(&set, expansion, objects, &shared.workers).await?,
+        SetExpansion::Failed(failure) => Outcome::Failed(failure),
     };
     report(&set, &outcome, objects).await?;
-    let polled = (!shared.watches.follow() && !selected_kinds(&set).is_empty()).then_some(UNKNOWN_KIND);
-    let look_again = match &outcome {
-        Outcome::Done { waits: true, .. } => Some(GOING),
+    let polled = (!shared.watches.follow() && !selected_kinds(&set).is_empty()).then_some(UNKNOWN_KIND_PAUSE);
+    let requeue_after = match &outcome {
+        Outcome::Done { waits: true, .. } => Some(DELETION_PAUSE),
         Outcome::Done { .. } => polled,
-        Outcome::Failed(Failure::NoMatchingTargets(_)) => Some(UNKNOWN_KIND),
-        Outcome::Failed(Failure::Upstream(_)) => Some(NO_UPSTREAM),
-        Outcome::Failed(Failure::Unexpected(_)) => Some(UNEXPECTED),
+        Outcome::Failed(Failure::NoMatchingTargets(_)) => Some(UNKNOWN_KIND_PAUSE),
+        Outcome::Failed(Failure::Upstream(_)) => Some(NO_UPSTREAM_PAUSE),
+        Outcome::Failed(Failure::Unexpected(_)) => Some(UNEXPECTED_PAUSE),
         Outcome::Failed(Failure::Invalid(_) | Failure::DuplicateTargets { .. }) => polled,
     };
-    Ok(Some(Settled { look_again, ..Settled::default() }))
+    Ok(Some(Reconciled { requeue_after, ..Reconciled::default() }))
 }
 
 /// Makes plans and carries them out, until the names of all new children are free.
@@ -73,17 +73,17 @@ async fn reconcile(
     expansion: Expansion,
     objects: &Objects,
     workers: &Workers,
-) -> Result<Outcome, Failed> {
+) -> Result<Outcome, ReconcileError> {
     let mut taken = BTreeSet::<String>::new();
     let mut expansion = expansion;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_PLANS {
         let children = children(set, objects).await?;
         let (owner, others) = (set.clone(), taken.clone());
         let planned = workers.run(move || {
             let plan = plan(&owner, &expansion, &children, |name| others.contains(name));
             (expansion, plan)
         });
-        let planned = planned.await.map_err(|error| Failed::new(error.to_string()))?;
+        let planned = planned.await.map_err(|error| ReconcileError::new(error.to_string()))?;
         expansion = planned.0;
         let plan = match planned.1 {
             Ok(plan) => plan,
@@ -92,16 +92,16 @@ async fn reconcile(
         let Plan { actions, ready, guarded, kept, .. } = plan;
         let creates = actions.iter().filter(|action| matches!(action, Action::Create(_))).count();
         let waits = guarded.is_none() && kept + creates < expansion.variants.len();
-        let refused = carry_out(set, actions, objects).await?;
-        if let Some(error) = refused.error {
+        let rejected = carry_out(set, actions, objects).await?;
+        if let Some(error) = rejected.error {
             return Ok(Outcome::Failed(Failure::Unexpected(error.to_string())));
         }
-        if refused.names.is_empty() {
+        if rejected.names.is_empty() {
             return Ok(Outcome::Done { expansion, ready, guarded, waits });
         }
-        taken.extend(refused.names);
+        taken.extend(rejected.names);
     }
-    Err(Failed::new("names of package variants are taken as fast as they are chosen"))
+    Err(ReconcileError::new("names of package variants are taken as fast as they are chosen"))
 }
 
 /// The children that a set has.
@@ -116,9 +116,9 @@ pub(crate) async fn children(
     Ok(found)
 }
 
-/// What did not go through for good.
+/// Writes that cannot succeed by being repeated.
 #[derive(Default)]
-struct Refused {
+struct RejectedWrites {
     /// Names that others have.
     names: Vec<String>,
     /// The first write that the API server will never accept as it is.
@@ -130,7 +130,7 @@ async fn carry_out(
     set: &PackageVariantSet,
     actions: Vec<Action>,
     objects: &Objects,
-) -> Result<Refused, Failed> {
+) -> Result<RejectedWrites, ReconcileError> {
     let rank = |action: &Action| match action {
         Action::Create(_) => 0,
         Action::Adopt(_) | Action::Update(_) => 1,
@@ -140,17 +140,17 @@ async fn carry_out(
     for action in actions {
         groups[rank(&action)].push(action);
     }
-    let mut refused = Refused::default();
+    let mut rejected = RejectedWrites::default();
     for group in groups {
         let writes = stream::iter(group).map(|action| write(set, action, objects));
-        let answers: Vec<_> = writes.buffer_unordered(WRITES).collect().await;
+        let answers: Vec<_> = writes.buffer_unordered(MAX_PARALLEL_WRITES).collect().await;
         let mut passing = None;
         for answer in answers {
             match answer {
-                Ok(taken) => refused.names.extend(taken),
+                Ok(taken) => rejected.names.extend(taken),
                 Err(error @ ApiError::Terminating(_)) => return Err(error.into()),
                 Err(error) if error.is_final() || matches!(error, ApiError::Forbidden { .. }) => {
-                    refused.error.get_or_insert(error);
+                    rejected.error.get_or_insert(error);
                 }
                 Err(error) => passing = Some(error),
             }
@@ -159,11 +159,11 @@ async fn carry_out(
             return Err(error.into());
         }
         // What is old goes only when what is new is there.
-        if refused.error.is_some() || !refused.names.is_empty() {
+        if rejected.error.is_some() || !rejected.names.is_empty() {
             break;
         }
     }
-    Ok(refused)
+    Ok(rejected)
 }
 
 /// One write; the name, if somebody else has it.
@@ -199,7 +199,7 @@ async fn write(
 }
 
 /// Writes the status, if it says anything new, and tells people of what they have to look at.
-async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -> Result<(), Failed> {
+async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -> Result<(), ReconcileError> {
     let before = set.status.clone().unwrap_or_default();
     let mut after = before.clone();
     let (reason, message);
@@ -236,12 +236,12 @@ async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -
         Err(ApiError::NotFound(_)) => return Ok(()),
         answer => answer?,
     };
-    tell(&stored, &before, &after, objects).await;
+    warn_about(&stored, &before, &after, objects).await;
     Ok(())
 }
 
 /// Warnings about what is new in a status.
-async fn tell(
+async fn warn_about(
     set: &PackageVariantSet,
     before: &PackageVariantSetStatus,
     after: &PackageVariantSetStatus,
@@ -260,7 +260,8 @@ async fn tell(
         }
     }
     for (reason, message) in warnings {
-        let report = Report { reason, message: &message, component: COMPONENT, occurrence: &occurrence };
+        let report =
+            WarningEvent { reason, message: &message, component: COMPONENT, occurrence: &occurrence };
         if let Err(error) = objects.warn(set, &report).await {
             tracing::warn!(%error, "an Event could not be recorded");
         }

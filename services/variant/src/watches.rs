@@ -1,4 +1,4 @@
-//! Kinds that sets select: watched as long as a set wants it.
+//! Kinds that sets select: each is watched as long as a set selects it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,15 +20,19 @@ use crate::handler::{SelectedHandler, Shared, kind};
 use crate::inputs::Selected;
 use crate::{BACKOFF, SERVICE};
 
-/// How long an interest lasts, how often it is renewed, and when it is tried again after the watcher gave no answer or said no.
+/// How long an interest lasts.
 const TTL_SECONDS: i64 = 600;
-const RENEWAL: Duration = Duration::from_secs(200);
-const RETRY: Duration = Duration::from_secs(2);
-const REFUSED: Duration = Duration::from_secs(30);
+/// How often it is renewed.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(200);
+/// Pause before the watcher is asked again that did not answer.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// Pause before the watcher is asked again that has refused the watch, or has a problem with it.
+const PROBLEM_PAUSE: Duration = Duration::from_secs(30);
+/// Objects of one selected kind that are handled at the same time.
 const CONCURRENCY: usize = 4;
 
-/// What a watch needs.
-pub(crate) struct Parts {
+/// What all watches use.
+pub(crate) struct WatchContext {
     pub(crate) watcher: Option<WatcherClient<Channel>>,
     pub(crate) bus: Bus,
     pub(crate) objects: Objects,
@@ -42,53 +46,54 @@ pub(crate) struct Parts {
 
 /// The watches that run, and for whom.
 pub(crate) struct Watches {
-    parts: Parts,
+    context: WatchContext,
     running: Mutex<BTreeMap<Selected, Running>>,
     tasks: TaskTracker,
 }
 
 struct Running {
-    wanted_by: BTreeSet<Key>,
+    selected_by: BTreeSet<Key>,
     end: CancellationToken,
 }
 
 impl Watches {
-    pub(crate) fn new(parts: Parts) -> Self {
-        Self { parts, running: Mutex::default(), tasks: TaskTracker::new() }
+    pub(crate) fn new(context: WatchContext) -> Self {
+        Self { context, running: Mutex::default(), tasks: TaskTracker::new() }
     }
 
     /// Whether events tell of objects that sets select.
     pub(crate) fn follow(&self) -> bool {
-        self.parts.watcher.is_some()
+        self.context.watcher.is_some()
     }
 
-    /// Watches what a set selects now, and no more what only it selected before.
-    pub(crate) fn wants(&self, shared: &Arc<Shared>, set: &Key, mut selected: Vec<Selected>) {
-        // Their events come anyway.
+    /// Says which kinds a set selects now. Starts their watches, and stops those of kinds that no set selects any more.
+    pub(crate) fn set_selected(&self, shared: &Arc<Shared>, set: &Key, mut selected: Vec<Selected>) {
+        // The controller of the service gets the events of these kinds anyway.
         let own = [kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()];
         selected
             .retain(|selected| !own.contains(&Kind::new(selected.group.as_str(), selected.plural.as_str())));
-        let Some(watcher) = &self.parts.watcher else { return };
+        let Some(watcher) = &self.context.watcher else { return };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         for wanted in
             selected.iter().filter(|wanted| !running.contains_key(*wanted)).cloned().collect::<Vec<_>>()
         {
-            let end = self.parts.end.child_token();
+            let end = self.context.end.child_token();
             let controller = self.controller(shared, &wanted).run(end.clone());
-            let interest = keep(watcher.clone(), wanted.clone(), self.parts.namespaces.clone(), end.clone());
+            let interest =
+                renew_interest(watcher.clone(), wanted.clone(), self.context.namespaces.clone(), end.clone());
             self.tasks
-                .spawn(async { tokio::join!(controller, interest) }.instrument(self.parts.span.clone()));
-            running.insert(wanted, Running { wanted_by: BTreeSet::new(), end });
+                .spawn(async { tokio::join!(controller, interest) }.instrument(self.context.span.clone()));
+            running.insert(wanted, Running { selected_by: BTreeSet::new(), end });
         }
         running.retain(|kind, watch| {
             match selected.contains(kind) {
-                true => watch.wanted_by.insert(set.clone()),
-                false => watch.wanted_by.remove(set),
+                true => watch.selected_by.insert(set.clone()),
+                false => watch.selected_by.remove(set),
             };
-            if watch.wanted_by.is_empty() {
+            if watch.selected_by.is_empty() {
                 watch.end.cancel();
             }
-            !watch.wanted_by.is_empty()
+            !watch.selected_by.is_empty()
         });
     }
 
@@ -96,32 +101,32 @@ impl Watches {
     /// watched must keep nobody else waiting.
     fn controller(&self, shared: &Arc<Shared>, selected: &Selected) -> Controller {
         Controller {
-            bus: self.parts.bus.clone(),
-            objects: self.parts.objects.clone(),
+            bus: self.context.bus.clone(),
+            objects: self.context.objects.clone(),
             handler: Arc::new(SelectedHandler(Arc::clone(shared))),
             options: Options {
                 service: SERVICE,
                 work: vec![Kind::new(selected.group.as_str(), selected.plural.as_str())],
                 indexed: vec![kind::<PackageVariantSet>()],
-                namespaces: self.parts.namespaces.clone(),
+                namespaces: self.context.namespaces.clone(),
                 concurrency: CONCURRENCY,
                 backoff: BACKOFF,
             },
-            metrics: self.parts.metrics.clone(),
+            metrics: self.context.metrics.clone(),
             // Whether the service is ready does not depend on it.
             ready: Health::default().condition("index"),
         }
     }
 
     /// Waits until all watches have ended, as they do with the service.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn closed(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 }
 
-/// Asks the watcher again and again, until the end.
-async fn keep(
+/// Registers an interest in a kind with the watcher and renews it, until `end` is cancelled.
+async fn renew_interest(
     watcher: WatcherClient<Channel>,
     selected: Selected,
     namespaces: Vec<String>,
@@ -129,11 +134,11 @@ async fn keep(
 ) {
     // Without namespaces one interest in all of them.
     let namespaces = if namespaces.is_empty() { vec![String::new()] } else { namespaces };
-    let mut told = String::new();
+    let mut logged = String::new();
     loop {
-        let mut pause = RENEWAL;
+        let mut pause = RENEWAL_INTERVAL;
         for namespace in &namespaces {
-            pause = pause.min(ask(watcher.clone(), &selected, namespace, &mut told).await);
+            pause = pause.min(ensure_watch(watcher.clone(), &selected, namespace, &mut logged).await);
         }
         tokio::select! {
             () = end.cancelled() => break,
@@ -143,12 +148,13 @@ async fn keep(
     // At the end of the process the interest lasts: another replica, or the next start, needs it.
 }
 
-/// One call, and the pause before the next. `told` is the last complaint: each is told once.
-async fn ask(
+/// Registers an interest once; answers with the pause before the next call. `logged` is the problem that was logged last, so that each is
+/// logged once.
+async fn ensure_watch(
     mut watcher: WatcherClient<Channel>,
     selected: &Selected,
     namespace: &str,
-    told: &mut String,
+    logged: &mut String,
 ) -> Duration {
     let request = EnsureWatchRequest {
         group: selected.group.clone(),
@@ -166,17 +172,17 @@ async fn ask(
                 why = status.message(),
                 "the watcher cannot be asked now"
             );
-            return RETRY;
+            return RETRY_PAUSE;
         }
         Err(status) => status.message().to_owned(),
     };
     if problem.is_empty() {
-        told.clear();
-        return RENEWAL;
+        logged.clear();
+        return RENEWAL_INTERVAL;
     }
-    if problem != *told {
+    if problem != *logged {
         tracing::warn!(kind = selected.plural, namespace, problem, "a selected kind is not watched");
-        *told = problem;
+        *logged = problem;
     }
-    REFUSED
+    PROBLEM_PAUSE
 }

@@ -1,6 +1,5 @@
 //! The contract `groundwork.watcher.v1`.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_bus::{Bus, Interest, Kind};
@@ -18,44 +17,19 @@ use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
-use crate::board::{Board, Content, WatchState};
-use crate::plan::{self, Plan};
-use crate::settle::Replay;
-use crate::source::Scope;
-use crate::term::{Command, Kept};
+use crate::commands::{Command, LeaderCommands};
+use crate::interests::Admission;
+use crate::publication::Replay;
+use crate::scopes::{self, Scope, WatchScopes};
+use crate::status::{SharedStatus, WatchState, WatcherStatus};
 
 /// Bounds of the time that an interest lasts, in seconds.
 const SHORTEST: i64 = 10;
 const LONGEST: i64 = 24 * 3600;
-/// How long the first answer about a watch is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a term may take to keep an interest.
-const LIMIT: Duration = Duration::from_secs(10);
-
-/// Where the term that runs takes commands; empty while there is none. Clones are the same.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Desk(Arc<Mutex<Option<mpsc::Sender<Command>>>>);
-
-impl Desk {
-    pub(crate) fn open(&self) -> mpsc::Receiver<Command> {
-        let (sender, receiver) = mpsc::channel(16);
-        self.set(Some(sender));
-        receiver
-    }
-
-    pub(crate) fn close(&self) {
-        self.set(None);
-    }
-
-    fn set(&self, sender: Option<mpsc::Sender<Command>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sender;
-    }
-
-    fn commands(&self) -> Result<mpsc::Sender<Command>, Status> {
-        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        sender.ok_or_else(not_leader)
-    }
-}
+/// How long a new watch may take until the answer is given without its state.
+const FIRST_STATE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the leader may take to store an interest.
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn not_leader() -> Status {
     status::unavailable(reasons::NOT_LEADER, "another replica of the watcher leads: ask that one")
@@ -66,9 +40,9 @@ fn not_leader() -> Status {
 pub(crate) struct Service {
     pub(crate) access: Access,
     pub(crate) bus: Bus,
-    pub(crate) board: Board,
-    pub(crate) plan: Plan,
-    pub(crate) desk: Desk,
+    pub(crate) status: SharedStatus,
+    pub(crate) scopes: WatchScopes,
+    pub(crate) commands: LeaderCommands,
 }
 
 #[tonic::async_trait]
@@ -78,31 +52,32 @@ impl Watcher for Service {
         request: Request<EnsureWatchRequest>,
     ) -> Result<Response<EnsureWatchResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        let (mut interest, version) = interest(&request)?;
+        let (mut interest, api_version) = interest(&request)?;
         let wanted = wanted(&interest.kind, interest.namespace.as_deref(), None);
         let user = self.access.authorise_to("watch", &metadata, &[wanted]).await?;
         interest.holder = holder(&interest.holder, &user.name);
         let (kind, namespace) = (interest.kind.clone(), interest.namespace.clone());
         let expires = (interest.expires > Timestamp::now()).then_some(interest.expires);
-        let (done, stored) = oneshot::channel();
-        let commands = self.desk.commands()?;
-        let command = Command::Ensure { interest, version, done };
-        commands.send(command).await.map_err(|_| not_leader())?;
-        match timeout(LIMIT, stored).await {
-            Ok(Ok(Kept::Stored)) => {}
-            Ok(Ok(Kept::TooMany { limit, whose })) => {
+        let (answer, admission) = oneshot::channel();
+        let leader = self.leader()?;
+        let command = Command::StoreInterest { interest, api_version, answer };
+        leader.send(command).await.map_err(|_| not_leader())?;
+        match timeout(STORE_TIMEOUT, admission).await {
+            Ok(Ok(Admission::Accepted | Admission::Unnecessary)) => {}
+            Ok(Ok(Admission::TooMany { limit, whose })) => {
                 let text = format!(
                     "{whose} {limit} interests already: end some with a ttl of 0, or wait until they are over"
                 );
                 return Err(status::exhausted("TOO_MANY_INTERESTS", text));
             }
+            // The leader ended before it could answer.
             Ok(Err(_)) => return Err(not_leader()),
             Err(_) => {
                 let text = "the interest cannot be kept now: the watcher does not reach the stream";
                 return Err(status::unavailable(reasons::BUS_UNAVAILABLE, text));
             }
         }
-        let (synced, problem) = self.first_word(&kind, namespace.as_deref()).await;
+        let (synced, problem) = self.first_state(&kind, namespace.as_deref()).await;
         let expires = expires.map(wire_time);
         Ok(Response::new(EnsureWatchResponse { expires, synced, problem }))
     }
@@ -113,30 +88,30 @@ impl Watcher for Service {
     ) -> Result<Response<GetStreamStatusResponse>, Status> {
         let (metadata, _, _) = request.into_parts();
         self.access.authenticate(&metadata).await?;
-        self.desk.commands()?;
-        let state = self
+        self.leader()?;
+        let stream = self
             .bus
             .status()
             .await
             .map_err(|error| status::unavailable(reasons::BUS_UNAVAILABLE, error.to_string()))?;
-        let content = self.board.read(Content::clone);
+        let status = self.status.read(WatcherStatus::clone);
         let mut watches = Vec::new();
-        for (scope, watch) in &content.watches {
+        for (scope, watch) in &status.watches {
             let wanted = wanted(&scope.kind, scope.namespace.as_deref(), None);
             match self.access.authorise(&metadata, &[wanted]).await {
-                Ok(_) => watches.push(watch_status(scope, watch, &content, &self.plan)),
+                Ok(_) => watches.push(watch_status(scope, watch, &status, &self.scopes)),
                 // Nothing is told of kinds that the caller may not see.
                 Err(denied) if denied.code() == tonic::Code::PermissionDenied => {}
                 Err(other) => return Err(other),
             }
         }
         Ok(Response::new(GetStreamStatusResponse {
-            messages: state.messages,
-            bytes: state.bytes,
-            first_sequence: state.first_sequence,
-            last_sequence: state.last_sequence,
-            created: Some(wire_time(state.created_at)),
-            cluster_uid: content.cluster,
+            messages: stream.messages,
+            bytes: stream.bytes,
+            first_sequence: stream.first_sequence,
+            last_sequence: stream.last_sequence,
+            created: Some(wire_time(stream.created_at)),
+            cluster_uid: status.cluster_uid,
             watches,
         }))
     }
@@ -151,8 +126,8 @@ impl Watcher for Service {
             let violation = Violation::new("kind", "must be given when a name is");
             return Err(invalid(vec![violation], "a name without its kind means nothing"));
         }
-        let watched: Vec<Kind> = self.board.read(|content| {
-            let kinds = content.watches.keys().map(|scope| &scope.kind);
+        let watched: Vec<Kind> = self.status.read(|status| {
+            let kinds = status.watches.keys().map(|scope| &scope.kind);
             let mut kinds: Vec<Kind> =
                 kinds.filter(|watched| kind.as_ref().is_none_or(|kind| kind == *watched)).cloned().collect();
             kinds.dedup();
@@ -162,18 +137,18 @@ impl Watcher for Service {
         let wanted: Vec<Wanted<'_>> =
             asked.iter().map(|kind| wanted(kind, namespace.as_deref(), name.as_deref())).collect();
         self.access.authorise_to("watch", &metadata, &wanted).await?;
-        let commands = self.desk.commands()?;
+        let leader = self.leader()?;
         if watched.is_empty() {
             let text = "the kind is not watched: register an interest with EnsureWatch first";
             return Err(status::failed_precondition("KIND_NOT_WATCHED", text));
         }
-        let (told, mut published) = mpsc::unbounded_channel();
-        let replay = Replay { id: Uuid::new_v4().simple().to_string().into(), told };
+        let (published, mut receiver) = mpsc::unbounded_channel();
+        let replay = Replay { id: Uuid::new_v4().simple().to_string().into(), published };
         let replay_id = replay.id.to_string();
         let command = Command::Replay { kind, namespace, name, replay };
-        commands.send(command).await.map_err(|_| not_leader())?;
+        leader.send(command).await.map_err(|_| not_leader())?;
         let mut count = 0;
-        while published.recv().await.is_some() {
+        while receiver.recv().await.is_some() {
             count += 1;
         }
         Ok(Response::new(ReplayResponse { replay_id, published: count }))
@@ -181,47 +156,63 @@ impl Watcher for Service {
 }
 
 impl Service {
-    /// Whether the watches of a kind are synced, and what is in their way. A watch that has just begun has a moment to say.
-    async fn first_word(&self, kind: &Kind, namespace: Option<&str>) -> (bool, String) {
-        let mut changes = self.board.changes();
-        let said = async {
+    /// Where to send commands to the leader.
+    fn leader(&self) -> Result<mpsc::Sender<Command>, Status> {
+        self.commands.sender().ok_or_else(not_leader)
+    }
+
+    /// Whether the watches of a kind are synced, and what keeps them from it. A watch that has just begun has a moment to find out.
+    async fn first_state(&self, kind: &Kind, namespace: Option<&str>) -> (bool, String) {
+        let mut changes = self.status.subscribe();
+        let state = async {
             loop {
                 let (synced, problem) =
-                    self.board.read(|content| state_of(kind, namespace, content, &self.plan));
+                    self.status.read(|status| state_of(kind, namespace, status, &self.scopes));
                 if synced || !problem.is_empty() || changes.changed().await.is_err() {
                     return (synced, problem);
                 }
             }
         };
-        timeout(PATIENCE, said).await.unwrap_or_default()
+        timeout(FIRST_STATE_TIMEOUT, state).await.unwrap_or_default()
     }
 }
 
-fn state_of(kind: &Kind, namespace: Option<&str>, content: &Content, plan: &Plan) -> (bool, String) {
+/// Whether the watches that show a kind in a namespace are synced, and what keeps them from it; empty if nothing does.
+fn state_of(
+    kind: &Kind,
+    namespace: Option<&str>,
+    status: &WatcherStatus,
+    scopes: &WatchScopes,
+) -> (bool, String) {
     let everywhere = Scope { kind: kind.clone(), namespace: None };
-    let scopes = match content.watches.contains_key(&everywhere) {
+    let shown_by = match status.watches.contains_key(&everywhere) {
         true => vec![everywhere],
-        false => plan.watches(kind, namespace),
+        false => scopes.scopes_of(kind, namespace),
     };
-    if scopes.is_empty() {
+    if shown_by.is_empty() {
         let problem = format!(
             "the watcher works only on the namespaces {}",
-            plan.names().unwrap_or_default().join(", ")
+            scopes.namespaces().unwrap_or_default().join(", ")
         );
         return (false, problem);
     }
-    let watches: Vec<_> = scopes.iter().map(|scope| content.watches.get(scope)).collect();
+    let watches: Vec<_> = shown_by.iter().map(|scope| status.watches.get(scope)).collect();
     let synced = watches.iter().all(|watch| watch.is_some_and(|watch| watch.is_synced));
     let problem = watches.iter().find_map(|watch| watch.as_ref().and_then(|watch| watch.problem.clone()));
     (synced, problem.unwrap_or_default())
 }
 
-fn watch_status(scope: &Scope, watch: &WatchState, content: &Content, plan: &Plan) -> WatchStatus {
-    let holders = content.interests.iter().filter(|interest| {
-        plan::built_in(&scope.kind).is_none()
+fn watch_status(
+    scope: &Scope,
+    watch: &WatchState,
+    status: &WatcherStatus,
+    scopes: &WatchScopes,
+) -> WatchStatus {
+    let holders = status.interests.iter().filter(|interest| {
+        scopes::built_in(&scope.kind).is_none()
             && interest.kind == scope.kind
             && (scope.namespace.is_none()
-                || plan.watches(&interest.kind, interest.namespace.as_deref()).contains(scope))
+                || scopes.scopes_of(&interest.kind, interest.namespace.as_deref()).contains(scope))
     });
     let mut holders: Vec<String> = holders.map(|interest| interest.holder.clone()).collect();
     holders.sort();

@@ -17,8 +17,8 @@ use kube::api::{Api, PostParams};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-use crate::board::{Board, Role};
-use crate::reign::Reign;
+use crate::leadership::Leadership;
+use crate::status::{Role, SharedStatus};
 
 /// How replicas find out which one publishes.
 #[derive(Debug, Clone, Args)]
@@ -59,32 +59,35 @@ impl Default for LeaseArguments {
     }
 }
 
-/// What this replica knows of the Lease.
+/// The election of this replica, and what it knows of the Lease.
 pub(crate) struct Election {
     api: Api<Lease>,
-    /// `namespace/name`.
-    what: String,
+    /// `namespace/name`, for messages.
+    lease: String,
     name: String,
+    /// What the Lease says of its holder when this replica holds it. Each process has another one.
     identity: String,
+    /// How long the Lease lasts without a renewal, in seconds.
     seconds: u32,
-    board: Board,
+    status: SharedStatus,
     /// The Lease as it was held by somebody else, and when that was seen first.
     observed: Option<(Lease, Instant)>,
     /// The Lease as we wrote it.
     held: Option<Lease>,
 }
 
-/// What an attempt to take the Lease found.
+/// What became of an attempt to take the Lease.
 enum Attempt {
-    Taken(Box<Lease>),
-    /// Somebody else has it, or was faster.
-    Waiting,
+    Acquired(Box<Lease>),
+    /// Another replica holds it, or was faster.
+    HeldByAnother,
+    /// The verb of the request that failed, and why.
     Failed(&'static str, kube::Error),
 }
 
 impl Election {
-    /// None if there is no election.
-    pub(crate) fn new(client: Client, arguments: &LeaseArguments, board: Board) -> Option<Self> {
+    /// `None` if there is no election, as this replica is the only one.
+    pub(crate) fn new(client: Client, arguments: &LeaseArguments, status: SharedStatus) -> Option<Self> {
         if !arguments.leader_election {
             return None;
         }
@@ -93,11 +96,11 @@ impl Election {
         let host = std::env::var("HOSTNAME").unwrap_or_default();
         Some(Self {
             api: Api::namespaced(client, &namespace),
-            what: format!("{namespace}/{}", arguments.lease_name),
+            lease: format!("{namespace}/{}", arguments.lease_name),
             name: arguments.lease_name.clone(),
             identity: format!("{host}_{}", Uuid::new_v4()),
             seconds: arguments.lease_seconds,
-            board,
+            status,
             observed: None,
             held: None,
         })
@@ -112,36 +115,37 @@ impl Election {
         self.duration() / 6
     }
 
-    /// Until when a renewal that was asked for at this time counts.
-    fn end(&self, asked: Instant) -> Instant {
-        asked + self.duration() * 2 / 3
+    /// Until when this replica leads after a renewal. It counts from the time of the request and not of its answer, and ends before the
+    /// Lease does, so that no other replica leads yet.
+    fn leadership_end(&self, requested: Instant) -> Instant {
+        requested + self.duration() * 2 / 3
     }
 
     /// Waits until this replica leads.
-    pub(crate) async fn acquire(&mut self) -> Reign {
+    pub(crate) async fn acquire(&mut self) -> Leadership {
         loop {
-            let asked = Instant::now();
+            let requested = Instant::now();
             match timeout(self.duration(), self.attempt()).await {
-                Ok(Attempt::Taken(lease)) => {
-                    tracing::info!(lease = self.what, identity = self.identity, "leading");
+                Ok(Attempt::Acquired(lease)) => {
+                    tracing::info!(lease = self.lease, identity = self.identity, "leading");
                     (self.held, self.observed) = (Some(*lease), None);
-                    return Reign::until(self.end(asked));
+                    return Leadership::until(self.leadership_end(requested));
                 }
-                Ok(Attempt::Waiting) => self.stand_by(None),
+                Ok(Attempt::HeldByAnother) => self.stand_by(None),
                 Ok(Attempt::Failed(verb, error)) => self.stand_by(Some(self.describe(verb, &error))),
-                Err(_) => self.stand_by(Some(format!("no answer about the Lease {}", self.what))),
+                Err(_) => self.stand_by(Some(format!("no answer about the Lease {}", self.lease))),
             }
             sleep(self.period()).await;
         }
     }
 
     fn stand_by(&self, problem: Option<String>) {
-        let is_new = self.board.read(|content| content.role != Role::Standby || content.problem != problem);
+        let is_new = self.status.read(|status| status.role != Role::Standby || status.problem != problem);
         if is_new {
             if let Some(problem) = &problem {
                 tracing::warn!(problem, "cannot see who leads; trying again");
             }
-            self.board.change(|content| (content.role, content.problem) = (Role::Standby, problem));
+            self.status.update(|status| (status.role, status.problem) = (Role::Standby, problem));
         }
     }
 
@@ -149,12 +153,12 @@ impl Election {
         match error {
             kube::Error::Api(status) if matches!(status.code, 401 | 403) => format!(
                 "the watcher may not {verb} leases.coordination.k8s.io {}: grant this to its service account",
-                self.what
+                self.lease
             ),
             kube::Error::Api(status) => {
-                format!("cannot {verb} the Lease {}: {} {}", self.what, status.code, status.reason)
+                format!("cannot {verb} the Lease {}: {} {}", self.lease, status.code, status.reason)
             }
-            _ => format!("cannot {verb} the Lease {}: the API server gives no answer", self.what),
+            _ => format!("cannot {verb} the Lease {}: the API server gives no answer", self.lease),
         }
     }
 
@@ -164,19 +168,21 @@ impl Election {
             Err(error) => return Attempt::Failed("get", error),
         };
         let (verb, answer) = match lease {
-            None => ("create", self.api.create(&PostParams::default(), &self.mine(Lease::default())).await),
+            None => {
+                ("create", self.api.create(&PostParams::default(), &self.held_by_us(Lease::default())).await)
+            }
             Some(lease) => {
                 if !self.is_free(&lease) {
-                    return Attempt::Waiting;
+                    return Attempt::HeldByAnother;
                 }
-                let mine = self.mine(lease);
-                ("update", self.api.replace(&self.name, &PostParams::default(), &mine).await)
+                let ours = self.held_by_us(lease);
+                ("update", self.api.replace(&self.name, &PostParams::default(), &ours).await)
             }
         };
         match answer {
-            Ok(lease) => Attempt::Taken(Box::new(lease)),
-            // Another one was faster.
-            Err(kube::Error::Api(status)) if status.code == 409 => Attempt::Waiting,
+            Ok(lease) => Attempt::Acquired(Box::new(lease)),
+            // Another replica was faster.
+            Err(kube::Error::Api(status)) if status.code == 409 => Attempt::HeldByAnother,
             Err(error) => Attempt::Failed(verb, error),
         }
     }
@@ -200,7 +206,7 @@ impl Election {
     }
 
     /// The Lease with this replica as its holder.
-    fn mine(&self, lease: Lease) -> Lease {
+    fn held_by_us(&self, lease: Lease) -> Lease {
         let now = MicroTime(Timestamp::now());
         let old = lease.spec.unwrap_or_default();
         let is_ours = old.holder_identity.as_deref() == Some(self.identity.as_str());
@@ -216,26 +222,27 @@ impl Election {
         Lease { metadata: ObjectMeta { name, ..lease.metadata }, spec: Some(spec) }
     }
 
-    /// Renews the Lease; ends when this replica does not lead any more.
-    pub(crate) async fn keep(&mut self, reign: &Reign) {
+    /// Renews the Lease; returns when this replica does not lead any more.
+    pub(crate) async fn renew(&mut self, leadership: &Leadership) {
         while let Some(lease) = self.held.take() {
-            if reign.is_over() {
-                tracing::warn!(lease = self.what, "not renewed in time: no longer leading");
+            if leadership.has_ended() {
+                tracing::warn!(lease = self.lease, "not renewed in time: no longer leading");
                 return;
             }
             sleep(self.period()).await;
-            let asked = Instant::now();
-            let mine = self.mine(lease.clone());
-            match timeout(self.period(), self.api.replace(&self.name, &PostParams::default(), &mine)).await {
+            let requested = Instant::now();
+            let ours = self.held_by_us(lease.clone());
+            match timeout(self.period(), self.api.replace(&self.name, &PostParams::default(), &ours)).await {
                 Ok(Ok(renewed)) => {
-                    // After a freeze the Lease may still be ours; what was decided before is old all the same.
-                    reign.extend(self.end(asked));
+                    // After a freeze of the process the Lease may still be ours. The leadership has ended all the same, since what was
+                    // decided before the freeze is old, and is not extended.
+                    leadership.extend(self.leadership_end(requested));
                     self.held = Some(renewed);
                 }
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
-                    self.held = self.read_again(reign).await;
+                    self.held = self.read_again(leadership).await;
                     if self.held.is_none() {
-                        tracing::warn!(lease = self.what, "another replica leads: no longer leading");
+                        tracing::warn!(lease = self.lease, "another replica leads: no longer leading");
                     }
                 }
                 Ok(Err(error)) => {
@@ -248,14 +255,14 @@ impl Election {
     }
 
     /// The Lease, if it is still ours: an answer may have been lost, or somebody wrote a label.
-    async fn read_again(&self, reign: &Reign) -> Option<Lease> {
+    async fn read_again(&self, leadership: &Leadership) -> Option<Lease> {
         loop {
             match timeout(self.period(), self.api.get_opt(&self.name)).await {
                 Ok(Ok(lease)) => {
                     let holder = |lease: &Lease| lease.spec.clone().and_then(|spec| spec.holder_identity);
                     return lease.filter(|lease| holder(lease).as_ref() == Some(&self.identity));
                 }
-                Ok(Err(_)) | Err(_) if reign.is_over() => return None,
+                Ok(Err(_)) | Err(_) if leadership.has_ended() => return None,
                 Ok(Err(_)) | Err(_) => sleep(self.period()).await,
             }
         }

@@ -1,4 +1,4 @@
-//! What the stream holds of each object, in a few bytes.
+//! What the stream holds of each object, in a few bytes an object: enough to tell whether a state is newer, and to publish behind a fence.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -69,11 +69,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// What the last message of a subject says.
+/// What the last message about an object says of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum State {
+    /// There is no message, or one that cannot be read.
     #[default]
-    Nothing,
+    Absent,
     Alive {
         uid: Uid,
         version: Version,
@@ -99,16 +100,16 @@ impl State {
 
     fn version(&self) -> Version {
         match self {
-            Self::Nothing => Version::UNKNOWN,
+            Self::Absent => Version::UNKNOWN,
             Self::Alive { version, .. } | Self::Deleted { version, .. } => *version,
         }
     }
 }
 
-/// The last message of a subject, as far as it is known.
+/// The last message about an object, as far as this replica knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Known {
-    /// Its sequence, the fence of the next one; 0 for none.
+pub(crate) struct LastMessage {
+    /// Its sequence, which is the fence of the next message; 0 if there is none.
     pub(crate) sequence: u64,
     pub(crate) state: State,
 }
@@ -147,8 +148,8 @@ impl fmt::Display for Key {
 
 #[derive(Debug, Default)]
 struct Entry {
-    known: Known,
-    /// The list that had it last.
+    last: LastMessage,
+    /// Number of the last list in which the object was.
     list: u32,
 }
 
@@ -157,61 +158,65 @@ struct Entry {
 pub(crate) struct Ledger {
     entries: HashMap<Key, Entry>,
     alive: u64,
-    /// The newest resourceVersion that was seen on the stream.
+    /// The newest resourceVersion on the stream.
     highest: Version,
+    /// Number of the list that is being read, or was read last.
     list: u32,
 }
 
 impl Ledger {
-    /// Takes what the stream holds of an object.
+    /// Adds what the stream holds of an object.
     pub(crate) fn load(&mut self, object: &ObjectId, change: &Change, sequence: u64) {
         let key = Key::new(object.namespace.as_deref(), &object.name);
-        self.set(key, Known { sequence, state: State::of(change) });
+        self.set_last_message(key, LastMessage { sequence, state: State::of(change) });
     }
 
-    pub(crate) fn known(&self, key: &Key) -> Known {
-        self.entries.get(key).map(|entry| entry.known.clone()).unwrap_or_default()
+    /// The last message about an object.
+    pub(crate) fn last_message(&self, key: &Key) -> LastMessage {
+        self.entries.get(key).map(|entry| entry.last.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn set(&mut self, key: Key, known: Known) {
-        self.highest = self.highest.max(known.state.version());
-        let is_alive = known.state.is_alive();
+    pub(crate) fn set_last_message(&mut self, key: Key, last: LastMessage) {
+        self.highest = self.highest.max(last.state.version());
+        let is_alive = last.state.is_alive();
         let entry = self.entries.entry(key).or_default();
-        let was_alive = entry.known.state.is_alive();
-        entry.known = known;
+        let was_alive = entry.last.state.is_alive();
+        entry.last = last;
         self.alive = self.alive + u64::from(is_alive) - u64::from(was_alive);
     }
 
     /// Number of objects that are on the stream and exist.
-    pub(crate) fn alive(&self) -> u64 {
+    pub(crate) fn count_alive(&self) -> u64 {
         self.alive
     }
 
-    pub(crate) fn highest(&self) -> Version {
+    /// The newest resourceVersion on the stream, also of objects that were forgotten.
+    pub(crate) fn highest_version(&self) -> Version {
         self.highest
     }
 
-    /// A list begins: objects that it does not [have](Self::listed) are [missing](Self::missing) afterwards.
+    /// A list begins: objects that are not [marked](Self::mark_listed) until its end are [unlisted](Self::unlisted).
     pub(crate) fn begin_list(&mut self) {
         self.list = self.list.wrapping_add(1);
     }
 
-    pub(crate) fn listed(&mut self, key: &Key) {
+    /// The list that is being read has this object.
+    pub(crate) fn mark_listed(&mut self, key: &Key) {
         let list = self.list;
         match self.entries.get_mut(key) {
             Some(entry) => entry.list = list,
             None => {
-                self.entries.insert(key.clone(), Entry { known: Known::default(), list });
+                self.entries.insert(key.clone(), Entry { last: LastMessage::default(), list });
             }
         }
     }
 
     /// Whether a complete list proves that the cluster was set back: at a resourceVersion that is not older than what the stream holds, it
     /// shows an older state of an object, or one that was deleted.
-    pub(crate) fn contradicts(&self, key: &Key, uid: &str, version: &str, list: Version) -> bool {
+    pub(crate) fn proves_restore(&self, key: &Key, uid: &str, version: &str, list: Version) -> bool {
         let Some(entry) = self.entries.get(key) else { return false };
-        match &entry.known.state {
-            State::Nothing => false,
+        match &entry.last.state {
+            State::Absent => false,
             State::Alive { uid: known, version: stored } => {
                 list.covers(*stored) && stored.is_after(Version::new(version)) && *known == Uid::new(uid)
             }
@@ -219,20 +224,21 @@ impl Ledger {
         }
     }
 
-    /// What the list did not have, whatever its state.
-    pub(crate) fn missing(&self) -> Vec<Key> {
-        let missing = |(key, entry): (&Key, &Entry)| (entry.list != self.list).then(|| key.clone());
-        self.entries.iter().filter_map(missing).collect()
+    /// Objects that the last list did not have, those included that the stream knows to be deleted.
+    pub(crate) fn unlisted(&self) -> Vec<Key> {
+        let unlisted = |(key, entry): (&Key, &Entry)| (entry.list != self.list).then(|| key.clone());
+        self.entries.iter().filter_map(unlisted).collect()
     }
 
     /// All objects that are on the stream and exist.
-    pub(crate) fn living(&self) -> impl Iterator<Item = &Key> {
-        self.entries.iter().filter(|(_, entry)| entry.known.state.is_alive()).map(|(key, _)| key)
+    pub(crate) fn alive(&self) -> impl Iterator<Item = &Key> {
+        self.entries.iter().filter(|(_, entry)| entry.last.state.is_alive()).map(|(key, _)| key)
     }
 
-    /// Forgets objects that do not exist, except those that are needed. Should one come again, its fence is read from the stream.
-    pub(crate) fn forget_dead(&mut self, is_needed: impl Fn(&Key) -> bool) {
-        self.entries.retain(|key, entry| entry.known.state.is_alive() || is_needed(key));
+    /// Forgets objects that do not exist, except those that are needed. Should one be created again, the first publication is refused
+    /// for its missing fence, and the fence is read from the stream then.
+    pub(crate) fn forget_deleted(&mut self, is_needed: impl Fn(&Key) -> bool) {
+        self.entries.retain(|key, entry| entry.last.state.is_alive() || is_needed(key));
         self.entries.shrink_to_fit();
     }
 }
@@ -266,24 +272,27 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_does_not_have_is_missing() {
+    fn what_a_list_does_not_have_is_unlisted() {
         let kind = Kind::new("", "secrets");
         let mut ledger = Ledger::default();
         for (name, version) in [("a", "5"), ("b", "7")] {
             ledger.load(&ObjectId::new(kind.clone(), Some("n"), name), &applied(name, version), 1);
         }
         ledger.begin_list();
-        ledger.listed(&Key::new(Some("n"), "a"));
-        ledger.listed(&Key::new(Some("n"), "c"));
+        ledger.mark_listed(&Key::new(Some("n"), "a"));
+        ledger.mark_listed(&Key::new(Some("n"), "c"));
         let missing = Key::new(Some("n"), "b");
-        assert_eq!(ledger.missing(), std::slice::from_ref(&missing));
-        assert_eq!((ledger.alive(), ledger.highest()), (2, Version::new("7")));
+        assert_eq!(ledger.unlisted(), std::slice::from_ref(&missing));
+        assert_eq!((ledger.count_alive(), ledger.highest_version()), (2, Version::new("7")));
         let deleted = Change::Deleted { uid: "b".into(), resource_version: "7".into() };
-        ledger.set(missing.clone(), Known { sequence: 3, state: State::of(&deleted) });
-        assert_eq!((ledger.alive(), ledger.known(&missing).sequence), (1, 3));
-        ledger.forget_dead(|_| false);
-        assert_eq!((ledger.known(&missing).sequence, ledger.highest()), (0, Version::new("7")));
-        assert_eq!(ledger.living().count(), 1);
+        ledger.set_last_message(missing.clone(), LastMessage { sequence: 3, state: State::of(&deleted) });
+        assert_eq!((ledger.count_alive(), ledger.last_message(&missing).sequence), (1, 3));
+        ledger.forget_deleted(|_| false);
+        assert_eq!(
+            (ledger.last_message(&missing).sequence, ledger.highest_version()),
+            (0, Version::new("7"))
+        );
+        assert_eq!(ledger.alive().count(), 1);
     }
 
     #[test]
@@ -291,15 +300,15 @@ mod tests {
         let (kind, key) = (Kind::new("", "secrets"), Key::new(Some("n"), "a"));
         let mut ledger = Ledger::default();
         let list = Version::new("20");
-        assert!(!ledger.contradicts(&key, "u", "5", list));
+        assert!(!ledger.proves_restore(&key, "u", "5", list));
         for (version, is_proof) in [("5", false), ("6", true), ("20", true), ("21", false), ("x", false)] {
             ledger.load(&key.object(&kind), &applied("u", version), 1);
-            assert_eq!(ledger.contradicts(&key, "u", "5", list), is_proof, "{version}");
-            assert!(!ledger.contradicts(&key, "v", "5", list), "another object");
+            assert_eq!(ledger.proves_restore(&key, "u", "5", list), is_proof, "{version}");
+            assert!(!ledger.proves_restore(&key, "v", "5", list), "another object");
         }
         let deleted = Change::Deleted { uid: "u".into(), resource_version: "4".into() };
         ledger.load(&key.object(&kind), &deleted, 2);
-        assert!(ledger.contradicts(&key, "u", "5", list) && !ledger.contradicts(&key, "v", "5", list));
+        assert!(ledger.proves_restore(&key, "u", "5", list) && !ledger.proves_restore(&key, "v", "5", list));
     }
 
     #[test]

@@ -1,55 +1,57 @@
 //! The watcher service: the only watch on the API server, and the only writer of the stream of events.
 //!
 //! ```text
-//! API server ──list, watch──> source ──Seen──> watch ──Wanted──> publisher ──settle──> stream
-//!                                        (one task a kind)       (ledger: what the stream holds)
+//! API server ──list, watch──> source ──SourceEvent──> watch ──DesiredState──> publisher ──publication──> stream
+//!                                              (one a scope)               (ledger: what the stream holds)
 //! ```
 //!
-//! A [`term`] is the time in which this replica publishes: it sees to the stream and its cluster, and runs the watches. [`board`] is what
-//! readiness and calls are told.
+//! One of several replicas leads, as [`lease`] decides. Its [`leader`] sees to the stream and runs the watches for as long as its
+//! [`leadership`] lasts. [`status`] is what readiness and calls are told, and [`commands`] is how calls ask the leader for something.
 //!
 //! # With `--namespaces`
 //!
 //! Every kind is listed and watched in each of these namespaces, so Roles in them suffice: `list` and `watch` of the watched kinds, and
-//! `get` of `namespaces`. A Role cannot allow more than the `get` of its own namespace, so the namespaces themselves are looked at every
-//! minute. The UID that tells clusters apart is then that of the first of these namespaces in alphabetical order.
+//! `get` of `namespaces`. A Role cannot allow more than the `get` of its own namespace, so the namespaces themselves are read every minute. The UID that tells clusters apart is then that of the first of these namespaces in alphabetical order.
 
-mod board;
+mod commands;
 mod grpc;
+mod interests;
+mod leader;
+mod leadership;
 mod lease;
 mod ledger;
 mod metrics;
-mod plan;
+mod publication;
 mod publisher;
-mod reign;
-mod settle;
+mod scopes;
 mod snapshot;
 mod source;
-mod term;
+mod status;
+mod stream_writer;
 mod watch;
 
 use std::net::SocketAddr;
-use std::process::ExitCode;
 
 use clap::Args;
 use futures::future::BoxFuture;
 use groundwork_bus::Bus;
-use groundwork_controller::{ClusterArguments, ServiceArguments, Surroundings};
+use groundwork_controller::{ClusterArguments, ProcessContext, ServiceArguments, ServiceError};
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::watcher::v1::watcher_server::WatcherServer;
 use groundwork_telemetry::Telemetry;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use board::{Board, Role};
-use grpc::{Desk, Service};
+use commands::LeaderCommands;
+use grpc::Service;
+use leader::Leader;
+use leadership::Leadership;
 use lease::Election;
 pub use lease::LeaseArguments;
 use metrics::Metrics;
-use plan::Plan;
-use reign::Reign;
-use settle::Outlet;
-use term::Term;
+use scopes::WatchScopes;
+use status::{Role, SharedStatus};
+use stream_writer::StreamWriter;
 
 /// Name of the service.
 pub const SERVICE: &str = "watcher";
@@ -73,17 +75,14 @@ impl ServiceArguments for Arguments {
     fn cluster(&self) -> &ClusterArguments {
         &self.cluster
     }
-}
 
-/// The service as a process of its own.
-pub fn main() -> ExitCode {
-    groundwork_controller::main(|arguments: Arguments, surroundings| {
-        let Surroundings { bus, client, telemetry } = surroundings;
+    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            Watcher::start(arguments, bus, client, telemetry).await?.run().await?;
+            Watcher::start(self, bus, client, telemetry).await?.run().await?;
             Ok(())
         })
-    })
+    }
 }
 
 /// Why the watcher cannot begin.
@@ -97,18 +96,19 @@ pub enum StartError {
 pub struct Watcher {
     server: Server,
     access: Access,
-    work: Work,
+    candidate: Candidate,
     telemetry: Telemetry,
 }
 
-/// What one term after another needs.
-struct Work {
+/// This replica in the election: it waits until it leads, leads, and waits again.
+struct Candidate {
     client: Client,
     bus: Bus,
-    board: Board,
+    status: SharedStatus,
     metrics: Metrics,
-    plan: Plan,
-    desk: Desk,
+    scopes: WatchScopes,
+    commands: LeaderCommands,
+    /// `None` if this replica is the only one.
     election: Option<Election>,
 }
 
@@ -133,21 +133,22 @@ impl Watcher {
         // Boxed, so that it is compiled here and not in every program that has the service in it.
         Box::pin(async move {
             let metrics = Metrics::new(&telemetry.metrics);
-            let board = Board::new(telemetry.health.condition("stream"), metrics.clone());
-            let (plan, desk) = (Plan::new(arguments.cluster.namespaces), Desk::default());
+            let status = SharedStatus::new(telemetry.health.condition("stream"), metrics.clone());
+            let scopes = WatchScopes::new(arguments.cluster.namespaces);
+            let commands = LeaderCommands::default();
             let access = Access::new(client.clone(), audience(SERVICE));
             let service = Service {
                 access: access.clone(),
                 bus: bus.clone(),
-                board: board.clone(),
-                plan: plan.clone(),
-                desk: desk.clone(),
+                status: status.clone(),
+                scopes: scopes.clone(),
+                commands: commands.clone(),
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(WatcherServer::new(service)));
-            let election = Election::new(client.clone(), &arguments.lease, board.clone());
-            let work = Work { client, bus, board, metrics, plan, desk, election };
-            Ok(Self { server, access, work, telemetry })
+            let election = Election::new(client.clone(), &arguments.lease, status.clone());
+            let candidate = Candidate { client, bus, status, metrics, scopes, commands, election };
+            Ok(Self { server, access, candidate, telemetry })
         })
     }
 
@@ -174,14 +175,14 @@ impl Watcher {
     pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
         Box::pin(async move {
             let end = self.telemetry.shutdown.token();
-            let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.work.run(end));
+            let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.candidate.run(end));
             served
         })
     }
 }
 
-impl Work {
-    /// Leads whenever it may, until the end.
+impl Candidate {
+    /// Leads whenever it may, until `end` is cancelled.
     async fn run(mut self, end: CancellationToken) {
         let mut election = self.election.take();
         loop {
@@ -189,14 +190,14 @@ impl Work {
                 () = end.cancelled() => true,
                 () = self.lead(election.as_mut()) => false,
             };
-            self.desk.close();
+            self.commands.close();
             self.metrics.leading(false);
             if is_asked_to_end {
                 break;
             }
-            self.board.change(|content| {
-                (content.role, content.problem) = (Role::Standby, None);
-                content.watches.clear();
+            self.status.update(|status| {
+                (status.role, status.problem) = (Role::Standby, None);
+                status.watches.clear();
             });
         }
         if let Some(election) = &mut election {
@@ -204,23 +205,24 @@ impl Work {
         }
     }
 
-    /// One term, as soon as this replica leads and as long as it does.
+    /// Leads once: as soon as this replica is elected, and until another one is.
     async fn lead(&self, election: Option<&mut Election>) {
-        let Some(election) = election else { return self.term(Reign::unlimited()).await };
-        let reign = election.acquire().await;
+        let Some(election) = election else { return self.run_leader(Leadership::unlimited()).await };
+        let leadership = election.acquire().await;
+        // The end of the leadership drops the leader with all of its watches, wherever they are.
         tokio::select! {
-            () = election.keep(&reign) => {}
-            () = self.term(reign.clone()) => {}
+            () = election.renew(&leadership) => {}
+            () = self.run_leader(leadership.clone()) => {}
         }
     }
 
-    async fn term(&self, reign: Reign) {
-        self.board.change(|content| {
-            (content.role, content.problem) = (Role::Leading, Some("starting".to_owned()));
+    async fn run_leader(&self, leadership: Leadership) {
+        self.status.update(|status| {
+            (status.role, status.problem) = (Role::Leading, Some("starting".to_owned()));
         });
         self.metrics.leading(true);
-        let (bus, board, metrics) = (self.bus.clone(), self.board.clone(), self.metrics.clone());
-        let outlet = Outlet { bus, board, metrics, reign };
-        Term::new(self.client.clone(), outlet, self.plan.clone(), self.desk.open()).run().await;
+        let (bus, status, metrics) = (self.bus.clone(), self.status.clone(), self.metrics.clone());
+        let writer = StreamWriter { bus, status, metrics, leadership };
+        Leader::new(self.client.clone(), writer, self.scopes.clone(), self.commands.open()).run().await;
     }
 }

@@ -1,38 +1,34 @@
-//! What waits to be published: many objects at once, each in order.
+//! The publications of one watch: many objects at once, and of each object one state after the other.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::time::Instant;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use jiff::Timestamp;
 
 use crate::ledger::{Key, Ledger};
-use crate::settle::{Outcome, Outlet, Settled, Wanted, settle};
-use crate::source::Scope;
+use crate::publication::{DesiredState, Observed, Outcome, Publication, publish_object};
+use crate::scopes::Scope;
+use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 
 /// Objects that are published at the same time.
-const AT_ONCE: usize = 64;
+const MAX_IN_FLIGHT: usize = 64;
 /// Objects that may wait before no more should be read.
-const ROOM: usize = 256;
-
-/// The stream is gone.
-#[derive(Debug)]
-pub(crate) struct StreamLost;
+const MAX_PENDING: usize = 256;
 
 /// Publishes the objects of one watch.
 ///
 /// Of an object that changes faster than it can be published, only the newest state is; the stream keeps no other.
 pub(crate) struct Publisher {
     scope: Scope,
-    outlet: Outlet,
+    writer: StreamWriter,
     ledger: Ledger,
-    wanted: HashMap<Key, (Wanted, (Instant, Timestamp))>,
-    /// Keys of `wanted` that are not running, in order.
+    /// The newest state of each object that is not yet being published.
+    pending: HashMap<Key, (DesiredState, Observed)>,
+    /// Keys of `pending` without those in flight, in the order of their arrival.
     queue: VecDeque<Key>,
-    running: FuturesUnordered<BoxFuture<'static, Settled>>,
-    busy: HashSet<Key>,
+    in_flight: FuturesUnordered<BoxFuture<'static, Publication>>,
+    keys_in_flight: HashSet<Key>,
 }
 
 impl std::fmt::Debug for Publisher {
@@ -42,16 +38,16 @@ impl std::fmt::Debug for Publisher {
 }
 
 impl Publisher {
-    pub(crate) fn new(scope: Scope, outlet: Outlet, ledger: Ledger) -> Self {
-        outlet.board.count(&scope, ledger.alive());
+    pub(crate) fn new(scope: Scope, writer: StreamWriter, ledger: Ledger) -> Self {
+        writer.status.set_object_count(&scope, ledger.count_alive());
         Self {
             scope,
-            outlet,
+            writer,
             ledger,
-            wanted: HashMap::new(),
+            pending: HashMap::new(),
             queue: VecDeque::new(),
-            running: FuturesUnordered::new(),
-            busy: HashSet::new(),
+            in_flight: FuturesUnordered::new(),
+            keys_in_flight: HashSet::new(),
         }
     }
 
@@ -59,100 +55,101 @@ impl Publisher {
         &mut self.ledger
     }
 
-    /// Has the stream say this of an object.
-    pub(crate) fn want(&mut self, key: Key, wanted: Wanted) {
-        if matches!(wanted, Wanted::Replay(_)) && self.wanted.contains_key(&key) {
-            // A change is about to be published, which is as good.
+    /// Has the stream hold this state of an object. It is published by [`Self::next_finished`], unless the stream holds it already.
+    pub(crate) fn publish(&mut self, key: Key, desired: DesiredState) {
+        if matches!(desired, DesiredState::Replay(_)) && self.pending.contains_key(&key) {
+            // A change of the object is about to be published, which serves as well.
             return;
         }
-        let is_waiting = self.busy.contains(&key) || self.wanted.contains_key(&key);
-        if !is_waiting && !wanted.is_needed(&self.ledger.known(&key).state) {
-            self.note(&key, &Outcome::Done);
+        let is_waiting = self.keys_in_flight.contains(&key) || self.pending.contains_key(&key);
+        if !is_waiting && !desired.needs_publication(&self.ledger.last_message(&key).state) {
+            self.track_too_large(&key, &Outcome::UpToDate);
             return;
         }
-        let is_new = self.wanted.insert(key.clone(), (wanted, (Instant::now(), Timestamp::now()))).is_none();
-        if is_new && !self.busy.contains(&key) {
+        let is_new = self.pending.insert(key.clone(), (desired, Observed::now())).is_none();
+        if is_new && !self.keys_in_flight.contains(&key) {
             self.queue.push_back(key);
         }
-        self.begin();
+        self.start_queued();
     }
 
-    /// Whether more may be read.
+    /// Whether more should be read from the API server.
     pub(crate) fn has_room(&self) -> bool {
-        self.wanted.len() < ROOM
+        self.pending.len() < MAX_PENDING
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.running.is_empty() && self.wanted.is_empty()
+        self.in_flight.is_empty() && self.pending.is_empty()
     }
 
-    /// Waits for one object to be settled; for ever while there is none. Safe to drop.
-    pub(crate) async fn step(&mut self) -> Result<(), StreamLost> {
-        let Some(settled) = self.running.next().await else { return std::future::pending().await };
-        let Settled { key, known, outcome } = settled;
-        self.busy.remove(&key);
-        if outcome == Outcome::Lost {
-            return Err(StreamLost);
+    /// Waits until one publication has ended, and for ever while there is none, since those who call this wait for something else, too.
+    /// Dropping the future loses nothing.
+    pub(crate) async fn next_finished(&mut self) -> Result<(), StreamNotFoundError> {
+        let Some(publication) = self.in_flight.next().await else { return std::future::pending().await };
+        let Publication { key, last, outcome } = publication;
+        self.keys_in_flight.remove(&key);
+        if outcome == Outcome::StreamNotFound {
+            return Err(StreamNotFoundError);
         }
-        self.note(&key, &outcome);
-        self.ledger.set(key.clone(), known);
-        self.outlet.board.count(&self.scope, self.ledger.alive());
-        if self.wanted.contains_key(&key) {
+        self.track_too_large(&key, &outcome);
+        self.ledger.set_last_message(key.clone(), last);
+        self.writer.status.set_object_count(&self.scope, self.ledger.count_alive());
+        if self.pending.contains_key(&key) {
             self.queue.push_back(key);
         }
-        self.begin();
+        self.start_queued();
         Ok(())
     }
 
-    /// Waits until all is settled.
-    pub(crate) async fn settle(&mut self) -> Result<(), StreamLost> {
+    /// Waits until everything is published.
+    pub(crate) async fn flush(&mut self) -> Result<(), StreamNotFoundError> {
         while !self.is_idle() {
-            self.step().await?;
+            self.next_finished().await?;
         }
         Ok(())
     }
 
-    /// Forgets what does not exist any more.
-    pub(crate) fn forget_dead(&mut self) {
-        let (wanted, busy) = (&self.wanted, &self.busy);
-        self.ledger.forget_dead(|key| wanted.contains_key(key) || busy.contains(key));
+    /// Forgets deleted objects about which nothing is to be published.
+    pub(crate) fn forget_deleted(&mut self) {
+        let (pending, in_flight) = (&self.pending, &self.keys_in_flight);
+        self.ledger.forget_deleted(|key| pending.contains_key(key) || in_flight.contains(key));
     }
 
-    fn begin(&mut self) {
-        while self.running.len() < AT_ONCE
+    fn start_queued(&mut self) {
+        while self.in_flight.len() < MAX_IN_FLIGHT
             && let Some(key) = self.queue.pop_front()
         {
-            let Some((wanted, seen)) = self.wanted.remove(&key) else { continue };
-            self.busy.insert(key.clone());
-            let (outlet, kind, known) =
-                (self.outlet.clone(), self.scope.kind.clone(), self.ledger.known(&key));
-            self.running.push(Box::pin(settle(outlet, kind, key, known, wanted, seen)));
+            let Some((desired, observed)) = self.pending.remove(&key) else { continue };
+            self.keys_in_flight.insert(key.clone());
+            let (writer, kind, last) =
+                (self.writer.clone(), self.scope.kind.clone(), self.ledger.last_message(&key));
+            self.in_flight.push(Box::pin(publish_object(writer, kind, key, last, desired, observed)));
         }
     }
 
     /// An object whose event is too large keeps the watcher from being ready until it shrinks or goes.
-    fn note(&self, key: &Key, outcome: &Outcome) {
-        let was = self.outlet.board.read(|content| {
-            let watch = content.watches.get(&self.scope);
+    fn track_too_large(&self, key: &Key, outcome: &Outcome) {
+        let was_too_large = self.writer.status.read(|status| {
+            let watch = status.watches.get(&self.scope);
             watch.is_some_and(|watch| watch.too_large.contains_key(key))
         });
         match outcome {
             Outcome::TooLarge(size) => {
-                if !was {
+                if !was_too_large {
                     let (kind, object) = (&self.scope.kind, key.to_string());
                     tracing::error!(%kind, object, size, "too large for an event: not published");
                 }
-                self.outlet.board.change_watch(&self.scope, |watch| {
+                self.writer.status.update_watch(&self.scope, |watch| {
                     watch.too_large.insert(key.clone(), *size);
                 });
             }
-            Outcome::Done if was => {
+            Outcome::UpToDate if was_too_large => {
                 tracing::info!(kind = %self.scope.kind, object = %key, "no longer too large for an event");
-                self.outlet.board.change_watch(&self.scope, |watch| {
+                self.writer.status.update_watch(&self.scope, |watch| {
                     watch.too_large.remove(key);
                 });
             }
-            Outcome::Done | Outcome::Lost => {}
+            Outcome::UpToDate | Outcome::StreamNotFound => {}
         }
     }
 }

@@ -1,6 +1,5 @@
-//! The API server's side: pages of a list, and the watch that goes on from it.
+//! What the API server says of the objects of one scope: pages of a list, and the watch that goes on from it.
 
-use std::fmt;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
@@ -13,77 +12,68 @@ use kube::{Client, Resource};
 use serde_json::Value;
 
 use crate::ledger::{Key, Uid, Version};
+use crate::scopes::Scope;
 use crate::snapshot::snapshot;
 
-/// Objects of a page: of a kind whose metadata alone is read, and of one whose content comes along, as that may be large.
-const PAGE: u32 = 500;
+/// Objects in a page of a list of which nothing but metadata is read.
+const METADATA_PAGE: u32 = 500;
+/// Objects in a page of a list of which the content comes along, which may be large.
 const CONTENT_PAGE: u32 = 100;
-/// How long a page may take.
-const PAGE_LIMIT: Duration = Duration::from_secs(60);
-/// After this time without a word, bookmarks included, a watch is made again: the connection may be dead. The server ends it after
-/// the same time.
-const SILENCE: Duration = Duration::from_secs(300);
-/// How often single objects are looked at where they cannot be watched.
-const LOOK: Duration = Duration::from_secs(60);
+/// How long a request may take; of a watch, its beginning.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// After this time without an event, bookmarks included, a watch is made again: the connection may be dead. The server ends the watch
+/// after the same time.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+/// How often objects are read by name where they cannot be watched.
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is watched: a kind, everywhere or in one namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Scope {
-    pub(crate) kind: Kind,
-    pub(crate) namespace: Option<String>,
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{} in namespace {namespace}", self.kind),
-            None => write!(f, "{} in all namespaces", self.kind),
-        }
-    }
-}
-
-/// Why the API server does not say what is there.
+/// Why the API server does not say what there is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum SourceError {
     /// 410: the resourceVersion is too old, or this server has never seen it.
     #[error("the API server does not know the state any more from which the watch should go on")]
     Expired,
+    /// 404: the API server does not have the kind.
     #[error("the API server has no {0}: install its definition")]
     Missing(Kind),
+    /// 401 or 403.
     #[error("the watcher may not {verb} {scope}: grant this to its service account")]
     Denied { verb: &'static str, scope: Scope },
+    /// Everything else; it may go away by itself.
     #[error("cannot {verb} {scope}: {reason}")]
     Failed { verb: &'static str, scope: Scope, reason: String },
 }
 
-/// What is said of an object.
+/// What a watch tells.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub(crate) enum SourceEvent {
     Applied(Key, Box<Snapshot>),
     Deleted(Key, Uid, Version),
     /// Nothing changed up to this resourceVersion.
     Bookmark,
 }
 
-/// Something that was seen, with the resourceVersion that the watch goes on from.
-pub(crate) type Step = Result<(Seen, String), Trouble>;
+/// An event, with the resourceVersion from which the watch goes on after it; or why there are no more events.
+pub(crate) type WatchItem = Result<(SourceEvent, String), SourceError>;
 
-/// A part of a list.
+/// One page of a list.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) objects: Vec<(Key, Snapshot)>,
-    /// Where to watch from, the same for all pages; empty where nothing can be watched.
+    /// The resourceVersion from which to watch, the same for all pages; empty where nothing can be watched.
     pub(crate) version: String,
+    /// The token with which the next page is read; `None` on the last page.
     pub(crate) next: Option<String>,
 }
 
-/// One kind of the API server, everywhere or in one namespace.
+/// The objects of one scope in the API server.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     scope: Scope,
     api: Api<DynamicObject>,
+    /// Paths of the fields that events show besides metadata. If there are none, nothing but metadata is read.
     fields: &'static [&'static str],
-    /// The only objects that may be looked at, by name.
+    /// If set, the only objects that may be read, which is done by name.
     names: Option<Vec<String>>,
 }
 
@@ -101,24 +91,24 @@ impl Source {
         Self { scope, api, fields, names: None }
     }
 
-    /// The same for nothing but objects of these names, which are looked at every minute. A Role can allow to `get` its own namespace, but
+    /// The same source for nothing but objects of these names, which are read every minute. A Role can allow to `get` its own namespace, but
     /// not to list or watch it.
-    pub(crate) fn of_names(self, names: Vec<String>) -> Self {
+    pub(crate) fn with_names(self, names: Vec<String>) -> Self {
         Self { names: Some(names), ..self }
     }
 
-    /// The list, or the next page of it.
-    pub(crate) async fn page(&self, next: Option<String>) -> Result<Page, Trouble> {
+    /// The first page of a list, or the one after `next`.
+    pub(crate) async fn page(&self, next: Option<String>) -> Result<Page, SourceError> {
         let (verb, answer) = match &self.names {
-            Some(names) => ("get", tokio::time::timeout(PAGE_LIMIT, self.by_name(names)).await),
-            None => ("list", tokio::time::timeout(PAGE_LIMIT, self.list(next)).await),
+            Some(names) => ("get", tokio::time::timeout(REQUEST_TIMEOUT, self.by_name(names)).await),
+            None => ("list", tokio::time::timeout(REQUEST_TIMEOUT, self.list(next)).await),
         };
         let answer = answer.map_err(|_| self.failed(verb, "there is no answer".to_owned()))?;
-        answer.map_err(|error| self.trouble(verb, error))
+        answer.map_err(|error| self.error(verb, error))
     }
 
     async fn list(&self, next: Option<String>) -> Result<Page, kube::Error> {
-        let limit = Some(if self.fields.is_empty() { PAGE } else { CONTENT_PAGE });
+        let limit = Some(if self.fields.is_empty() { METADATA_PAGE } else { CONTENT_PAGE });
         let parameters = ListParams { limit, continue_token: next, ..ListParams::default() };
         // Where no field is shown the content is not even asked for.
         if self.fields.is_empty() {
@@ -131,11 +121,11 @@ impl Source {
     }
 
     /// The newest resourceVersion of the kind.
-    pub(crate) async fn newest(&self) -> Result<Version, Trouble> {
+    pub(crate) async fn newest(&self) -> Result<Version, SourceError> {
         let parameters = ListParams { limit: Some(1), ..ListParams::default() };
-        let answer = tokio::time::timeout(PAGE_LIMIT, self.api.list_metadata(&parameters)).await;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.api.list_metadata(&parameters)).await;
         let answer = answer.map_err(|_| self.failed("list", "there is no answer".to_owned()))?;
-        let list = answer.map_err(|error| self.trouble("list", error))?;
+        let list = answer.map_err(|error| self.error("list", error))?;
         Ok(Version::new(&list.metadata.resource_version.unwrap_or_default()))
     }
 
@@ -149,96 +139,99 @@ impl Source {
         Ok(Page { objects, version: String::new(), next: None })
     }
 
-    /// Everything that happens after `version`. The end of the stream says nothing: the watch goes on from the last
-    /// resourceVersion, or with a list where there is none.
-    pub(crate) async fn watch(&self, version: &str) -> Result<BoxStream<'static, Step>, Trouble> {
+    /// Everything that happens after the resourceVersion `version`. That the stream ends is no error: watch again from the last
+    /// resourceVersion, or list again if there is none.
+    pub(crate) async fn watch(&self, version: &str) -> Result<BoxStream<'static, WatchItem>, SourceError> {
         if self.names.is_some() {
-            return Ok(stream::once(tokio::time::sleep(LOOK)).filter_map(async |()| None).boxed());
+            // A watch that ends without an event after the interval, so that the next list reads the objects again.
+            return Ok(stream::once(tokio::time::sleep(POLL_INTERVAL)).filter_map(async |()| None).boxed());
         }
-        let seconds = u32::try_from(SILENCE.as_secs()).ok();
+        let seconds = u32::try_from(WATCH_TIMEOUT.as_secs()).ok();
         let parameters = WatchParams { timeout: seconds, bookmarks: true, ..WatchParams::default() };
-        let answer = tokio::time::timeout(PAGE_LIMIT, self.open(&parameters, version)).await;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.open(&parameters, version)).await;
         let answer = answer.map_err(|_| self.failed("watch", "there is no answer".to_owned()))?;
-        answer.map_err(|error| self.trouble("watch", error))
+        answer.map_err(|error| self.error("watch", error))
     }
 
     async fn open(
         &self,
         parameters: &WatchParams,
         version: &str,
-    ) -> Result<BoxStream<'static, Step>, kube::Error> {
+    ) -> Result<BoxStream<'static, WatchItem>, kube::Error> {
         if self.fields.is_empty() {
             let events = self.api.watch_metadata(parameters, version).await?;
-            Ok(self.steps(events, |object| (object.metadata, Value::Null)))
+            Ok(self.items(events, |object| (object.metadata, Value::Null)))
         } else {
             let events = self.api.watch(parameters, version).await?;
-            Ok(self.steps(events, |object| (object.metadata, object.data)))
+            Ok(self.items(events, |object| (object.metadata, object.data)))
         }
     }
 
-    fn steps<T>(
+    fn items<T>(
         &self,
         events: impl Stream<Item = Result<WatchEvent<T>, kube::Error>> + Send + 'static,
         parts: fn(T) -> (ObjectMeta, Value),
-    ) -> BoxStream<'static, Step>
+    ) -> BoxStream<'static, WatchItem>
     where
         T: Send + 'static,
     {
         let source = self.clone();
-        let steps = events.map(move |event| source.step(event, parts));
-        stream::unfold(Box::pin(steps), async |mut steps| {
-            let step = tokio::time::timeout(SILENCE, steps.next()).await.ok()??;
-            Some((step, steps))
+        let items = events.map(move |event| source.item(event, parts));
+        stream::unfold(Box::pin(items), async |mut items| {
+            let item = tokio::time::timeout(WATCH_TIMEOUT, items.next()).await.ok()??;
+            Some((item, items))
         })
         .boxed()
     }
 
-    fn step<T>(
+    fn item<T>(
         &self,
         event: Result<WatchEvent<T>, kube::Error>,
         parts: fn(T) -> (ObjectMeta, Value),
-    ) -> Step {
+    ) -> WatchItem {
         match event {
             Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                 let (metadata, content) = parts(object);
                 let key = key(&metadata);
                 let snapshot = snapshot(metadata, self.fields, &content);
                 let version = snapshot.resource_version.clone();
-                Ok((Seen::Applied(key, Box::new(snapshot)), version))
+                Ok((SourceEvent::Applied(key, Box::new(snapshot)), version))
             }
             Ok(WatchEvent::Deleted(object)) => {
                 let metadata = parts(object).0;
                 let version = metadata.resource_version.clone().unwrap_or_default();
                 let uid = Uid::new(metadata.uid.as_deref().unwrap_or_default());
-                Ok((Seen::Deleted(key(&metadata), uid, Version::new(&version)), version))
+                Ok((SourceEvent::Deleted(key(&metadata), uid, Version::new(&version)), version))
             }
-            Ok(WatchEvent::Bookmark(bookmark)) => Ok((Seen::Bookmark, bookmark.metadata.resource_version)),
-            Ok(WatchEvent::Error(status)) => Err(self.trouble("watch", kube::Error::Api(status))),
-            Err(error) => Err(self.trouble("watch", error)),
+            Ok(WatchEvent::Bookmark(bookmark)) => {
+                Ok((SourceEvent::Bookmark, bookmark.metadata.resource_version))
+            }
+            Ok(WatchEvent::Error(status)) => Err(self.error("watch", kube::Error::Api(status))),
+            Err(error) => Err(self.error("watch", error)),
         }
     }
 
-    fn failed(&self, verb: &'static str, reason: String) -> Trouble {
-        Trouble::Failed { verb, scope: self.scope.clone(), reason }
+    fn failed(&self, verb: &'static str, reason: String) -> SourceError {
+        SourceError::Failed { verb, scope: self.scope.clone(), reason }
     }
 
-    fn trouble(&self, verb: &'static str, error: kube::Error) -> Trouble {
-        trouble(&self.scope, verb, error)
+    fn error(&self, verb: &'static str, error: kube::Error) -> SourceError {
+        source_error(&self.scope, verb, error)
     }
 }
 
-/// What the reason begins with when the connection fails, which it does in many words.
+/// How the reason of [`SourceError::Failed`] begins when the connection fails. What follows differs from one failure to the next.
 pub(crate) const NO_ANSWER: &str = "the API server gives no answer";
 
-/// What an error means. Its own text is left out where it may quote an object.
-pub(crate) fn trouble(scope: &Scope, verb: &'static str, error: kube::Error) -> Trouble {
+/// Translates an error of the client. Its text is left out where it may quote an object.
+pub(crate) fn source_error(scope: &Scope, verb: &'static str, error: kube::Error) -> SourceError {
     let reason = match error {
         kube::Error::Api(status) => match status.code {
-            410 => return Trouble::Expired,
-            404 => return Trouble::Missing(scope.kind.clone()),
-            401 | 403 => return Trouble::Denied { verb, scope: scope.clone() },
-            // What a server says that was restored from an older backup.
-            504 if status.message.contains("Too large resource version") => return Trouble::Expired,
+            410 => return SourceError::Expired,
+            404 => return SourceError::Missing(scope.kind.clone()),
+            401 | 403 => return SourceError::Denied { verb, scope: scope.clone() },
+            // A server whose store was restored from an older backup does not know a version of the time after it.
+            504 if status.message.contains("Too large resource version") => return SourceError::Expired,
             code => format!("the API server answers {code} {}", status.reason),
         },
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
@@ -246,7 +239,7 @@ pub(crate) fn trouble(scope: &Scope, verb: &'static str, error: kube::Error) -> 
         }
         other => format!("{NO_ANSWER}: {}", with_causes(&other)),
     };
-    Trouble::Failed { verb, scope: scope.clone(), reason }
+    SourceError::Failed { verb, scope: scope.clone(), reason }
 }
 
 fn page<T: Clone>(list: ObjectList<T>, parts: fn(T) -> (ObjectMeta, Value), fields: &[&str]) -> Page {
@@ -270,16 +263,16 @@ pub(crate) async fn discover(
     client: &Client,
     scope: &Scope,
     version: Option<&str>,
-) -> Result<ApiResource, Trouble> {
+) -> Result<ApiResource, SourceError> {
     let kind = &scope.kind;
-    let failed = |error| trouble(scope, "discover", error);
+    let failed = |error| source_error(scope, "discover", error);
     let mut versions = Vec::new();
     if kind.group().is_empty() {
         versions.push("v1".to_owned());
     } else {
         let groups = client.list_api_groups().await.map_err(failed)?.groups;
         let group = groups.into_iter().find(|group| group.name == kind.group());
-        let group = group.ok_or_else(|| Trouble::Missing(kind.clone()))?;
+        let group = group.ok_or_else(|| SourceError::Missing(kind.clone()))?;
         versions.extend(group.preferred_version.map(|preferred| preferred.version));
         versions.extend(group.versions.into_iter().map(|offered| offered.version));
         // A stable sort: the wanted one, then the preferred one, then the others.
@@ -295,10 +288,10 @@ pub(crate) async fn discover(
             return Ok(resource(kind, &version, &found.kind));
         }
     }
-    Err(Trouble::Missing(kind.clone()))
+    Err(SourceError::Missing(kind.clone()))
 }
 
-/// Where a kind is found.
+/// How requests name a kind. `name` is its singular in upper camel case, as in manifests.
 pub(crate) fn resource(kind: &Kind, version: &str, name: &str) -> ApiResource {
     let api_version = match kind.group() {
         "" => version.to_owned(),
@@ -313,23 +306,25 @@ pub(crate) fn resource(kind: &Kind, version: &str, name: &str) -> ApiResource {
     }
 }
 
-/// UID of a namespace; nothing if it does not exist.
-pub(crate) async fn namespace_uid(client: &Client, name: &str) -> Result<Option<String>, Trouble> {
+/// UID of a namespace; `None` if it does not exist.
+pub(crate) async fn namespace_uid(client: &Client, name: &str) -> Result<Option<String>, SourceError> {
     let api = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
     let scope = Scope { kind: Kind::new("", "namespaces"), namespace: None };
-    let answer = tokio::time::timeout(PAGE_LIMIT, api.get_metadata_opt(name)).await;
-    let answer = answer.map_err(|_| Trouble::Failed {
+    let answer = tokio::time::timeout(REQUEST_TIMEOUT, api.get_metadata_opt(name)).await;
+    let answer = answer.map_err(|_| SourceError::Failed {
         verb: "get",
         scope: scope.clone(),
         reason: "there is no answer".to_owned(),
     })?;
-    let found = answer.map_err(|error| trouble(&scope, "get", error))?;
+    let found = answer.map_err(|error| source_error(&scope, "get", error))?;
     Ok(found.and_then(|found| found.meta().uid.clone()))
 }
 
-/// Says which Kubernetes this is. An older one is not refused, as much of it may work, but nobody has tried.
-pub(crate) async fn tell_version(client: &Client) {
-    let Ok(Ok(found)) = tokio::time::timeout(PAGE_LIMIT, client.apiserver_version()).await else { return };
+/// Logs which Kubernetes this is. One that is too old is not refused, since much of the watcher may work with it.
+pub(crate) async fn log_version(client: &Client) {
+    let Ok(Ok(found)) = tokio::time::timeout(REQUEST_TIMEOUT, client.apiserver_version()).await else {
+        return;
+    };
     let version = found.git_version.as_str();
     if is_supported(&found.major, &found.minor) {
         tracing::info!(version, "Kubernetes");
@@ -387,10 +382,10 @@ mod tests {
         created.data = Some([("k".to_owned(), "hidden".to_owned())].into());
         let page = source.page(None).await.unwrap();
         let created = api.create(&PostParams::default(), &created).await.unwrap();
-        let mut steps = source.watch(&page.version).await.unwrap();
-        let (seen, version) = steps.next().await.unwrap().unwrap();
+        let mut items = source.watch(&page.version).await.unwrap();
+        let (seen, version) = items.next().await.unwrap().unwrap();
         assert_eq!(Some(&version), created.metadata.resource_version.as_ref());
-        assert!(matches!(&seen, Seen::Applied(key, _) if key.to_string() == "default/a"), "{seen:?}");
+        assert!(matches!(&seen, SourceEvent::Applied(key, _) if key.to_string() == "default/a"), "{seen:?}");
         assert!(!format!("{seen:?}").contains("hidden"));
         assert!(source.newest().await.unwrap().covers(Version::new(&version)));
 
@@ -400,7 +395,7 @@ mod tests {
             &ApiResource { plural: "nothings".to_owned(), ..resource },
             &[],
         );
-        assert_eq!(nothing.page(None).await.unwrap_err(), Trouble::Missing(Kind::new("", "nothings")));
+        assert_eq!(nothing.page(None).await.unwrap_err(), SourceError::Missing(Kind::new("", "nothings")));
     }
 
     /// The cache of a kind begins when its definition is made; what was before is too old.
@@ -418,24 +413,24 @@ mod tests {
         let resource = resource(&kind, "v1alpha1", "Execution");
         let source = Source::new(client, Scope { kind, ..scope() }, &resource, &["status.phase"]);
         let ended = async {
-            while let Err(Trouble::Missing(_) | Trouble::Failed { .. }) = source.page(None).await {
+            while let Err(SourceError::Missing(_) | SourceError::Failed { .. }) = source.page(None).await {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            let mut steps = source.watch("1").await?;
-            while let Some(step) = steps.next().await {
-                step?;
+            let mut items = source.watch("1").await?;
+            while let Some(item) = items.next().await {
+                item?;
             }
             Ok(())
         };
         let ended = tokio::time::timeout(Duration::from_secs(60), ended).await.unwrap();
-        assert_eq!(ended, Err(Trouble::Expired));
+        assert_eq!(ended, Err(SourceError::Expired));
     }
 
     #[test]
     fn errors_say_what_is_wrong_and_quote_nothing() {
         let answer = |code: u16, message: &str| {
             let status = kube::core::Status { code, ..kube::core::Status::failure(message, "Reason") };
-            trouble(&scope(), "list", kube::Error::Api(Box::new(status))).to_string()
+            source_error(&scope(), "list", kube::Error::Api(Box::new(status))).to_string()
         };
         let table = [
             (
@@ -455,7 +450,7 @@ mod tests {
             assert_eq!(answer(code, message), expected);
         }
         let unreadable = serde_json::from_str::<u8>("\"canary\"").unwrap_err();
-        let text = trouble(&scope(), "list", kube::Error::SerdeError(unreadable)).to_string();
+        let text = source_error(&scope(), "list", kube::Error::SerdeError(unreadable)).to_string();
         assert!(!text.contains("canary"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! One watch: list, compare with the stream, say that it is complete, go on from there.
+//! One watch: list, compare with the stream, publish what differs and the sync marker, watch from there.
 
 use std::time::Duration;
 
@@ -8,62 +8,80 @@ use groundwork_bus::{Record, SyncMarker};
 use tokio::sync::mpsc;
 
 use crate::ledger::{Key, Version};
-use crate::publisher::{Publisher, StreamLost};
-use crate::settle::{Outlet, Replay, Wanted};
-use crate::source::{NO_ANSWER, Scope, Seen, Source, Step, Trouble};
+use crate::publication::{DesiredState, Replay};
+use crate::publisher::Publisher;
+use crate::scopes::Scope;
+use crate::source::{NO_ANSWER, Source, SourceError, SourceEvent, WatchItem};
+use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 
-/// How often a kind is looked for that does not exist.
-const MISSING: Duration = Duration::from_secs(3);
-/// After so many looks in vain the objects that the stream still has of it are taken for deleted.
-const LOOKS: u32 = 20;
-/// How often a permission is tried that is missing, and how often that is said.
-const DENIED: Duration = Duration::from_secs(5);
-const SAID: Duration = Duration::from_secs(60);
-/// Pauses after other failures.
-const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(2);
+/// Pause before a kind is listed again that the API server does not have.
+const MISSING_KIND_PAUSE: Duration = Duration::from_secs(3);
+/// After so many attempts, a minute, the objects that the stream still has of such a kind are taken for deleted.
+const MISSING_KIND_ATTEMPTS: u32 = 20;
+/// Pause before another attempt when a permission is missing.
+const DENIED_PAUSE: Duration = Duration::from_secs(5);
+/// The same problem is logged no more often than this.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// Pauses after other failures: the first, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Why a watch ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// There is no stream any more.
-    StreamLost,
-    /// The stream has states that are newer than the cluster: the cluster was restored.
-    Restored,
+pub(crate) enum WatchEnd {
+    /// The stream does not exist any more, or another one has taken its place.
+    StreamNotFound,
+    /// The stream has states that are newer than the cluster, so the cluster was restored from a backup.
+    ClusterRestored,
 }
 
-impl From<StreamLost> for End {
-    fn from(StreamLost: StreamLost) -> Self {
-        Self::StreamLost
+impl From<StreamNotFoundError> for WatchEnd {
+    fn from(StreamNotFoundError: StreamNotFoundError) -> Self {
+        Self::StreamNotFound
     }
 }
 
 /// What a watch can be asked for.
 #[derive(Debug, Clone)]
-pub(crate) enum Request {
-    Replay {
-        namespace: Option<String>,
-        name: Option<String>,
-        replay: Replay,
-    },
-    /// Forget what does not exist any more.
-    Forget,
+pub(crate) enum WatchRequest {
+    /// Publish once more what the stream holds of all objects of a namespace or name.
+    Replay { namespace: Option<String>, name: Option<String>, replay: Replay },
+    /// Free the memory for deleted objects, whose tombstones are being removed from the stream.
+    ForgetDeleted,
 }
 
-/// A watch that runs.
+/// What came of reading a list.
+enum Listing {
+    /// All of it is on its way to the stream.
+    Complete { resource_version: String, objects: u64 },
+    /// The API server did not give it.
+    Failed(SourceError),
+}
+
+/// How the connection of a watch came to its end.
+struct WatchClosed {
+    /// `None` if the API server ended it as agreed.
+    error: Option<SourceError>,
+    /// An event or a bookmark has come, so the API server is known to be as new as the watch.
+    had_events: bool,
+}
+
+/// The watch of one scope.
 #[derive(Debug)]
 pub(crate) struct Watch {
     scope: Scope,
     source: Source,
-    outlet: Outlet,
+    writer: StreamWriter,
     publisher: Publisher,
-    requests: mpsc::UnboundedReceiver<Request>,
-    /// The stream has the marker.
-    is_marked: bool,
+    requests: mpsc::UnboundedReceiver<WatchRequest>,
+    /// The stream has the sync marker.
+    has_marker: bool,
+    /// Failed requests in a row.
     failures: u32,
-    looks: u32,
-    /// What was said last, and when.
-    said: Option<(Trouble, tokio::time::Instant)>,
+    /// Attempts in a row that found the kind missing.
+    attempts_while_missing: u32,
+    /// The problem that was logged last, and when; `None` once it is over.
+    logged: Option<(SourceError, tokio::time::Instant)>,
     /// The last list was answered.
     was_allowed: bool,
 }
@@ -72,97 +90,98 @@ impl Watch {
     pub(crate) fn new(
         scope: Scope,
         source: Source,
-        outlet: Outlet,
+        writer: StreamWriter,
         publisher: Publisher,
-        requests: mpsc::UnboundedReceiver<Request>,
-        is_marked: bool,
+        requests: mpsc::UnboundedReceiver<WatchRequest>,
+        has_marker: bool,
     ) -> Self {
         Self {
             scope,
             source,
-            outlet,
+            writer,
             publisher,
             requests,
-            is_marked,
+            has_marker,
             failures: 0,
-            looks: 0,
-            said: None,
+            attempts_while_missing: 0,
+            logged: None,
             was_allowed: false,
         }
     }
 
-    /// Runs until there is no stream, or another cluster.
-    pub(crate) async fn run(mut self) -> End {
+    /// Runs until there is no stream, or the cluster is found to have been restored.
+    pub(crate) async fn run(mut self) -> WatchEnd {
         loop {
-            if let Err(end) = self.round().await {
+            if let Err(end) = self.list_and_watch().await {
                 return end;
             }
         }
     }
 
-    async fn round(&mut self) -> Result<(), End> {
+    async fn list_and_watch(&mut self) -> Result<(), WatchEnd> {
         match self.list().await? {
-            Ok((version, count)) => {
-                self.complete(&version, count).await?;
-                self.follow(version).await
+            Listing::Complete { resource_version, objects } => {
+                self.mark_synced(&resource_version, objects).await?;
+                self.watch(resource_version).await
             }
-            Err(trouble) => self.trouble(trouble).await,
+            Listing::Failed(error) => self.handle_error(error).await,
         }
     }
 
-    /// Reads the complete list and has published what differs; says where to watch from and how many there are.
-    async fn list(&mut self) -> Result<Result<(String, u64), Trouble>, End> {
-        let highest = self.publisher.ledger().highest();
+    /// Reads the complete list, and has the differences from the stream published.
+    async fn list(&mut self) -> Result<Listing, WatchEnd> {
+        let highest = self.publisher.ledger().highest_version();
         self.publisher.ledger().begin_list();
-        let (mut next, mut count, mut version) = (None, 0, None);
+        let (mut next, mut objects, mut resource_version) = (None, 0, None);
         loop {
             let source = self.source.clone();
-            let page = match self.meanwhile(async move { source.page(next).await }).await? {
+            let page = match self.while_publishing(async move { source.page(next).await }).await? {
                 Ok(page) => page,
-                Err(trouble) => return Ok(Err(trouble)),
+                Err(error) => return Ok(Listing::Failed(error)),
             };
             if highest.is_after(Version::new(&page.version)) {
-                return Err(End::Restored);
+                return Err(WatchEnd::ClusterRestored);
             }
-            let at = Version::new(version.get_or_insert(page.version));
+            let list_version = Version::new(resource_version.get_or_insert(page.version));
             for (key, snapshot) in page.objects {
-                count += 1;
+                objects += 1;
                 let (uid, version) = (&snapshot.uid, &snapshot.resource_version);
-                if self.publisher.ledger().contradicts(&key, uid, version, at) {
-                    return Err(End::Restored);
+                if self.publisher.ledger().proves_restore(&key, uid, version, list_version) {
+                    return Err(WatchEnd::ClusterRestored);
                 }
-                self.publisher.ledger().listed(&key);
-                self.want(key, Wanted::Applied(Box::new(snapshot))).await?;
+                self.publisher.ledger().mark_listed(&key);
+                self.publish(key, DesiredState::Applied(Box::new(snapshot))).await?;
             }
             next = page.next;
             if next.is_none() {
                 break;
             }
         }
-        let version = version.unwrap_or_default();
-        for key in self.publisher.ledger().missing() {
-            self.want(key, Wanted::Gone { uid: None, version: Version::new(&version) }).await?;
+        let resource_version = resource_version.unwrap_or_default();
+        for key in self.publisher.ledger().unlisted() {
+            let version = Version::new(&resource_version);
+            self.publish(key, DesiredState::Deleted { uid: None, version }).await?;
         }
-        Ok(Ok((version, count)))
+        Ok(Listing::Complete { resource_version, objects })
     }
 
-    /// Everything of the list is on the stream: this is said there, unless it has been said before.
-    async fn complete(&mut self, version: &str, count: u64) -> Result<(), End> {
-        self.publisher.settle().await?;
-        if !self.is_marked {
+    /// Waits until the list is on the stream, and publishes the sync marker, which says so, unless the stream has it.
+    async fn mark_synced(&mut self, version: &str, count: u64) -> Result<(), WatchEnd> {
+        self.publisher.flush().await?;
+        if !self.has_marker {
             let marker = SyncMarker {
                 kind: self.scope.kind.clone(),
                 namespace: self.scope.namespace.clone(),
                 resource_version: version.to_owned(),
                 count,
             };
-            self.outlet.store(&Record::Synced(marker)).await?;
-            self.is_marked = true;
+            self.writer.publish(&Record::Synced(marker)).await?;
+            self.has_marker = true;
         }
-        self.outlet.metrics.listed(&self.scope.kind);
+        self.writer.metrics.listed(&self.scope.kind);
         tracing::info!(scope = %self.scope, objects = count, resource_version = version, "the stream is complete");
-        (self.looks, self.said, self.was_allowed) = (0, None, true);
-        self.outlet.board.change_watch(&self.scope, |watch| {
+        (self.attempts_while_missing, self.logged, self.was_allowed) = (0, None, true);
+        self.writer.status.update_watch(&self.scope, |watch| {
             watch.is_synced = true;
             watch.is_missing = false;
             watch.resource_version = version.to_owned();
@@ -172,210 +191,216 @@ impl Watch {
     }
 
     /// Watches until the list has to be read again.
-    async fn follow(&mut self, mut version: String) -> Result<(), End> {
+    async fn watch(&mut self, mut version: String) -> Result<(), WatchEnd> {
         let mut is_doubtful = false;
         loop {
-            if is_doubtful && !self.is_known(&version).await? {
+            if is_doubtful && !self.has_reached(&version).await? {
                 return Ok(());
             }
             let source = self.source.clone();
             let from = version.clone();
-            let stream = self.meanwhile(async move { source.watch(&from).await }).await?;
-            let opened = tokio::time::Instant::now();
-            let (ended, has_said_something) = match stream {
-                Ok(steps) => self.read(steps, &mut version).await?,
-                Err(trouble) => (Some(trouble), false),
+            let opened = self.while_publishing(async move { source.watch(&from).await }).await?;
+            let opened_at = tokio::time::Instant::now();
+            let closed = match opened {
+                Ok(items) => self.read_events(items, &mut version).await?,
+                Err(error) => WatchClosed { error: Some(error), had_events: false },
             };
-            is_doubtful = !has_said_something || ended.is_some();
-            match ended {
-                // Without a version there is only the list.
+            is_doubtful = !closed.had_events || closed.error.is_some();
+            match closed.error {
+                // Without a resourceVersion no watch can go on, so the objects are listed again.
                 None if version.is_empty() => return Ok(()),
-                None if opened.elapsed() < LONGEST => {
+                // A server that ends watches at once is not to be asked without a pause.
+                None if opened_at.elapsed() < LONGEST_PAUSE => {
                     self.failures = self.failures.saturating_add(1);
-                    self.pause(self.growing()).await?;
+                    self.pause(self.backoff()).await?;
                 }
                 None => {}
-                Some(trouble @ Trouble::Failed { .. }) => self.trouble(trouble).await?,
-                // The list tells more; and if it is all right, then what follows from it is not.
-                Some(trouble @ Trouble::Denied { .. }) => return self.trouble(trouble).await,
-                Some(Trouble::Expired | Trouble::Missing(_)) => {
+                Some(error @ SourceError::Failed { .. }) => self.handle_error(error).await?,
+                // The list may be allowed where the watch is not. It is tried next, and finds out.
+                Some(error @ SourceError::Denied { .. }) => return self.handle_error(error).await,
+                // The list finds out what has become of the kind.
+                Some(SourceError::Expired | SourceError::Missing(_)) => {
                     self.failures = self.failures.saturating_add(1);
-                    return self.pause(self.growing()).await;
+                    return self.pause(self.backoff()).await;
                 }
             }
         }
     }
 
-    /// Reads a watch to its end; says why it ended, and whether anything came.
-    async fn read(
+    /// Reads the events of a watch until it is closed. Afterwards `version` is the resourceVersion to go on from.
+    async fn read_events(
         &mut self,
-        mut steps: BoxStream<'static, Step>,
+        mut items: BoxStream<'static, WatchItem>,
         version: &mut String,
-    ) -> Result<(Option<Trouble>, bool), End> {
-        self.well();
-        let mut has_said_something = false;
+    ) -> Result<WatchClosed, WatchEnd> {
+        self.clear_problem();
+        let mut had_events = false;
         loop {
-            match self.meanwhile(steps.next()).await? {
-                Some(Ok((seen, at))) => {
-                    (self.failures, has_said_something) = (0, true);
+            match self.while_publishing(items.next()).await? {
+                Some(Ok((event, at))) => {
+                    (self.failures, had_events) = (0, true);
                     *version = at;
-                    self.take(seen).await?;
+                    self.handle_event(event).await?;
                 }
-                Some(Err(trouble)) => return Ok((Some(trouble), has_said_something)),
-                None => return Ok((None, has_said_something)),
+                Some(Err(error)) => return Ok(WatchClosed { error: Some(error), had_events }),
+                None => return Ok(WatchClosed { error: None, had_events }),
             }
         }
     }
 
-    /// Whether the API server has come as far as this resourceVersion. One that was set back says nothing at all to a watch from there
-    /// until it has, so after a failure it is asked.
-    async fn is_known(&mut self, version: &str) -> Result<bool, End> {
+    /// Whether the API server has come as far as this resourceVersion. A server that was set back tells a watch from there nothing until
+    /// it has come that far again, so after a failure it is asked.
+    async fn has_reached(&mut self, version: &str) -> Result<bool, WatchEnd> {
         loop {
             let source = self.source.clone();
-            match self.meanwhile(async move { source.newest().await }).await? {
+            match self.while_publishing(async move { source.newest().await }).await? {
                 Ok(newest) => return Ok(!Version::new(version).is_after(newest)),
-                Err(trouble @ Trouble::Failed { .. }) => self.trouble(trouble).await?,
+                Err(error @ SourceError::Failed { .. }) => self.handle_error(error).await?,
                 Err(_) => return Ok(false),
             }
         }
     }
 
-    async fn take(&mut self, seen: Seen) -> Result<(), End> {
-        match seen {
-            Seen::Applied(key, snapshot) => self.want(key, Wanted::Applied(snapshot)).await,
-            Seen::Deleted(key, uid, version) => {
-                self.want(key, Wanted::Gone { uid: Some(uid), version }).await
+    async fn handle_event(&mut self, event: SourceEvent) -> Result<(), WatchEnd> {
+        match event {
+            SourceEvent::Applied(key, snapshot) => self.publish(key, DesiredState::Applied(snapshot)).await,
+            SourceEvent::Deleted(key, uid, version) => {
+                self.publish(key, DesiredState::Deleted { uid: Some(uid), version }).await
             }
-            Seen::Bookmark => Ok(()),
+            SourceEvent::Bookmark => Ok(()),
         }
     }
 
-    /// Hands something to the publisher when it has room.
-    async fn want(&mut self, key: Key, wanted: Wanted) -> Result<(), End> {
+    /// Hands a state to the publisher as soon as that has room.
+    async fn publish(&mut self, key: Key, desired: DesiredState) -> Result<(), WatchEnd> {
         while !self.publisher.has_room() {
-            self.publisher.step().await?;
+            self.publisher.next_finished().await?;
         }
-        self.publisher.want(key, wanted);
+        self.publisher.publish(key, desired);
         Ok(())
     }
 
-    /// Waits for something while publishing goes on.
-    async fn meanwhile<T>(&mut self, future: impl Future<Output = T>) -> Result<T, End> {
+    /// Waits for a future while publishing and requests go on.
+    async fn while_publishing<T>(&mut self, future: impl Future<Output = T>) -> Result<T, WatchEnd> {
         let mut future = std::pin::pin!(future);
         loop {
             tokio::select! {
                 result = &mut future => return Ok(result),
-                step = self.publisher.step() => step?,
-                Some(request) = self.requests.recv() => self.answer(request),
+                finished = self.publisher.next_finished() => finished?,
+                Some(request) = self.requests.recv() => self.handle_request(request),
             }
         }
     }
 
-    fn answer(&mut self, request: Request) {
+    fn handle_request(&mut self, request: WatchRequest) {
         match request {
-            Request::Forget => self.publisher.forget_dead(),
-            Request::Replay { namespace, name, replay } => {
-                let is_meant = |key: &&Key| {
+            WatchRequest::ForgetDeleted => self.publisher.forget_deleted(),
+            WatchRequest::Replay { namespace, name, replay } => {
+                let is_requested = |key: &&Key| {
                     namespace.as_deref().is_none_or(|namespace| key.namespace() == Some(namespace))
                         && name.as_deref().is_none_or(|name| key.name() == name)
                 };
-                let keys: Vec<Key> = self.publisher.ledger().living().filter(is_meant).cloned().collect();
+                let keys: Vec<Key> = self.publisher.ledger().alive().filter(is_requested).cloned().collect();
                 for key in keys {
-                    self.publisher.want(key, Wanted::Replay(replay.clone()));
+                    self.publisher.publish(key, DesiredState::Replay(replay.clone()));
                 }
             }
         }
     }
 
-    /// The API server answers.
-    fn well(&mut self) {
+    /// Takes back the problem of this watch, since the API server answers.
+    fn clear_problem(&mut self) {
         let has_problem = self
-            .outlet
-            .board
-            .read(|content| content.watches.get(&self.scope).is_some_and(|watch| watch.problem.is_some()));
+            .writer
+            .status
+            .read(|status| status.watches.get(&self.scope).is_some_and(|watch| watch.problem.is_some()));
         if has_problem {
-            self.said = None;
-            self.outlet.board.change_watch(&self.scope, |watch| watch.problem = None);
-            // All watches lose the same server: the last to find it again speaks for all.
-            match self.outlet.board.others_with(&self.scope, "").is_empty() {
+            self.logged = None;
+            self.writer.status.update_watch(&self.scope, |watch| watch.problem = None);
+            // All watches lose the same server at once. The last one to reach it again logs that for all of them.
+            match self.writer.status.other_watches_with_problem(&self.scope, "").is_empty() {
                 true => tracing::info!(scope = %self.scope, "is watched again"),
                 false => tracing::debug!(scope = %self.scope, "is watched again"),
             }
         }
     }
 
-    /// Says what is wrong, and waits before the next attempt.
-    async fn trouble(&mut self, trouble: Trouble) -> Result<(), End> {
+    /// Tells what is wrong by log and status, and waits before the next attempt.
+    async fn handle_error(&mut self, error: SourceError) -> Result<(), WatchEnd> {
         self.failures = self.failures.saturating_add(1);
-        let is_missing = matches!(trouble, Trouble::Missing(_));
-        let pause = match &trouble {
-            // Nothing is wrong: the list begins again.
-            Trouble::Expired => return self.pause(self.growing()).await,
-            Trouble::Missing(_) => MISSING,
-            Trouble::Denied { .. } => DENIED,
-            Trouble::Failed { .. } => self.growing(),
+        let is_missing = matches!(error, SourceError::Missing(_));
+        let pause = match &error {
+            // This is no problem to tell of: a list was read too slowly, and begins again.
+            SourceError::Expired => return self.pause(self.backoff()).await,
+            SourceError::Missing(_) => MISSING_KIND_PAUSE,
+            SourceError::Denied { .. } => DENIED_PAUSE,
+            SourceError::Failed { .. } => self.backoff(),
         };
-        self.say(&trouble);
-        self.outlet.board.change_watch(&self.scope, |watch| {
+        self.log_problem(&error);
+        self.writer.status.update_watch(&self.scope, |watch| {
             watch.is_missing = is_missing;
             watch.is_synced &= !is_missing;
-            watch.problem = Some(trouble.to_string());
+            watch.problem = Some(error.to_string());
         });
-        self.looks = if is_missing { self.looks.saturating_add(1) } else { 0 };
-        if self.looks >= LOOKS {
-            let living: Vec<Key> = self.publisher.ledger().living().cloned().collect();
-            for key in living {
-                self.want(key, Wanted::Gone { uid: None, version: Version::UNKNOWN }).await?;
+        self.attempts_while_missing =
+            if is_missing { self.attempts_while_missing.saturating_add(1) } else { 0 };
+        if self.attempts_while_missing >= MISSING_KIND_ATTEMPTS {
+            let alive: Vec<Key> = self.publisher.ledger().alive().cloned().collect();
+            for key in alive {
+                self.publish(key, DesiredState::Deleted { uid: None, version: Version::UNKNOWN }).await?;
             }
         }
         self.pause(pause).await
     }
 
-    fn say(&mut self, trouble: &Trouble) {
+    /// Logs a problem when it is new, and again after [`LOG_INTERVAL`].
+    fn log_problem(&mut self, error: &SourceError) {
         let now = tokio::time::Instant::now();
-        let is_said = |said: &Trouble| said == trouble || (is_silence(said) && is_silence(trouble));
-        if self.said.as_ref().is_some_and(|(said, at)| is_said(said) && now.duration_since(*at) < SAID) {
+        let is_same = |logged: &SourceError| logged == error || (is_no_answer(logged) && is_no_answer(error));
+        let is_recent = |at: &tokio::time::Instant| now.duration_since(*at) < LOG_INTERVAL;
+        if self.logged.as_ref().is_some_and(|(logged, at)| is_same(logged) && is_recent(at)) {
             return;
         }
-        // An API server that has just started denies everything for a moment.
-        if matches!(trouble, Trouble::Denied { .. }) && std::mem::take(&mut self.was_allowed) {
-            tracing::debug!(scope = %self.scope, problem = %trouble, "denied after all; trying again");
+        // An API server that has just started denies everything for a moment, so the first denial after a success is no news.
+        if matches!(error, SourceError::Denied { .. }) && std::mem::take(&mut self.was_allowed) {
+            tracing::debug!(scope = %self.scope, problem = %error, "denied after all; trying again");
             return;
         }
-        match trouble {
-            Trouble::Missing(kind) => {
-                // Once is enough: it may be on purpose.
-                if self.said.is_none() {
+        match error {
+            SourceError::Missing(kind) => {
+                // This is logged once and not again, as the definition may be missing on purpose.
+                if self.logged.is_none() {
                     tracing::info!(%kind, "does not exist yet; it is watched as soon as it does");
                 }
             }
-            _ if self.is_told(trouble) => {
-                tracing::debug!(scope = %self.scope, problem = %trouble, "not watched; trying again");
+            _ if self.is_logged_by_another(error) => {
+                tracing::debug!(scope = %self.scope, problem = %error, "not watched; trying again");
             }
-            _ => tracing::warn!(scope = %self.scope, problem = %trouble, "not watched; trying again"),
+            _ => tracing::warn!(scope = %self.scope, problem = %error, "not watched; trying again"),
         }
-        self.said = Some((trouble.clone(), now));
+        self.logged = Some((error.clone(), now));
     }
 
-    /// Whether another watch speaks for this one, whose trouble is the same: an API server that is away is one line and not one for
-    /// each kind. The first that notices speaks; later on it is the first in order.
-    fn is_told(&self, trouble: &Trouble) -> bool {
-        let Trouble::Failed { reason, .. } = trouble else { return false };
-        let words = if is_silence(trouble) { NO_ANSWER } else { reason };
-        let others = self.outlet.board.others_with(&self.scope, words);
-        others.first().is_some_and(|first| self.said.is_none() || *first < self.scope)
+    /// Whether another watch logs the same problem: an API server that does not answer is one line and not one for each kind. The
+    /// watch that notices first logs it; later on it is the first one in the order of scopes.
+    fn is_logged_by_another(&self, error: &SourceError) -> bool {
+        let SourceError::Failed { reason, .. } = error else { return false };
+        let text = if is_no_answer(error) { NO_ANSWER } else { reason };
+        let others = self.writer.status.other_watches_with_problem(&self.scope, text);
+        others.first().is_some_and(|first| self.logged.is_none() || *first < self.scope)
     }
 
-    async fn pause(&mut self, pause: Duration) -> Result<(), End> {
-        self.meanwhile(tokio::time::sleep(pause)).await
+    async fn pause(&mut self, pause: Duration) -> Result<(), WatchEnd> {
+        self.while_publishing(tokio::time::sleep(pause)).await
     }
 
-    fn growing(&self) -> Duration {
-        LONGEST.min(SHORTEST * 2_u32.saturating_pow(self.failures.min(10).saturating_sub(1)))
+    /// The pause after so many failures in a row: it doubles, up to the longest.
+    fn backoff(&self) -> Duration {
+        LONGEST_PAUSE.min(FIRST_PAUSE * 2_u32.saturating_pow(self.failures.min(10).saturating_sub(1)))
     }
 }
 
-/// Whether nobody answers, in whatever words the connection says so.
-fn is_silence(trouble: &Trouble) -> bool {
-    matches!(trouble, Trouble::Failed { reason, .. } if reason.starts_with(NO_ANSWER))
+/// Whether the connection failed, in whatever words the client says so.
+fn is_no_answer(error: &SourceError) -> bool {
+    matches!(error, SourceError::Failed { reason, .. } if reason.starts_with(NO_ANSWER))
 }

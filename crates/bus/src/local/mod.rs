@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::epochs::Epochs;
 use crate::error::{BusError, PublishError};
 use crate::feed::Step;
 use crate::object::ObjectId;
-use crate::position::Epochs;
 use crate::record::{Filter, Published, Record, Stored, StreamState, WorkState};
 use crate::subject;
 use crate::wire::{self, Wire};
@@ -49,7 +49,7 @@ impl LocalBus {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Store) -> T) -> Result<T, BusError> {
-        self.lock().store.as_mut().map(act).ok_or(BusError::NoStream)
+        self.lock().store.as_mut().map(act).ok_or(BusError::StreamNotFound)
     }
 
     pub(crate) fn ensure_stream(&self) -> StreamState {

@@ -48,7 +48,7 @@ struct Place {
 
 impl NatsFeed {
     pub(crate) fn new(bus: Arc<NatsBus>, subjects: Vec<String>) -> Self {
-        let retry = Retry::new("index", &bus.told);
+        let retry = Retry::new("index", &bus.problems);
         Self { bus, subjects, open: None, place: None, retry, first: None }
     }
 
@@ -68,7 +68,7 @@ impl NatsFeed {
                 match self.open().await {
                     Ok(Some(step)) => return step,
                     Ok(None) => {}
-                    Err(error) => self.retry.pause(&error).await,
+                    Err(error) => self.retry.back_off(&error).await,
                 }
                 continue;
             };
@@ -76,7 +76,7 @@ impl NatsFeed {
                 && let Err(error) = open.puller.request(BATCH, Wait::Yes).await
             {
                 self.open = None;
-                self.retry.pause(&error).await;
+                self.retry.back_off(&error).await;
                 continue;
             }
             let lost = match open.puller.next().await {
@@ -133,7 +133,7 @@ impl NatsFeed {
         }
         let mut puller = Puller::new(&self.bus, &consumer.name).await?;
         puller.request(BATCH, Wait::Yes).await?;
-        self.retry.over();
+        self.retry.succeeded();
         let target = if consumer.num_pending == 0 { 0 } else { info.state.last_seq };
         self.open = Some(Open { puller, consumer_sequence: 0, target });
         if resumed.is_some() {

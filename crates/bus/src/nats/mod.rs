@@ -20,21 +20,21 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::net::TcpStream;
 use tokio::sync::{broadcast, watch};
 
+use crate::epochs::Epochs;
 use crate::error::BusError;
-use crate::position::Epochs;
-use crate::retry::Told;
+use crate::retry::CurrentProblems;
 
 /// How long one request may take, and how long an operation waits for the connection.
-const LIMIT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long [`NatsBus::connect`] waits for the outcome of its first attempt.
-const FIRST_ATTEMPT: Duration = Duration::from_secs(2);
+const FIRST_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest pause between two attempts to connect.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// A connection is given up after two of these without an answer: one whose other end is gone without a word would otherwise be
 /// kept for minutes after the server is back.
-const PING: Duration = Duration::from_secs(5);
-/// How long it is looked for why a server cannot be reached.
-const LOOK: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// How long a plain TCP connection may take that finds out why a server cannot be reached.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Prefix of the JetStream API.
 const API: &str = "$JS.API";
 
@@ -114,33 +114,35 @@ impl fmt::Debug for NatsOptions {
     }
 }
 
-/// What the connection said last; filled by its events.
+/// What the events of the connection have told.
 #[derive(Debug)]
-struct Signals {
+struct ConnectionState {
     /// Counts connections: whoever waits for messages must ask again after each.
     connections: watch::Sender<u64>,
     /// Refusals by permissions, in lower case.
     denials: broadcast::Sender<String>,
-    /// What the library says of a failed attempt: its kind, and not its cause.
-    trouble: Mutex<Option<String>>,
+    /// What the library says of the last failed attempt to connect: its kind, and not its cause. `None` while there is a connection.
+    connect_error: Mutex<Option<String>>,
     /// Wakes whoever waits for the first attempt.
     attempts: watch::Sender<u64>,
 }
 
-impl Signals {
-    fn take(&self, event: &Event) {
+impl ConnectionState {
+    fn handle_event(&self, event: &Event) {
         match event {
             Event::Connected => {
-                *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                *self.connect_error.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 self.connections.send_modify(|count| *count += 1);
             }
-            Event::ServerError(ServerError::AuthorizationViolation) => self.note("authorization violation"),
+            Event::ServerError(ServerError::AuthorizationViolation) => {
+                self.set_connect_error("authorization violation");
+            }
             Event::ServerError(ServerError::Other(text)) if text.to_lowercase().contains("permissions") => {
                 tracing::warn!(text, "NATS: denied");
                 // Nobody may be waiting for it.
                 let _ = self.denials.send(text.to_lowercase());
             }
-            Event::ClientError(error) => self.note(&error.to_string()),
+            Event::ClientError(error) => self.set_connect_error(&error.to_string()),
             Event::ServerError(_)
             | Event::Disconnected
             | Event::LameDuckMode
@@ -151,16 +153,17 @@ impl Signals {
         self.attempts.send_modify(|count| *count += 1);
     }
 
-    fn note(&self, trouble: &str) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble.to_owned());
+    fn set_connect_error(&self, error: &str) {
+        *self.connect_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_owned());
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn connect_error(&self) -> Option<String> {
+        self.connect_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn is_login_refused(&self) -> bool {
-        self.trouble().is_some_and(|text| text.contains("authorization") || text.contains("authentication"))
+        self.connect_error()
+            .is_some_and(|text| text.contains("authorization") || text.contains("authentication"))
     }
 }
 
@@ -173,8 +176,8 @@ pub(crate) struct NatsBus {
     replicas: usize,
     max_bytes: u64,
     ack_wait: Duration,
-    signals: Arc<Signals>,
-    told: Told,
+    connection: Arc<ConnectionState>,
+    problems: CurrentProblems,
     epochs: tokio::sync::Mutex<Epochs>,
 }
 
@@ -191,25 +194,25 @@ impl NatsBus {
         let addresses: Vec<_> =
             servers.iter().map(|server| (server.host().to_owned(), server.port())).collect();
         let server: Vec<_> = addresses.iter().map(|(host, port)| format!("{host}:{port}")).collect();
-        let signals = Arc::new(Signals {
+        let connection = Arc::new(ConnectionState {
             connections: watch::Sender::new(0),
             denials: broadcast::Sender::new(16),
-            trouble: Mutex::new(None),
+            connect_error: Mutex::new(None),
             attempts: watch::Sender::new(0),
         });
-        let mut attempts = signals.attempts.subscribe();
-        let listener = Arc::clone(&signals);
+        let mut attempts = connection.attempts.subscribe();
+        let listener = Arc::clone(&connection);
         let client = connect_options(&options)
             .await?
             .event_callback(move |event| {
-                listener.take(&event);
+                listener.handle_event(&event);
                 std::future::ready(())
             })
             .connect(servers)
             .await
             .map_err(|error| BusError::Options(error.to_string()))?;
-        let _ = tokio::time::timeout(FIRST_ATTEMPT, attempts.changed()).await;
-        let context = jetstream::ContextBuilder::new().timeout(LIMIT).build(client.clone());
+        let _ = tokio::time::timeout(FIRST_CONNECT_TIMEOUT, attempts.changed()).await;
+        let context = jetstream::ContextBuilder::new().timeout(REQUEST_TIMEOUT).build(client.clone());
         let NatsOptions { replicas, max_bytes, ack_wait, .. } = options;
         Ok(Self {
             client,
@@ -219,8 +222,8 @@ impl NatsBus {
             replicas,
             max_bytes,
             ack_wait,
-            signals,
-            told: Told::default(),
+            connection,
+            problems: CurrentProblems::default(),
             epochs: Default::default(),
         })
     }
@@ -235,7 +238,7 @@ impl NatsBus {
             return Err(self.away().await);
         }
         match self.stream_info().await {
-            Ok(_) | Err(BusError::NoStream) => Ok(()),
+            Ok(_) | Err(BusError::StreamNotFound) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -249,22 +252,22 @@ impl NatsBus {
     /// Waits for what was sent to be on its way.
     pub(crate) async fn flush(&self) {
         if self.is_connected() {
-            let _ = tokio::time::timeout(LIMIT, self.client.flush()).await;
+            let _ = tokio::time::timeout(REQUEST_TIMEOUT, self.client.flush()).await;
         }
     }
 
     /// Waits for the connection, and looks at the version of the server.
     async fn ready(&self) -> Result<(), BusError> {
         if !self.is_connected() {
-            let mut connections = self.signals.connections.subscribe();
+            let mut connections = self.connection.connections.subscribe();
             let connected = async {
                 // A refused login is not worth the wait: it needs a person.
-                while !self.is_connected() && !self.signals.is_login_refused() {
+                while !self.is_connected() && !self.connection.is_login_refused() {
                     // An event can be lost when there are many; the state cannot.
                     let _ = tokio::time::timeout(Duration::from_millis(100), connections.changed()).await;
                 }
             };
-            let _ = tokio::time::timeout(LIMIT, connected).await;
+            let _ = tokio::time::timeout(REQUEST_TIMEOUT, connected).await;
             if !self.is_connected() {
                 return Err(self.away().await);
             }
@@ -280,15 +283,15 @@ impl NatsBus {
     /// library tells no more than that it was an error of input or output.
     async fn away(&self) -> BusError {
         let server = self.server.clone();
-        if self.signals.is_login_refused() {
+        if self.connection.is_login_refused() {
             return BusError::Login { server };
         }
-        let was_there = *self.signals.connections.borrow() > 0;
+        let was_there = *self.connection.connections.borrow() > 0;
         let unknown =
             if was_there { "the connection was lost" } else { "it takes connections and says nothing" };
         let reason = match unreachable(&self.addresses).await {
             Some(cause) => cause,
-            None => self.signals.trouble().unwrap_or_else(|| unknown.to_owned()),
+            None => self.connection.connect_error().unwrap_or_else(|| unknown.to_owned()),
         };
         BusError::Unavailable { server, reason }
     }
@@ -301,8 +304,8 @@ impl NatsBus {
         let answer = self.request(subject, async_nats::Request::new().payload(body.into())).await;
         let answer = answer.map_err(|error| match error {
             // The API has no listener: it is switched off for the server or the account.
-            RequestFailure::NobodyThere => BusError::NoJetStream { server: self.server.clone() },
-            RequestFailure::Failed(error) => error,
+            RequestError::NoResponders => BusError::NoJetStream { server: self.server.clone() },
+            RequestError::Failed(error) => error,
         })?;
         self.read(request, &answer.payload)
     }
@@ -320,11 +323,11 @@ impl NatsBus {
         &self,
         subject: String,
         request: async_nats::Request,
-    ) -> Result<async_nats::Message, RequestFailure> {
+    ) -> Result<async_nats::Message, RequestError> {
         self.ready().await?;
         // The server answers a forbidden request with an error on the connection, not on the request.
-        let denials = self.signals.denials.subscribe();
-        let send = self.client.send_request(subject.clone(), request.timeout(Some(LIMIT)));
+        let denials = self.connection.denials.subscribe();
+        let send = self.client.send_request(subject.clone(), request.timeout(Some(REQUEST_TIMEOUT)));
         let outcome = tokio::select! {
             outcome = send => outcome,
             subject = denied(denials, &subject) => {
@@ -336,9 +339,10 @@ impl NatsBus {
             Err(error) => error,
         };
         Err(match error.kind() {
-            RequestErrorKind::NoResponders => RequestFailure::NobodyThere,
+            RequestErrorKind::NoResponders => RequestError::NoResponders,
             RequestErrorKind::TimedOut if self.is_connected() => {
-                BusError::Silent { server: self.server.clone(), request: subject, limit: LIMIT }.into()
+                BusError::Silent { server: self.server.clone(), request: subject, limit: REQUEST_TIMEOUT }
+                    .into()
             }
             RequestErrorKind::TimedOut | RequestErrorKind::Other => self.away().await.into(),
             RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
@@ -350,7 +354,7 @@ impl NatsBus {
     fn refused(&self, request: &str, error: &jetstream::Error) -> BusError {
         use jetstream::ErrorCode as Code;
         match error.error_code() {
-            Code::STREAM_NOT_FOUND => BusError::NoStream,
+            Code::STREAM_NOT_FOUND => BusError::StreamNotFound,
             Code::JETSTREAM_NOT_ENABLED | Code::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
                 BusError::NoJetStream { server: self.server.clone() }
             }
@@ -368,11 +372,12 @@ impl NatsBus {
 async fn unreachable(addresses: &[(String, u16)]) -> Option<String> {
     let mut causes: Vec<String> = Vec::new();
     for (host, port) in addresses {
-        let cause = match tokio::time::timeout(LOOK, TcpStream::connect((host.as_str(), *port))).await {
-            Ok(Ok(_)) => return None,
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", LOOK.as_secs()),
-        };
+        let cause =
+            match tokio::time::timeout(PROBE_TIMEOUT, TcpStream::connect((host.as_str(), *port))).await {
+                Ok(Ok(_)) => return None,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {} s", PROBE_TIMEOUT.as_secs()),
+            };
         if !causes.contains(&cause) {
             causes.push(cause);
         }
@@ -381,12 +386,13 @@ async fn unreachable(addresses: &[(String, u16)]) -> Option<String> {
 }
 
 /// Why a request has no answer.
-enum RequestFailure {
-    NobodyThere,
+enum RequestError {
+    /// Nothing subscribes to the subject: there is no JetStream, or no such stream, depending on the request.
+    NoResponders,
     Failed(BusError),
 }
 
-impl From<BusError> for RequestFailure {
+impl From<BusError> for RequestError {
     fn from(error: BusError) -> Self {
         Self::Failed(error)
     }
@@ -430,13 +436,12 @@ async fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, BusErr
     let mut connect = ConnectOptions::new()
         .name(&options.name)
         .retry_on_initial_connect()
-        .request_timeout(Some(LIMIT))
-        .ping_interval(PING)
+        .request_timeout(Some(REQUEST_TIMEOUT))
+        .ping_interval(PING_INTERVAL)
         .reconnect_delay_callback(|attempts| match attempts {
             0 | 1 => Duration::ZERO,
-            attempts => {
-                LONGEST_PAUSE.min(Duration::from_millis(20) * u32::try_from(attempts).unwrap_or(u32::MAX))
-            }
+            attempts => MAX_RECONNECT_DELAY
+                .min(Duration::from_millis(20) * u32::try_from(attempts).unwrap_or(u32::MAX)),
         });
     connect = match &options.login {
         Login::None => connect,

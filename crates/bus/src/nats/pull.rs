@@ -18,10 +18,10 @@ use crate::error::BusError;
 
 /// The server says this often that it is there while a request waits.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// After this long without a word the request is taken for lost.
-const SILENCE: Duration = Duration::from_secs(12);
+/// After this time without a message or a heartbeat the request is taken for lost.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(12);
 /// How long a request waits for messages.
-const WAIT: Duration = Duration::from_secs(30);
+const EXPIRY: Duration = Duration::from_secs(30);
 
 /// Whether a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +43,11 @@ pub(super) struct Received {
     pub(super) time: Timestamp,
 }
 
-/// What comes.
+/// What a pull request brings.
 #[derive(Debug)]
 pub(super) enum Pulled {
     Message(Box<Received>),
-    /// The request is over.
+    /// The request has ended without a further message.
     Empty,
     /// The request, the consumer or the connection is lost; this puller is of no more use.
     Lost(String),
@@ -70,7 +70,7 @@ pub(super) struct Puller {
 
 impl Puller {
     pub(super) async fn new(bus: &Arc<NatsBus>, consumer: &str) -> Result<Self, BusError> {
-        let connections = bus.signals.connections.subscribe();
+        let connections = bus.connection.connections.subscribe();
         let inbox = bus.client.new_inbox();
         let answers = bus
             .client
@@ -98,7 +98,7 @@ impl Puller {
     pub(super) async fn request(&mut self, batch: usize, wait: Wait) -> Result<(), BusError> {
         let mut config = BatchConfig { batch, no_wait: wait == Wait::No, ..BatchConfig::default() };
         if wait == Wait::Yes {
-            config.expires = Some(WAIT);
+            config.expires = Some(EXPIRY);
             config.idle_heartbeat = HEARTBEAT;
         }
         let request = format!("CONSUMER.MSG.NEXT.{STREAM}.{}", self.consumer);
@@ -124,7 +124,7 @@ impl Puller {
                 biased;
                 answer = self.answers.next() => answer,
                 _ = self.connections.changed() => return Pulled::Lost("the connection was made again".to_owned()),
-                () = tokio::time::sleep_until(self.heard + SILENCE) => {
+                () = tokio::time::sleep_until(self.heard + HEARTBEAT_TIMEOUT) => {
                     return Pulled::Lost("the server is silent".to_owned());
                 }
             };

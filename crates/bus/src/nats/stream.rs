@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::consumer::{self, ConsumerInfo};
 use super::pull::{Pulled, Puller, Wait};
-use super::{NatsBus, RequestFailure};
+use super::{NatsBus, RequestError};
 use crate::STREAM;
 use crate::error::{BusError, PublishError};
 use crate::object::ObjectId;
@@ -139,7 +139,7 @@ impl NatsBus {
                 self.api::<StreamInfo>(&format!("STREAM.UPDATE.{STREAM}"), &config).await?;
                 false
             }
-            Err(BusError::NoStream) => {
+            Err(BusError::StreamNotFound) => {
                 self.api::<StreamInfo>(&format!("STREAM.CREATE.{STREAM}"), &wanted).await?;
                 true
             }
@@ -155,7 +155,7 @@ impl NatsBus {
 
     pub(crate) async fn delete_stream(&self) -> Result<(), BusError> {
         match self.api::<Success>(&format!("STREAM.DELETE.{STREAM}"), &json!({})).await {
-            Ok(Success {}) | Err(BusError::NoStream) => Ok(()),
+            Ok(Success {}) | Err(BusError::StreamNotFound) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -168,8 +168,8 @@ impl NatsBus {
         }
         let request = async_nats::Request::new().headers(headers).payload(wire.body);
         let answer = self.request(wire.subject.clone(), request).await.map_err(|error| match error {
-            RequestFailure::NobodyThere => PublishError::NoStream,
-            RequestFailure::Failed(error) => error.into(),
+            RequestError::NoResponders => PublishError::StreamNotFound,
+            RequestError::Failed(error) => error.into(),
         })?;
         match self.read::<PublishAck>("a publication", &answer.payload) {
             Ok(ack) => Ok(Published { sequence: ack.seq, duplicate: ack.duplicate }),
@@ -187,8 +187,8 @@ impl NatsBus {
         let request = async_nats::Request::new().payload(body.into());
         let answer = self.request(format!("{}.DIRECT.GET.{STREAM}", super::API), request).await;
         let answer = answer.map_err(|error| match error {
-            RequestFailure::NobodyThere => BusError::NoStream,
-            RequestFailure::Failed(error) => error,
+            RequestError::NoResponders => BusError::StreamNotFound,
+            RequestError::Failed(error) => error,
         })?;
         if let Some(status) = answer.status {
             return match status.as_u16() {

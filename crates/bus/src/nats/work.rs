@@ -29,7 +29,8 @@ pub(crate) struct NatsWork {
     /// Whether there may be more without waiting.
     may_have_more: bool,
     retry: Retry,
-    trouble: watch::Sender<Option<String>>,
+    /// Why nothing can be pulled now.
+    problem: watch::Sender<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -40,13 +41,13 @@ struct Open {
 
 impl NatsWork {
     pub(crate) fn new(bus: Arc<NatsBus>, name: String, filter: String) -> Self {
-        let retry = Retry::new(&name, &bus.told);
-        let trouble = watch::Sender::new(None);
-        Self { bus, name, filter, open: None, pulled: VecDeque::new(), may_have_more: true, retry, trouble }
+        let retry = Retry::new(&name, &bus.problems);
+        let problem = watch::Sender::new(None);
+        Self { bus, name, filter, open: None, pulled: VecDeque::new(), may_have_more: true, retry, problem }
     }
 
-    pub(crate) fn trouble(&self) -> watch::Receiver<Option<String>> {
-        self.trouble.subscribe()
+    pub(crate) fn problem(&self) -> watch::Receiver<Option<String>> {
+        self.problem.subscribe()
     }
 
     /// Up to `limit` deliveries, at least one. May be dropped and called again: nothing is lost then.
@@ -60,10 +61,10 @@ impl NatsWork {
             let Some(open) = &mut self.open else {
                 match self.open().await {
                     // All is well when the first request is answered.
-                    Ok(()) => self.retry.over(),
+                    Ok(()) => self.retry.succeeded(),
                     Err(error) => {
-                        tell(&self.trouble, Some(error.to_string()));
-                        self.retry.pause(&error).await;
+                        set_problem(&self.problem, Some(error.to_string()));
+                        self.retry.back_off(&error).await;
                     }
                 }
                 continue;
@@ -77,14 +78,14 @@ impl NatsWork {
                 };
                 if let Err(error) = request {
                     self.open = None;
-                    tell(&self.trouble, Some(error.to_string()));
-                    self.retry.pause(&error).await;
+                    set_problem(&self.problem, Some(error.to_string()));
+                    self.retry.back_off(&error).await;
                     continue;
                 }
             }
             match open.puller.next().await {
                 Pulled::Message(message) => {
-                    tell(&self.trouble, None);
+                    set_problem(&self.problem, None);
                     let was_waited_for = !self.may_have_more;
                     // More may have come with it, but it need not wait for them.
                     self.may_have_more |= !open.puller.is_open() && self.pulled.is_empty();
@@ -94,12 +95,12 @@ impl NatsWork {
                     }
                 }
                 Pulled::Empty => {
-                    tell(&self.trouble, None);
+                    set_problem(&self.problem, None);
                     self.may_have_more = false;
                 }
                 Pulled::Lost(reason) => {
                     tracing::debug!(reason, consumer = self.name, "the work queue opens again");
-                    tell(&self.trouble, Some(reason));
+                    set_problem(&self.problem, Some(reason));
                     self.open = None;
                     self.may_have_more = self.pulled.is_empty();
                 }
@@ -157,8 +158,8 @@ impl NatsWork {
 }
 
 /// What is the same as before is no news.
-fn tell(trouble: &watch::Sender<Option<String>>, now: Option<String>) {
-    trouble.send_if_modified(|before| {
+fn set_problem(problem: &watch::Sender<Option<String>>, now: Option<String>) {
+    problem.send_if_modified(|before| {
         let is_new = *before != now;
         *before = now;
         is_new

@@ -101,7 +101,7 @@ pub(crate) async fn never<T>(what: &str, future: impl Future<Output = T>) {
 pub(crate) async fn next(feed: &mut IndexFeed) -> String {
     match within("the feed goes on", feed.next()).await {
         Feed::Reset => "reset".to_owned(),
-        Feed::Record { sequence, record } => {
+        Feed::Record { position, record } => {
             let what = match record {
                 Record::Object(event) => match event.change {
                     Change::Applied(snapshot) => {
@@ -113,7 +113,7 @@ pub(crate) async fn next(feed: &mut IndexFeed) -> String {
                 Record::Cluster(identity) => format!("cluster {}", identity.uid),
                 Record::Interest(interest) => format!("interest of {}", interest.holder),
             };
-            format!("{sequence} {what}")
+            format!("{position} {what}")
         }
     }
 }

@@ -7,16 +7,16 @@ fn object(name: &str) -> ObjectId {
     ObjectId::new(Kind::new("example.org", "things"), Some("ns"), name)
 }
 
-fn seen(versions: &[(&str, &str)]) -> Seen {
-    let mut seen = Seen::default();
+fn known(versions: &[(&str, &str)]) -> KnownVersions {
+    let mut known = KnownVersions::default();
     for (name, version) in versions {
-        seen.note(object(name), version);
+        known.add(object(name), version);
     }
-    seen
+    known
 }
 
 /// A key that had nothing to do gets its first event.
-const FIRST: Offered<u32> = Offered::Taken { has_joined: false, superseded: None };
+const FIRST: Offered<u32> = Offered::Queued { has_joined: false, superseded: None };
 
 struct Bench {
     queue: Queue<u32>,
@@ -40,8 +40,8 @@ impl Bench {
         bench
     }
 
-    fn offer(&mut self, name: &str, version: &str, ticket: u32) -> Offered<u32> {
-        self.queue.offer(&object(name), object(name), version.to_owned(), ticket, self.now)
+    fn offer(&mut self, name: &str, version: &str, delivery: u32) -> Offered<u32> {
+        self.queue.offer(&object(name), object(name), version.to_owned(), delivery, self.now)
     }
 
     fn start(&mut self) -> Option<String> {
@@ -49,18 +49,18 @@ impl Bench {
     }
 
     fn settle(&mut self, name: &str, versions: &[(&str, &str)]) -> Vec<u32> {
-        let ended = Ended::Settled { look_again: None };
-        self.queue.finish(&object(name), &ended, seen(versions), self.now).acknowledge
+        let ended = AttemptEnd::Reconciled { requeue_after: None };
+        self.queue.finish(&object(name), &ended, known(versions), self.now).acknowledge
     }
 
     fn fail(&mut self, name: &str, versions: &[(&str, &str)]) -> Vec<u32> {
-        let ended = Ended::Failed { is_conflict: false, made_progress: false };
-        let answers = self.queue.finish(&object(name), &ended, seen(versions), self.now);
-        answers.later.into_iter().map(|(ticket, _)| ticket).collect()
+        let ended = AttemptEnd::Failed { is_conflict: false, made_progress: false };
+        let answers = self.queue.finish(&object(name), &ended, known(versions), self.now);
+        answers.redeliver.into_iter().map(|(delivery, _)| delivery).collect()
     }
 
     fn go_on(&mut self, name: &str, versions: &[(&str, &str)]) -> Vec<u32> {
-        self.queue.finish(&object(name), &Ended::Yielded, seen(versions), self.now).acknowledge
+        self.queue.finish(&object(name), &AttemptEnd::Requeued, known(versions), self.now).acknowledge
     }
 
     fn pass(&mut self, millis: u64) {
@@ -72,7 +72,7 @@ impl Bench {
 fn one_key_is_handled_once_at_a_time_and_once_for_many_events() {
     let mut bench = Bench::new();
     assert_eq!(bench.offer("a", "2", 2), FIRST);
-    let older = Offered::Taken { has_joined: true, superseded: Some(1) };
+    let older = Offered::Queued { has_joined: true, superseded: Some(1) };
     assert_eq!(bench.offer("a", "1", 1), older, "one that comes late is answered by the newer");
     bench.offer("b", "1", 3);
     assert_eq!(bench.start().as_deref(), Some("a"));
@@ -90,9 +90,10 @@ fn one_key_is_handled_once_at_a_time_and_once_for_many_events() {
 #[test]
 fn events_of_a_key_that_has_some_are_no_work_of_their_own() {
     let mut bench = Bench::new();
-    let offer = |bench: &mut Bench, about: &str, version: &str, ticket| {
-        let offered = bench.queue.offer(&object("big"), object(about), version.to_owned(), ticket, bench.now);
-        matches!(offered, Offered::Taken { has_joined: true, .. })
+    let offer = |bench: &mut Bench, about: &str, version: &str, delivery| {
+        let offered =
+            bench.queue.offer(&object("big"), object(about), version.to_owned(), delivery, bench.now);
+        matches!(offered, Offered::Queued { has_joined: true, .. })
     };
     assert!(!offer(&mut bench, "item-0", "1", 0), "the first is");
     assert!(offer(&mut bench, "item-1", "1", 1));
@@ -109,8 +110,8 @@ fn a_long_attempt_lets_others_go_between_its_parts() {
     bench.offer("big", "1", 1);
     assert_eq!(bench.start().as_deref(), Some("big"));
     bench.offer("small", "1", 2);
-    let offer = |bench: &mut Bench, about: &str, version: &str, ticket| {
-        bench.queue.offer(&object("big"), object(about), version.to_owned(), ticket, bench.now)
+    let offer = |bench: &mut Bench, about: &str, version: &str, delivery| {
+        bench.queue.offer(&object("big"), object(about), version.to_owned(), delivery, bench.now)
     };
     offer(&mut bench, "own", "7", 3);
     offer(&mut bench, "other", "8", 4);
@@ -123,7 +124,7 @@ fn a_long_attempt_lets_others_go_between_its_parts() {
     let mut answered = bench.settle("big", &[("big", "9")]);
     answered.sort_unstable();
     assert_eq!(answered, [1, 4]);
-    assert_eq!(offer(&mut bench, "own", "7", 6), Offered::Known(6), "seen in an earlier part");
+    assert_eq!(offer(&mut bench, "own", "7", 6), Offered::Known(6), "read in an earlier part");
 }
 
 #[test]
@@ -148,14 +149,14 @@ fn a_failing_key_pauses_longer_each_time_and_only_news_cut_that_short() {
         let next = bench.queue.next_time().unwrap();
         pauses.push((next - bench.now).as_millis());
         // The same event, delivered again, and our own writes change nothing.
-        assert!(matches!(bench.offer("a", "1", 2), Offered::Later(2, _)));
+        assert!(matches!(bench.offer("a", "1", 2), Offered::Redeliver(2, _)));
         assert_eq!(bench.start(), None);
         bench.now = next;
     }
     assert_eq!(pauses, [100, 200, 400, 800, 1600]);
     bench.start();
     bench.fail("a", &[("a", "7")]);
-    assert!(matches!(bench.offer("a", "7", 3), Offered::Later(3, _)), "our own write");
+    assert!(matches!(bench.offer("a", "7", 3), Offered::Redeliver(3, _)), "our own write");
     assert_eq!(bench.offer("a", "8", 4), FIRST);
     assert_eq!(bench.start().as_deref(), Some("a"));
     bench.fail("a", &[("a", "8")]);
@@ -187,21 +188,28 @@ fn events_of_many_failing_keys_come_back_one_after_the_other() {
     let mut bench = Bench::failing(2000);
     let name = |index: u32| format!("bad-{index}");
     let mut delay = |index: u32| match bench.offer(&name(index), "1", index) {
-        Offered::Later(_, delay) => delay,
+        Offered::Redeliver(_, delay) => delay,
         other => panic!("{other:?}"),
     };
     let mut delays: Vec<Duration> = (0..2000).map(&mut delay).collect();
     delays.sort();
     let most = delays.partition_point(|delay| *delay <= delays[0] + Duration::from_secs(1));
     assert!(most <= 42, "{most} come back in one second: more than two rounds");
-    assert!(delays[1999] <= DURABLE_MARGIN + 2001 * RETURN_EVERY, "and all of them do: {:?}", delays[1999]);
+    assert!(
+        delays[1999] <= REDELIVERY_MARGIN + 2001 * REDELIVERY_INTERVAL,
+        "and all of them do: {:?}",
+        delays[1999]
+    );
     for index in 1..2000 {
         bench.offer(&name(index), "2", index);
         bench.start();
         bench.settle(&name(index), &[(&name(index), "2")]);
     }
-    let Offered::Later(_, one) = bench.offer("bad-0", "1", 0) else { panic!("it pauses") };
-    assert!(one <= DURABLE_MARGIN + Duration::from_secs(1), "few do not wait for those of before: {one:?}");
+    let Offered::Redeliver(_, one) = bench.offer("bad-0", "1", 0) else { panic!("it pauses") };
+    assert!(
+        one <= REDELIVERY_MARGIN + Duration::from_secs(1),
+        "few do not wait for those of before: {one:?}"
+    );
 }
 
 /// Also when all of them are due and there is no time for all; and they get their turns too.
@@ -211,11 +219,11 @@ fn failing_keys_that_are_due_delay_no_other() {
     bench.pass(60_000);
     assert_eq!(bench.start().as_deref(), Some("bad-0"));
     assert!(
-        matches!(bench.offer("bad-1", "1", 7000), Offered::Later(7000, _)),
+        matches!(bench.offer("bad-1", "1", 7000), Offered::Redeliver(7000, _)),
         "it would wait here with its slot"
     );
-    for ticket in 0..9 {
-        bench.offer(&format!("good-{ticket}"), "1", 5000 + ticket);
+    for delivery in 0..9 {
+        bench.offer(&format!("good-{delivery}"), "1", 5000 + delivery);
     }
     // News about one that failed make it one of the others, once.
     bench.offer("bad-1999", "2", 6000);
@@ -282,15 +290,15 @@ proptest! {
         let mut bench = Bench::new();
         let mut running: Vec<String> = Vec::new();
         let mut answered: Vec<u32> = Vec::new();
-        let mut tickets = 0;
+        let mut deliveries = 0;
         for step in steps {
             match step {
                 Step::Offer(key, version) => {
-                    match bench.offer(&key.to_string(), &version.to_string(), tickets) {
-                        Offered::Taken { superseded, .. } => answered.extend(superseded),
-                        Offered::Known(ticket) | Offered::Later(ticket, _) => answered.push(ticket),
+                    match bench.offer(&key.to_string(), &version.to_string(), deliveries) {
+                        Offered::Queued { superseded, .. } => answered.extend(superseded),
+                        Offered::Known(delivery) | Offered::Redeliver(delivery, _) => answered.push(delivery),
                     }
-                    tickets += 1;
+                    deliveries += 1;
                 }
                 Step::Start => {
                     if let Some(name) = bench.start() {
@@ -305,10 +313,10 @@ proptest! {
                     answered.extend(bench.go_on(&name, &[(&name, "5")]));
                 },
                 Step::Fail => if let Some(name) = running.pop() {
-                    let ended = Ended::Failed { is_conflict: false, made_progress: false };
-                    let answers = bench.queue.finish(&object(&name), &ended, seen(&[(&name, "9")]), bench.now);
+                    let ended = AttemptEnd::Failed { is_conflict: false, made_progress: false };
+                    let answers = bench.queue.finish(&object(&name), &ended, known(&[(&name, "9")]), bench.now);
                     answered.extend(answers.acknowledge);
-                    answered.extend(answers.later.into_iter().map(|(ticket, _)| ticket));
+                    answered.extend(answers.redeliver.into_iter().map(|(delivery, _)| delivery));
                 },
                 Step::Pass(millis) => bench.pass(millis),
                 Step::Schedule(key, after) => {
@@ -329,7 +337,7 @@ proptest! {
         }
         prop_assert!(running.is_empty());
         answered.sort_unstable();
-        prop_assert_eq!(answered, (0..tickets).collect::<Vec<_>>());
+        prop_assert_eq!(answered, (0..deliveries).collect::<Vec<_>>());
         prop_assert_eq!(bench.queue.next_time(), None);
     }
 }

@@ -28,11 +28,11 @@ fn answers_of_the_resolver() {
     let tree = Tree::new("team", "server");
     for outdated in ["JOB_SUPERSEDED", "INSTALLATION_NOT_FOUND"] {
         let answer = status::status(Code::FailedPrecondition, outdated, "another job");
-        let Interruption::Api(error) = resolve_failed(&answer, &tree) else { panic!("{outdated}") };
+        let JobError::Api(error) = resolve_failed(&answer, &tree) else { panic!("{outdated}") };
         assert_eq!(error, ApiError::Conflict("installations team/server".to_owned()));
     }
     for answer in [Status::unavailable("away"), status::status(Code::Internal, "OTHER", "away")] {
-        let Interruption::Passing(failure) = resolve_failed(&answer, &tree) else { panic!("{answer}") };
+        let JobError::Passing(failure) = resolve_failed(&answer, &tree) else { panic!("{answer}") };
         assert_eq!(
             (failure.reason.as_ref(), failure.message.as_str()),
             ("Resolve", "the resolver cannot be asked: away")

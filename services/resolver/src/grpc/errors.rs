@@ -1,7 +1,7 @@
 //! Failures of calls as statuses. What a job fails of is no status: it is part of the answer.
 
 use groundwork_component::{Reference, RepositoryError};
-use groundwork_controller::{ApiError, Interrupted};
+use groundwork_controller::{ApiError, WorkError};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
 use tonic::{Code, Status};
@@ -38,10 +38,10 @@ pub(super) fn contended(name: &ObjectName) -> Status {
 }
 
 pub(super) fn interrupted() -> Status {
-    of_work(Interrupted::Panicked)
+    of_work(WorkError::Panicked)
 }
 
-pub(super) fn of_work(error: Interrupted) -> Status {
+pub(super) fn of_work(error: WorkError) -> Status {
     status::interrupted(error.is_limit(), error.to_string())
 }
 

@@ -9,7 +9,7 @@ use groundwork_proto::status;
 use tonic::Status;
 
 use super::wire;
-use crate::subject::Subject;
+use crate::resolution_inputs::ResolutionInputs;
 
 /// Rules that a call may bring along.
 const MOST_RULES: usize = 10_000;
@@ -32,8 +32,8 @@ pub(super) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
 }
 
 /// For an Installation as the next job would find it.
-pub(super) fn of_cluster(subject: &Subject) -> Result<ExplainResponse, Status> {
-    let resolution = subject.resolve();
+pub(super) fn of_cluster(inputs: &ResolutionInputs) -> Result<ExplainResponse, Status> {
+    let resolution = inputs.resolve();
     match (&resolution.reference, resolution.failure) {
         (Some(substitution), _) => {
             let report = resolution.overwrites.as_ref();

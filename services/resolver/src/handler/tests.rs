@@ -4,9 +4,9 @@ use serde_json::json;
 use super::*;
 use crate::Settings;
 
-fn watching(arguments: &Settings) -> Watching {
+fn handler(arguments: &Settings) -> ResolverHandler {
     let contexts = Arc::new(DefaultContexts::new(arguments).unwrap());
-    Watching { contexts, workers: Workers::default() }
+    ResolverHandler { contexts, workers: Workers::default() }
 }
 
 fn snapshot(generation: i64, fields: &Value) -> Snapshot {
@@ -42,7 +42,7 @@ impl World {
             replay: None,
             time: Timestamp::UNIX_EPOCH,
         };
-        self.index.apply(&Feed::Record { sequence: self.sequence, record: Record::Object(event) });
+        self.index.apply(&Feed::Record { position: self.sequence, record: Record::Object(event) });
     }
 }
 
@@ -82,9 +82,9 @@ fn names(keys: &[Key]) -> Vec<&str> {
 
 #[test]
 fn a_change_of_rules_concerns_those_who_use_them() {
-    let (watching, world) = (watching(&Settings::default()), world());
+    let (handler, world) = (handler(&Settings::default()), world());
     let keys = |kind: Kind, name: &str, change: &Change| {
-        watching.keys(&ObjectId::new(kind, Some("team"), name), change, &world.index)
+        handler.keys(&ObjectId::new(kind, Some("team"), name), change, &world.index)
     };
     let changed = Change::Applied(snapshot(2, &json!({})));
     let deleted = Change::Deleted { uid: "u".into(), resource_version: "2".into() };
@@ -105,11 +105,11 @@ fn a_change_of_rules_concerns_those_who_use_them() {
 
 #[test]
 fn a_change_of_the_spec_counts_between_jobs() {
-    let (watching, world) = (watching(&Settings::default()), world());
+    let (handler, world) = (handler(&Settings::default()), world());
     let object = ObjectId::new(kind::<Installation>(), Some("team"), "named");
     let keys = |generation, job: &str, finished: &str| {
         let snapshot = snapshot(generation, &installation_fields(None, job, finished));
-        watching.keys(&object, &Change::Applied(snapshot), &world.index).len()
+        handler.keys(&object, &Change::Applied(snapshot), &world.index).len()
     };
     assert_eq!(keys(2, "j", "j"), 1);
     assert_eq!(keys(1, "j", "j"), 0, "the last job worked on this spec");
@@ -117,18 +117,18 @@ fn a_change_of_the_spec_counts_between_jobs() {
     assert_eq!(keys(2, "", ""), 0, "there was no job");
     let mut leaving = snapshot(2, &installation_fields(None, "j", "j"));
     leaving.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
-    assert_eq!(watching.keys(&object, &Change::Applied(leaving), &world.index), []);
+    assert_eq!(handler.keys(&object, &Change::Applied(leaving), &world.index), []);
 }
 
 #[test]
 fn namespaces_get_contexts() {
     let arguments = Settings { exclude_namespaces: vec!["kube-system".into()], ..Settings::default() };
-    let (watching, index) = (watching(&arguments), Index::new());
+    let (handler, index) = (handler(&arguments), Index::new());
     let there = Change::Applied(snapshot(1, &json!({})));
     let leaving = Snapshot { deletion_timestamp: Some("t".into()), ..Snapshot::default() };
     let gone = Change::Deleted { uid: "u".into(), resource_version: "1".into() };
     let keys =
-        |name: &str, change: &Change| watching.keys(&ObjectId::new(namespaces(), None, name), change, &index);
+        |name: &str, change: &Change| handler.keys(&ObjectId::new(namespaces(), None, name), change, &index);
     assert_eq!(keys("team", &there), [ObjectId::new(kind::<Context>(), Some("team"), "default")]);
     assert_eq!(keys("kube-system", &there), []);
     assert_eq!(keys("team", &Change::Applied(leaving)), []);
@@ -146,7 +146,7 @@ fn changed_default_contexts_are_put_right() {
     let gone = Change::Deleted { uid: "u".into(), resource_version: "1".into() };
     let keys = |settings: &Settings, namespace: &str, name: &str, change: &Change| {
         let object = ObjectId::new(kind::<Context>(), Some(namespace), name);
-        watching(settings).keys(&object, change, &Index::new()).len()
+        handler(settings).keys(&object, change, &Index::new()).len()
     };
     assert_eq!(keys(&demanding, "team", "default", &changed), 1);
     assert_eq!(keys(&demanding, "team", "other", &changed), 0);
@@ -157,11 +157,11 @@ fn changed_default_contexts_are_put_right() {
 
 #[test]
 fn at_the_start_jobs_and_namespaces_are_looked_at() {
-    let watching = watching(&Settings::default());
+    let handler = handler(&Settings::default());
     let installation = ObjectId::new(kind::<Installation>(), Some("team"), "named");
     let namespace = ObjectId::new(namespaces(), None, "team");
-    let key = |object: &ObjectId, snapshot: &Snapshot, is_start| {
-        watching.deadline(object, snapshot, is_start).map(|(key, _)| key.name)
+    let key = |object: &ObjectId, snapshot: &Snapshot, is_initial_sync| {
+        handler.schedule(object, snapshot, is_initial_sync).map(|(key, _)| key.name)
     };
     let (running, idle) = (
         snapshot(1, &installation_fields(None, "k", "j")),
@@ -176,9 +176,9 @@ fn at_the_start_jobs_and_namespaces_are_looked_at() {
 /// The replica that got the event of a namespace may die before it has made the Context.
 #[test]
 fn every_replica_looks_at_a_new_namespace_later() {
-    let watching = watching(&Settings::default());
+    let handler = handler(&Settings::default());
     let namespace = ObjectId::new(namespaces(), None, "team");
-    let (key, at) = watching.deadline(&namespace, &snapshot(1, &json!({})), false).unwrap();
+    let (key, at) = handler.schedule(&namespace, &snapshot(1, &json!({})), false).unwrap();
     assert_eq!(key, ObjectId::new(kind::<Context>(), Some("team"), "default"));
     assert!(at > Timestamp::now() + GRACE);
 }

@@ -29,7 +29,7 @@ fn shown(context: &str, version: &str) -> Value {
 
 /// A resolution that comes to `effective`, with this change of the condition.
 fn resolution(effective: Option<Reference>, condition: OverwriteChange) -> Resolution {
-    let subject = crate::subject::Subject::of_test(installation(&json!({})));
+    let subject = crate::resolution_inputs::ResolutionInputs::of_test(installation(&json!({})));
     let reference =
         effective.map(|effective| Substitution { original: reference("R1", "1"), effective, matched: true });
     let mut resolution = subject.resolve();

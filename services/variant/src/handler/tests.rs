@@ -27,7 +27,7 @@ fn index() -> Index {
     for (sequence, (object, snapshot)) in sets.into_iter().enumerate() {
         let time = Timestamp::UNIX_EPOCH;
         let event = Event { object, change: Change::Applied(snapshot), trace: None, replay: None, time };
-        index.apply(&Feed::Record { sequence: sequence as u64 + 1, record: Record::Object(event) });
+        index.apply(&Feed::Record { position: sequence as u64 + 1, record: Record::Object(event) });
     }
     index
 }

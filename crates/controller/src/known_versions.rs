@@ -1,4 +1,4 @@
-//! Which versions of objects a key knows.
+//! Which versions of objects the handling of a key has read or written, so that events about them are no news.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,12 @@ use groundwork_bus::ObjectId;
 use groundwork_kubernetes::ResourceVersion;
 
 /// The newest version of each object that the handling of one key has read or written.
-///
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen(HashMap<ObjectId, ResourceVersion>);
+pub(crate) struct KnownVersions(HashMap<ObjectId, ResourceVersion>);
 
-impl Seen {
-    pub(crate) fn note(&mut self, object: ObjectId, version: &str) {
+impl KnownVersions {
+    /// Adds a version. One that is no number is not comparable, and left out.
+    pub(crate) fn add(&mut self, object: ObjectId, version: &str) {
         if let Some(version) = ResourceVersion::parse(version) {
             self.insert(object, version);
         }

@@ -1,4 +1,4 @@
-//! Kubernetes Events: what a person sees under `kubectl describe`.
+//! Kubernetes Events of type `Warning`: what a person sees under `kubectl describe`.
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -8,11 +8,11 @@ use crate::error::ApiError;
 use crate::objects::{Objects, Stored};
 
 /// Longest message that the API server takes, in bytes.
-const LONGEST_MESSAGE: usize = 1024;
+const MAX_MESSAGE: usize = 1024;
 
 /// A warning about an object. It must hold no value of an imported object, as conditions must not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report<'a> {
+pub struct WarningEvent<'a> {
     pub reason: &'a str,
     pub message: &'a str,
     /// Name of the reporting component.
@@ -27,16 +27,20 @@ impl Objects {
     /// # Errors
     ///
     /// It could not be recorded; nothing depends on it.
-    pub async fn warn<K: Stored + Resource>(&self, about: &K, report: &Report<'_>) -> Result<(), ApiError> {
+    pub async fn warn<K: Stored + Resource>(
+        &self,
+        about: &K,
+        warning: &WarningEvent<'_>,
+    ) -> Result<(), ApiError> {
         let namespace = about.namespace().unwrap_or_default();
         let uid = about.uid().unwrap_or_default();
         let now = Time(jiff::Timestamp::now());
-        let mut message = report.message.to_owned();
-        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        let mut message = warning.message.to_owned();
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
         let name = format!(
             "{}.{:016x}",
             about.name_any(),
-            fingerprint(&[&uid, report.reason, &message, report.occurrence])
+            fingerprint(&[&uid, warning.reason, &message, warning.occurrence])
         );
         let event = Event {
             metadata: ObjectMeta {
@@ -53,10 +57,10 @@ impl Objects {
                 resource_version: about.resource_version(),
                 ..ObjectReference::default()
             },
-            reason: Some(report.reason.to_owned()),
+            reason: Some(warning.reason.to_owned()),
             message: Some(message),
             type_: Some("Warning".to_owned()),
-            source: Some(EventSource { component: Some(report.component.to_owned()), host: None }),
+            source: Some(EventSource { component: Some(warning.component.to_owned()), host: None }),
             first_timestamp: Some(now.clone()),
             last_timestamp: Some(now),
             count: Some(1),

@@ -1,4 +1,4 @@
-//! Carries out the steps that the state machine asks for.
+//! Carries out the steps that the state machine asks for: reads into its tree, and writes from it.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use groundwork_api::{
     ResourceExt, Target,
 };
 use groundwork_bus::Index;
-use groundwork_controller::{ApiError, Metadata, Objects, Report, Stored};
+use groundwork_controller::{ApiError, Metadata, Objects, Stored, WarningEvent};
 use groundwork_lifecycle::machine::{Change, Known, MetadataPatch, Need, Read, StaleCopy, Tree, Write};
 use groundwork_lifecycle::scope_name;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
-use crate::ending;
+use crate::job_log;
 
 /// The entry of an export Secret that holds the values.
 const EXPORT_ENTRY: &str = "config";
@@ -109,8 +109,8 @@ async fn metadata<K: Stored>(
     Ok(objects.get::<K>(namespace, name).await?.map(|object| object.meta().clone()))
 }
 
-/// Writes that run side by side.
-const SIDE_BY_SIDE: usize = 8;
+/// Writes that run at the same time.
+const MAX_PARALLEL_WRITES: usize = 8;
 
 /// Carries out writes that do not depend on one another, and puts what was stored into the tree. Answers with those that failed.
 pub(crate) async fn write_all(
@@ -119,24 +119,24 @@ pub(crate) async fn write_all(
     objects: &Objects,
 ) -> Vec<(Option<Need>, ApiError)> {
     let namespace = tree.namespace.clone();
-    let running = ending::running(tree);
+    let running = job_log::running_job(tree);
     let errors = Errors {
         installation: tree.installation.get().and_then(installation_error).cloned(),
         execution: tree.execution.get().and_then(execution_error).cloned(),
     };
     let requests = writes.into_iter().map(|write| {
         let (namespace, errors) = (&namespace, &errors);
-        async move { (Need::of(&write), put(write, namespace, errors, objects).await) }
+        async move { (Need::of(&write), write_one(write, namespace, errors, objects).await) }
     });
-    let mut answers = futures::stream::iter(requests).buffer_unordered(SIDE_BY_SIDE);
+    let mut answers = futures::stream::iter(requests).buffer_unordered(MAX_PARALLEL_WRITES);
     let mut failed = Vec::new();
     while let Some((need, answer)) = answers.next().await {
         match answer {
-            Ok(stored) => take_in(tree, stored),
+            Ok(stored) => update_tree(tree, stored),
             Err(error) => failed.push((need, error)),
         }
     }
-    ending::tell(running, tree);
+    job_log::log_end(running, tree);
     failed
 }
 
@@ -146,8 +146,8 @@ struct Errors {
     execution: Option<LastError>,
 }
 
-/// What a write left behind.
-enum Kept {
+/// The object as a write left it; `None` if it is gone.
+enum Written {
     Installation(Option<Box<Installation>>),
     Execution(Option<Box<Execution>>),
     Item(String, Option<Box<DeployItem>>),
@@ -155,19 +155,24 @@ enum Kept {
     Other,
 }
 
-async fn put(write: Write, namespace: &str, errors: &Errors, objects: &Objects) -> Result<Kept, ApiError> {
+async fn write_one(
+    write: Write,
+    namespace: &str,
+    errors: &Errors,
+    objects: &Objects,
+) -> Result<Written, ApiError> {
     Ok(match write {
         Write::Installation(change) => {
             let stored = apply(change, namespace, objects).await?;
             let error = stored.as_ref().and_then(installation_error);
             warn(stored.as_ref(), error, errors.installation.as_ref(), objects).await;
-            Kept::Installation(stored.map(Box::new))
+            Written::Installation(stored.map(Box::new))
         }
         Write::Execution(change) => {
             let stored = apply(change, namespace, objects).await?;
             let error = stored.as_ref().and_then(execution_error);
             warn(stored.as_ref(), error, errors.execution.as_ref(), objects).await;
-            Kept::Execution(stored.map(Box::new))
+            Written::Execution(stored.map(Box::new))
         }
         Write::DeployItem(change) => {
             let name = change.name();
@@ -176,28 +181,28 @@ async fn put(write: Write, namespace: &str, errors: &Errors, objects: &Objects) 
             let error = stored.as_ref().and_then(|item| item.status.as_ref()?.last_error.as_ref());
             let is_ours = error.is_some_and(|error| CORE_REASONS.contains(&error.reason.as_str()));
             warn(stored.as_ref(), error.filter(|_| is_ours), None, objects).await;
-            Kept::Item(name, stored.map(Box::new))
+            Written::Item(name, stored.map(Box::new))
         }
         Write::DataObject(change) => {
             apply(change, namespace, objects).await?;
-            Kept::Other
+            Written::Other
         }
         Write::Target(change) => {
             apply(change, namespace, objects).await?;
-            Kept::Other
+            Written::Other
         }
     })
 }
 
-fn take_in(tree: &mut Tree, stored: Kept) {
+fn update_tree(tree: &mut Tree, stored: Written) {
     match stored {
-        Kept::Installation(Some(object)) => tree.installation.store(*object),
-        Kept::Installation(None) => tree.installation = Known::Absent,
-        Kept::Execution(Some(object)) => tree.execution.store(*object),
-        Kept::Execution(None) => tree.execution = Known::Absent,
-        Kept::Item(_, Some(item)) => tree.items.store(*item),
-        Kept::Item(name, None) => tree.items.insert(name, Known::Absent),
-        Kept::Other => {}
+        Written::Installation(Some(object)) => tree.installation.store(*object),
+        Written::Installation(None) => tree.installation = Known::Absent,
+        Written::Execution(Some(object)) => tree.execution.store(*object),
+        Written::Execution(None) => tree.execution = Known::Absent,
+        Written::Item(_, Some(item)) => tree.items.store(*item),
+        Written::Item(name, None) => tree.items.insert(name, Known::Absent),
+        Written::Other => {}
     }
 }
 
@@ -290,8 +295,12 @@ async fn warn<K: Stored>(
         return;
     }
     let time = error.last_update_time.as_ref().map(|time| time.0.to_string()).unwrap_or_default();
-    let report =
-        Report { reason: &error.reason, message: &error.message, component: "Landscaper", occurrence: &time };
+    let report = WarningEvent {
+        reason: &error.reason,
+        message: &error.message,
+        component: "Landscaper",
+        occurrence: &time,
+    };
     if let Err(error) = objects.warn(about, &report).await {
         tracing::warn!(%error, "an Event could not be recorded");
     }

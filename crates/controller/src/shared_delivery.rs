@@ -1,4 +1,4 @@
-//! A delivery that several keys share.
+//! A delivery of the bus whose event concerns several keys, and its acknowledgement.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,16 +6,18 @@ use std::time::Duration;
 use groundwork_bus::Receipt;
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 
-/// Is acknowledged when every key is done with it, or given back if one of them failed.
+/// A delivery that is acknowledged when every key is done with it, or handed back to the bus if one of them failed.
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct SharedDelivery {
+    /// What the bus is answered with, and the slot that the event takes. `None` once it is answered.
     receipt: Mutex<Option<(Receipt, Option<OwnedSemaphorePermit>)>>,
+    /// Keys that are not done yet.
     keys: AtomicUsize,
-    /// Longest delay that a key asked for, in milliseconds.
+    /// The longest delay that a key asked for, in milliseconds; 0 if none failed.
     delay: AtomicU64,
 }
 
-impl Ticket {
+impl SharedDelivery {
     pub(crate) fn new(receipt: Receipt, keys: usize, slot: OwnedSemaphorePermit) -> Self {
         Self {
             receipt: Mutex::new(Some((receipt, Some(slot)))),
@@ -24,7 +26,8 @@ impl Ticket {
         }
     }
 
-    pub(crate) async fn done(&self) {
+    /// One of the keys is done with the event.
+    pub(crate) async fn key_done(&self) {
         if self.keys.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
@@ -35,13 +38,14 @@ impl Ticket {
         }
     }
 
-    pub(crate) async fn later(&self, delay: Duration) {
+    /// One of the keys is to see the event again, after this delay at least.
+    pub(crate) async fn key_failed(&self, delay: Duration) {
         let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX).max(1);
         self.delay.fetch_max(delay, Ordering::AcqRel);
-        self.done().await;
+        self.key_done().await;
     }
 
-    /// Lets another event be taken although this one is not answered yet.
+    /// Lets another event be pulled although this one is not answered yet.
     pub(crate) async fn free_slot(&self) {
         if let Some((_, slot)) = self.receipt.lock().await.as_mut() {
             *slot = None;

@@ -1,4 +1,4 @@
-//! What events show of Installations and DeployItems, as far as it decides what is looked at.
+//! What the snapshots of Installations and DeployItems say about whether and when they need handling.
 
 use groundwork_api::metadata::{FINALIZER, annotation};
 use groundwork_bus::Snapshot;
@@ -6,16 +6,18 @@ use groundwork_lifecycle::machine::phase;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// The time-out of a pick-up is looked at this long after it (`installations.md` 7.6).
+/// A key is handled this long after the time-out of a pick-up (`installations.md` 7.6).
 pub(crate) const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
-pub(crate) struct Jobs<'a> {
+/// What a snapshot shows of the job of its object.
+pub(crate) struct JobStatus<'a> {
     id: &'a str,
     finished: &'a str,
     phase: &'a str,
 }
 
-impl Jobs<'_> {
+impl JobStatus<'_> {
+    /// No job runs.
     pub(crate) fn is_idle(&self) -> bool {
         self.id == self.finished
     }
@@ -26,8 +28,8 @@ fn status_text<'a>(snapshot: &'a Snapshot, field: &str) -> &'a str {
     status.and_then(|status| status.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
-pub(crate) fn job(snapshot: &Snapshot) -> Jobs<'_> {
-    Jobs {
+pub(crate) fn job_status(snapshot: &Snapshot) -> JobStatus<'_> {
+    JobStatus {
         id: status_text(snapshot, "jobID"),
         finished: status_text(snapshot, "jobIDFinished"),
         phase: status_text(snapshot, "phase"),
@@ -36,7 +38,7 @@ pub(crate) fn job(snapshot: &Snapshot) -> Jobs<'_> {
 
 /// Whether an Installation that looks like this may have something to do.
 pub(crate) fn needs_work(snapshot: &Snapshot) -> bool {
-    let job = job(snapshot);
+    let job = job_status(snapshot);
     let is_deleting = snapshot.deletion_timestamp.is_some();
     let has_finalizer = snapshot.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
     let status = snapshot.fields.get("status");
@@ -57,8 +59,8 @@ pub(crate) fn needs_work(snapshot: &Snapshot) -> bool {
 pub(crate) fn pickup_deadline(snapshot: &Snapshot, timeout: SignedDuration) -> Option<Timestamp> {
     let time = |field| status_text(snapshot, field).parse::<Timestamp>().ok();
     let generated = time("jobIDGenerationTime")?;
-    let waits =
-        !job(snapshot).is_idle() && time("lastReconcileTime").is_none_or(|picked_up| picked_up < generated);
+    let waits = !job_status(snapshot).is_idle()
+        && time("lastReconcileTime").is_none_or(|picked_up| picked_up < generated);
     if !waits {
         return None;
     }

@@ -1,24 +1,40 @@
-//! What is to be watched.
+//! Which kinds are watched, and in which namespaces.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use groundwork_api::{WATCHED, Watched};
 use groundwork_bus::{Interest, Kind, ObjectId};
 use jiff::Timestamp;
 
-use crate::source::Scope;
+/// What one watch shows: a kind, in all namespaces or in one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Scope {
+    pub(crate) kind: Kind,
+    /// `None` for all namespaces, and for kinds that have none.
+    pub(crate) namespace: Option<String>,
+}
 
-/// In which namespaces the watcher works: all, or some.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} in namespace {namespace}", self.kind),
+            None => write!(f, "{} in all namespaces", self.kind),
+        }
+    }
+}
+
+/// The watches that follow from the namespaces in which the watcher works: all, or some.
 ///
 /// With some, each kind is listed and watched once a namespace, so that Roles suffice. A Role can let its holder `get` its own namespace, and
-/// nothing more of that kind, so the namespaces themselves are looked at by name, every minute.
+/// nothing more of that kind, so the namespaces themselves are read by name, every minute.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Plan {
+pub(crate) struct WatchScopes {
     /// Sorted; empty for all.
     namespaces: Vec<String>,
 }
 
-impl Plan {
+impl WatchScopes {
     pub(crate) fn new(mut namespaces: Vec<String>) -> Self {
         namespaces.retain(|namespace| !namespace.is_empty());
         namespaces.sort();
@@ -26,19 +42,19 @@ impl Plan {
         Self { namespaces }
     }
 
-    /// The namespaces, if not all.
-    pub(crate) fn names(&self) -> Option<&[String]> {
+    /// The namespaces in which the watcher works; `None` for all.
+    pub(crate) fn namespaces(&self) -> Option<&[String]> {
         (!self.namespaces.is_empty()).then_some(self.namespaces.as_slice())
     }
 
     /// The namespace whose UID stands for the cluster: `kube-system`, or the first in order of those that a watcher of some namespaces may
     /// read.
-    pub(crate) fn identity(&self) -> &str {
+    pub(crate) fn cluster_namespace(&self) -> &str {
         self.namespaces.first().map_or("kube-system", String::as_str)
     }
 
     /// The watches of the kinds that services cannot do without.
-    pub(crate) fn built_in(&self) -> Vec<(Scope, &'static Watched)> {
+    pub(crate) fn built_in_scopes(&self) -> Vec<(Scope, &'static Watched)> {
         let scopes = |watched: &'static Watched| {
             let kind = Kind::new(watched.group, watched.plural);
             let everywhere = self.namespaces.is_empty() || !watched.is_namespaced;
@@ -49,10 +65,10 @@ impl Plan {
         WATCHED.iter().flat_map(scopes).collect()
     }
 
-    /// The built-in watch that an object belongs to.
-    pub(crate) fn home(&self, object: &ObjectId) -> Option<Scope> {
+    /// The built-in watch that shows an object; `None` if there is none, as its kind or its namespace is not watched.
+    pub(crate) fn built_in_scope_of(&self, object: &ObjectId) -> Option<Scope> {
         built_in(&object.kind)?;
-        let namespace = match (&object.namespace, self.names()) {
+        let namespace = match (&object.namespace, self.namespaces()) {
             (_, None) => None,
             (Some(namespace), Some(names)) => Some(names.contains(namespace).then(|| namespace.clone())?),
             (None, Some(names)) => {
@@ -64,11 +80,11 @@ impl Plan {
     }
 
     /// The watches of further kinds that somebody is interested in now. A watch of all namespaces makes those of single ones needless.
-    pub(crate) fn extra(&self, interests: &[Interest], now: Timestamp) -> BTreeSet<Scope> {
+    pub(crate) fn scopes_of_interests(&self, interests: &[Interest], now: Timestamp) -> BTreeSet<Scope> {
         let lasting = interests.iter().filter(|interest| interest.expires > now);
         let all: BTreeSet<Scope> = lasting
             .filter(|interest| built_in(&interest.kind).is_none())
-            .flat_map(|interest| self.watches(&interest.kind, interest.namespace.as_deref()))
+            .flat_map(|interest| self.scopes_of(&interest.kind, interest.namespace.as_deref()))
             .collect();
         let is_needed = |scope: &&Scope| {
             scope.namespace.is_none() || !all.contains(&Scope { kind: scope.kind.clone(), namespace: None })
@@ -76,11 +92,11 @@ impl Plan {
         all.iter().filter(is_needed).cloned().collect()
     }
 
-    /// The watches that show a kind in a namespace, or in all.
-    pub(crate) fn watches(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Scope> {
+    /// The watches that show a kind in a namespace, or in all; none if the watcher does not work in that namespace.
+    pub(crate) fn scopes_of(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Scope> {
         let scope =
             |namespace: Option<&str>| Scope { kind: kind.clone(), namespace: namespace.map(str::to_owned) };
-        match (built_in(kind), namespace, self.names()) {
+        match (built_in(kind), namespace, self.namespaces()) {
             (Some(watched), _, Some(_)) if !watched.is_namespaced => vec![scope(None)],
             (Some(_), _, None) => vec![scope(None)],
             (None, namespace, None) => vec![scope(namespace)],
@@ -93,7 +109,7 @@ impl Plan {
     }
 }
 
-/// What is known of a kind that is always watched.
+/// What the API says of a kind that is always watched; `None` for kinds that are watched only while somebody is interested.
 pub(crate) fn built_in(kind: &Kind) -> Option<&'static Watched> {
     WATCHED.iter().find(|watched| watched.group == kind.group() && watched.plural == kind.plural())
 }
@@ -121,28 +137,32 @@ mod tests {
 
     #[test]
     fn everything_or_some_namespaces() {
-        let (all, some) = (Plan::default(), Plan::new(vec!["b".into(), "a".into(), "b".into()]));
-        assert_eq!((all.identity(), some.identity()), ("kube-system", "a"));
-        assert_eq!(all.built_in().len(), WATCHED.len());
-        assert_eq!(some.built_in().len(), 2 * (WATCHED.len() - 1) + 1);
+        let (all, some) =
+            (WatchScopes::default(), WatchScopes::new(vec!["b".into(), "a".into(), "b".into()]));
+        assert_eq!((all.cluster_namespace(), some.cluster_namespace()), ("kube-system", "a"));
+        assert_eq!(all.built_in_scopes().len(), WATCHED.len());
+        assert_eq!(some.built_in_scopes().len(), 2 * (WATCHED.len() - 1) + 1);
         let secret = object("secrets", Some("a"), "s");
-        assert_eq!(all.home(&secret), Some(scope("secrets", None)));
-        assert_eq!(some.home(&secret), Some(scope("secrets", Some("a"))));
-        assert_eq!(some.home(&object("secrets", Some("c"), "s")), None);
-        assert_eq!(some.home(&object("namespaces", None, "a")), Some(scope("namespaces", None)));
-        assert_eq!(some.home(&object("namespaces", None, "c")), None);
-        assert_eq!(all.home(&object("pods", Some("a"), "p")), None);
+        assert_eq!(all.built_in_scope_of(&secret), Some(scope("secrets", None)));
+        assert_eq!(some.built_in_scope_of(&secret), Some(scope("secrets", Some("a"))));
+        assert_eq!(some.built_in_scope_of(&object("secrets", Some("c"), "s")), None);
+        assert_eq!(some.built_in_scope_of(&object("namespaces", None, "a")), Some(scope("namespaces", None)));
+        assert_eq!(some.built_in_scope_of(&object("namespaces", None, "c")), None);
+        assert_eq!(all.built_in_scope_of(&object("pods", Some("a"), "p")), None);
     }
 
     #[test]
-    fn every_object_is_at_home_in_a_watch() {
-        for plan in [Plan::default(), Plan::new(vec!["a".into(), "b".into()])] {
-            for (scope, watched) in plan.built_in() {
+    fn every_built_in_watch_finds_its_objects() {
+        for scopes in [WatchScopes::default(), WatchScopes::new(vec!["a".into(), "b".into()])] {
+            for (scope, watched) in scopes.built_in_scopes() {
                 let object = match watched.is_namespaced {
                     true => object("", Some(scope.namespace.as_deref().unwrap_or("a")), "x"),
                     false => object("", None, "a"),
                 };
-                assert_eq!(plan.home(&ObjectId { kind: scope.kind.clone(), ..object }), Some(scope));
+                assert_eq!(
+                    scopes.built_in_scope_of(&ObjectId { kind: scope.kind.clone(), ..object }),
+                    Some(scope)
+                );
             }
         }
     }
@@ -157,11 +177,13 @@ mod tests {
             interest("nodes", None, 200),
             interest("secrets", None, 200),
         ];
-        let scopes = |plan: &Plan| plan.extra(&interests, now).into_iter().collect::<Vec<_>>();
-        assert_eq!(scopes(&Plan::default()), [scope("nodes", None), scope("pods", Some("a"))]);
-        let some = Plan::new(vec!["a".into(), "b".into()]);
+        let scopes = |scopes: &WatchScopes| {
+            scopes.scopes_of_interests(&interests, now).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(scopes(&WatchScopes::default()), [scope("nodes", None), scope("pods", Some("a"))]);
+        let some = WatchScopes::new(vec!["a".into(), "b".into()]);
         let expected = [scope("nodes", Some("a")), scope("nodes", Some("b")), scope("pods", Some("a"))];
         assert_eq!(scopes(&some), expected);
-        assert_eq!(some.watches(&Kind::new("", "pods"), Some("c")), []);
+        assert_eq!(some.scopes_of(&Kind::new("", "pods"), Some("c")), []);
     }
 }

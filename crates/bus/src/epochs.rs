@@ -1,9 +1,9 @@
-//! Sequences that go on when the stream is rebuilt.
+//! Positions: sequences that go on when the stream is rebuilt.
 
 use jiff::Timestamp;
 
-/// Distance of two incarnations of the stream; one has far fewer messages.
-const EPOCH: u64 = 1 << 40;
+/// The distance between the bases of two epochs. No incarnation of the stream has as many messages.
+const DISTANCE: u64 = 1 << 40;
 
 /// The incarnations of the stream that this process has seen, in order.
 ///
@@ -16,11 +16,11 @@ pub(crate) struct Epochs(Vec<Timestamp>);
 impl Epochs {
     /// Base of the incarnation that was created at this time. Ask in the order in which they were seen.
     pub(crate) fn base(&mut self, created: Timestamp) -> u64 {
-        let index = self.0.iter().position(|seen| *seen == created).unwrap_or_else(|| {
+        let index = self.0.iter().position(|known| *known == created).unwrap_or_else(|| {
             self.0.push(created);
             self.0.len() - 1
         });
-        u64::try_from(index).map_or(u64::MAX, |index| index.saturating_mul(EPOCH))
+        u64::try_from(index).map_or(u64::MAX, |index| index.saturating_mul(DISTANCE))
     }
 }
 
@@ -34,8 +34,8 @@ mod tests {
         let mut epochs = Epochs::default();
         assert_eq!(epochs.base(time(20)), 0);
         // The clock of a server may have been set back.
-        assert_eq!(epochs.base(time(10)), EPOCH);
+        assert_eq!(epochs.base(time(10)), DISTANCE);
         assert_eq!(epochs.base(time(20)), 0);
-        assert_eq!(epochs.base(time(30)), 2 * EPOCH);
+        assert_eq!(epochs.base(time(30)), 2 * DISTANCE);
     }
 }

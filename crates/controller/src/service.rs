@@ -1,4 +1,4 @@
-//! What the programs of all services have in common.
+//! A service as a program of its own: what the programs of all services have in common.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -11,10 +11,10 @@ use kube::Client;
 
 use crate::arguments::{BusArguments, ClusterArguments};
 
-/// Why a service ended.
-pub type Failure = Box<dyn Error + Send + Sync>;
+/// Why a service could not start, or ended.
+pub type ServiceError = Box<dyn Error + Send + Sync>;
 
-/// What a service can be told as a program of its own.
+/// The arguments of a service, and the service that they start.
 pub trait ServiceArguments: Args {
     /// Name of the service.
     const SERVICE: &'static str;
@@ -25,19 +25,25 @@ pub trait ServiceArguments: Args {
 
     /// Which part of the cluster it works on.
     fn cluster(&self) -> &ClusterArguments;
+
+    /// Starts the service and runs it until shutdown is requested.
+    ///
+    /// The future is boxed in the library of the service: futures are compiled where they are polled first, and that must not be in
+    /// every program which has the service in it.
+    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>>;
 }
 
-/// What a service works with, made from arguments that all services have.
+/// What a process has for the services in it, made from arguments that all of them have.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct ProcessContext {
     pub bus: Bus,
     pub client: Client,
     pub telemetry: Telemetry,
 }
 
-impl std::fmt::Debug for Surroundings {
+impl std::fmt::Debug for ProcessContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("bus", &self.bus).finish_non_exhaustive()
+        f.debug_struct("ProcessContext").field("bus", &self.bus).finish_non_exhaustive()
     }
 }
 
@@ -52,14 +58,8 @@ struct Command<A: Args> {
     telemetry: TelemetryArguments,
 }
 
-/// The whole of a service's `main`: reads the arguments, connects, and calls `run`, which ends when shutdown is requested.
-/// Then what is on its way to the bus gets there.
-///
-/// `run` is boxed where it is written, in the library of the service: futures are compiled where they are polled first, and
-/// that must not be in every program which has the service in it.
-pub fn main<A: ServiceArguments>(
-    run: impl FnOnce(A, Surroundings) -> BoxFuture<'static, Result<(), Failure>>,
-) -> ExitCode {
+/// The whole of a service's `main`: reads the arguments, connects, and runs the service. Then what is on its way to the bus gets there.
+pub fn main<A: ServiceArguments>() -> ExitCode {
     let command = Command::<A>::command().name(A::PROGRAM).about(A::ABOUT);
     let command = match Command::<A>::from_arg_matches(&command.get_matches()) {
         Ok(command) => command,
@@ -68,8 +68,8 @@ pub fn main<A: ServiceArguments>(
     groundwork_telemetry::run(A::SERVICE, &command.telemetry.clone(), async |telemetry| {
         let client = command.service.cluster().client(A::SERVICE).await?;
         let bus = command.bus.connect_service(&telemetry).await?;
-        run(command.service, Surroundings { bus: bus.clone(), client, telemetry }).await?;
+        command.service.run(ProcessContext { bus: bus.clone(), client, telemetry }).await?;
         bus.drain().await;
-        Ok::<(), Failure>(())
+        Ok::<(), ServiceError>(())
     })
 }

@@ -5,15 +5,15 @@ use groundwork_lifecycle::machine::{Tree, phase};
 use jiff::SignedDuration;
 
 /// The job that an Installation has and that has not ended.
-pub(crate) fn running(tree: &Tree) -> Option<String> {
+pub(crate) fn running_job(tree: &Tree) -> Option<String> {
     let status = tree.installation.get()?.status.as_ref()?;
     (status.job_id != status.job_id_finished).then(|| status.job_id.clone()).flatten()
 }
 
 /// Logs the end of the job that ran before something was written, if that ended it. Only the write that ends a job is followed by
 /// this, so a job is told of once, however many replicas and events there are. No message of the status: it may quote values.
-pub(crate) fn tell(before: Option<String>, tree: &Tree) {
-    let Some(job) = before.filter(|_| running(tree).is_none()) else { return };
+pub(crate) fn log_end(before: Option<String>, tree: &Tree) {
+    let Some(job) = before.filter(|_| running_job(tree).is_none()) else { return };
     let installation = format_args!("{}/{}", tree.namespace, tree.name);
     let Some(status) = tree.installation.get().and_then(|object: &Installation| object.status.as_ref())
     else {
@@ -59,12 +59,12 @@ mod tests {
 
     #[test]
     fn a_job_runs_until_it_has_finished() {
-        assert_eq!(running(&Tree::new("n", "a")), None);
-        assert_eq!(running(&tree(&json!({"observedGeneration": 1}))), None);
+        assert_eq!(running_job(&Tree::new("n", "a")), None);
+        assert_eq!(running_job(&tree(&json!({"observedGeneration": 1}))), None);
         let mut status = json!({"observedGeneration": 1, "jobID": "2", "jobIDFinished": "1"});
-        assert_eq!(running(&tree(&status)).as_deref(), Some("2"));
+        assert_eq!(running_job(&tree(&status)).as_deref(), Some("2"));
         status["jobIDFinished"] = json!("2");
-        assert_eq!(running(&tree(&status)), None);
+        assert_eq!(running_job(&tree(&status)), None);
     }
 
     #[test]

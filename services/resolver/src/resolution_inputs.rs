@@ -1,4 +1,4 @@
-//! What decides about the reference of an Installation, as the API server has it.
+//! The objects that decide which component version an Installation uses, read from the API server.
 
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation, ResourceExt};
 use groundwork_controller::{ApiError, Objects, Stored};
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 /// An Installation with its Context and the overwrites that the Context names.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub(crate) struct ResolutionInputs {
     pub(crate) installation: Installation,
     pub(crate) context: Option<Context>,
     pub(crate) overwrites: Option<ComponentVersionOverwrites>,
@@ -16,14 +16,16 @@ pub(crate) struct Subject {
     objects: ObjectSet,
 }
 
-/// Whether the OCM configuration is read too: it decides where components are looked for, not which.
+/// How much is read. The OCM configuration decides where components are looked for, and not which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
+    /// What decides about the reference.
     Reference,
+    /// The OCM configuration, too.
     Repositories,
 }
 
-impl Subject {
+impl ResolutionInputs {
     /// Reads what the Installation names. What does not exist is absent.
     pub(crate) async fn read(
         installation: Installation,

@@ -10,15 +10,16 @@ use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
-/// How often leases are asked for while the API server is away.
-const AGAIN: Duration = Duration::from_secs(2);
-const REQUEST_LIMIT: Duration = Duration::from_secs(10);
-/// How long a lease lasts that does not say it.
+/// Pause before leases are asked for again while the API server does not answer.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// How long a request may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a lease lasts that does not state its duration, in seconds.
 const LEASE_SECONDS: i32 = 15;
 
 /// A controller that Groundwork takes over from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Original {
+pub struct OriginalController {
     /// What people call it.
     pub name: &'static str,
     /// Names of the leases by which it elects its leader; its namespace is up to who installed it.
@@ -27,15 +28,16 @@ pub struct Original {
 
 /// Works on Installations, Executions and DeployItems. Released versions elect no leader, so the name is that of its deployment, which
 /// installations that turned election on are likely to use; others are named by `--original-lease`.
-pub const LANDSCAPER: Original = Original { name: "Landscaper", leases: &["landscaper-controller"] };
+pub const LANDSCAPER: OriginalController =
+    OriginalController { name: "Landscaper", leases: &["landscaper-controller"] };
 /// Works on PackageVariants and PackageVariantSets.
-pub const PORCH: Original =
-    Original { name: "Porch's controllers", leases: &["porch-operators.config.porch.kpt.dev"] };
+pub const PORCH: OriginalController =
+    OriginalController { name: "Porch's controllers", leases: &["porch-operators.config.porch.kpt.dev"] };
 
 /// What to do about a controller that works on the same objects.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Migration")]
-pub struct GuardArguments {
+pub struct TakeoverArguments {
     /// Start although the leader lease of the controller that Groundwork takes over from is fresh
     #[arg(long, env = "GROUNDWORK_TAKEOVER")]
     pub takeover: bool,
@@ -50,13 +52,13 @@ pub struct GuardArguments {
     pub original_leases: Vec<String>,
 }
 
-/// The original is at work.
+/// The original controller is at work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name} is at work on the same objects: {holder} renewed its lease {lease} at {renewed}; stop it and wait until the lease has run out, \
      or start with --takeover (GROUNDWORK_TAKEOVER=true)"
 )]
-pub struct OriginalAtWork {
+pub struct OriginalAtWorkError {
     pub name: &'static str,
     /// Namespace and name.
     pub lease: String,
@@ -64,22 +66,23 @@ pub struct OriginalAtWork {
     pub renewed: Timestamp,
 }
 
-impl GuardArguments {
-    /// Returns when nothing is in the way, or `end` is cancelled. Waits for the API server, and says so through `health`.
+impl TakeoverArguments {
+    /// Returns when the original controller is known not to lead, or `end` is cancelled. Waits for the API server, and says so through
+    /// `health`.
     ///
-    /// Services that were given some namespaces only do not look: leases lie in other ones.
+    /// Services that work on some namespaces only do not look, since their rights do not reach the namespace of the leases.
     ///
     /// # Errors
     ///
     /// A lease of the original is fresh.
-    pub async fn pass(
+    pub async fn ensure_stopped(
         &self,
-        original: Original,
+        original: OriginalController,
         namespaces: &[String],
         client: &Client,
         health: &Health,
         end: &CancellationToken,
-    ) -> Result<(), OriginalAtWork> {
+    ) -> Result<(), OriginalAtWorkError> {
         if self.takeover || !namespaces.is_empty() {
             return Ok(());
         }
@@ -100,12 +103,12 @@ impl GuardArguments {
     }
 }
 
-/// All leases of a name. One that may not be seen is as if it were not there; the log says so.
+/// All leases of a name. If this service may not list them there are none for it, which is logged.
 async fn leases(client: &Client, name: &str, ready: &Condition) -> Vec<Lease> {
     let api = Api::<Lease>::all(client.clone());
     let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
     loop {
-        let problem = match tokio::time::timeout(REQUEST_LIMIT, api.list(&parameters)).await {
+        let problem = match tokio::time::timeout(REQUEST_TIMEOUT, api.list(&parameters)).await {
             Ok(Ok(list)) => return list.items,
             Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
                 tracing::warn!(
@@ -115,20 +118,20 @@ async fn leases(client: &Client, name: &str, ready: &Condition) -> Vec<Lease> {
                 return Vec::new();
             }
             Ok(Err(error)) => innermost_cause(&error),
-            Err(_) => format!("no answer within {} s", REQUEST_LIMIT.as_secs()),
+            Err(_) => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
         };
         ready.not_ready(format!("cannot look for the lease {name}: {problem}"));
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 
-fn at_work(original: Original, lease: &Lease, now: Timestamp) -> Option<OriginalAtWork> {
+fn at_work(original: OriginalController, lease: &Lease, now: Timestamp) -> Option<OriginalAtWorkError> {
     let spec = lease.spec.as_ref()?;
     let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
     let renewed = spec.renew_time.as_ref()?.0;
     let duration = i64::from(spec.lease_duration_seconds.unwrap_or(LEASE_SECONDS).max(0));
     let is_fresh = now.duration_since(renewed) < SignedDuration::from_secs(duration);
-    is_fresh.then(|| OriginalAtWork {
+    is_fresh.then(|| OriginalAtWorkError {
         name: original.name,
         lease: format!("{}/{}", lease.namespace().unwrap_or_default(), lease.name_any()),
         holder,
@@ -160,12 +163,12 @@ mod tests {
                 false,
             ),
             (json!({"holderIdentity": "a", "renewTime": "2026-05-01T12:00:10.000000Z"}), true),
-            // A clock that is ahead of ours.
+            // The clock of its holder is ahead of ours.
             (
                 json!({"holderIdentity": "a", "renewTime": "2026-05-01T12:00:30.000000Z", "leaseDurationSeconds": 15}),
                 true,
             ),
-            // Given back.
+            // The holder has released it.
             (
                 json!({"holderIdentity": "", "renewTime": "2026-05-01T12:00:19.000000Z", "leaseDurationSeconds": 1}),
                 false,

@@ -1,0 +1,127 @@
+//! A controller: its parts, and how they talk to each other. One task owns the queue, the others send it messages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use groundwork_bus::{Bus, Index, Kind, ObjectId};
+use groundwork_telemetry::Condition;
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::backoff::Backoff;
+use crate::index_follower::follow;
+use crate::metrics::Metrics;
+use crate::objects::Objects;
+use crate::puller::Puller;
+use crate::readiness::Readiness;
+use crate::reconcile::{Handler, Key};
+use crate::shared_delivery::SharedDelivery;
+use crate::worker::Worker;
+
+/// Pause after the bus refused something.
+pub(crate) const BUS_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a controller works on.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Name of the service, and of its consumers.
+    pub service: &'static str,
+    /// Kinds whose events are work, each through a queue that all replicas share.
+    pub work: Vec<Kind>,
+    /// Further kinds that the index holds.
+    pub indexed: Vec<Kind>,
+    /// Namespaces that the watcher was told to watch; empty for the whole cluster.
+    pub namespaces: Vec<String>,
+    /// Keys that are handled at the same time.
+    pub concurrency: usize,
+    pub backoff: Backoff,
+}
+
+impl Options {
+    fn kinds(&self) -> Vec<Kind> {
+        self.work.iter().chain(&self.indexed).cloned().collect()
+    }
+}
+
+/// Runs a handler.
+pub struct Controller {
+    pub bus: Bus,
+    pub objects: Objects,
+    pub handler: Arc<dyn Handler>,
+    pub options: Options,
+    pub metrics: Metrics,
+    /// Holds once the index is complete.
+    pub ready: Condition,
+}
+
+impl std::fmt::Debug for Controller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controller").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// What the worker is told by the other tasks.
+pub(crate) enum Message {
+    /// An event concerns a key.
+    Event { key: Key, object: ObjectId, version: String, arrival: Arrival },
+    /// A key is to be handled at a time.
+    Schedule { key: Key, at: Timestamp },
+    /// The stream was rebuilt: versions that were read before cannot be compared any more.
+    Reset,
+}
+
+/// An event on its way from the bus to the attempt that answers it.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    pub(crate) delivery: Arc<SharedDelivery>,
+    /// The `traceparent` of the event.
+    pub(crate) trace: Option<String>,
+    /// When the watcher learned of the change.
+    pub(crate) time: Timestamp,
+}
+
+impl Controller {
+    /// Works until `end` is cancelled; then finishes what runs, and gives the rest back to the bus.
+    pub async fn run(self, end: CancellationToken) {
+        let index = Index::in_namespaces(self.options.namespaces.clone());
+        let (sender, mut receiver) = mpsc::channel(1024);
+        let mut feeders = JoinSet::new();
+        let readiness = Readiness::new(self.ready.clone());
+        let follower = follow(
+            self.bus.clone(),
+            index.clone(),
+            Arc::clone(&self.handler),
+            self.options.kinds(),
+            readiness.clone(),
+            sender.clone(),
+        );
+        let until_end = end.clone();
+        let follower = async move {
+            until_end.run_until_cancelled(follower).await;
+        };
+        feeders.spawn(follower.in_current_span());
+        for kind in self.options.work.clone() {
+            let puller = Puller {
+                bus: self.bus.clone(),
+                index: index.clone(),
+                handler: Arc::clone(&self.handler),
+                service: self.options.service,
+                kinds: self.options.kinds(),
+                kind,
+                readiness: readiness.clone(),
+                slots: Arc::new(Semaphore::new(self.options.concurrency.saturating_mul(4).max(16))),
+                batch: self.options.concurrency.max(1),
+                sender: sender.clone(),
+            };
+            feeders.spawn(puller.run(end.clone()).in_current_span());
+        }
+        let mut worker = Worker::new(self, index);
+        worker.run(&mut receiver, &end).await;
+        // The other tasks end with `end`, too, and hand back to the bus what they hold.
+        while feeders.join_next().await.is_some() {}
+        worker.drain(receiver).await;
+    }
+}

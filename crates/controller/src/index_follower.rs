@@ -1,0 +1,67 @@
+//! The index of a controller, and the schedule that follows from the objects in it.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use groundwork_bus::{Bus, Change, Feed, Index, IndexFeed, Kind, Record};
+use tokio::sync::mpsc;
+
+use crate::controller::{BUS_PAUSE, Message};
+use crate::readiness::Readiness;
+use crate::reconcile::Handler;
+
+/// Applies what the stream tells to the index, and schedules keys as the handler says. Ends when the worker does.
+pub(crate) async fn follow(
+    bus: Bus,
+    index: Index,
+    handler: Arc<dyn Handler>,
+    kinds: Vec<Kind>,
+    readiness: Readiness,
+    sender: mpsc::Sender<Message>,
+) {
+    let mut feed = loop {
+        match bus.index(&kinds).await {
+            Ok(feed) => break feed,
+            Err(error) => {
+                readiness.index(Some(&format_args!("the index cannot be read: {error}")));
+                tokio::time::sleep(BUS_PAUSE).await;
+            }
+        }
+    };
+    loop {
+        let was_synced = index.synced(&kinds);
+        let next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)).await;
+        index.apply(&next);
+        let is_synced = index.synced(&kinds);
+        match (was_synced, is_synced) {
+            (false, true) => readiness.index(None),
+            (true, false) => readiness.index(Some(&"the stream was rebuilt and is not complete yet")),
+            _ => {}
+        }
+        if matches!(next, Feed::Reset) && sender.send(Message::Reset).await.is_err() {
+            return;
+        }
+        let Feed::Record { record: Record::Object(event), .. } = &next else { continue };
+        let Change::Applied(snapshot) = &event.change else { continue };
+        if let Some((key, at)) = handler.schedule(&event.object, snapshot, !was_synced)
+            && sender.send(Message::Schedule { key, at }).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// The next of a feed. While there is none, an index that is not complete says what it waits for.
+async fn next_of(feed: &mut IndexFeed, bus: &Bus, waiting: Option<&Readiness>) -> Feed {
+    let mut next = pin!(feed.next());
+    loop {
+        let Some(readiness) = waiting else { return next.await };
+        tokio::select! {
+            next = &mut next => return next,
+            () = tokio::time::sleep(BUS_PAUSE) => readiness.index(Some(match bus.is_connected() {
+                true => &"the stream is not complete yet: the watcher fills it",
+                false => &"NATS does not answer",
+            })),
+        }
+    }
+}

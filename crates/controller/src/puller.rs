@@ -1,0 +1,121 @@
+//! From the work queue of one kind to the worker.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use groundwork_bus::{Bus, Delivery, Index, Kind, WorkQueue};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::{Arrival, BUS_PAUSE, Message};
+use crate::readiness::Readiness;
+use crate::reconcile::Handler;
+use crate::shared_delivery::SharedDelivery;
+
+/// Pulls events of one kind from the bus.
+pub(crate) struct Puller {
+    pub(crate) bus: Bus,
+    pub(crate) index: Index,
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) service: &'static str,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kind: Kind,
+    pub(crate) readiness: Readiness,
+    /// One for each event that is pulled and not answered, so that replicas share the work.
+    pub(crate) slots: Arc<Semaphore>,
+    /// The most events that are pulled at once.
+    pub(crate) batch: usize,
+    pub(crate) sender: mpsc::Sender<Message>,
+}
+
+impl Puller {
+    /// Pulls until `end` is cancelled; what was not passed on by then is handed back to the bus.
+    pub(crate) async fn run(self, end: CancellationToken) {
+        let Some(mut queue) = end.run_until_cancelled(self.open()).await else { return };
+        let mut pulled = VecDeque::new();
+        let telling = self.follow_readiness(queue.problem());
+        let pulling = async { tokio::join!(self.pull(&mut queue, &mut pulled), telling) };
+        end.run_until_cancelled(pulling).await;
+        queue.close().await;
+        for (delivery, _slot) in pulled {
+            delivery.retry_after(Duration::ZERO).await;
+        }
+    }
+
+    async fn open(&self) -> WorkQueue {
+        self.index.until_synced(&self.kinds).await;
+        let mut logged = None;
+        loop {
+            match self.bus.work(self.service, &self.kind).await {
+                Ok(queue) => {
+                    self.readiness.queue(&self.kind, None);
+                    return queue;
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    if logged.as_ref() != Some(&text) {
+                        tracing::warn!(kind = %self.kind, %error, "cannot take work from the bus; trying again");
+                        self.readiness.queue(&self.kind, Some(&error));
+                        logged = Some(text);
+                    }
+                    tokio::time::sleep(BUS_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Keeps readiness up to date with the queue: a service whose queue is broken would look well and do nothing.
+    async fn follow_readiness(&self, mut problem: watch::Receiver<Option<String>>) {
+        while problem.changed().await.is_ok() {
+            let text = problem.borrow_and_update().clone();
+            self.readiness.queue(&self.kind, text.as_ref().map(|text| text as &dyn std::fmt::Display));
+        }
+    }
+
+    async fn pull(&self, queue: &mut WorkQueue, pulled: &mut VecDeque<(Delivery, OwnedSemaphorePermit)>) {
+        loop {
+            let slots = self.free_slots().await;
+            pulled.extend(queue.pull(slots.len()).await.into_iter().zip(slots));
+            while let Some((delivery, _)) = pulled.front() {
+                self.index.passed(delivery.position).await;
+                let Some((delivery, slot)) = pulled.pop_front() else { break };
+                if !self.pass_on(delivery, slot).await {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The slots that are free, up to a batch; waits for one.
+    async fn free_slots(&self) -> Vec<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        let mut slots: Vec<_> = Arc::clone(&self.slots).acquire_owned().await.into_iter().collect();
+        slots.extend((1..self.batch).map_while(|_| Arc::clone(&self.slots).try_acquire_owned().ok()));
+        slots
+    }
+
+    /// Tells the worker which keys an event concerns; acknowledges it if there are none. False if the worker has ended.
+    async fn pass_on(&self, delivery: Delivery, slot: OwnedSemaphorePermit) -> bool {
+        let (event, receipt) = delivery.split();
+        let mut keys = self.handler.keys(&event.object, &event.change, &self.index);
+        keys.sort();
+        keys.dedup();
+        if keys.is_empty() {
+            receipt.ack().await;
+            return true;
+        }
+        let version = event.change.resource_version().to_owned();
+        let delivery = Arc::new(SharedDelivery::new(receipt, keys.len(), slot));
+        for key in keys {
+            let arrival =
+                Arrival { delivery: Arc::clone(&delivery), trace: event.trace.clone(), time: event.time };
+            let message =
+                Message::Event { key, object: event.object.clone(), version: version.clone(), arrival };
+            if self.sender.send(message).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,98 @@
+//! What a service implements: from changes to keys, and from a key to the state it should have.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use groundwork_bus::{Change, Index, ObjectId, Snapshot};
+use jiff::Timestamp;
+
+use crate::error::ApiError;
+use crate::objects::Objects;
+
+/// What is reconciled: an object, and everything that belongs to it.
+pub type Key = ObjectId;
+
+/// Reconciles the objects of a service. The decision belongs into a pure function; a handler reads, asks that function, and writes.
+#[async_trait]
+pub trait Handler: Send + Sync + 'static {
+    /// The keys that a change concerns; none if there is nothing to do for it. The index knows the change when this is called.
+    fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key>;
+
+    /// A key to reconcile although no event will come, and when: now for work that a process has left behind, later for time-outs.
+    ///
+    /// Called whenever the index learns of an object, with `is_initial_sync` while it is filled for the first time. A later answer about
+    /// the same key takes the place of the former one.
+    fn schedule(
+        &self,
+        object: &ObjectId,
+        snapshot: &Snapshot,
+        is_initial_sync: bool,
+    ) -> Option<(Key, Timestamp)> {
+        let _ = (object, snapshot, is_initial_sync);
+        None
+    }
+
+    /// The stream was rebuilt, perhaps for a cluster that was restored: versions that were read before cannot be compared any more.
+    fn reset(&self) {}
+
+    /// Does for a key what is left to do, until nothing remains but to wait for a change.
+    ///
+    /// # Errors
+    ///
+    /// It did not succeed. It is called again after a pause, which doubles with each failure.
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError>;
+}
+
+/// A key to reconcile.
+#[derive(Debug)]
+pub struct ReconcileRequest<'a> {
+    pub key: &'a Key,
+    /// The API server, on behalf of this key.
+    pub objects: &'a Objects,
+    pub index: &'a Index,
+    /// Objects that events told of since the key was reconciled last, with their resourceVersions.
+    pub changed: &'a [(ObjectId, String)],
+}
+
+/// The end of a successful attempt, and when the next one follows. By default it follows the next change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reconciled {
+    /// Reconcile again after this time even if nothing changes. This is kept in memory only, so it is for polling; what must not be
+    /// forgotten follows from [`Handler::schedule`].
+    pub requeue_after: Option<Duration>,
+    /// There is more to do, for which the key is put behind the others that wait.
+    pub requeue: bool,
+}
+
+impl Reconciled {
+    /// Nothing is left to do before this time, unless something changes.
+    pub fn requeue_after(time: Duration) -> Self {
+        Self { requeue_after: Some(time), ..Self::default() }
+    }
+
+    /// A part of the work is done, and the rest is to follow after the other keys that wait.
+    pub fn requeue() -> Self {
+        Self { requeue: true, ..Self::default() }
+    }
+}
+
+/// Why an attempt has to be repeated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ReconcileError {
+    pub message: String,
+    /// Somebody else changed an object since it was read. A short pause is enough before it is read again.
+    pub is_conflict: bool,
+}
+
+impl ReconcileError {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_conflict: false }
+    }
+}
+
+impl From<ApiError> for ReconcileError {
+    fn from(error: ApiError) -> Self {
+        Self { is_conflict: matches!(error, ApiError::Conflict(_)), message: error.to_string() }
+    }
+}

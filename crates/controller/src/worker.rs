@@ -1,0 +1,261 @@
+//! The task that owns the queue of a controller: it starts attempts, and answers the bus when they end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use groundwork_bus::Index;
+use groundwork_telemetry::trace;
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::controller::{Arrival, Controller, Message};
+use crate::known_versions::KnownVersions;
+use crate::queue::{Attempt, AttemptEnd, Offered, Queue};
+use crate::reconcile::{Key, ReconcileError, ReconcileRequest, Reconciled};
+use crate::shared_delivery::SharedDelivery;
+
+/// Unanswered events are announced as alive this often; consumers wait three times as long before they deliver an event again.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+pub(crate) struct Worker {
+    controller: Controller,
+    index: Index,
+    queue: Queue<Arrival>,
+    running: JoinSet<Finished>,
+    /// The key of each task, for the case that the task panics.
+    tasks: HashMap<tokio::task::Id, Key>,
+    /// What was logged last about each key that fails.
+    logged: HashMap<Key, String>,
+    /// The deliveries that are not answered yet, and some that are.
+    deliveries: Vec<Weak<SharedDelivery>>,
+}
+
+/// An attempt that has ended.
+struct Finished {
+    key: Key,
+    ended: AttemptEnd,
+    known: KnownVersions,
+    /// What was logged last about the key, while it fails.
+    logged: Option<String>,
+}
+
+impl Worker {
+    pub(crate) fn new(controller: Controller, index: Index) -> Self {
+        Self {
+            queue: Queue::new(controller.options.backoff),
+            running: JoinSet::new(),
+            tasks: HashMap::new(),
+            logged: HashMap::new(),
+            deliveries: Vec::new(),
+            controller,
+            index,
+        }
+    }
+
+    /// Works until `end` is cancelled.
+    pub(crate) async fn run(&mut self, messages: &mut mpsc::Receiver<Message>, end: &CancellationToken) {
+        let mut progress = tokio::time::interval(PROGRESS_INTERVAL);
+        progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            self.start_ready();
+            self.controller.metrics.keys(self.queue.len());
+            let timer = self.queue.next_time().unwrap_or_else(|| Instant::now() + PROGRESS_INTERVAL);
+            tokio::select! {
+                biased;
+                () = end.cancelled() => return,
+                Some(finished) = self.running.join_next_with_id() => self.finish(finished).await,
+                Some(message) = messages.recv() => self.handle_message(message).await,
+                () = tokio::time::sleep_until(timer.into()) => {}
+                _ = progress.tick() => self.announce_progress().await,
+            }
+        }
+    }
+
+    async fn handle_message(&mut self, message: Message) {
+        let now = Instant::now();
+        match message {
+            Message::Reset => {
+                self.queue.forget_versions();
+                self.controller.handler.reset();
+            }
+            Message::Schedule { key, at } => {
+                let wait = at.duration_since(Timestamp::now()).max(jiff::SignedDuration::ZERO);
+                self.queue.schedule(&key, now + wait.unsigned_abs());
+            }
+            Message::Event { key, object, version, arrival } => {
+                let delivery = Arc::clone(&arrival.delivery);
+                self.deliveries.push(Arc::downgrade(&delivery));
+                match self.queue.offer(&key, object, version, arrival, now) {
+                    Offered::Queued { has_joined, superseded } => {
+                        // One key is one piece of work, however many events tell of it: they must not keep other keys away.
+                        if has_joined {
+                            delivery.free_slot().await;
+                        }
+                        if let Some(arrival) = superseded {
+                            arrival.delivery.key_done().await;
+                        }
+                    }
+                    Offered::Known(arrival) => {
+                        self.controller.metrics.known();
+                        arrival.delivery.key_done().await;
+                    }
+                    Offered::Redeliver(arrival, delay) => arrival.delivery.key_failed(delay).await,
+                }
+            }
+        }
+    }
+
+    fn start_ready(&mut self) {
+        while self.running.len() < self.controller.options.concurrency {
+            let Some(attempt) = self.queue.start(Instant::now()) else { return };
+            self.spawn(attempt);
+        }
+    }
+
+    fn spawn(&mut self, attempt: Attempt<Arrival>) {
+        let Attempt { key, changed, failures, latest } = attempt;
+        let span = tracing::info_span!(
+            "handle",
+            otel.name = format!("{} handle", self.controller.options.service),
+            otel.kind = "consumer",
+            key = %key
+        );
+        if let Some(arrival) = latest {
+            if let Some(parent) = &arrival.trace {
+                trace::set_parent(&span, parent);
+            }
+            let reaction = Timestamp::now().duration_since(arrival.time).max(jiff::SignedDuration::ZERO);
+            self.controller.metrics.reaction(reaction.unsigned_abs());
+        }
+        let key_of_task = key.clone();
+        let handler = Arc::clone(&self.controller.handler);
+        let objects = self.controller.objects.for_attempt();
+        let index = self.index.clone();
+        let metrics = self.controller.metrics.clone();
+        let logged = self.logged.remove(&key);
+        let run = async move {
+            let start = Instant::now();
+            let request = ReconcileRequest { key: &key, objects: &objects, index: &index, changed: &changed };
+            let result = handler.reconcile(request).await;
+            let (known, has_written) = objects.take_observations();
+            let logged = log_failure(&key, failures, logged, &result);
+            let (outcome, ended) = end_of(&result, has_written);
+            metrics.handled(outcome, start.elapsed());
+            Finished { key, ended, known, logged }
+        };
+        let task = self.running.spawn(run.instrument(span));
+        self.tasks.insert(task.id(), key_of_task);
+    }
+
+    async fn finish(&mut self, finished: Result<(tokio::task::Id, Finished), tokio::task::JoinError>) {
+        let finished = match finished {
+            Ok((task, finished)) => {
+                self.tasks.remove(&task);
+                finished
+            }
+            Err(error) => {
+                // A panic in a handler is a bug; its key is tried again like one that failed.
+                let Some(key) = self.tasks.remove(&error.id()) else { return };
+                tracing::error!(%key, %error, "a handler did not end");
+                let ended = AttemptEnd::Failed { is_conflict: false, made_progress: false };
+                Finished { key, ended, known: KnownVersions::default(), logged: None }
+            }
+        };
+        if let Some(logged) = finished.logged {
+            self.logged.insert(finished.key.clone(), logged);
+        }
+        let answers = self.queue.finish(&finished.key, &finished.ended, finished.known, Instant::now());
+        for arrival in answers.acknowledge {
+            arrival.delivery.key_done().await;
+        }
+        for (arrival, delay) in answers.redeliver {
+            arrival.delivery.key_failed(delay).await;
+        }
+    }
+
+    /// Tells the bus that the events are being worked on, so that it does not deliver them again.
+    async fn announce_progress(&mut self) {
+        self.deliveries.retain(|delivery| delivery.strong_count() > 0);
+        for delivery in self.deliveries.iter().filter_map(Weak::upgrade) {
+            delivery.progress().await;
+        }
+    }
+
+    /// Lets running attempts end, and hands the events that wait back to the bus, for other replicas.
+    pub(crate) async fn drain(&mut self, mut messages: mpsc::Receiver<Message>) {
+        while let Ok(message) = messages.try_recv() {
+            if let Message::Event { arrival, .. } = message {
+                arrival.delivery.key_failed(Duration::ZERO).await;
+            }
+        }
+        while let Some(finished) = self.running.join_next_with_id().await {
+            self.finish(finished).await;
+        }
+        for arrival in self.queue.abandon() {
+            arrival.delivery.key_failed(Duration::ZERO).await;
+        }
+    }
+}
+
+/// Logs why an attempt failed, unless that was logged about the key already: it is tried until it succeeds, and a line for each
+/// attempt would hide those of others. The answer is what was logged, to be kept until the key succeeds.
+fn log_failure(
+    key: &Key,
+    failures: u32,
+    logged: Option<String>,
+    result: &Result<Reconciled, ReconcileError>,
+) -> Option<String> {
+    let Err(ReconcileError { message, is_conflict }) = result else { return None };
+    if *is_conflict {
+        tracing::debug!(%key, message, "will be decided again");
+        return logged;
+    }
+    if logged.as_ref() == Some(message) {
+        tracing::debug!(%key, failures = failures + 1, message, "will be tried again");
+        return logged;
+    }
+    tracing::warn!(%key, failures = failures + 1, message, "will be tried again");
+    Some(message.clone())
+}
+
+/// The outcome for the metrics, and for the queue.
+fn end_of(result: &Result<Reconciled, ReconcileError>, made_progress: bool) -> (&'static str, AttemptEnd) {
+    match result {
+        Ok(Reconciled { requeue: true, .. }) => ("yielded", AttemptEnd::Requeued),
+        Ok(Reconciled { requeue_after, .. }) => {
+            ("settled", AttemptEnd::Reconciled { requeue_after: *requeue_after })
+        }
+        Err(ReconcileError { is_conflict, .. }) => {
+            let outcome = if *is_conflict { "conflict" } else { "failed" };
+            (outcome, AttemptEnd::Failed { is_conflict: *is_conflict, made_progress })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_bus::Kind;
+
+    use super::*;
+
+    #[test]
+    fn the_same_failure_of_a_key_is_told_once() {
+        let key = Key::new(Kind::new("", "things"), None, "a");
+        let after = |logged: Option<&str>, result| log_failure(&key, 0, logged.map(str::to_owned), &result);
+        let failed = |message: &str| Err(ReconcileError::new(message.to_owned()));
+        assert_eq!(after(None, failed("away")).as_deref(), Some("away"));
+        assert_eq!(after(Some("away"), failed("away")).as_deref(), Some("away"));
+        assert_eq!(after(Some("away"), failed("refused")).as_deref(), Some("refused"));
+        let conflict = Err(ReconcileError { message: "conflict".to_owned(), is_conflict: true });
+        assert_eq!(
+            after(Some("away"), conflict).as_deref(),
+            Some("away"),
+            "it says nothing about the trouble"
+        );
+        assert_eq!(after(Some("away"), Ok(Reconciled::default())), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Who wants kinds to be watched that are not built in.
+
+use std::collections::HashMap;
+
+use groundwork_bus::{Interest, Kind};
+use jiff::Timestamp;
+
+/// Interests of one user, and of all users together: each costs a message on the stream, and perhaps a watch.
+const MAX_PER_USER: usize = 100;
+const MAX: usize = 1_000;
+
+/// Whether an interest can be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Accepted,
+    /// It is to end an interest that does not exist.
+    Unnecessary,
+    /// There are as many as there may be.
+    TooMany {
+        limit: usize,
+        whose: &'static str,
+    },
+}
+
+/// The interests that the leader knows of. They outlive the stream, and are stored again when it is rebuilt.
+#[derive(Debug, Default)]
+pub(crate) struct Interests {
+    list: Vec<Interest>,
+    /// API versions in which kinds were asked for. They are not on the stream: after a restart the API server is asked for one.
+    api_versions: HashMap<Kind, String>,
+}
+
+impl Interests {
+    pub(crate) fn as_slice(&self) -> &[Interest] {
+        &self.list
+    }
+
+    /// The API version in which a kind was asked for.
+    pub(crate) fn api_version(&self, kind: &Kind) -> Option<&str> {
+        self.api_versions.get(kind).map(String::as_str)
+    }
+
+    /// Whether there is room for an interest. One that renews another always has room.
+    pub(crate) fn admit(&self, interest: &Interest, now: Timestamp) -> Admission {
+        if self.list.iter().any(|known| is_same(known, interest)) {
+            return Admission::Accepted;
+        }
+        if interest.expires <= now {
+            return Admission::Unnecessary;
+        }
+        let others = self.list.iter().filter(|known| known.expires > now);
+        let user = |interest: &Interest| interest.holder.split_once('@').map(|(_, user)| user.to_owned());
+        let own = others.clone().filter(|known| user(known) == user(interest)).count();
+        if own >= MAX_PER_USER {
+            return Admission::TooMany { limit: MAX_PER_USER, whose: "this user has" };
+        }
+        if others.count() >= MAX {
+            return Admission::TooMany { limit: MAX, whose: "all users together have" };
+        }
+        Admission::Accepted
+    }
+
+    /// Adds an interest, or renews it. The API version in which a kind is read stays while somebody else relies on it.
+    pub(crate) fn insert(&mut self, interest: Interest, api_version: String) {
+        self.list.retain(|known| !is_same(known, &interest));
+        let is_shared = self.list.iter().any(|known| known.kind == interest.kind);
+        if !is_shared || !self.api_versions.contains_key(&interest.kind) {
+            self.api_versions.insert(interest.kind.clone(), api_version);
+        }
+        self.list.push(interest);
+        let list = &self.list;
+        self.api_versions.retain(|kind, _| list.iter().any(|known| known.kind == *kind));
+    }
+
+    /// Adds interests of the stream that are not known yet. A known one is at least as new as that of the stream.
+    pub(crate) fn add_stored(&mut self, stored: &[Interest]) {
+        for interest in stored {
+            if !self.list.iter().any(|known| is_same(known, interest)) {
+                self.list.push(interest.clone());
+            }
+        }
+    }
+
+    pub(crate) fn remove_expired(&mut self, now: Timestamp) {
+        self.list.retain(|interest| interest.expires > now);
+    }
+}
+
+/// Whether two interests replace each other.
+fn is_same(one: &Interest, other: &Interest) -> bool {
+    one.kind == other.kind && one.namespace == other.namespace && one.holder == other.holder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interest(plural: &str, holder: &str, expires: i64) -> Interest {
+        let expires = Timestamp::from_second(expires).unwrap();
+        Interest { kind: Kind::new("", plural), namespace: None, holder: holder.to_owned(), expires }
+    }
+
+    #[test]
+    fn a_user_has_a_limit_that_renewals_do_not_touch() {
+        let now = Timestamp::from_second(100).unwrap();
+        let mut interests = Interests::default();
+        for number in 0..MAX_PER_USER {
+            let new = interest("pods", &format!("h{number}@u"), 200);
+            assert_eq!(interests.admit(&new, now), Admission::Accepted);
+            interests.insert(new, "v1".to_owned());
+        }
+        let refused = Admission::TooMany { limit: MAX_PER_USER, whose: "this user has" };
+        assert_eq!(interests.admit(&interest("pods", "more@u", 200), now), refused);
+        assert_eq!(interests.admit(&interest("pods", "more@v", 200), now), Admission::Accepted);
+        assert_eq!(interests.admit(&interest("pods", "h0@u", 300), now), Admission::Accepted);
+        assert_eq!(interests.admit(&interest("pods", "more@u", 100), now), Admission::Unnecessary);
+    }
+
+    #[test]
+    fn the_version_of_a_kind_stays_while_somebody_else_relies_on_it() {
+        let mut interests = Interests::default();
+        let kind = Kind::new("", "pods");
+        interests.insert(interest("pods", "a@u", 200), "v1".to_owned());
+        interests.insert(interest("pods", "b@u", 200), "v2".to_owned());
+        assert_eq!(interests.api_version(&kind), Some("v1"));
+        interests.remove_expired(Timestamp::from_second(300).unwrap());
+        interests.insert(interest("pods", "b@u", 400), "v2".to_owned());
+        assert_eq!(interests.api_version(&kind), Some("v2"));
+    }
+}

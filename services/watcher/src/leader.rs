@@ -1,0 +1,400 @@
+//! What the leading replica does: it sees to the stream, and keeps the watches running that publish to it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use groundwork_bus::{BusError, ClusterIdentity, Filter, Interest, Record, StreamState};
+use jiff::Timestamp;
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::Instrument;
+
+use crate::commands::Command;
+use crate::interests::{Admission, Interests};
+use crate::ledger::Ledger;
+use crate::publisher::Publisher;
+use crate::scopes::{Scope, WatchScopes};
+use crate::source::{Source, discover, log_version, namespace_uid, resource};
+use crate::status::WatchState;
+use crate::stream_writer::{FIRST_PAUSE, StreamNotFoundError, StreamWriter};
+use crate::watch::{Watch, WatchEnd, WatchRequest};
+
+/// How often the leader asks whether the stream is still there.
+const STREAM_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// How often watches are stopped in which nobody is interested any more.
+const INTEREST_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often tombstones and expired interests are removed from the stream.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(300);
+/// The age that tombstones have at least when they are removed.
+const TOMBSTONE_RETENTION: Duration = Duration::from_secs(3600);
+/// Pause before another attempt to find a kind or the identity of the cluster, or to begin again after a panic.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+
+/// What the stream holds when a replica begins to lead.
+#[derive(Debug, Default)]
+struct StreamContents {
+    /// UID of the cluster that the stream is about.
+    cluster_uid: Option<String>,
+    has_objects: bool,
+    ledgers: HashMap<Scope, Ledger>,
+    /// Scopes whose sync marker is there.
+    synced: HashSet<Scope>,
+    interests: Vec<Interest>,
+}
+
+/// The leading replica. It leads for as long as the future of [`Self::run`] is polled.
+pub(crate) struct Leader {
+    client: Client,
+    writer: StreamWriter,
+    scopes: WatchScopes,
+    interests: Interests,
+    commands: mpsc::Receiver<Command>,
+}
+
+/// The watches that run.
+#[derive(Debug, Default)]
+struct RunningWatches {
+    tasks: JoinSet<WatchEnd>,
+    built_in: Vec<(Scope, mpsc::UnboundedSender<WatchRequest>)>,
+    of_interests: HashMap<Scope, (AbortHandle, mpsc::UnboundedSender<WatchRequest>)>,
+}
+
+impl RunningWatches {
+    fn requests(&self) -> impl Iterator<Item = (&Scope, &mpsc::UnboundedSender<WatchRequest>)> {
+        let built_in = self.built_in.iter().map(|(scope, requests)| (scope, requests));
+        built_in.chain(self.of_interests.iter().map(|(scope, (_, requests))| (scope, requests)))
+    }
+}
+
+impl Leader {
+    pub(crate) fn new(
+        client: Client,
+        writer: StreamWriter,
+        scopes: WatchScopes,
+        commands: mpsc::Receiver<Command>,
+    ) -> Self {
+        Self { client, writer, scopes, interests: Interests::default(), commands }
+    }
+
+    /// Brings the stream up to date and keeps it there. Never ends.
+    pub(crate) async fn run(mut self) {
+        let mut rebuild = false;
+        loop {
+            let Ok((state, contents)) = self.prepare(rebuild).await else {
+                rebuild = false;
+                continue;
+            };
+            let end = self.run_watches(&state, contents).await;
+            rebuild = end == WatchEnd::ClusterRestored;
+            let why = match end {
+                WatchEnd::ClusterRestored => {
+                    "the cluster was restored from a backup: the stream is built anew"
+                }
+                WatchEnd::StreamNotFound => "the stream is gone: it is built anew",
+            };
+            tracing::warn!(why, "beginning again");
+            self.set_problem(Some(why.to_owned()));
+        }
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        self.writer.status.update(|status| status.problem = problem);
+    }
+
+    /// Sees to it that there is a stream, that it is of this cluster, and that it has the interests. Answers what it holds.
+    async fn prepare(&mut self, rebuild: bool) -> Result<(StreamState, StreamContents), StreamNotFoundError> {
+        let mut state = self.ensure_stream(rebuild).await;
+        let mut contents = self.read_contents().await?;
+        self.interests.add_stored(&contents.interests);
+        let cluster_uid = self.cluster_uid().await;
+        let is_foreign = match &contents.cluster_uid {
+            Some(stored) => *stored != cluster_uid,
+            // The identity is published before the first object, so nobody knows whose the objects of a stream without one are.
+            None => contents.has_objects,
+        };
+        if is_foreign {
+            tracing::warn!(
+                cluster = cluster_uid,
+                stored = contents.cluster_uid,
+                "the stream is of another cluster: it is built anew"
+            );
+            state = self.ensure_stream(true).await;
+            contents = StreamContents::default();
+        }
+        if contents.cluster_uid.as_ref() != Some(&cluster_uid) {
+            self.writer.publish(&Record::Cluster(ClusterIdentity { uid: cluster_uid.clone() })).await?;
+        }
+        self.interests.remove_expired(Timestamp::now());
+        for interest in self.interests.as_slice() {
+            if !contents.interests.contains(interest) {
+                self.writer.publish(&Record::Interest(interest.clone())).await?;
+            }
+        }
+        self.writer.status.update(|status| status.cluster_uid = cluster_uid);
+        Ok((state, contents))
+    }
+
+    /// Creates the stream if there is none; with `rebuild`, in any case. Waits as long as the bus does not answer.
+    async fn ensure_stream(&self, rebuild: bool) -> StreamState {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            self.writer.leadership.block_if_ended().await;
+            let bus = &self.writer.bus;
+            let state = if rebuild { bus.rebuild().await } else { bus.ensure_stream().await };
+            match state {
+                Ok(state) => {
+                    self.writer.status.set_bus_problem(None);
+                    tracing::info!(messages = state.messages, created = state.created, "the stream is there");
+                    return state;
+                }
+                Err(error) => self.writer.back_off(&error.to_string(), &mut pause).await,
+            }
+        }
+    }
+
+    async fn read_contents(&self) -> Result<StreamContents, StreamNotFoundError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let mut contents = StreamContents::default();
+            let visited = self.writer.bus.visit(Filter::Everything, |stored| match &stored.record {
+                Record::Object(event) => {
+                    contents.has_objects = true;
+                    if let Some(scope) = self.scopes.built_in_scope_of(&event.object) {
+                        let ledger = contents.ledgers.entry(scope).or_default();
+                        ledger.load(&event.object, &event.change, stored.sequence);
+                    }
+                }
+                Record::Synced(marker) => {
+                    let (kind, namespace) = (marker.kind.clone(), marker.namespace.clone());
+                    contents.synced.insert(Scope { kind, namespace });
+                }
+                Record::Cluster(identity) => contents.cluster_uid = Some(identity.uid.clone()),
+                Record::Interest(interest) => contents.interests.push(interest.clone()),
+            });
+            match visited.await {
+                Ok(()) => return Ok(contents),
+                Err(BusError::StreamNotFound) => return Err(StreamNotFoundError),
+                Err(error) => self.writer.back_off(&error.to_string(), &mut pause).await,
+            }
+        }
+    }
+
+    /// The UID that tells this cluster from others; waits until the API server gives it.
+    async fn cluster_uid(&self) -> String {
+        let namespace = self.scopes.cluster_namespace();
+        let mut logged = None;
+        loop {
+            let problem = match namespace_uid(&self.client, namespace).await {
+                Ok(Some(uid)) => {
+                    log_version(&self.client).await;
+                    return uid;
+                }
+                Ok(None) => format!("the namespace {namespace} does not exist"),
+                Err(error) => error.to_string(),
+            };
+            if logged.as_ref() != Some(&problem) {
+                tracing::warn!(problem, "cannot tell which cluster this is; trying again");
+                self.set_problem(Some(problem.clone()));
+                logged = Some(problem);
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// Starts the built-in watches, and keeps all watches running until one says that everything has to begin again.
+    async fn run_watches(&mut self, state: &StreamState, mut contents: StreamContents) -> WatchEnd {
+        let mut watches = RunningWatches::default();
+        let built_in = self.scopes.built_in_scopes();
+        self.writer.status.update(|status| {
+            let unsynced = WatchState { is_built_in: true, ..WatchState::default() };
+            status.watches = built_in.iter().map(|(scope, _)| (scope.clone(), unsynced.clone())).collect();
+            status.problem = None;
+        });
+        for (scope, watched) in built_in {
+            let ledger = contents.ledgers.remove(&scope).unwrap_or_default();
+            let resource = resource(&scope.kind, watched.version, watched.kind);
+            let mut source = Source::new(self.client.clone(), scope.clone(), &resource, watched.fields);
+            if let (false, Some(names)) = (watched.is_namespaced, self.scopes.namespaces()) {
+                source = source.with_names(names.to_vec());
+            }
+            let (requests, receiver) = mpsc::unbounded_channel();
+            let has_marker = contents.synced.contains(&scope);
+            let publisher = Publisher::new(scope.clone(), self.writer.clone(), ledger);
+            let watch =
+                Watch::new(scope.clone(), source, self.writer.clone(), publisher, receiver, has_marker);
+            watches.tasks.spawn(watch.run().in_current_span());
+            watches.built_in.push((scope, requests));
+        }
+        // What is left of it would stay in memory for as long as this replica leads.
+        drop(contents);
+        watches.tasks.spawn(check_stream(self.writer.clone(), state.created_at).in_current_span());
+        self.supervise(&mut watches).await
+    }
+
+    async fn supervise(&mut self, watches: &mut RunningWatches) -> WatchEnd {
+        let (mut check, mut prune) = (interval(INTEREST_CHECK_INTERVAL), interval(PRUNE_INTERVAL));
+        check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        prune.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut pruning = JoinSet::new();
+        loop {
+            tokio::select! {
+                Some(ended) = watches.tasks.join_next() => match ended {
+                    Ok(end) => return end,
+                    Err(error) if error.is_cancelled() => {}
+                    Err(error) => {
+                        tracing::error!(%error, "a watch broke down: beginning again");
+                        tokio::time::sleep(RETRY_PAUSE).await;
+                        // The stream is there, but to begin again is the same in both cases.
+                        return WatchEnd::StreamNotFound;
+                    }
+                },
+                Some(command) = self.commands.recv() => {
+                    if self.handle_command(command, watches).await.is_err() {
+                        return WatchEnd::StreamNotFound;
+                    }
+                }
+                _ = check.tick() => self.reconcile_watches(watches),
+                _ = prune.tick() => {
+                    for (_, requests) in watches.requests() {
+                        // A watch that has ended is noticed where its task is joined.
+                        let _ = requests.send(WatchRequest::ForgetDeleted);
+                    }
+                    pruning.spawn(prune_stream(self.writer.clone()).in_current_span());
+                }
+                Some(_) = pruning.join_next() => {}
+            }
+        }
+    }
+
+    async fn handle_command(
+        &mut self,
+        command: Command,
+        watches: &mut RunningWatches,
+    ) -> Result<(), StreamNotFoundError> {
+        match command {
+            Command::StoreInterest { interest, api_version, answer } => {
+                let admission = self.interests.admit(&interest, Timestamp::now());
+                if admission == Admission::Accepted {
+                    self.writer.publish(&Record::Interest(interest.clone())).await?;
+                    self.interests.insert(interest, api_version);
+                    self.reconcile_watches(watches);
+                }
+                // Whoever asked may have gone.
+                let _ = answer.send(admission);
+            }
+            Command::Replay { kind, namespace, name, replay } => {
+                for (scope, requests) in watches.requests() {
+                    if kind.as_ref().is_none_or(|kind| *kind == scope.kind) {
+                        let (namespace, name, replay) = (namespace.clone(), name.clone(), replay.clone());
+                        let _ = requests.send(WatchRequest::Replay { namespace, name, replay });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts and stops watches of further kinds, so that those run in which somebody is interested now.
+    fn reconcile_watches(&mut self, watches: &mut RunningWatches) {
+        let now = Timestamp::now();
+        self.interests.remove_expired(now);
+        let desired: BTreeSet<Scope> = self.scopes.scopes_of_interests(self.interests.as_slice(), now);
+        watches.of_interests.retain(|scope, (task, _)| {
+            let is_desired = desired.contains(scope);
+            if !is_desired {
+                tracing::info!(%scope, "nobody is interested any more");
+                task.abort();
+                self.writer.status.update(|status| status.watches.remove(scope));
+            }
+            is_desired
+        });
+        for scope in desired {
+            if watches.of_interests.contains_key(&scope) {
+                continue;
+            }
+            self.writer.status.update(|status| status.watches.insert(scope.clone(), WatchState::default()));
+            let (requests, receiver) = mpsc::unbounded_channel();
+            let api_version = self.interests.api_version(&scope.kind).map(str::to_owned);
+            let watch = run_interest_watch(
+                self.client.clone(),
+                self.writer.clone(),
+                scope.clone(),
+                api_version,
+                receiver,
+            );
+            let task = watches.tasks.spawn(watch.in_current_span());
+            watches.of_interests.insert(scope, (task, requests));
+        }
+        let interests = self.interests.as_slice();
+        if self.writer.status.read(|status| status.interests != interests) {
+            self.writer.status.update(|status| status.interests = interests.to_vec());
+        }
+    }
+}
+
+/// The watch of a kind that somebody is interested in. Nothing but metadata is read of its objects.
+async fn run_interest_watch(
+    client: Client,
+    writer: StreamWriter,
+    scope: Scope,
+    api_version: Option<String>,
+    requests: mpsc::UnboundedReceiver<WatchRequest>,
+) -> WatchEnd {
+    let resource = loop {
+        let error = match discover(&client, &scope, api_version.as_deref()).await {
+            Ok(resource) => break resource,
+            Err(error) => error,
+        };
+        writer.status.update_watch(&scope, |watch| watch.problem = Some(error.to_string()));
+        tokio::time::sleep(RETRY_PAUSE).await;
+    };
+    let mut pause = FIRST_PAUSE;
+    let (ledger, has_marker) = loop {
+        let (mut ledger, mut has_marker) = (Ledger::default(), false);
+        let kinds = [scope.kind.clone()];
+        let visited = writer.bus.visit(Filter::Kinds(&kinds), |stored| match &stored.record {
+            Record::Object(event) => {
+                if scope.namespace.is_none() || scope.namespace == event.object.namespace {
+                    ledger.load(&event.object, &event.change, stored.sequence);
+                }
+            }
+            Record::Synced(marker) => has_marker |= marker.namespace == scope.namespace,
+            Record::Cluster(_) | Record::Interest(_) => {}
+        });
+        match visited.await {
+            Ok(()) => break (ledger, has_marker),
+            Err(BusError::StreamNotFound) => return WatchEnd::StreamNotFound,
+            Err(error) => writer.back_off(&error.to_string(), &mut pause).await,
+        }
+    };
+    let source = Source::new(client, scope.clone(), &resource, &[]);
+    let publisher = Publisher::new(scope.clone(), writer.clone(), ledger);
+    Watch::new(scope, source, writer, publisher, requests, has_marker).run().await
+}
+
+/// Asks for the stream at regular intervals, so that its loss is noticed also when nothing is published.
+async fn check_stream(writer: StreamWriter, created: Timestamp) -> WatchEnd {
+    loop {
+        tokio::time::sleep(STREAM_CHECK_INTERVAL).await;
+        match writer.bus.status().await {
+            Ok(state) if state.created_at != created => return WatchEnd::StreamNotFound,
+            Ok(_) => writer.status.set_bus_problem(None),
+            Err(BusError::StreamNotFound) => return WatchEnd::StreamNotFound,
+            Err(error) => writer.status.set_bus_problem(Some(error.to_string())),
+        }
+    }
+}
+
+async fn prune_stream(writer: StreamWriter) {
+    // The replica that leads now does it.
+    if writer.leadership.has_ended() {
+        return;
+    }
+    match writer.bus.prune(TOMBSTONE_RETENTION).await {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(count, "removed old tombstones and interests"),
+        Err(error) => tracing::warn!(%error, "old tombstones stay for now"),
+    }
+}

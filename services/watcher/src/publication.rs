@@ -1,0 +1,434 @@
+//! The publication of one object: attempts, until the stream holds the desired state or a newer one.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use groundwork_bus::{BusError, Change, Event, Kind, ObjectId, PublishError, Published, Record, Snapshot};
+use groundwork_telemetry::trace;
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tracing::Instrument;
+use uuid::Uuid;
+
+use crate::ledger::{Key, LastMessage, State, Uid, Version};
+use crate::stream_writer::{FIRST_PAUSE, LONGEST_PAUSE, StreamNotFoundError, StreamWriter};
+
+/// What the stream should say of an object.
+#[derive(Debug, Clone)]
+pub(crate) enum DesiredState {
+    Applied(Box<Snapshot>),
+    /// The object of this UID is deleted; without a UID, whichever there was up to this resourceVersion.
+    Deleted {
+        uid: Option<Uid>,
+        version: Version,
+    },
+    /// What the stream holds, published once more.
+    Replay(Replay),
+}
+
+/// A request to publish objects once more. Whoever asked counts messages: one for each event that was published, until the last clone
+/// of the sender is dropped, which says that all is done.
+#[derive(Debug, Clone)]
+pub(crate) struct Replay {
+    /// Stands in the events, so that whoever asked knows them.
+    pub(crate) id: Arc<str>,
+    pub(crate) published: mpsc::UnboundedSender<()>,
+}
+
+/// When the API server told of a state: on the clock that measures latencies, and the time that the event states.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Observed {
+    instant: Instant,
+    time: Timestamp,
+}
+
+impl Observed {
+    pub(crate) fn now() -> Self {
+        Self { instant: Instant::now(), time: Timestamp::now() }
+    }
+}
+
+/// The end of the attempts to publish an object.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub(crate) key: Key,
+    /// What the stream holds now.
+    pub(crate) last: LastMessage,
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The stream holds the desired state, or a newer one.
+    UpToDate,
+    /// The event has this size in bytes, and the stream holds what it held before.
+    TooLarge(usize),
+    StreamNotFound,
+}
+
+/// What became of one message.
+#[derive(Debug, PartialEq, Eq)]
+enum Sent {
+    /// It is the last message about its object.
+    Stored,
+    /// Another message is the last one, so what to publish has to be decided again.
+    Superseded,
+    /// It has this size in bytes.
+    TooLarge(usize),
+    StreamNotFound,
+}
+
+/// The message that brings the stream nearer to the desired state.
+#[derive(Debug, PartialEq, Eq)]
+enum NextMessage {
+    Snapshot,
+    Tombstone(Uid, Version),
+}
+
+/// What to publish, if anything, when the stream holds one state and should hold another. A state that is older than that of the stream is
+/// dropped, since another watcher was faster. The UID of a deleted object never comes back.
+fn next_message(last: &State, desired: &DesiredState) -> Option<NextMessage> {
+    match (desired, last) {
+        (DesiredState::Applied(_), State::Absent) => Some(NextMessage::Snapshot),
+        (DesiredState::Applied(snapshot), State::Alive { uid, version }) => {
+            if version.covers(Version::new(&snapshot.resource_version)) {
+                None
+            } else if *uid == Uid::new(&snapshot.uid) {
+                Some(NextMessage::Snapshot)
+            } else {
+                Some(NextMessage::Tombstone(uid.clone(), *version))
+            }
+        }
+        (DesiredState::Applied(snapshot), State::Deleted { uid, version }) => {
+            let is_outdated =
+                *uid == Uid::new(&snapshot.uid) || version.covers(Version::new(&snapshot.resource_version));
+            (!is_outdated).then_some(NextMessage::Snapshot)
+        }
+        (DesiredState::Deleted { uid: deleted, version: at }, State::Alive { uid, version }) => {
+            if deleted.as_ref() == Some(uid) {
+                Some(NextMessage::Tombstone(uid.clone(), version.max(*at)))
+            } else {
+                (!version.is_after(*at)).then(|| NextMessage::Tombstone(uid.clone(), *version))
+            }
+        }
+        (DesiredState::Deleted { .. }, State::Absent | State::Deleted { .. }) => None,
+        (DesiredState::Replay(_), _) => None,
+    }
+}
+
+impl DesiredState {
+    /// Whether something has to be published if this is the last message.
+    pub(crate) fn needs_publication(&self, last: &State) -> bool {
+        matches!(self, Self::Replay(_)) || next_message(last, self).is_some()
+    }
+}
+
+/// Publishes until the stream holds the desired state or a newer one; waits as long as the bus does not answer.
+pub(crate) async fn publish_object(
+    writer: StreamWriter,
+    kind: Kind,
+    key: Key,
+    mut last: LastMessage,
+    desired: DesiredState,
+    observed: Observed,
+) -> Publication {
+    let object = key.object(&kind);
+    if let DesiredState::Replay(replay) = desired {
+        let outcome = republish(&writer, &object, &mut last, &replay).await;
+        return Publication { key, last, outcome };
+    }
+    let outcome = loop {
+        let (change, is_last) = match (next_message(&last.state, &desired), &desired) {
+            (Some(NextMessage::Tombstone(uid, version)), _) => {
+                let (uid, resource_version) = (uid.to_string(), version.to_string());
+                (Change::Deleted { uid, resource_version }, !matches!(desired, DesiredState::Applied(_)))
+            }
+            (Some(NextMessage::Snapshot), DesiredState::Applied(snapshot)) => {
+                (Change::Applied(Snapshot::clone(snapshot)), true)
+            }
+            _ => break Outcome::UpToDate,
+        };
+        let span = tracing::info_span!(
+            parent: None,
+            "watch event",
+            otel.kind = "producer",
+            %kind,
+            namespace = key.namespace(),
+            name = key.name()
+        );
+        let trace = trace::traceparent(&span);
+        let event = Event { object: object.clone(), change, trace, replay: None, time: observed.time };
+        match send(&writer, event, &mut last).instrument(span).await {
+            Sent::Stored if is_last => {
+                writer.metrics.latency(observed.instant.elapsed());
+                break Outcome::UpToDate;
+            }
+            Sent::Stored | Sent::Superseded => {}
+            Sent::TooLarge(size) => break Outcome::TooLarge(size),
+            Sent::StreamNotFound => break Outcome::StreamNotFound,
+        }
+    };
+    Publication { key, last, outcome }
+}
+
+/// Publishes once more what the stream holds. Should a change be published meanwhile, that serves as well.
+async fn republish(
+    writer: &StreamWriter,
+    object: &ObjectId,
+    last: &mut LastMessage,
+    replay: &Replay,
+) -> Outcome {
+    let mut pause = FIRST_PAUSE;
+    let stored = loop {
+        match writer.bus.last(object).await {
+            Ok(stored) => break stored,
+            Err(BusError::StreamNotFound) => return Outcome::StreamNotFound,
+            Err(error) => writer.back_off(&error.to_string(), &mut pause).await,
+        }
+    };
+    let Some((sequence, Record::Object(event))) = stored.map(|stored| (stored.sequence, stored.record))
+    else {
+        return Outcome::UpToDate;
+    };
+    *last = LastMessage { sequence, state: State::of(&event.change) };
+    if !last.state.is_alive() {
+        return Outcome::UpToDate;
+    }
+    let span = tracing::info_span!(parent: None, "replay", otel.kind = "producer", %object);
+    let trace = trace::traceparent(&span);
+    let id = Some(replay.id.to_string());
+    let event = Event { trace, replay: id, time: Timestamp::now(), ..event };
+    match send(writer, event, last).instrument(span).await {
+        Sent::StreamNotFound => return Outcome::StreamNotFound,
+        Sent::Stored | Sent::Superseded | Sent::TooLarge(_) => {}
+    }
+    // Whoever asked may have gone.
+    let _ = replay.published.send(());
+    Outcome::UpToDate
+}
+
+/// Publishes one event behind the fence of the last message. Afterwards `last` is what the stream holds.
+async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Sent {
+    let (kind, state) = (event.object.kind.clone(), State::of(&event.change));
+    let mut record = Record::Object(event);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        writer.leadership.block_if_ended().await;
+        let answer = writer.bus.publish(&record, Some(last.sequence)).await;
+        if !matches!(&answer, Err(PublishError::Unavailable(_) | PublishError::Failed(_))) {
+            writer.status.set_bus_problem(None);
+        }
+        match answer {
+            Ok(Published { sequence, duplicate: false }) => {
+                writer.metrics.published(&kind, "stored");
+                *last = LastMessage { sequence, state };
+                return Sent::Stored;
+            }
+            Ok(Published { duplicate: true, sequence }) => {
+                writer.metrics.published(&kind, "duplicate");
+                let Ok(stored) = read_last(writer, &record).await else { return Sent::StreamNotFound };
+                let is_ours = stored.sequence == sequence;
+                let has_changed = stored != *last;
+                *last = stored;
+                if is_ours {
+                    return Sent::Stored;
+                }
+                if has_changed {
+                    return Sent::Superseded;
+                }
+                // The server drops the message since it stored the same one a while ago, and has stored another one after it. With an
+                // id of its own the message counts as new.
+                if let Record::Object(event) = &mut record {
+                    event.replay = Some(Uuid::new_v4().simple().to_string());
+                }
+            }
+            Err(PublishError::Superseded { .. }) => {
+                writer.metrics.published(&kind, "superseded");
+                let Ok(stored) = read_last(writer, &record).await else { return Sent::StreamNotFound };
+                if stored == *last {
+                    // One server of a NATS cluster refused the fence, and another one does not know the newer message yet.
+                    tokio::time::sleep(LONGEST_PAUSE).await;
+                }
+                *last = stored;
+                return Sent::Superseded;
+            }
+            Err(PublishError::StreamNotFound) => return Sent::StreamNotFound,
+            Err(PublishError::TooLarge { size, .. }) => {
+                writer.metrics.published(&kind, "too_large");
+                return Sent::TooLarge(size);
+            }
+            Err(PublishError::Unavailable(error)) => {
+                writer.metrics.published(&kind, "unavailable");
+                writer.back_off(&error.to_string(), &mut pause).await;
+            }
+            Err(PublishError::Failed(error)) => {
+                writer.metrics.published(&kind, "failed");
+                writer.back_off(&error.to_string(), &mut pause).await;
+            }
+        }
+    }
+}
+
+/// What the stream holds about the object of a record.
+async fn read_last(writer: &StreamWriter, record: &Record) -> Result<LastMessage, StreamNotFoundError> {
+    let Record::Object(event) = record else { return Ok(LastMessage::default()) };
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match writer.bus.last(&event.object).await {
+            Ok(None) => return Ok(LastMessage::default()),
+            Ok(Some(stored)) => {
+                let state = match &stored.record {
+                    Record::Object(event) => State::of(&event.change),
+                    Record::Synced(_) | Record::Cluster(_) | Record::Interest(_) => State::Absent,
+                };
+                return Ok(LastMessage { sequence: stored.sequence, state });
+            }
+            Err(BusError::StreamNotFound) => return Err(StreamNotFoundError),
+            Err(BusError::Message { sequence, .. }) => {
+                // Nobody can read this message, so the next one replaces it.
+                return Ok(LastMessage { sequence, state: State::Absent });
+            }
+            Err(error) => writer.back_off(&error.to_string(), &mut pause).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use groundwork_bus::Bus;
+    use groundwork_telemetry::Telemetry;
+
+    use super::*;
+    use crate::leadership::Leadership;
+    use crate::metrics::Metrics;
+    use crate::status::SharedStatus;
+
+    fn alive(uid: &str, version: &str) -> State {
+        State::Alive { uid: Uid::new(uid), version: Version::new(version) }
+    }
+
+    fn deleted(uid: &str, version: &str) -> State {
+        State::Deleted { uid: Uid::new(uid), version: Version::new(version) }
+    }
+
+    fn applied(uid: &str, version: &str) -> DesiredState {
+        let (uid, resource_version) = (uid.to_owned(), version.to_owned());
+        DesiredState::Applied(Box::new(Snapshot { uid, resource_version, ..Snapshot::default() }))
+    }
+
+    fn missing(uid: Option<&str>, version: &str) -> DesiredState {
+        DesiredState::Deleted { uid: uid.map(Uid::new), version: Version::new(version) }
+    }
+
+    fn tombstone(uid: &str, version: &str) -> Option<NextMessage> {
+        Some(NextMessage::Tombstone(Uid::new(uid), Version::new(version)))
+    }
+
+    #[test]
+    fn the_newer_state_wins() {
+        let snapshot = || Some(NextMessage::Snapshot);
+        let table = [
+            (State::Absent, applied("a", "5"), snapshot()),
+            (alive("a", "4"), applied("a", "5"), snapshot()),
+            (alive("a", "5"), applied("a", "5"), None),
+            (alive("a", "6"), applied("a", "5"), None),
+            // Another object of the same name: first the end of the one, then the other.
+            (alive("a", "4"), applied("b", "5"), tombstone("a", "4")),
+            (deleted("a", "4"), applied("b", "5"), snapshot()),
+            (alive("b", "6"), applied("a", "5"), None),
+            // What is deleted does not come back.
+            (deleted("a", "4"), applied("a", "5"), None),
+            (deleted("b", "6"), applied("a", "5"), None),
+            (State::Absent, missing(Some("a"), "5"), None),
+            (alive("a", "4"), missing(Some("a"), "5"), tombstone("a", "5")),
+            (alive("b", "6"), missing(Some("a"), "5"), None),
+            (alive("b", "4"), missing(Some("a"), "5"), tombstone("b", "4")),
+            (deleted("a", "4"), missing(Some("a"), "5"), None),
+            // Missing in a list.
+            (alive("a", "4"), missing(None, "5"), tombstone("a", "4")),
+            (alive("a", "6"), missing(None, "5"), None),
+            (alive("a", "6"), missing(None, ""), tombstone("a", "6")),
+            // Versions that are no numbers: the API server is believed.
+            (alive("a", "x"), applied("a", "y"), snapshot()),
+            (alive("a", "x"), missing(None, "5"), tombstone("a", "0")),
+        ];
+        for (last, desired, expected) in table {
+            assert_eq!(next_message(&last, &desired), expected, "{last:?} {desired:?}");
+        }
+    }
+
+    fn writer(leadership: Leadership) -> (StreamWriter, Telemetry) {
+        let telemetry = Telemetry::silent("watcher");
+        let metrics = Metrics::new(&telemetry.metrics);
+        let status = SharedStatus::new(telemetry.health.condition("stream"), metrics.clone());
+        (StreamWriter { bus: Bus::in_process(), status, metrics, leadership }, telemetry)
+    }
+
+    async fn publish(writer: &StreamWriter, last: LastMessage, desired: DesiredState) -> Publication {
+        let key = Key::new(Some("n"), "a");
+        publish_object(writer.clone(), Kind::new("", "secrets"), key, last, desired, Observed::now()).await
+    }
+
+    /// A watcher that did not see what another one published: with its old fence it changes nothing that is newer.
+    #[tokio::test]
+    async fn a_late_publication_is_refused() {
+        let (writer, telemetry) = writer(Leadership::unlimited());
+        writer.bus.ensure_stream().await.unwrap();
+        let first = publish(&writer, LastMessage::default(), applied("u", "5")).await.last;
+        let newest = publish(&writer, first.clone(), applied("u", "7")).await.last;
+
+        let late = publish(&writer, first.clone(), applied("u", "6")).await;
+        assert_eq!((late.last, late.outcome), (newest.clone(), Outcome::UpToDate));
+        let late = publish(&writer, first.clone(), missing(None, "6")).await;
+        assert_eq!(late.last, newest);
+        assert_eq!(writer.bus.status().await.unwrap().last_sequence, newest.sequence);
+
+        // What is newer is stored all the same, behind the fence that was read.
+        let newer = publish(&writer, first.clone(), applied("v", "8")).await.last;
+        assert_eq!((newer.sequence, newer.state), (newest.sequence + 2, alive("v", "8")));
+        let text = telemetry.metrics.encode().unwrap();
+        let counted = |outcome: &str, count: u32| {
+            text.contains(&format!("published_total{{kind=\"secrets\",outcome=\"{outcome}\"}} {count}\n"))
+        };
+        assert!(counted("stored", 4) && counted("superseded", 3), "{text}");
+    }
+
+    /// Something that was published within the duplicate window, and is not what the stream says now.
+    #[tokio::test]
+    async fn a_duplicate_is_looked_at() {
+        let (writer, _telemetry) = writer(Leadership::unlimited());
+        writer.bus.ensure_stream().await.unwrap();
+        let first = publish(&writer, LastMessage::default(), applied("u", "x")).await.last;
+        let second = publish(&writer, first, applied("u", "y")).await.last;
+        // Versions that are no numbers say nothing about which is newer: the API server is believed.
+        let third = publish(&writer, second.clone(), applied("u", "x")).await;
+        assert_eq!((third.outcome, third.last.sequence), (Outcome::UpToDate, second.sequence + 1));
+        let stored = writer.bus.last(&Key::new(Some("n"), "a").object(&Kind::new("", "secrets"))).await;
+        let Ok(Some(groundwork_bus::Stored { record: Record::Object(event), .. })) = stored else { panic!() };
+        assert_eq!(event.change.resource_version(), "x");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_published_after_the_leadership() {
+        let (writer, _telemetry) = writer(Leadership::until(tokio::time::Instant::now()));
+        writer.bus.ensure_stream().await.unwrap();
+        let late = publish(&writer, LastMessage::default(), applied("u", "5"));
+        assert!(tokio::time::timeout(Duration::from_millis(50), late).await.is_err());
+        assert_eq!(writer.bus.status().await.unwrap().messages, 0);
+    }
+
+    #[tokio::test]
+    async fn a_missing_stream_and_what_is_too_large_are_outcomes() {
+        let (writer, _telemetry) = writer(Leadership::unlimited());
+        let without_stream = publish(&writer, LastMessage::default(), applied("u", "5")).await;
+        assert_eq!(without_stream.outcome, Outcome::StreamNotFound);
+        writer.bus.ensure_stream().await.unwrap();
+        let labels = [("l".to_owned(), "x".repeat(groundwork_bus::MAX_EVENT_BYTES))].into();
+        let large = Snapshot { uid: "u".into(), resource_version: "6".into(), labels, ..Snapshot::default() };
+        let large = publish(&writer, LastMessage::default(), DesiredState::Applied(Box::new(large))).await;
+        assert!(matches!(large.outcome, Outcome::TooLarge(65_536..)), "{large:?}");
+        assert_eq!(large.last, LastMessage::default());
+    }
+}
