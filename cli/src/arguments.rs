@@ -1,13 +1,14 @@
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use groundwork_kubernetes::is_dns_label;
 
 #[cfg(feature = "cluster")]
 use crate::events::EventsArguments;
 #[cfg(not(feature = "cluster"))]
 use crate::left_out::{LeftOut as EventsArguments, LeftOut as UpArguments, LeftOut as WaitArguments};
+use crate::namespace::namespace;
+use crate::output::OutputFormat;
 use crate::template::TemplateArguments;
 #[cfg(feature = "cluster")]
 use crate::up::UpArguments;
@@ -71,23 +72,4 @@ pub(crate) struct RenderArguments {
     /// components/repositories.yaml beside the input]
     #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
     pub(crate) repositories: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
-    /// For people.
-    Text,
-    /// The objects that a cluster would hold, as a YAML stream.
-    Yaml,
-    /// The same as one `List`.
-    Json,
-}
-
-/// A DNS label, as namespaces are.
-pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
-    if is_dns_label(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("a namespace is at most 63 of a-z, 0-9 and dashes, with a letter or digit at both ends")
-    }
 }

@@ -14,6 +14,7 @@ mod input;
 mod inventory;
 #[cfg(not(feature = "cluster"))]
 mod left_out;
+mod namespace;
 mod output;
 mod render;
 mod rendering;

@@ -5,14 +5,24 @@ mod text;
 
 use std::io::{ErrorKind, Write as _};
 
+use clap::ValueEnum;
 use groundwork_api::Time;
 use groundwork_yaml as yaml;
 use serde_json::json;
 
-use crate::arguments::OutputFormat;
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::rendering::Rendering;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// For people.
+    Text,
+    /// The objects that a cluster would hold, as a YAML stream.
+    Yaml,
+    /// The same as one `List`.
+    Json,
+}
 
 /// Prints all renderings to standard output.
 pub(crate) fn print(format: OutputFormat, renderings: &[Rendering<'_>], now: &Time) -> Ending {

@@ -41,7 +41,7 @@ struct ExpandArguments {
     output: ListFormat,
 
     /// Namespace of objects that name none.
-    #[arg(short, long, default_value = "default", value_parser = crate::arguments::namespace)]
+    #[arg(short, long, default_value = "default", value_parser = crate::namespace::namespace)]
     namespace: String,
 }
 

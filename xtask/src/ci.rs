@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -16,11 +17,14 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     step("licences", || licences::run(workspace))?;
     step("lint", || {
         let (what, rules) = (["clippy", "--all-targets", "--locked", "--quiet"], ["--", "-D", "warnings"]);
-        commands::run(workspace, "cargo", &[&what, &commands::EVERYTHING[..], &rules].concat())
+        commands::run(workspace, "cargo", &[&what, &commands::EVERYTHING[..], &rules].concat())?;
+        // The command without what talks to servers has code of its own.
+        commands::run(workspace, "cargo", &[&what, &["--package", "groundwork"][..], &rules].concat())
     })?;
     step("tests", || test::run(workspace))?;
     step("compose.yaml", || compose::check(workspace))?;
-    step("commands of the README", || readme(workspace))
+    step("commands of the README", || readme(workspace))?;
+    step("what a build leaves out", || left_out(workspace))
 }
 
 fn step(name: &str, check: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -46,6 +50,25 @@ fn readme(workspace: &Path) -> Result<()> {
         }
     }
     ensure!(count > 0, "README.md shows no commands in console blocks");
+    Ok(())
+}
+
+/// The command as the README builds it has nothing that talks to servers, and says how to get that.
+fn left_out(workspace: &Path) -> Result<()> {
+    for command in ["up", "events", "wait"] {
+        let output = Command::new("cargo")
+            .args(["run", "--release", "--quiet", "--package", "groundwork", "--", command, "--any", "words"])
+            .current_dir(workspace)
+            .output()
+            .context("cannot run cargo")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.code() == Some(2),
+            "`groundwork {command}` ended with {}: {said}",
+            output.status
+        );
+        ensure!(said.contains("--features cluster"), "`groundwork {command}` said: {said}");
+    }
     Ok(())
 }
 

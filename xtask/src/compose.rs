@@ -73,6 +73,14 @@ impl<'a> Service<'a> {
         self.value.pointer("/build/target").and_then(Value::as_str)
     }
 
+    /// The program in that target's image.
+    pub(crate) fn program(&self) -> Option<String> {
+        self.target().map(|target| match target {
+            "groundwork" => target.to_owned(),
+            service => format!("groundwork-{service}"),
+        })
+    }
+
     /// The profile that starts it; `None` if it starts without being asked for.
     pub(crate) fn profile(&self) -> Option<&'a str> {
         self.value.pointer("/profiles/0").and_then(Value::as_str)

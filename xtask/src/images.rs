@@ -66,11 +66,10 @@ fn names(model: &Model) -> BTreeSet<&str> {
 
 fn make(workspace: &Path, model: &Model) -> Result<()> {
     servers::run(workspace)?;
-    let ours: BTreeSet<_> = model.services().filter_map(|service| service.target()).collect();
+    let wanted: BTreeSet<_> = model.services().filter_map(|service| service.program()).collect();
     let mut build = vec!["build", "--release", "--locked", "--bin", "groundwork-wait"];
     build.extend(commands::EVERYTHING);
-    let wanted: Vec<_> = ours.iter().map(|target| program(target)).collect();
-    build.extend(wanted.iter().flat_map(|program| ["--bin", program]));
+    build.extend(wanted.iter().flat_map(|program| ["--bin", program.as_str()]));
     commands::run(workspace, "cargo", &build)?;
     let programs = commands::target_folder(workspace)?.join("release");
     let mut done = BTreeSet::new();
@@ -78,8 +77,8 @@ fn make(workspace: &Path, model: &Model) -> Result<()> {
         if !done.insert(service.image()) {
             continue;
         }
-        match service.target() {
-            Some(target) => import_ours(&programs, target, service.image())?,
+        match service.program() {
+            Some(program) => import_ours(&programs, &program, service.image())?,
             None => import_server(service)?,
         }
     }
@@ -101,11 +100,6 @@ fn told((image, profile): (&str, &str)) -> String {
     )
 }
 
-/// Name of the program of a target of the Dockerfile.
-pub(crate) fn program(target: &str) -> String {
-    if target == "groundwork" { target.to_owned() } else { format!("groundwork-{target}") }
-}
-
 fn import_server(service: Service<'_>) -> Result<()> {
     let known = SERVERS.iter().find(|(name, ..)| *name == service.name);
     let (name, server, place) = known.with_context(|| format!("no program is known for {}", service.name))?;
@@ -119,11 +113,11 @@ fn import_server(service: Service<'_>) -> Result<()> {
     import(service.image(), &entries, &changes)
 }
 
-fn import_ours(programs: &Path, target: &str, image: &str) -> Result<()> {
+fn import_ours(programs: &Path, program: &str, image: &str) -> Result<()> {
     let mut entries = Vec::new();
     let mut libraries = BTreeSet::new();
-    for name in [program(target), "groundwork-wait".to_owned()] {
-        let file = programs.join(&name);
+    for name in [program, "groundwork-wait"] {
+        let file = programs.join(name);
         libraries.extend(shared_libraries(&file)?);
         entries.push(Entry::program(&format!("/usr/local/bin/{name}"), file));
     }
@@ -134,7 +128,7 @@ fn import_ours(programs: &Path, target: &str, image: &str) -> Result<()> {
         let content = Content::File(AUTHORITIES.into());
         entries.push(Entry { place: AUTHORITIES.to_owned(), content, mode: 0o644 });
     }
-    let entrypoint = format!("ENTRYPOINT [\"/usr/local/bin/{}\"]", program(target));
+    let entrypoint = format!("ENTRYPOINT [\"/usr/local/bin/{program}\"]");
     import(image, &entries, &[entrypoint, "USER 65532:65532".to_owned()])
 }
 

@@ -110,6 +110,7 @@ const FURTHER_TOPICS: &[&str] = &[
     "state of executions",
     "dates, keys and random values in blueprints",
     "drafts of package revisions",
+    "times and durations in expressions of sets",
 ];
 
 /// All topics, each once, in the order of the tables.

@@ -12,7 +12,7 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 /// Who gives the reasons.
 pub const DOMAIN: &str = "groundwork.dev";
 
-/// Reasons that the contracts name. Services may give further ones.
+/// All reasons that services give, and their codes.
 pub mod reasons {
     /// `NOT_FOUND`: the Installation of the request does not exist.
     pub const INSTALLATION_NOT_FOUND: &str = "INSTALLATION_NOT_FOUND";
@@ -24,12 +24,24 @@ pub mod reasons {
     pub const COMPONENT_VERSION_NOT_FOUND: &str = "COMPONENT_VERSION_NOT_FOUND";
     /// `FAILED_PRECONDITION`: the Installation has another job by now.
     pub const JOB_SUPERSEDED: &str = "JOB_SUPERSEDED";
+    /// `FAILED_PRECONDITION`: what is asked to be explained ends with an error in a job, which the message tells.
+    pub const JOB_WOULD_FAIL: &str = "JOB_WOULD_FAIL";
+    /// `FAILED_PRECONDITION`: nobody watches the kind.
+    pub const KIND_NOT_WATCHED: &str = "KIND_NOT_WATCHED";
+    /// `FAILED_PRECONDITION`: the repository map does not hold the repository, or its type cannot be read.
+    pub const REPOSITORY_UNKNOWN: &str = "REPOSITORY_UNKNOWN";
+    /// `FAILED_PRECONDITION`: the store is not in the format that it should have.
+    pub const REPOSITORY_MALFORMED: &str = "REPOSITORY_MALFORMED";
+    /// `DATA_LOSS`: the content of the store is not that of its digest.
+    pub const DIGEST_MISMATCH: &str = "DIGEST_MISMATCH";
     /// `INVALID_ARGUMENT`: fields of the request are missing or wrong; the details name them.
     pub const INVALID_REQUEST: &str = "INVALID_REQUEST";
     /// `UNAUTHENTICATED`: there is no bearer token, or it is not valid.
     pub const TOKEN_INVALID: &str = "TOKEN_INVALID";
     /// `PERMISSION_DENIED`: the user of the token may not get the object, or its Secrets.
     pub const ACCESS_DENIED: &str = "ACCESS_DENIED";
+    /// `PERMISSION_DENIED`: the service itself lacks a right in the cluster; the message names it.
+    pub const FORBIDDEN: &str = "FORBIDDEN";
     /// `PERMISSION_DENIED`: the Installation that the request names does not lead to the component version.
     pub const COMPONENT_NOT_REACHED: &str = "COMPONENT_NOT_REACHED";
     /// `UNAVAILABLE`: the API server gives no answer.
@@ -38,6 +50,8 @@ pub mod reasons {
     pub const REPOSITORY_UNAVAILABLE: &str = "REPOSITORY_UNAVAILABLE";
     /// `UNAVAILABLE`: the bus gives no answer.
     pub const BUS_UNAVAILABLE: &str = "BUS_UNAVAILABLE";
+    /// `UNAVAILABLE`: the resolver gives no answer.
+    pub const RESOLVER_UNAVAILABLE: &str = "RESOLVER_UNAVAILABLE";
     /// `UNAVAILABLE`: another replica leads.
     pub const NOT_LEADER: &str = "NOT_LEADER";
     /// `RESOURCE_EXHAUSTED`: the caller's address has too many calls, or too many bytes in them; `UNAVAILABLE`: all callers
@@ -45,12 +59,22 @@ pub mod reasons {
     pub const TOO_MANY_CALLS: &str = "TOO_MANY_CALLS";
     /// `RESOURCE_EXHAUSTED`: too many tokens that nobody knows came from the caller's address; `UNAVAILABLE`: from all.
     pub const TOO_MANY_TOKENS: &str = "TOO_MANY_TOKENS";
+    /// `RESOURCE_EXHAUSTED`: the caller, or all callers together, have as many interests as there may be.
+    pub const TOO_MANY_INTERESTS: &str = "TOO_MANY_INTERESTS";
+    /// `RESOURCE_EXHAUSTED`: content of a store is larger than what is read of one.
+    pub const CONTENT_TOO_LARGE: &str = "CONTENT_TOO_LARGE";
     /// `RESOURCE_EXHAUSTED`: the request is larger than a message may be ([`crate::MAX_MESSAGE`]).
     pub const REQUEST_TOO_LARGE: &str = "REQUEST_TOO_LARGE";
     /// `DEADLINE_EXCEEDED`: the request did not come in time.
     pub const REQUEST_TOO_SLOW: &str = "REQUEST_TOO_SLOW";
     /// `RESOURCE_EXHAUSTED`: the answer does not fit into a message ([`crate::MAX_MESSAGE`]).
     pub const ANSWER_TOO_LARGE: &str = "ANSWER_TOO_LARGE";
+    /// `RESOURCE_EXHAUSTED`: the work of the call took longer than it may.
+    pub const WORK_TOO_LONG: &str = "WORK_TOO_LONG";
+    /// `INTERNAL`: the work of the call broke down, which is a defect.
+    pub const WORK_INTERRUPTED: &str = "WORK_INTERRUPTED";
+    /// `INTERNAL`: the answer cannot be written as JSON, which is a defect.
+    pub const ENCODE_FAILED: &str = "ENCODE_FAILED";
 }
 
 /// A field of a request that is missing or wrong.
@@ -122,7 +146,10 @@ pub fn internal(reason: &str, message: impl Into<String>) -> Status {
 
 /// Work that was begun for a caller and gave nothing: it took too long (`RESOURCE_EXHAUSTED`), or it is a fault of ours (`INTERNAL`).
 pub fn interrupted(took_too_long: bool, message: impl Into<String>) -> Status {
-    if took_too_long { exhausted("WORK_TOO_LONG", message) } else { internal("WORK_INTERRUPTED", message) }
+    match took_too_long {
+        true => exhausted(reasons::WORK_TOO_LONG, message),
+        false => internal(reasons::WORK_INTERRUPTED, message),
+    }
 }
 
 /// A status of any code with a reason.

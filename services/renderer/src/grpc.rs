@@ -18,7 +18,7 @@ use groundwork_proto::renderer::v1::renderer_server::Renderer;
 use groundwork_proto::renderer::v1::{
     RenderInput, RenderRequest, RenderResponse, ValidateRequest, ValidateResponse, Violation,
 };
-use groundwork_proto::status;
+use groundwork_proto::status::{self, reasons};
 use groundwork_registry::RepositoryMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -102,7 +102,7 @@ impl Service {
             self.objects.get::<Installation>(&name.namespace, &name.name).await.map_err(unavailable)?;
         let installation = found.ok_or_else(|| {
             let message = format!("installation {}/{} does not exist", name.namespace, name.name);
-            status::not_found("INSTALLATION_NOT_FOUND", message)
+            status::not_found(reasons::INSTALLATION_NOT_FOUND, message)
         })?;
         let (context, overwrites) =
             inputs::context(&installation, &self.objects).await.map_err(unavailable)?;
@@ -129,7 +129,7 @@ impl Service {
         let rendered = rendered.await.map_err(interrupted)?;
         match answers.and_then(|answers| answers.unavailable()) {
             None => rendered,
-            Some(why) => Err(status::unavailable("RESOLVER_UNAVAILABLE", why)),
+            Some(why) => Err(status::unavailable(reasons::RESOLVER_UNAVAILABLE, why)),
         }
     }
 }
@@ -271,12 +271,12 @@ fn checked(name: ObjectName, field: &str) -> Result<ObjectName, Status> {
 fn encode<T: Serialize>(object: &T) -> Result<Json, Status> {
     let text = serde_json::to_string(object);
     text.map(|text| Json { text })
-        .map_err(|_| status::internal("ENCODE_FAILED", "an object cannot be written as JSON"))
+        .map_err(|_| status::internal(reasons::ENCODE_FAILED, "an object cannot be written as JSON"))
 }
 
 fn invalid(field: &str, message: &str) -> Status {
     let violation = status::Violation { field: field.to_owned(), description: message.to_owned() };
-    status::invalid("INVALID_REQUEST", format!("{field}: {message}"), vec![violation])
+    status::invalid(reasons::INVALID_REQUEST, format!("{field}: {message}"), vec![violation])
 }
 
 fn missing(field: &str) -> Status {
@@ -286,8 +286,8 @@ fn missing(field: &str) -> Status {
 #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 fn unavailable(error: ApiError) -> Status {
     match &error {
-        ApiError::Forbidden { .. } => status::denied("FORBIDDEN", error.to_string()),
-        _ => status::unavailable("API_SERVER_UNAVAILABLE", error.to_string()),
+        ApiError::Forbidden { .. } => status::denied(reasons::FORBIDDEN, error.to_string()),
+        _ => status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.to_string()),
     }
 }
 

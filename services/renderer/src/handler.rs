@@ -16,6 +16,7 @@ use groundwork_controller::{
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
 use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, is_shortened, prepare};
 use groundwork_proto::component::v1::ObjectName;
+use groundwork_proto::status::reasons;
 use jiff::{SignedDuration, Timestamp};
 use tonic::Status;
 
@@ -424,7 +425,7 @@ fn until_pickup(tree: &Tree, timeout: SignedDuration) -> Option<Duration> {
 }
 
 /// Another job, or no Installation any more: what this decision was about is history.
-const OUTDATED: [&str; 2] = ["JOB_SUPERSEDED", "INSTALLATION_NOT_FOUND"];
+const OUTDATED: [&str; 2] = [reasons::JOB_SUPERSEDED, reasons::INSTALLATION_NOT_FOUND];
 
 fn resolve_failed(status: &Status, tree: &Tree) -> JobError {
     if groundwork_proto::status::reason(status).is_some_and(|reason| OUTDATED.contains(&reason.as_str())) {

@@ -159,7 +159,7 @@ fn response(expanded: Expanded) -> Result<ExpandResponse, Status> {
     let mut written = Vec::with_capacity(variants.len());
     for variant in &variants {
         let text = serde_json::to_string(variant)
-            .map_err(|_| status::internal("ENCODE_FAILED", "an object cannot be written as JSON"))?;
+            .map_err(|_| status::internal(reasons::ENCODE_FAILED, "an object cannot be written as JSON"))?;
         size += text.len() + 16;
         written.push(Json { text });
     }
@@ -180,7 +180,7 @@ fn invalid(field: &str, message: &str) -> Status {
 #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 fn of_api(error: ApiError) -> Status {
     match &error {
-        ApiError::Forbidden { .. } => status::denied("FORBIDDEN", error.to_string()),
+        ApiError::Forbidden { .. } => status::denied(reasons::FORBIDDEN, error.to_string()),
         _ => status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.to_string()),
     }
 }

@@ -68,7 +68,7 @@ impl Watcher for Service {
                 let text = format!(
                     "{whose} {limit} interests already: end some with a ttl of 0, or wait until they are over"
                 );
-                return Err(status::exhausted("TOO_MANY_INTERESTS", text));
+                return Err(status::exhausted(reasons::TOO_MANY_INTERESTS, text));
             }
             // The leader ended before it could answer.
             Ok(Err(_)) => return Err(not_leader()),
@@ -140,7 +140,7 @@ impl Watcher for Service {
         let leader = self.leader()?;
         if watched.is_empty() {
             let text = "the kind is not watched: register an interest with EnsureWatch first";
-            return Err(status::failed_precondition("KIND_NOT_WATCHED", text));
+            return Err(status::failed_precondition(reasons::KIND_NOT_WATCHED, text));
         }
         let (published, mut receiver) = mpsc::unbounded_channel();
         let replay = Replay { id: Uuid::new_v4().simple().to_string().into(), published };

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::ports::PortVariable;
 use super::{Model, Service, entries, port_variables};
-use crate::{commands, images};
+use crate::commands;
 
 /// Variables of our programs that no help text lists.
 const STANDARD_VARIABLES: [&str; 1] = ["KUBECONFIG"];
@@ -182,9 +182,9 @@ fn arguments(service: Service<'_>, programs: &Path) -> Result<Vec<String>> {
     words.extend(service.strings("command"));
     let is_command =
         |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
-    let (program, subcommand) = match (service.target(), server(service.name)) {
-        (Some(target), _) => {
-            (programs.join(images::program(target)), words.iter().take_while(is_command).copied().collect())
+    let (program, subcommand) = match (service.program(), server(service.name)) {
+        (Some(program), _) => {
+            (programs.join(program), words.iter().take_while(is_command).copied().collect())
         }
         (None, Some(server)) => match find(server) {
             Ok(binary) => (binary.path, Vec::new()),

@@ -11,13 +11,11 @@ use groundwork_api::{
 use serde_json::Value;
 
 use super::items::{Classes, classify, classify_deletion, job as item_job, waiting_since};
+use super::metadata::{annotation as annotation_of, has_finalizer, is_set, without_finalizer};
 use super::phase;
 use super::protocol::{Job, is_final, started, triggered};
+use super::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write, write_some};
 use super::tree::{Known, Templates, Tree};
-use super::{
-    Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, annotation as annotation_of,
-    has_finalizer, is_set, without_finalizer, write, write_some,
-};
 use crate::deployer::{end, record};
 use crate::failure::Failure;
 use crate::{data, objects};

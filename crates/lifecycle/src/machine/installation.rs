@@ -6,14 +6,15 @@ use groundwork_api::metadata::{annotation, operation};
 use groundwork_api::{Execution, Installation, List, ObjectReference};
 use groundwork_component::OVERWRITE_CONDITION;
 
+use super::execution;
+use super::metadata::{
+    annotation as annotation_of, has_finalizer, is_set, with_finalizer, without_finalizer,
+};
 use super::phase;
 use super::protocol::{Job, is_final};
 use super::status::Draft;
+use super::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write, write_some};
 use super::tree::{Known, StaleCopy, Tree};
-use super::{
-    Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, annotation as annotation_of, execution,
-    has_finalizer, is_set, with_finalizer, without_finalizer, write, write_some,
-};
 use crate::conditions::ConditionUpdate;
 use crate::failure::Failure;
 use crate::prepare::Prepared;

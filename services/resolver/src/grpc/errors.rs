@@ -60,11 +60,11 @@ pub(super) fn repository(error: &RepositoryError) -> Status {
     let (code, reason) = match error {
         RepositoryError::Missing { .. } => (Code::NotFound, reasons::BLOB_NOT_FOUND),
         RepositoryError::Unreadable { .. } => (Code::Unavailable, reasons::REPOSITORY_UNAVAILABLE),
-        RepositoryError::Digest { .. } => (Code::DataLoss, "DIGEST_MISMATCH"),
-        RepositoryError::TooLarge { .. } => (Code::ResourceExhausted, "CONTENT_TOO_LARGE"),
-        RepositoryError::Malformed { .. } => (Code::FailedPrecondition, "REPOSITORY_MALFORMED"),
+        RepositoryError::Digest { .. } => (Code::DataLoss, reasons::DIGEST_MISMATCH),
+        RepositoryError::TooLarge { .. } => (Code::ResourceExhausted, reasons::CONTENT_TOO_LARGE),
+        RepositoryError::Malformed { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_MALFORMED),
         RepositoryError::UnknownType { .. } | RepositoryError::NotMapped { .. } => {
-            (Code::FailedPrecondition, "REPOSITORY_UNKNOWN")
+            (Code::FailedPrecondition, reasons::REPOSITORY_UNKNOWN)
         }
     };
     status::status(code, reason, error.to_string())

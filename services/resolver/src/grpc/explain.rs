@@ -5,7 +5,7 @@ use groundwork_component::{Attribute, OverwriteCondition, Overwrites, RuleOutcom
 use groundwork_lifecycle::{OverwriteReport, Subject as About, Warning, findings};
 use groundwork_proto::resolver::v1::rule_outcome::{Conflict, Outcome};
 use groundwork_proto::resolver::v1::{self as proto, ExplainInput, ExplainResponse};
-use groundwork_proto::status;
+use groundwork_proto::status::{self, reasons};
 use tonic::Status;
 
 use super::wire;
@@ -40,7 +40,7 @@ pub(super) fn of_cluster(inputs: &ResolutionInputs) -> Result<ExplainResponse, S
             let outcomes: &[RuleOutcome] = report.map_or(&[], |OverwriteReport { outcomes, .. }| outcomes);
             Ok(answer(substitution, report.is_some(), outcomes, &resolution.warnings))
         }
-        (None, Some(failure)) => Err(status::failed_precondition("JOB_WOULD_FAIL", failure.message)),
+        (None, Some(failure)) => Err(status::failed_precondition(reasons::JOB_WOULD_FAIL, failure.message)),
         (None, None) => Ok(ExplainResponse::default()),
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn decode<T: DeserializeOwned>(json: &proto::Json, field: &str) -> Re
 pub(super) fn json<T: Serialize>(value: &T) -> Result<proto::Json, Status> {
     let text = serde_json::to_string(value);
     text.map(|text| proto::Json { text })
-        .map_err(|_| status::internal("ENCODE_FAILED", "an object cannot be written as JSON"))
+        .map_err(|_| status::internal(reasons::ENCODE_FAILED, "an object cannot be written as JSON"))
 }
 
 pub(super) fn reference(reference: &Reference) -> proto::Reference {

@@ -1,0 +1,12 @@
+//! The argument that names a namespace.
+
+use groundwork_kubernetes::is_dns_label;
+
+/// A DNS label, as namespaces are.
+pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
+    if is_dns_label(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("a namespace is at most 63 of a-z, 0-9 and dashes, with a letter or digit at both ends")
+    }
+}
