@@ -45,7 +45,7 @@ enum Format {
 
 /// Why events cannot be shown.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum EventsError {
     #[error("cannot start: {0}")]
     Runtime(io::Error),
     #[error(transparent)]
@@ -61,7 +61,7 @@ enum Failure {
 /// Prints events until there are no more, or until nobody reads them.
 pub(crate) fn run(arguments: &EventsArguments) -> Ending {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let shown = runtime.map_err(Failure::Runtime).and_then(|runtime| {
+    let shown = runtime.map_err(EventsError::Runtime).and_then(|runtime| {
         let shown = runtime.block_on(async {
             let bus = arguments.bus.connect("events").await?;
             show(&bus, arguments, &mut anstream::stdout()).await
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &EventsArguments) -> Ending {
     match shown {
         Ok(()) => Ending::Rendered,
         // A reader that goes away is no concern of ours.
-        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ending::Rendered,
+        Err(EventsError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ending::Rendered,
         Err(failure) => {
             diagnostic::print(&[Diagnostic::error(failure.to_string())]);
             Ending::Unusable
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &EventsArguments) -> Ending {
     }
 }
 
-async fn show(bus: &Bus, arguments: &EventsArguments, out: &mut impl Write) -> Result<(), Failure> {
+async fn show(bus: &Bus, arguments: &EventsArguments, out: &mut impl Write) -> Result<(), EventsError> {
     let at = match bus.status().await {
         Ok(state) => state.last_sequence,
         // The watcher has not run yet.
@@ -117,7 +117,7 @@ async fn follow(
     is_wanted: impl Fn(&Event) -> bool,
     format: Format,
     out: &mut impl Write,
-) -> Result<(), Failure> {
+) -> Result<(), EventsError> {
     let mut feed = bus.index(kinds).await?;
     loop {
         // The feed begins with what is there, also after the connection was lost; positions only grow.
@@ -136,7 +136,7 @@ async fn follow(
 }
 
 /// The kinds of these names; without names all that are watched, those on demand included.
-async fn kinds(bus: &Bus, names: &[String]) -> Result<Vec<Kind>, Failure> {
+async fn kinds(bus: &Bus, names: &[String]) -> Result<Vec<Kind>, EventsError> {
     if !names.is_empty() {
         return names.iter().map(|name| kind(name)).collect();
     }
@@ -153,7 +153,7 @@ async fn kinds(bus: &Bus, names: &[String]) -> Result<Vec<Kind>, Failure> {
 }
 
 /// A kind by plural, kind, short name or `plural.group`.
-fn kind(name: &str) -> Result<Kind, Failure> {
+fn kind(name: &str) -> Result<Kind, EventsError> {
     let definitions = crds();
     let wanted = name.to_lowercase();
     let is_short = |plural: &str| {
@@ -170,9 +170,10 @@ fn kind(name: &str) -> Result<Kind, Failure> {
     match (known, wanted.split_once('.')) {
         (Some(known), _) => Ok(Kind::new(known.group, known.plural)),
         (None, Some((plural, group))) => Ok(Kind::new(group, plural)),
-        (None, None) => {
-            Err(Failure::Kind { name: name.to_owned(), known: WATCHED.map(|known| known.plural).join(", ") })
-        }
+        (None, None) => Err(EventsError::Kind {
+            name: name.to_owned(),
+            known: WATCHED.map(|known| known.plural).join(", "),
+        }),
     }
 }
 
@@ -349,7 +350,7 @@ mod tests {
         let limit = Duration::from_secs(20);
         let following = tokio::time::timeout(limit, show(&bus, &arguments, &mut out));
         let (shown, ()) = tokio::join!(following, publish);
-        assert!(matches!(shown, Ok(Err(Failure::Output(_)))), "{shown:?}");
+        assert!(matches!(shown, Ok(Err(EventsError::Output(_)))), "{shown:?}");
         let text = String::from_utf8(out.0).unwrap();
         let lines: Vec<&str> = text.lines().skip(1).collect();
         assert!(lines[0].contains("live") && lines[0].contains("applied"), "{text}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use groundwork_api::{Kind as _, PackageVariant, PackageVariantSet};
-use groundwork_variant::{Bundle, Failure};
+use groundwork_variant::{Bundle, ExpandError};
 use groundwork_yaml::{self as yaml, Position, Step};
 use serde_json::{Value, json};
 
@@ -109,15 +109,15 @@ fn show(format: ListFormat, variants: &[PackageVariant]) -> String {
 }
 
 /// Every rule that is broken has its own place.
-fn report(title: &str, document: &Document, failure: &Failure, diagnostics: &mut Vec<Diagnostic>) {
+fn report(title: &str, document: &Document, failure: &ExpandError, diagnostics: &mut Vec<Diagnostic>) {
     let messages = match failure {
-        Failure::Invalid(violations) => violations.clone(),
+        ExpandError::Invalid(violations) => violations.clone(),
         other => vec![other.to_string()],
     };
     for message in messages {
         let field = match failure {
-            Failure::Upstream(_) => "spec.upstream".to_owned(),
-            Failure::DuplicateTargets { second, .. } => format!("spec.targets[{second}]"),
+            ExpandError::Upstream(_) => "spec.upstream".to_owned(),
+            ExpandError::DuplicateTargets { second, .. } => format!("spec.targets[{second}]"),
             _ => field_of(&message).to_owned(),
         };
         let diagnostic = Diagnostic::error(format!("{title}: {message}"));

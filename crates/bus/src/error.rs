@@ -10,7 +10,7 @@ pub enum BusError {
     /// There is no connection.
     #[error("the NATS server at {server} cannot be reached: {reason}; it is tried again")]
     Unavailable {
-        /// Where, without user and password.
+        /// Its address, without user and password.
         server: String,
         /// The last that was heard.
         reason: String,
@@ -18,7 +18,7 @@ pub enum BusError {
     /// The server was reached and did not answer in time.
     #[error("the NATS server at {server} did not answer to {request} within {} s", limit.as_secs())]
     Silent {
-        /// Where.
+        /// Its address, without user and password.
         server: String,
         /// What was asked.
         request: String,
@@ -33,7 +33,7 @@ pub enum BusError {
         "the NATS server at {server} refuses the login: check user and password, key or credentials file"
     )]
     Login {
-        /// Where.
+        /// Its address, without user and password.
         server: String,
     },
     /// The user may not do this.
@@ -42,15 +42,14 @@ pub enum BusError {
          the configuration of the server"
     )]
     Denied {
-        /// Where.
+        /// Its address, without user and password.
         server: String,
-        /// The subject.
         subject: String,
     },
     /// The server is too old: it swallows options that it does not know.
     #[error("the NATS server at {server} has version {version}; Groundwork needs 2.10.23 or later")]
     OldServer {
-        /// Where.
+        /// Its address, without user and password.
         server: String,
         /// Its version.
         version: String,
@@ -58,7 +57,7 @@ pub enum BusError {
     /// There is no JetStream.
     #[error("JetStream is not enabled on the NATS server at {server}, or not for the account of this user")]
     NoJetStream {
-        /// Where.
+        /// Its address, without user and password.
         server: String,
     },
     /// The stream is missing.
@@ -131,10 +130,7 @@ impl BusError {
 pub enum PublishError {
     /// The subject holds something else than the fence says: somebody else published.
     #[error("{subject} was published by somebody else since it was read; read it again")]
-    Superseded {
-        /// The subject.
-        subject: String,
-    },
+    Superseded { subject: String },
     /// The stream is missing.
     #[error("the stream {} is missing: the watcher has to create it again", crate::STREAM)]
     StreamNotFound,

@@ -147,13 +147,13 @@ pub struct WorkState {
     pub unacknowledged: u64,
 }
 
-/// Which part of the stream.
+/// Which part of the stream is read.
 #[derive(Clone, Copy, Debug)]
 pub enum Filter<'a> {
     /// All of it.
     Everything,
     /// Objects and sync markers of these kinds, and the identity of the cluster.
     Kinds(&'a [Kind]),
-    /// Interests.
+    /// Who wants which kinds to be watched.
     Interests,
 }

@@ -9,13 +9,13 @@ use groundwork_kubernetes::{looks_like_dns_label, looks_like_dns_subdomain};
 use crate::object::{Kind, ObjectId};
 use crate::record::{Filter, Record};
 
-/// Objects.
+/// First tokens of the subjects of objects, `<plural>.<group>.<namespace>.<name>` after them.
 const OBJECTS: &str = "groundwork.v1";
-/// Sync markers.
+/// Those of sync markers, with plural, group and namespace after them.
 const MARKERS: &str = "groundwork.sync.v1";
-/// Identity of the cluster.
+/// The one subject of the identity of the cluster.
 const CLUSTER: &str = "groundwork.cluster.v1";
-/// Interests.
+/// First tokens of those of interests, with plural, group, namespace and holder after them.
 const INTERESTS: &str = "groundwork.interest.v1";
 /// Longest subject. A name of Kubernetes has at most 253 characters; NATS reads lines of 4096 bytes by default.
 const LONGEST: usize = 1024;
@@ -28,16 +28,10 @@ pub enum SubjectError {
         "{plural:?} in group {group:?} is no kind of Kubernetes: a plural is made of lower case letters, digits and `-`, \
          a group of the same and `.`"
     )]
-    Kind {
-        /// Plural.
-        plural: String,
-        /// Group.
-        group: String,
-    },
+    Kind { plural: String, group: String },
     /// A name is longer than Kubernetes allows.
     #[error("a name of {kind} has {length} bytes as a subject, more than the {LONGEST} that the bus takes")]
     Long {
-        /// The kind.
         kind: Kind,
         /// Length of the subject.
         length: usize,

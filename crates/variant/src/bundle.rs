@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::attributes::Attributes;
 use crate::children::{Action, plan};
-use crate::expand::{Failure, Inputs, Objects, Unavailable, expand};
+use crate::expand::{ExpandError, Inputs, Objects, Unavailable, expand};
 
 /// What a set is expanded with where there is no cluster. Files and calls share it, so that they give the same answer.
 #[derive(Clone, Debug, Default)]
@@ -76,8 +76,8 @@ impl Bundle {
     /// target selects. Without a single PackageRevision the upstream is not looked up.
     ///
     /// # Errors
-    /// See [`Failure`].
-    pub fn expand(&self, set: &PackageVariantSet) -> Result<(Vec<PackageVariant>, Vec<usize>), Failure> {
+    /// See [`ExpandError`].
+    pub fn expand(&self, set: &PackageVariantSet) -> Result<(Vec<PackageVariant>, Vec<usize>), ExpandError> {
         let expansion = expand(&Inputs {
             set,
             revisions: (!self.revisions.is_empty()).then_some(&self.revisions),

@@ -6,7 +6,7 @@ use groundwork_api::{
     Kind as _, ObjectMeta, OwnerReference, PackageVariant, PackageVariantSet, ResourceExt as _,
 };
 
-use crate::expand::{Expansion, Failure, Variant};
+use crate::expand::{ExpandError, Expansion, Variant};
 use crate::naming::{hashed_name, plain_name};
 
 /// Label of a child with the UID of its set.
@@ -67,7 +67,7 @@ pub fn plan(
     expansion: &Expansion,
     children: &[PackageVariant],
     is_taken: impl Fn(&str) -> bool,
-) -> Result<Plan, Failure> {
+) -> Result<Plan, ExpandError> {
     let mut there: BTreeMap<(&str, &str), Vec<&PackageVariant>> = BTreeMap::new();
     for child in children {
         there.entry(identity(child)).or_default().push(child);
@@ -129,7 +129,7 @@ fn free_name(
     set: &PackageVariantSet,
     variant: &Variant,
     is_taken: impl Fn(&str) -> bool,
-) -> Result<String, Failure> {
+) -> Result<String, ExpandError> {
     let (set, repository, package) = (set.name_any(), &variant.repository, &variant.package);
     let name = plain_name(&set, repository, package);
     if !is_taken(&name) {
@@ -139,7 +139,7 @@ fn free_name(
     if !is_taken(&hashed) {
         return Ok(hashed);
     }
-    Err(Failure::Unexpected(format!(
+    Err(ExpandError::Unexpected(format!(
         "both names for the package variant of {repository}/{package} are taken: delete or rename {name} or {hashed}"
     )))
 }

@@ -34,11 +34,11 @@ pub struct Objects<'a> {
 }
 
 impl<'a> Objects<'a> {
-    pub(crate) fn of(&self, api_version: &str, kind: &str) -> Result<&'a [Attributes], Failure> {
+    pub(crate) fn of(&self, api_version: &str, kind: &str) -> Result<&'a [Attributes], ExpandError> {
         match self.others.get(&(api_version.to_owned(), kind.to_owned())) {
             None => Ok(&[]),
             Some(Ok(objects)) => Ok(objects),
-            Some(Err(unavailable)) => Err(Failure::NoMatchingTargets(unavailable.0.clone())),
+            Some(Err(unavailable)) => Err(ExpandError::NoMatchingTargets(unavailable.0.clone())),
         }
     }
 }
@@ -50,7 +50,7 @@ pub struct Unavailable(pub String);
 
 /// Why a set has no variants to be (`packagevariants.md` 4.8).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum ExpandError {
     /// The set breaks rules; all that are broken.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
@@ -69,7 +69,7 @@ pub enum Failure {
     Unexpected(String),
 }
 
-impl Failure {
+impl ExpandError {
     /// The reason that conditions give.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -106,24 +106,24 @@ pub struct Expansion {
 /// The variants that a set should have: all of them, or none and why.
 ///
 /// # Errors
-/// The first thing that stands in the way; see [`Failure`].
-pub fn expand(inputs: &Inputs<'_>) -> Result<Expansion, Failure> {
+/// The first thing that stands in the way; see [`ExpandError`].
+pub fn expand(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
     // The parser and evaluator of expressions recurse; what they need was measured, and is there before they begin.
     stacker::grow(STACK, || expand_here(inputs))
 }
 
-fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, Failure> {
+fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
     let errors = validate_set(inputs.set);
     let (true, Some(upstream)) = (errors.is_empty(), &inputs.set.spec.upstream) else {
-        return Err(Failure::Invalid(errors));
+        return Err(ExpandError::Invalid(errors));
     };
     let mut expressions = Expressions::new();
     let revision = match inputs.revisions {
         Some(revisions) => Some(upstream::resolve(upstream, revisions)?),
         None if reads_upstream(inputs.set, &mut expressions) => {
             return Err(upstream::resolve(upstream, &[]).err().map_or_else(
-                || Failure::Unexpected("the upstream package revision is not known".to_owned()),
-                Failure::from,
+                || ExpandError::Unexpected("the upstream package revision is not known".to_owned()),
+                ExpandError::from,
             ));
         }
         None => None,
@@ -148,7 +148,7 @@ fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, Failure> {
         for site in sites {
             let spec = checked(*template, site, &around, &mut expressions).map_err(|error| {
                 let (repository, package) = (site.repository, site.package);
-                Failure::Unexpected(format!(
+                ExpandError::Unexpected(format!(
                     "spec.targets[{target}].{error} (repo {repository:?}, package {package:?})"
                 ))
             })?;
@@ -217,7 +217,7 @@ fn checked(
 type Gathered = BTreeMap<(String, String), Variant>;
 
 /// Equal wishes are one; different ones for the same package are an error.
-fn gather(gathered: &mut Gathered, spec: PackageVariantSpec, target: usize) -> Result<(), Failure> {
+fn gather(gathered: &mut Gathered, spec: PackageVariantSpec, target: usize) -> Result<(), ExpandError> {
     let downstream = spec.downstream.clone().unwrap_or_default();
     let (repository, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
     match gathered.entry((repository.clone(), package.clone())) {
@@ -228,7 +228,7 @@ fn gather(gathered: &mut Gathered, spec: PackageVariantSpec, target: usize) -> R
         Entry::Occupied(first) if first.get().spec == spec => Ok(()),
         Entry::Occupied(first) => {
             let first = first.get().target;
-            Err(Failure::DuplicateTargets { repo: repository, package, first, second: target })
+            Err(ExpandError::DuplicateTargets { repo: repository, package, first, second: target })
         }
     }
 }

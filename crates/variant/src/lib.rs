@@ -26,7 +26,7 @@ mod variant;
 pub use attributes::Attributes;
 pub use bundle::{Bundle, ObjectError};
 pub use children::{Action, FINALIZER, OWNER_LABEL, Plan, child, is_child, plan};
-pub use expand::{Expansion, Failure, Inputs, Objects, Unavailable, Variant, expand};
+pub use expand::{ExpandError, Expansion, Inputs, Objects, Unavailable, Variant, expand};
 pub use naming::{hashed_name, plain_name};
 pub use status::{Observed, conditions};
 pub use upstream::{Unresolved, resolve};

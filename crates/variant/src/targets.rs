@@ -3,7 +3,7 @@
 use groundwork_api::{Kind as _, PackageVariantTarget, Repository};
 
 use crate::attributes::Attributes;
-use crate::expand::{Failure, Objects};
+use crate::expand::{ExpandError, Objects};
 use crate::expression::Shown;
 use crate::selector;
 
@@ -39,7 +39,7 @@ pub(crate) fn sites<'a>(
     target: &'a PackageVariantTarget,
     upstream_package: &'a str,
     objects: &'a Objects<'a>,
-) -> Result<(Vec<Site<'a>>, usize), Failure> {
+) -> Result<(Vec<Site<'a>>, usize), ExpandError> {
     let names = |names: &'a [String]| -> Vec<&'a str> {
         if names.is_empty() { vec![upstream_package] } else { names.iter().map(String::as_str).collect() }
     };
@@ -65,9 +65,9 @@ pub(crate) fn sites<'a>(
     Ok((sites, count))
 }
 
-fn within_limit(count: usize) -> Result<(), Failure> {
+fn within_limit(count: usize) -> Result<(), ExpandError> {
     if count > MOST {
-        return Err(Failure::Unexpected(format!(
+        return Err(ExpandError::Unexpected(format!(
             "the set targets more than {MOST} package variants: split it"
         )));
     }
@@ -78,7 +78,7 @@ fn within_limit(count: usize) -> Result<(), Failure> {
 fn selected<'a>(
     target: &PackageVariantTarget,
     objects: &'a Objects<'a>,
-) -> Result<Vec<&'a Attributes>, Failure> {
+) -> Result<Vec<&'a Attributes>, ExpandError> {
     let (selector, name, found) = if let Some(selector) = &target.repository_selector {
         (selector.label_selector(), None, objects.repositories)
     } else if let Some(selector) = &target.object_selector {

@@ -10,7 +10,7 @@ use groundwork_proto::status::{self, Violation, reasons};
 use groundwork_proto::variant::v1::expand_request::Input;
 use groundwork_proto::variant::v1::variants_server::Variants;
 use groundwork_proto::variant::v1::{ExpandFailure, ExpandInput, ExpandRequest, ExpandResponse};
-use groundwork_variant::{Bundle, Failure, child, plan};
+use groundwork_variant::{Bundle, ExpandError, child, plan};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
@@ -28,7 +28,7 @@ pub(crate) struct Service {
 /// Objects that a call may bring along.
 const MOST_OBJECTS: usize = 20_000;
 
-type Expanded = Result<(Vec<PackageVariant>, Vec<usize>), Failure>;
+type Expanded = Result<(Vec<PackageVariant>, Vec<usize>), ExpandError>;
 
 #[tonic::async_trait]
 impl Variants for Service {
@@ -147,7 +147,7 @@ fn response(expanded: Expanded) -> Result<ExpandResponse, Status> {
         Ok(expanded) => expanded,
         Err(failure) => {
             let violations = match &failure {
-                Failure::Invalid(violations) => violations.clone(),
+                ExpandError::Invalid(violations) => violations.clone(),
                 _ => Vec::new(),
             };
             let (reason, message) = (failure.reason().to_owned(), failure.to_string());

@@ -6,7 +6,7 @@ use groundwork_api::{Kind as _, ObjectSelector, PackageRevision, PackageVariantS
 use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_variant::{
-    Attributes, Expansion, Failure, Inputs, Objects as Selectable, Unavailable, expand,
+    Attributes, ExpandError, Expansion, Inputs, Objects as Selectable, Unavailable, expand,
 };
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -39,7 +39,7 @@ pub(crate) struct SetInputs {
 pub(crate) enum SetExpansion {
     Expanded(Expansion),
     /// The set cannot be expanded, which its status tells.
-    Failed(Failure),
+    Failed(ExpandError),
 }
 
 /// Why objects of a kind cannot be read.

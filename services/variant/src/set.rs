@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 use groundwork_api::{PackageVariant, PackageVariantSet, PackageVariantSetStatus, ResourceExt as _, Time};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled, WarningEvent, Workers};
 use groundwork_variant::{
-    Action, Expansion, Failure, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
+    Action, ExpandError, Expansion, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
 };
 use jiff::Timestamp;
 
@@ -33,7 +33,7 @@ const COMPONENT: &str = "groundwork-variant";
 /// The outcome of an attempt to reconcile a set.
 enum Outcome {
     Done { expansion: Expansion, ready: usize, guarded: Option<String>, waits: bool },
-    Failed(Failure),
+    Failed(ExpandError),
 }
 
 /// Brings the children of a set to what it asks for. `None` if there is no set any more.
@@ -59,10 +59,10 @@ pub(crate) async fn handle(
     let requeue_after = match &outcome {
         Outcome::Done { waits: true, .. } => Some(DELETION_PAUSE),
         Outcome::Done { .. } => polled,
-        Outcome::Failed(Failure::NoMatchingTargets(_)) => Some(UNKNOWN_KIND_PAUSE),
-        Outcome::Failed(Failure::Upstream(_)) => Some(NO_UPSTREAM_PAUSE),
-        Outcome::Failed(Failure::Unexpected(_)) => Some(UNEXPECTED_PAUSE),
-        Outcome::Failed(Failure::Invalid(_) | Failure::DuplicateTargets { .. }) => polled,
+        Outcome::Failed(ExpandError::NoMatchingTargets(_)) => Some(UNKNOWN_KIND_PAUSE),
+        Outcome::Failed(ExpandError::Upstream(_)) => Some(NO_UPSTREAM_PAUSE),
+        Outcome::Failed(ExpandError::Unexpected(_)) => Some(UNEXPECTED_PAUSE),
+        Outcome::Failed(ExpandError::Invalid(_) | ExpandError::DuplicateTargets { .. }) => polled,
     };
     Ok(Some(Reconciled { requeue_after, ..Reconciled::default() }))
 }
@@ -94,7 +94,7 @@ async fn reconcile(
         let waits = guarded.is_none() && kept + creates < expansion.variants.len();
         let rejected = carry_out(set, actions, objects).await?;
         if let Some(error) = rejected.error {
-            return Ok(Outcome::Failed(Failure::Unexpected(error.to_string())));
+            return Ok(Outcome::Failed(ExpandError::Unexpected(error.to_string())));
         }
         if rejected.names.is_empty() {
             return Ok(Outcome::Done { expansion, ready, guarded, waits });

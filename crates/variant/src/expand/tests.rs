@@ -29,7 +29,7 @@ fn expansion_with(
     targets: &Value,
     revisions: Option<&[PackageRevision]>,
     others: &Others,
-) -> Result<Expansion, Failure> {
+) -> Result<Expansion, ExpandError> {
     let set = serde_json::from_value(json!({
         "metadata": {"name": "example", "namespace": "fleet"},
         "spec": {"upstream": {"repo": "catalog", "package": "foo", "revision": "v1"}, "targets": targets},
@@ -39,7 +39,7 @@ fn expansion_with(
     expand(&Inputs { set: &set, revisions, objects: Objects { repositories: &repositories, others } })
 }
 
-fn expansion(targets: &Value) -> Result<Expansion, Failure> {
+fn expansion(targets: &Value) -> Result<Expansion, ExpandError> {
     expansion_with(targets, None, &Others::new())
 }
 
