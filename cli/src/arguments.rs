@@ -2,13 +2,16 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use serde_json::Value;
 
+use crate::blueprint::BlueprintArguments;
 #[cfg(feature = "cluster")]
 use crate::events::EventsArguments;
 #[cfg(not(feature = "cluster"))]
 use crate::left_out::{LeftOut as EventsArguments, LeftOut as UpArguments, LeftOut as WaitArguments};
 use crate::namespace::namespace;
-use crate::output::OutputFormat;
+use crate::output::RenderOutput;
+use crate::render::assignment;
 use crate::template::TemplateArguments;
 #[cfg(feature = "cluster")]
 use crate::up::UpArguments;
@@ -28,11 +31,14 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Render Installations from files, with no server at all.
     ///
-    /// Exit code 0: everything was rendered. 1: an Installation cannot be rendered; what a cluster would hold is
-    /// printed all the same. 2: the input cannot be used; nothing is printed to standard output.
+    /// Nested installations are rendered to the leaves, in the order in which they run, and feed each other with exports. Exit code 0:
+    /// everything was rendered. 1: an Installation cannot be rendered; what a cluster would hold is printed all the same. 2: the input
+    /// cannot be used; nothing is printed to standard output.
     Render(RenderArguments),
     /// See what PackageVariantSets make, from files, with no server at all.
     Variants(VariantsArguments),
+    /// Check, draw and describe blueprints, with no server at all.
+    Blueprint(BlueprintArguments),
     /// Render templates as such, with no server at all.
     Template(TemplateArguments),
     /// Run all services in this process, against the cluster of the current kube context.
@@ -60,9 +66,19 @@ pub(crate) struct RenderArguments {
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// What to print.
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) output: OutputFormat,
+    /// What to print: text (for people), yaml or json (the objects that a cluster would hold), or dir=PATH: each object becomes a file.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: RenderOutput,
+
+    /// Show what differs from the objects in this folder, as `-o dir=PATH` wrote them; the status is not compared. Exit code 1 if anything
+    /// does.
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub(crate) diff: Option<PathBuf>,
+
+    /// Say where everything comes from: the source of each import, the execution, file and line behind each object, and why an import of
+    /// a nested installation was left out.
+    #[arg(long)]
+    pub(crate) explain: bool,
 
     /// Namespace of objects that name none.
     #[arg(short, long, default_value = "default", value_parser = namespace)]
@@ -72,4 +88,21 @@ pub(crate) struct RenderArguments {
     /// components/repositories.yaml beside the input]
     #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
     pub(crate) repositories: Option<PathBuf>,
+
+    /// A value for a data import of the blueprint of the Installations in the input, in place of the object it comes from; read as YAML.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    pub(crate) set: Vec<(String, Value)>,
+
+    /// What deploy items export, a YAML map: the name of an item, or the way to it (`shop/web/server`), to its values. Items of the mock
+    /// type export what their configuration says.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exports: Option<PathBuf>,
+
+    /// Where the state of executions is kept from run to run.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Show values of imports in messages: they may be secret.
+    #[arg(long)]
+    pub(crate) show_values: bool,
 }

@@ -76,9 +76,10 @@ pub(crate) enum Severity {
 #[derive(Debug, Clone)]
 enum Place {
     File(Rc<Source>, Position),
-    /// A line of a file inside a component.
+    /// A line of a file of a blueprint.
     Excerpt {
-        owner: String,
+        /// Which blueprint that is; none where the file goes by a name that the user knows.
+        owner: Option<String>,
         excerpt: Excerpt,
     },
 }
@@ -109,7 +110,15 @@ impl Diagnostic {
     /// `owner` says which blueprint the excerpt is of.
     #[must_use]
     pub(crate) fn in_blueprint(mut self, owner: impl Into<String>, excerpt: Excerpt) -> Self {
-        self.place = Some(Place::Excerpt { owner: owner.into(), excerpt });
+        self.place = Some(Place::Excerpt { owner: Some(owner.into()), excerpt });
+        self
+    }
+
+    /// A line of a file, by the name that the user knows the file by.
+    #[must_use]
+    pub(crate) fn at_line(mut self, file: impl Into<String>, excerpt: Excerpt) -> Self {
+        self.place =
+            Some(Place::Excerpt { owner: None, excerpt: Excerpt { origin: file.into(), ..excerpt } });
         self
     }
 
@@ -127,7 +136,8 @@ impl Diagnostic {
                 show_place(&mut text, &source.name, position.line, Some(position.column), line);
             }
             Some(Place::Excerpt { owner, excerpt }) => {
-                let name = format!("{} ({owner})", excerpt.origin);
+                let owner = owner.as_ref().map_or_else(String::new, |owner| format!(" ({owner})"));
+                let name = format!("{}{owner}", excerpt.origin);
                 show_place(&mut text, &name, excerpt.line, excerpt.column, Some(&excerpt.text));
             }
         }
@@ -143,7 +153,8 @@ fn show_place(text: &mut String, name: &str, line: usize, column: Option<usize>,
     let Some(source) = source else { return };
     let _ = writeln!(text, "{gutter} {PLACE}|{PLACE:#}");
     let _ = writeln!(text, "{PLACE}{line} |{PLACE:#} {}", shown(&source.replace('\t', " ")));
-    if let Some(column) = column {
+    // Of a very long line the begin is there alone.
+    if let Some(column) = column.filter(|column| *column <= source.chars().count() + 1) {
         let blanks = " ".repeat(column.saturating_sub(1));
         let _ = writeln!(text, "{gutter} {PLACE}|{PLACE:#} {blanks}{ERROR}^{ERROR:#}");
     }

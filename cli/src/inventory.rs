@@ -203,4 +203,9 @@ impl ImportedObjects for NamespaceObjects<'_> {
     fn config_map(&self, name: &str) -> Option<Entries> {
         self.get(&self.inventory.config_maps, name)
     }
+
+    fn imported_targets(&self, _: &str, _: &str) -> Vec<Target> {
+        // Copies of imports are made, not read.
+        Vec::new()
+    }
 }

@@ -6,6 +6,7 @@
 //! ```
 
 mod arguments;
+mod blueprint;
 mod diagnostic;
 mod ending;
 #[cfg(feature = "cluster")]
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Render(arguments) => render::run(&arguments),
         Command::Variants(arguments) => variants::run(&arguments),
+        Command::Blueprint(arguments) => blueprint::run(&arguments),
         Command::Template(arguments) => template::run(&arguments),
         #[cfg(feature = "cluster")]
         Command::Events(arguments) => events::run(&arguments),

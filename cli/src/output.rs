@@ -1,9 +1,13 @@
 //! What rendering gave, for people and for programs.
 
+mod explain;
+mod folder;
 mod objects;
 mod text;
 
 use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::ValueEnum;
 use groundwork_api::Time;
@@ -24,10 +28,67 @@ pub(crate) enum OutputFormat {
     Json,
 }
 
-/// Prints all renderings to standard output.
-pub(crate) fn print(format: OutputFormat, renderings: &[Rendering<'_>], now: &Time) -> Ending {
+/// What becomes of what was rendered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RenderOutput {
+    Print(OutputFormat),
+    /// Each object is a file of this folder.
+    Folder(PathBuf),
+}
+
+impl FromStr for RenderOutput {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("dir=") {
+            Some("") => Err("the path behind dir= is empty".to_owned()),
+            Some(path) => Ok(Self::Folder(path.into())),
+            None => OutputFormat::from_str(text, false)
+                .map(Self::Print)
+                .map_err(|_| "text, yaml, json or dir=PATH is expected".to_owned()),
+        }
+    }
+}
+
+/// How renderings are shown.
+#[derive(Debug)]
+pub(crate) struct Presentation<'a> {
+    pub(crate) output: &'a RenderOutput,
+    /// A folder that is compared with instead.
+    pub(crate) diff: Option<&'a Path>,
+    /// Whether the report says where everything comes from.
+    pub(crate) explain: bool,
+    /// Names of imports that were given on the command line.
+    pub(crate) set: Vec<String>,
+}
+
+/// Prints all renderings to standard output, or writes them to files. Differences end as failures do.
+pub(crate) fn print(presentation: &Presentation<'_>, renderings: &[Rendering], now: &Time) -> Ending {
+    if let Some(folder) = presentation.diff {
+        return match folder::diff(folder, &objects::all(renderings, now)) {
+            Ok(text) if text.is_empty() => Ending::Rendered,
+            Ok(text) => match write(&text) {
+                Ending::Rendered => Ending::Failed,
+                ended => ended,
+            },
+            Err(error) => unusable(error),
+        };
+    }
+    let format = match presentation.output {
+        RenderOutput::Print(format) => *format,
+        RenderOutput::Folder(path) => {
+            return match folder::write(path, &objects::all(renderings, now)) {
+                Ok(text) => write(&text),
+                Err(error) => unusable(error),
+            };
+        }
+    };
     write(&match format {
-        OutputFormat::Text => renderings.iter().map(text::show).collect::<Vec<_>>().join("\n"),
+        OutputFormat::Text => {
+            let show =
+                |rendering| text::show(rendering, presentation.explain.then_some(&presentation.set[..]));
+            renderings.iter().map(show).collect::<Vec<_>>().join("\n")
+        }
         OutputFormat::Yaml => {
             let documents = objects::all(renderings, now);
             documents.iter().map(|document| format!("---\n{}", yaml::to_string(document))).collect()
@@ -38,6 +99,11 @@ pub(crate) fn print(format: OutputFormat, renderings: &[Rendering<'_>], now: &Ti
             format!("{list:#}\n")
         }
     })
+}
+
+fn unusable(error: Diagnostic) -> Ending {
+    diagnostic::print(&[error]);
+    Ending::Unusable
 }
 
 /// Writes bytes to standard output as they are, terminal sequences included.

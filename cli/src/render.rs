@@ -1,20 +1,29 @@
 //! `groundwork render`: a job of every Installation in the input, as far as it goes without a cluster.
 
+mod given;
+mod report;
+mod tree;
+mod world;
+
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, ObjectMeta, Time};
-use groundwork_lifecycle::{Inputs, Outcome, Problem, Subject, render, validate};
+use groundwork_api::Time;
+use groundwork_blueprint::Capabilities;
 use groundwork_registry::{MapError, RepositoryMap};
-use groundwork_yaml::{Position, Step};
+use groundwork_yaml::Position;
 
 use crate::arguments::RenderArguments;
 use crate::diagnostic::{self, Diagnostic, Severity, Source};
 use crate::ending::Ending;
 use crate::input::{self, REPOSITORIES_FILE};
-use crate::inventory::{Inventory, Loaded};
-use crate::output;
+use crate::inventory::Inventory;
+use crate::output::{self, Presentation};
 use crate::rendering::Rendering;
+pub(crate) use given::assignment;
+use given::{ItemExports, StateFile};
+use tree::Runner;
+use world::World;
 
 /// Reads, renders, prints.
 pub(crate) fn run(arguments: &RenderArguments) -> Ending {
@@ -25,129 +34,62 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
     if inventory.installations.is_empty() && diagnostics.is_empty() {
         diagnostics.push(Diagnostic::error("the input holds no Installation"));
     }
-    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+    let items = ItemExports::read(arguments.exports.as_deref()).map_err(|error| diagnostics.push(error));
+    let states = StateFile::read(arguments.state.as_deref()).map_err(|error| diagnostics.push(error));
+    let (Ok(items), Ok(states), false) = (items, states, has_errors(&diagnostics)) else {
         diagnostic::print(&diagnostics);
         return Ending::Unusable;
-    }
-    let renderings = render_all(&inventory, &repositories, &mut diagnostics);
+    };
+    let mut runner = Runner {
+        world: World::new(&inventory),
+        repositories: &repositories,
+        capabilities: Capabilities::system(),
+        given: arguments.set.iter().cloned().collect(),
+        items,
+        states,
+        show_values: arguments.show_values,
+        diagnostics,
+    };
+    let renderings = runner.run();
+    let unused = unused(&runner, &renderings);
+    let Runner { states, mut diagnostics, .. } = runner;
+    diagnostics.extend(unused);
+    diagnostics.extend(states.write().err());
     let now = Time(jiff::Timestamp::now());
-    let written = output::print(arguments.output, &renderings, &now);
+    let presentation = Presentation {
+        output: &arguments.output,
+        diff: arguments.diff.as_deref(),
+        explain: arguments.explain,
+        set: arguments.set.iter().map(|(name, _)| name.clone()).collect(),
+    };
+    let written = output::print(&presentation, &renderings, &now);
     diagnostic::print(&diagnostics);
-    let failed = renderings.iter().any(|rendering| rendering.outcome.failure.is_some());
+    let failed = has_errors(&diagnostics) || renderings.iter().any(Rendering::has_failed);
     if written == Ending::Rendered && failed { Ending::Failed } else { written }
 }
 
-fn render_all<'a>(
-    inventory: &'a Inventory,
-    repositories: &RepositoryMap,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<Rendering<'a>> {
-    let mut renderings = Vec::new();
-    for ((namespace, _), loaded) in &inventory.installations {
-        let in_namespace = |name: &str| (namespace.clone(), name.to_owned());
-        let context = inventory.contexts.get(&in_namespace(loaded.object.spec.context()));
-        let overwrites = context
-            .and_then(|context| context.object.overwrites())
-            .and_then(|name| inventory.overwrites.get(&in_namespace(name)));
-        let objects = inventory.imported(namespace);
-        let assumed = match context {
-            None => assumed_context(loaded, diagnostics),
-            Some(_) => None,
-        };
-        let outcome = render(&Inputs {
-            installation: &loaded.object,
-            context: context.map(|context| &context.object).or(assumed.as_ref()),
-            overwrites: overwrites.map(|overwrites| &overwrites.object),
-            objects: &objects,
-            repositories,
-            blueprint: None,
-        });
-        report(loaded, overwrites, &outcome, diagnostics);
-        renderings.push(Rendering { installation: &loaded.object, outcome });
-    }
-    renderings
+fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-/// The Context `default` that a cluster makes in every namespace (`components.md` 1.2).
-fn assumed_context(loaded: &Loaded<Installation>, diagnostics: &mut Vec<Diagnostic>) -> Option<Context> {
-    let installation = &loaded.object;
-    if installation.spec.context() != DEFAULT_CONTEXT {
-        return None;
-    }
-    if installation.spec.component_descriptor.is_some() {
-        let message = format!(
-            "{}: the input holds no Context \"{DEFAULT_CONTEXT}\"; an empty one is assumed, as in a new namespace of a cluster",
-            title(installation)
-        );
-        let position = loaded.document.node.locate([Step::Key("spec")]);
-        diagnostics.push(Diagnostic::warning(message).at(&loaded.document.source, position));
-    }
-    let metadata = ObjectMeta {
-        name: Some(DEFAULT_CONTEXT.to_owned()),
-        namespace: installation.metadata.namespace.clone(),
-        ..ObjectMeta::default()
+/// What was given and nobody took: most likely a name that is misspelt.
+fn unused(runner: &Runner<'_>, renderings: &[Rendering]) -> Vec<Diagnostic> {
+    let takes = |rendering: &Rendering, name: &str| {
+        // Without a rendering nobody knows what is imported.
+        rendering.outcome.error.is_some()
+            || rendering.waits_for.is_some()
+            || rendering.outcome.imports.values.contains_key(name)
+            || !rendering.installation.spec.import_data_mappings.is_empty()
     };
-    Some(Context { metadata, ..Context::default() })
-}
-
-/// Warnings and the failure of one Installation as messages with places.
-fn report(
-    loaded: &Loaded<Installation>,
-    overwrites: Option<&Loaded<ComponentVersionOverwrites>>,
-    outcome: &Outcome,
-    diagnostics: &mut Vec<Diagnostic>,
-) {
-    let title = title(&loaded.object);
-    let at = |path: &[&'static str]| loaded.document.node.locate(path.iter().map(|key| Step::Key(key)));
-    for warning in &outcome.warnings {
-        let (document, position) = match (warning.about, overwrites) {
-            (Subject::OverwriteRule(rule), Some(overwrites)) => {
-                let path = [Step::Key("overwrites"), Step::Index(rule)];
-                (&overwrites.document, overwrites.document.node.locate(path))
-            }
-            _ => (&loaded.document, at(&["metadata", "name"])),
-        };
-        let diagnostic = Diagnostic::warning(format!("{title}: {}", warning.message));
-        diagnostics.push(diagnostic.at(&document.source, position));
-    }
-    let Some(Problem { failure, excerpts }) = &outcome.failure else { return };
-    let violations = validate(&loaded.object);
-    if !violations.is_empty() {
-        diagnostics.extend(violations.iter().map(|violation| {
-            let position = violation.path.locate(&loaded.document.node);
-            Diagnostic::error(format!("{title}: {violation}")).at(&loaded.document.source, position)
-        }));
-        return;
-    }
-    if excerpts.is_empty() {
-        // The dump of the input belongs into the status, where nobody has the files at hand.
-        let message = failure.message.split("\ntemplate input:\n").next().unwrap_or_default();
-        let message = format!("{title}: {}", message.trim_end());
-        diagnostics
-            .push(Diagnostic::error(message).at(&loaded.document.source, at(field_of(&failure.reason))));
-        return;
-    }
-    for (problem, excerpt) in excerpts {
-        let owner = format!("blueprint of {title}");
-        diagnostics
-            .push(Diagnostic::error(format!("{title}: {problem}")).in_blueprint(owner, excerpt.clone()));
-    }
-}
-
-fn title(installation: &Installation) -> String {
-    let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    format!("Installation {}/{}", part(&installation.metadata.namespace), part(&installation.metadata.name))
-}
-
-/// The part of an Installation that a failure is about.
-fn field_of(reason: &str) -> &'static [&'static str] {
-    match reason {
-        "CalculateContext" => &["spec", "context"],
-        "InitInstallationOperation" => &["spec", "componentDescriptor"],
-        "ResolveBlueprint" => &["spec", "blueprint"],
-        "ImportsSatisfied" => &["spec", "imports"],
-        _ => &["metadata", "name"],
-    }
+    let names = runner.given.keys().filter(|name| !renderings.iter().any(|rendering| takes(rendering, name)));
+    let set = names.map(|name| {
+        Diagnostic::warning(format!("--set {name}: no blueprint of an Installation in the input imports it"))
+    });
+    let exports = runner.items.unused();
+    let exports = exports
+        .iter()
+        .map(|item| Diagnostic::warning(format!("--exports: there is no deploy item {item:?}")));
+    set.chain(exports).collect()
 }
 
 /// What the repository map is called where none was found.

@@ -1,5 +1,6 @@
-//! `groundwork template`: templates as such, without blueprints.
+//! `groundwork template`: templates as such, and executions of blueprints without an Installation.
 
+mod blueprint;
 mod jsonl;
 mod spiff;
 
@@ -7,9 +8,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
+use groundwork_blueprint::Capabilities;
 use groundwork_gotemplate::{
     Deadline, Error, Functions, Grants, Limits, MissingKey, Options, Template, Value,
 };
@@ -42,6 +44,11 @@ enum TemplateCommand {
     /// Nothing outside of the given files is looked at. Exit code 0: the document is printed. 1: expressions are left without
     /// value, or a limit was reached; nothing is printed to standard output. 2: the input cannot be used.
     Spiff(spiff::SpiffArguments),
+    /// Run the executions of blueprints with bindings that the caller gives, without an Installation.
+    ///
+    /// For programs that test blueprints or compare engines. No files are read, and no cluster is asked. Exit code 0: the input was
+    /// answered to its end.
+    Blueprint(blueprint::BlueprintArguments),
 }
 
 #[derive(Debug, Args)]
@@ -96,6 +103,7 @@ pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
     let arguments = match &arguments.command {
         TemplateCommand::Go(arguments) => arguments,
         TemplateCommand::Spiff(arguments) => return spiff::run(arguments),
+        TemplateCommand::Blueprint(arguments) => return blueprint::run(arguments),
     };
     let Some(file) = arguments.file.as_ref().filter(|_| !arguments.jsonl) else {
         return jsonl::run();
@@ -111,16 +119,13 @@ pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
 
 /// What this command grants and how far it lets a template go. Each render needs options of its own, for its deadline.
 fn options(missing_key: MissingKey) -> Options {
+    let system = Capabilities::system();
     let end = Instant::now() + TIME_LIMIT;
     let deadline = Some(Deadline::new(move || Instant::now() >= end));
     Options {
         missing_key,
         limits: Limits { deadline, ..Limits::default() },
-        grants: Grants {
-            clock: Some(Arc::new(SystemTime::now)),
-            randomness: Some(Arc::new(|buffer| getrandom::fill(buffer).map_err(|error| error.to_string()))),
-            ..Grants::default()
-        },
+        grants: Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() },
         ..Options::default()
     }
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use groundwork_bus::{Bus, NatsOptions};
-use groundwork_controller::{ClusterArguments, TakeoverArguments, told_by_readiness};
+use groundwork_controller::{ClusterArguments, TakeoverArguments, spawn_bus_health_check};
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
 use groundwork_resolver::Resolver;
@@ -82,7 +82,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         Some(url) => Bus::connect(NatsOptions::new(url)).await?,
         None => Bus::in_process(),
     };
-    told_by_readiness(&bus, &telemetry);
+    spawn_bus_health_check(&bus, &telemetry);
     let resolver = groundwork_resolver::Arguments {
         cluster: arguments.cluster.clone(),
         takeover: arguments.takeover.clone(),

@@ -98,7 +98,7 @@ async fn wait_established(api: &Api<CustomResourceDefinition>, name: &str) -> Re
 pub enum Part {
     /// Everything but the status.
     Object,
-    /// The status.
+    /// The subresource `status` alone.
     Status,
 }
 

@@ -13,7 +13,6 @@ use crate::manifests::{Manifest, documents, files_below};
 /// Manifests of our kinds, and files that may hold more.
 #[derive(Clone, Debug, Default)]
 pub struct Fixtures {
-    /// The manifests.
     pub manifests: Vec<Manifest>,
     /// Files that hold an object of our kinds in a form that is not YAML.
     pub unreadable: Vec<PathBuf>,

@@ -13,22 +13,22 @@ use crate::cluster::installed_crds;
 pub struct Manifest {
     /// File that holds it.
     pub file: PathBuf,
-    /// The object.
+    /// The object as it is written in the file.
     pub document: Value,
 }
 
 impl Manifest {
-    /// Group and version.
+    /// Group and version; empty if the document has none.
     pub fn api_version(&self) -> &str {
         self.document["apiVersion"].as_str().unwrap_or_default()
     }
 
-    /// Kind.
+    /// The kind of the object; empty if the document has none.
     pub fn kind(&self) -> &str {
         self.document["kind"].as_str().unwrap_or_default()
     }
 
-    /// Name.
+    /// `metadata.name`; empty if the document has none.
     pub fn name(&self) -> &str {
         self.document["metadata"]["name"].as_str().unwrap_or_default()
     }

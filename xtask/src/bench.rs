@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures of the running system, and of the template engine beside the original.
 
+pub(crate) mod blueprints;
 pub(crate) mod spiff;
 mod spiff_inputs;
 

@@ -34,7 +34,7 @@ pub(crate) struct Service<'a> {
 }
 
 impl Model {
-    /// Reads it.
+    /// Reads `compose.yaml`, with the defaults of its variables in their places.
     pub(crate) fn read(workspace: &Path) -> Result<Self> {
         Ok(Self { document: parse(&interpolate(&text(workspace)?)?)? })
     }

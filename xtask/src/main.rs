@@ -100,6 +100,12 @@ enum Subject {
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
+    /// Whole renderings of blueprints and a yardstick in turns, and what is known of the original.
+    Blueprints {
+        /// How often both are run.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -114,6 +120,9 @@ fn main() -> anyhow::Result<()> {
         }
         Command::Bench { subject: Subject::Templates { rounds } } => bench::templates(workspace(), rounds),
         Command::Bench { subject: Subject::Spiff { rounds } } => bench::spiff::run(workspace(), rounds),
+        Command::Bench { subject: Subject::Blueprints { rounds } } => {
+            bench::blueprints::run(workspace(), rounds)
+        }
         Command::Dev { arguments } => dev::run(workspace(), &arguments),
         Command::Images { local } => images::run(workspace(), local),
         Command::ComposeUp => compose::up(workspace()),

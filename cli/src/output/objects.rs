@@ -1,24 +1,31 @@
 //! The objects that a cluster would hold.
 
 use groundwork_api::{Installation, InstallationStatus, Time};
-use groundwork_lifecycle::merge_condition;
+use groundwork_lifecycle::{ScopedObject, merge_condition};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::rendering::Rendering;
+use crate::rendering::{Published, Rendering};
 
-/// Installation, Execution and DeployItems of every rendering, in this order.
-pub(super) fn all(renderings: &[Rendering<'_>], now: &Time) -> Vec<Value> {
+/// Installation, Execution, DeployItems and exports of every rendering, in this order, those of nested installations behind their
+/// parent's.
+pub(super) fn all(renderings: &[Rendering], now: &Time) -> Vec<Value> {
     let mut objects = Vec::new();
-    for rendering in renderings {
+    for rendering in renderings.iter().flat_map(Rendering::all) {
         objects.push(to_json(&with_status(rendering, now)));
         objects.extend(rendering.outcome.execution.as_ref().map(to_json));
         objects.extend(rendering.outcome.deploy_items.iter().map(to_json));
+        if let Published::Objects { objects: published, .. } = &rendering.published {
+            objects.extend(published.iter().map(|object| match object {
+                ScopedObject::Data(object) => to_json(object),
+                ScopedObject::Target(target) => to_json(target),
+            }));
+        }
     }
     objects
 }
 
-fn with_status(rendering: &Rendering<'_>, now: &Time) -> Installation {
+fn with_status(rendering: &Rendering, now: &Time) -> Installation {
     let mut installation = rendering.installation.clone();
     let outcome = &rendering.outcome;
     let status = installation.status.get_or_insert_with(InstallationStatus::default);
@@ -31,10 +38,8 @@ fn with_status(rendering: &Rendering<'_>, now: &Time) -> Installation {
             .to_mut()
             .retain(|condition| !outcome.obsolete_conditions.contains(&condition.type_.as_str()));
     }
-    status.last_error = outcome
-        .failure
-        .as_ref()
-        .map(|problem| problem.failure.to_last_error(status.last_error.as_ref(), now));
+    status.last_error =
+        rendering.error().map(|error| error.cause.to_last_error(status.last_error.as_ref(), now));
     installation
 }
 

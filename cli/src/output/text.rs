@@ -7,8 +7,9 @@ use groundwork_api::DeployItem;
 use groundwork_component::{Attribute, AttributeSet, Attributes, OverwriteCondition, Reference, RuleOutcome};
 use groundwork_lifecycle::{Outcome, OverwriteReport};
 use groundwork_yaml as yaml;
+use serde_json::Value;
 
-use crate::rendering::Rendering;
+use crate::rendering::{Published, Rendering};
 use crate::terminal::shown;
 
 const TITLE: Style = Style::new().bold();
@@ -16,32 +17,74 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 
-/// One Installation: its component reference, its deploy items, its failure.
-pub(super) fn show(rendering: &Rendering<'_>) -> String {
-    let metadata = &rendering.installation.metadata;
-    let mut text = format!(
-        "{TITLE}Installation {}/{}{TITLE:#}\n",
-        shown(metadata.namespace.as_deref().unwrap_or_default()),
-        shown(metadata.name.as_deref().unwrap_or_default())
-    );
-    let Outcome { overwrites, deploy_items, failure, .. } = &rendering.outcome;
+/// An Installation and all that are nested in it: component reference, deploy items, exports, failure.
+///
+/// With `explain`, the names that were given on the command line, it says too where everything comes from.
+pub(super) fn show(rendering: &Rendering, explain: Option<&[String]>) -> String {
+    let show = |rendering| show_one(rendering, explain);
+    rendering.all().into_iter().map(show).collect::<Vec<_>>().join("\n")
+}
+
+fn show_one(rendering: &Rendering, explain: Option<&[String]>) -> String {
+    let mut text = format!("{TITLE}{}{TITLE:#}\n", shown(&rendering.title()));
+    let Outcome { overwrites, deploy_items, children, .. } = &rendering.outcome;
     if let Some(report) = overwrites {
         show_overwrites(&mut text, report);
+    }
+    if let Some(reason) = &rendering.waits_for {
+        let _ = writeln!(text, "\n  {FAINT}not rendered{FAINT:#}: {}", shown(reason));
+        return text;
     }
     for item in deploy_items {
         show_item(&mut text, item);
     }
-    if deploy_items.is_empty() && failure.is_none() {
+    let error = rendering.error();
+    if deploy_items.is_empty() && children.is_empty() && error.is_none() {
         text.push_str("\n  no deploy items\n");
     }
-    if let Some(problem) = failure {
-        let failure = &problem.failure;
-        let _ = writeln!(text, "\n  {BAD}failed{BAD:#} {}/{}", failure.operation, failure.reason);
+    if !children.is_empty() {
+        let names: Vec<&str> = children.iter().map(|child| child.template.as_str()).collect();
+        let _ = writeln!(text, "\n  nested installations: {}", shown(&names.join(", ")));
+    }
+    show_exports(&mut text, &rendering.published);
+    if let Some(set) = explain {
+        text.push_str(&super::explain::explain(rendering, set));
+    }
+    if let Some(error) = error {
+        let cause = &error.cause;
+        let _ = writeln!(text, "\n  {BAD}failed{BAD:#} {}/{}", cause.operation, cause.reason);
         // The dump of the templates' input is for `-o yaml` and `-o json`.
-        let message = failure.message.split("\ntemplate input:\n").next().unwrap_or_default();
+        let message = cause.message.split("\ntemplate input:\n").next().unwrap_or_default();
         push_indented(&mut text, message, 4);
     }
     text
+}
+
+/// What an Installation publishes in its scope.
+fn show_exports(text: &mut String, published: &Published) {
+    match published {
+        Published::Nothing | Published::Failed(_) => {}
+        Published::Unknown(reason) => {
+            let _ = writeln!(text, "\n  Exports {FAINT}not known{FAINT:#}: {}", shown(reason));
+        }
+        Published::Objects { exports, .. } => {
+            text.push_str("\n  Exports\n");
+            let data = exports.data.iter().map(|(name, value)| (name, "DataObject", value.clone()));
+            let targets = exports
+                .targets
+                .iter()
+                .map(|(name, target)| (name, "Target", Value::from(target.type_name.as_str())));
+            for (name, kind, value) in data.chain(targets) {
+                let value = yaml::to_string(&value);
+                if value.lines().count() == 1 {
+                    let _ = writeln!(text, "    {kind} {}: {}", shown(name), shown(value.trim_end()));
+                } else {
+                    let _ = writeln!(text, "    {kind} {}:", shown(name));
+                    push_indented(text, &value, 6);
+                }
+            }
+        }
+    }
 }
 
 fn show_overwrites(text: &mut String, report: &OverwriteReport) {

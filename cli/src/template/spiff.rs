@@ -148,7 +148,7 @@ fn read_bindings(file: &Path) -> Result<Value, Failure> {
     if !value.is_object() {
         return Err(unusable(format!("{} is no map of named values", file.display())));
     }
-    Ok(Value::from_bindings(value))
+    Ok(Value::from_bindings(&value))
 }
 
 /// Written beside the file and then moved there: a crash leaves the old state or the new one.
@@ -227,8 +227,8 @@ fn answer_case(case: &Case) -> Result<Output, Error> {
     let read = |text: &String| Document::read(text, source, engine.limits());
     let template = read(&case.template)?;
     let stubs = case.stubs.iter().flatten().map(read).collect::<Result<Vec<_>, _>>()?;
-    let bindings =
-        case.bindings.clone().map(|bindings| Value::from_bindings(serde_json::Value::Object(bindings)));
+    let bindings = case.bindings.clone().map(serde_json::Value::Object);
+    let bindings = bindings.as_ref().map(Value::from_bindings);
     match case.kind.unwrap_or(Kind::Cascade) {
         Kind::Flow => engine.flow(&template, &stubs, bindings.as_ref()),
         Kind::Cascade => engine.cascade(&template, &stubs, bindings.as_ref()),

@@ -452,9 +452,9 @@ fn signatures_and_pull_secrets() {
             let exports = "spec:\n  exports: {data: [{name: a, dataRef: b}]}\n";
             input.replace("installation.yaml", "spec:\n", exports)
         },
-        "handlePhaseInit",
+        "handlePhaseCompleting",
         "ConstructExports",
-        &["spec.exports: this version does not have exports of installations"],
+        &["(inst: server).internalExports.exports.data.a: data export is not defined"],
     );
     failing(
         |input| {

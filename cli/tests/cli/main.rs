@@ -7,8 +7,11 @@
 )]
 
 mod bad_input;
+mod blueprint;
+mod blueprint_lines;
 mod examples;
 mod input_forms;
+mod nested;
 mod overwrites;
 mod secrecy;
 mod spiff;
@@ -63,9 +66,12 @@ fn groundwork(arguments: &[&str], input: &str) -> Run {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A run that refuses its arguments does not read.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A run that answers while it reads would wait for its reader. One that refuses its arguments does not read.
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
+        child.wait_with_output().unwrap()
+    });
     Run {
         code: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),

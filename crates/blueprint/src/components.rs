@@ -1,17 +1,45 @@
 //! The component versions that templates can see.
 
-use groundwork_component::{Descriptor, Overwrites, Reference, RepositoryContext, SchemaVersion};
+use std::sync::{Arc, OnceLock};
+
+use groundwork_component::{
+    ComponentVersion, Descriptor, Overwrites, Reference, RepositoryContext, SchemaVersion,
+};
 use serde_json::{Value, json};
 
 /// The annotation of a blueprint that chooses the format of descriptors (`blueprints.md` 4.3).
 const SCHEMA_ANNOTATION: &str = "ocmSchemaVersion";
 
-/// A component version and all that belong to it, the root first; empty without a component.
+/// A component version and all that belong to it, the root first; empty without a component. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Components {
-    versions: Vec<Descriptor>,
+    closure: Arc<Closure>,
+}
+
+#[derive(Debug, Default)]
+struct Closure {
+    members: Vec<Member>,
     overwrites: Overwrites,
     context: Option<RepositoryContext>,
+}
+
+/// A component version of the closure.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) version: ComponentVersion,
+    /// The descriptor in the format that functions answer in, made when the first one asks.
+    v2: OnceLock<Value>,
+}
+
+impl Member {
+    pub(crate) fn descriptor(&self) -> &Descriptor {
+        &self.version.descriptor
+    }
+
+    /// The descriptor in the schema version v2.
+    pub(crate) fn document(&self) -> &Value {
+        self.v2.get_or_init(|| self.descriptor().to_schema(SchemaVersion::V2))
+    }
 }
 
 /// The bindings `cd` and `components`.
@@ -29,29 +57,39 @@ pub struct UnknownSchemaVersion(String);
 impl Components {
     /// The closure of a component, and the rules by which references in it are followed.
     pub fn new(
-        versions: Vec<Descriptor>,
+        versions: Vec<ComponentVersion>,
         overwrites: Overwrites,
         context: Option<RepositoryContext>,
     ) -> Self {
-        Self { versions, overwrites, context }
+        let member = |version| Member { version, v2: OnceLock::new() };
+        let members = versions.into_iter().map(member).collect();
+        Self { closure: Arc::new(Closure { members, overwrites, context }) }
     }
 
     /// The component version that owns the blueprint.
     pub fn root(&self) -> Option<&Descriptor> {
-        self.versions.first()
+        self.root_member().map(Member::descriptor)
+    }
+
+    pub(crate) fn root_member(&self) -> Option<&Member> {
+        self.closure.members.first()
     }
 
     /// The version that a component reference leads to, overwrites applied (`components.md` 2.4 f).
     pub fn follow(&self, name: &str, version: &str) -> Option<&Descriptor> {
+        self.follow_member(name, version).map(Member::descriptor)
+    }
+
+    pub(crate) fn follow_member(&self, name: &str, version: &str) -> Option<&Member> {
         let reference = Reference {
-            repository: self.context.clone(),
+            repository: self.closure.context.clone(),
             name: name.to_owned(),
             version: version.to_owned(),
         };
-        let effective = self.overwrites.apply(&reference).effective;
-        self.versions
-            .iter()
-            .find(|known| known.name() == effective.name && known.version() == effective.version)
+        let effective = self.closure.overwrites.apply(&reference).effective;
+        self.closure.members.iter().find(|known| {
+            known.descriptor().name() == effective.name && known.descriptor().version() == effective.version
+        })
     }
 
     /// The descriptors in the format that the blueprint asks for, else the one the root is stored in.
@@ -70,11 +108,16 @@ impl Components {
             None => root.schema(),
             Some(name) => SchemaVersion::parse(name).ok_or_else(|| UnknownSchemaVersion(name.clone()))?,
         };
-        let all: Value = self.versions.iter().map(|version| version.to_schema(schema)).collect();
+        let document = |member: &Member| match schema {
+            SchemaVersion::V2 => member.document().clone(),
+            SchemaVersion::V3 => member.descriptor().to_schema(schema),
+        };
+        let all: Vec<Value> = self.closure.members.iter().map(document).collect();
+        let descriptor = all.first().cloned().unwrap_or_default();
         let components = match schema {
             SchemaVersion::V2 => json!({"meta": {"schemaVersion": schema.as_str()}, "components": all}),
-            SchemaVersion::V3 => all,
+            SchemaVersion::V3 => Value::Array(all),
         };
-        Ok(DescriptorBindings { descriptor: root.to_schema(schema), components })
+        Ok(DescriptorBindings { descriptor, components })
     }
 }

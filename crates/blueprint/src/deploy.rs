@@ -18,18 +18,19 @@ pub(crate) use decode::{ScalarText, decode_items};
 
 /// A deploy item as a template wrote it, its target not yet resolved.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RawItem {
-    pub(crate) template: DeployItemTemplate,
-    pub(crate) target: Option<TargetReference>,
+pub struct UnresolvedItem {
+    /// Without a target.
+    pub template: DeployItemTemplate,
+    pub target: Option<TargetReference>,
 }
 
 /// How a deploy item names its target (`blueprints.md` 7.2).
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct TargetReference {
-    pub(crate) import: Option<String>,
-    pub(crate) index: Option<i64>,
-    pub(crate) key: Option<String>,
-    pub(crate) name: Option<String>,
+pub struct TargetReference {
+    pub import: Option<String>,
+    pub index: Option<i64>,
+    pub key: Option<String>,
+    pub name: Option<String>,
 }
 
 /// Why rendered deploy items cannot be used.
@@ -57,14 +58,18 @@ impl DeployError {
     }
 }
 
-/// Resolves targets and checks the list.
-pub(crate) fn finish(
-    items: Vec<RawItem>,
+/// Resolves targets by what is imported, and checks the whole list (`blueprints.md` 7.2, 7.3).
+///
+/// # Errors
+///
+/// The first target that leads nowhere, or all findings about the list.
+pub fn resolve_items(
+    items: Vec<UnresolvedItem>,
     targets: &BTreeMap<String, TargetValue>,
     namespace: &str,
 ) -> Result<Vec<DeployItemTemplate>, DeployError> {
     let mut resolved = Vec::with_capacity(items.len());
-    for RawItem { mut template, target } in items {
+    for UnresolvedItem { mut template, target } in items {
         if let Some(target) = target {
             let reference = target
                 .resolve(targets, namespace)

@@ -1,5 +1,6 @@
 //! Findings of validations: where, what, why (`blueprints.md` 1.7).
 
+use std::collections::HashSet;
 use std::fmt;
 
 use groundwork_yaml::{Node, Position, Step};
@@ -62,12 +63,31 @@ impl FieldPath {
         Self { text: self.text.clone() + text, steps }
     }
 
+    /// An element of a list that messages call by its name.
+    #[must_use]
+    pub(crate) fn renamed_index(&self, shown: &str, index: usize) -> Self {
+        self.with(&format!(".{shown}"), Some(PathStep::Index(index)))
+    }
+
     /// The place in the source of the document.
     pub fn locate(&self, document: &Node) -> Position {
-        document.locate(self.steps.iter().map(|step| match step {
+        self.locate_below(document, 0)
+    }
+
+    /// The place in the source of a part, to which the first steps lead.
+    pub(crate) fn locate_below(&self, part: &Node, steps: usize) -> Position {
+        part.locate(self.steps.iter().skip(steps).map(|step| match step {
             PathStep::Key(key) => Step::Key(key),
             PathStep::Index(index) => Step::Index(*index),
         }))
+    }
+
+    /// The position in a list that a step goes to, counted from 0.
+    pub(crate) fn index_at(&self, step: usize) -> Option<usize> {
+        match self.steps.get(step)? {
+            PathStep::Index(index) => Some(*index),
+            PathStep::Key(_) => None,
+        }
     }
 }
 
@@ -84,6 +104,8 @@ pub enum Violation {
     Invalid(Value),
     Duplicate(Value),
     NotSupported(Value, &'static [&'static str]),
+    /// What the field names does not exist.
+    NotFound(Value),
     Forbidden,
 }
 
@@ -104,10 +126,12 @@ impl FieldError {
     pub(crate) fn redacted(mut self, redaction: &Redaction) -> Self {
         self.path.text = redaction.apply(&self.path.text);
         self.detail = redaction.apply(&self.detail);
-        if let Violation::Invalid(value) | Violation::Duplicate(value) | Violation::NotSupported(value, _) =
-            &mut self.violation
-        {
-            *value = redaction.apply_to_value(value);
+        match &mut self.violation {
+            Violation::Invalid(value)
+            | Violation::Duplicate(value)
+            | Violation::NotSupported(value, _)
+            | Violation::NotFound(value) => *value = redaction.apply_to_value(value),
+            Violation::Required | Violation::Forbidden => {}
         }
         self
     }
@@ -123,6 +147,7 @@ impl FieldError {
                 supported.sort();
                 format!("Unsupported value: {value}: supported values: {}", supported.join(", "))
             }
+            Violation::NotFound(value) => format!("Not found: {value}"),
             Violation::Forbidden => "Forbidden".to_owned(),
         };
         if self.detail.is_empty() { text } else { format!("{text}: {}", self.detail) }
@@ -136,13 +161,11 @@ impl fmt::Display for FieldError {
 }
 
 /// Several findings as one text: a single one alone, more of them in brackets, none of them twice.
-pub fn aggregate(errors: &[FieldError]) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for text in errors.iter().map(ToString::to_string) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+pub fn aggregate(errors: &[impl fmt::Display]) -> String {
+    // Thousands of children can break the same rule: what was said is looked up, not searched.
+    let mut known = HashSet::new();
+    let mut texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    texts.retain(|text| known.insert(text.clone()));
     match &texts[..] {
         [single] => single.clone(),
         several => format!("[{}]", several.join(", ")),
@@ -190,6 +213,7 @@ mod tests {
                 "",
                 "imports[2][cluster]: Unsupported value: \"foo\": supported values: \"a\", \"b\"",
             ),
+            (Violation::NotFound(json!("/x")), "", "imports[2][cluster]: Not found: \"/x\""),
             (Violation::Forbidden, "no", "imports[2][cluster]: Forbidden: no"),
         ] {
             assert_eq!(FieldError::new(path.clone(), violation, detail).to_string(), text);

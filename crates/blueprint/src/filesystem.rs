@@ -54,6 +54,8 @@ pub enum PathError {
     TooDeep(String),
     #[error("the path {0} is longer than {LONGEST_PATH} bytes")]
     TooLong(String),
+    #[error("the link {0} leads out of the blueprint")]
+    Escapes(String),
 }
 
 impl Filesystem {
@@ -100,6 +102,20 @@ impl Filesystem {
     /// The path is too long, or has too many segments.
     pub fn insert(&mut self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), PathError> {
         self.place(&bounded(path)?, Entry::File(content.into()));
+        Ok(())
+    }
+
+    /// Adds a link and the folders above it; an earlier entry of that path is replaced. It need not lead to anything.
+    ///
+    /// # Errors
+    ///
+    /// The path or the target is too long or has too many segments, or the link leads out of the tree.
+    pub fn insert_link(&mut self, path: &str, target: &str) -> Result<(), PathError> {
+        let segments = bounded(path)?;
+        if !stays_inside(&segments, target)? {
+            return Err(PathError::Escapes(format!("{} -> {}", head(path), head(target))));
+        }
+        self.place(&segments, Entry::Link(target.to_owned()));
         Ok(())
     }
 
@@ -160,6 +176,11 @@ enum Found<'a> {
     Directory(&'a Directory),
 }
 
+/// A path as messages show it: from the root, without marks of it.
+pub(crate) fn shown_path(path: &str) -> &str {
+    path.trim_start_matches("./").trim_start_matches('/')
+}
+
 fn segments(path: &str) -> Vec<&str> {
     path.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect()
 }
@@ -171,6 +192,16 @@ fn bounded(path: &str) -> Result<Vec<&str>, PathError> {
     }
     let segments = segments(path);
     if segments.len() > MOST_SEGMENTS { Err(PathError::TooDeep(head(path))) } else { Ok(segments) }
+}
+
+/// Whether a link at this path stays in the tree, taken as it is written; absolute ones do not.
+fn stays_inside(path: &[&str], target: &str) -> Result<bool, PathError> {
+    let segments = bounded(target)?;
+    let mut depth = Some(path.len().saturating_sub(1));
+    for segment in segments {
+        depth = depth.and_then(|depth| if segment == ".." { depth.checked_sub(1) } else { Some(depth + 1) });
+    }
+    Ok(depth.is_some() && !target.starts_with('/'))
 }
 
 /// Enough of a path to find it, quoted.
@@ -232,6 +263,19 @@ mod tests {
         let error = files.insert(&deep(20_000), "x").unwrap_err().to_string();
         assert!(error.ends_with("… is longer than 4096 bytes") && error.len() < 150, "{error}");
         assert!(files.insert(&"a".repeat(LONGEST_PATH + 1), "x").is_err());
+    }
+
+    #[test]
+    fn links_stay_inside() {
+        let mut files = tree();
+        assert_eq!(files.insert_link("a/b", "../VERSION"), Ok(()));
+        assert_eq!(files.read("a/b"), Ok(&b"0.0.0"[..]));
+        for (path, target) in
+            [("a/b", "../../VERSION"), ("a", ".."), ("a", "/etc/passwd"), ("a", "b/../../x")]
+        {
+            let error = files.insert_link(path, target).unwrap_err().to_string();
+            assert_eq!(error, format!("the link {path:?} -> {target:?} leads out of the blueprint"));
+        }
     }
 
     #[test]

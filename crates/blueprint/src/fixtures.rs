@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use groundwork_api::TemplateExecutor;
 use serde_json::{Value, json};
 
-use crate::template::{Engine, ExecutionKind, Output, TemplateError};
-use crate::testing::{components, configurations, render_with, supplied, yaml};
-use crate::{Blueprint, Components, Filesystem, LoadError, RenderError};
+use crate::template::{ExecutionKind, Output, TemplateError};
+use crate::testing::{components, configurations, execute, render_with, supplied, yaml};
+use crate::{Blueprint, Components, Filesystem, LoadError};
 
 /// A folder of the original.
 fn fixtures(part: &str) -> Option<PathBuf> {
@@ -46,6 +46,25 @@ fn blueprints(folder: &Path) -> Vec<PathBuf> {
     entries.sort();
     found.extend(entries.iter().flat_map(|entry| blueprints(entry)));
     found
+}
+
+/// What is found without values: blueprints that people have are not complained of.
+#[test]
+fn blueprints_are_checked() {
+    let mut found = Vec::new();
+    for part in ["guided-tour", "installations", "subinstallations", "components"] {
+        let Some(folder) = fixtures(part) else { continue };
+        for path in blueprints(&folder) {
+            for finding in Blueprint::check(&tree(&path)).unwrap() {
+                // The two that do not load are told of below.
+                let refused = ["def-2", "j"].iter().any(|name| path.ends_with(name));
+                if !refused && !finding.message.ends_with(".name: name must be defined") {
+                    found.push(format!("{} {finding}", path.strip_prefix(&folder).unwrap().display()));
+                }
+            }
+        }
+    }
+    assert_eq!(found, [""; 0]);
 }
 
 /// Every blueprint loads, but for the one whose import has no schema.
@@ -145,11 +164,9 @@ fn run(folder: &Path, number: &str, annotations: &Value, more: &Value) -> Result
     files.insert("VERSION", "0.0.0").unwrap();
     let components = components(&[DESCRIPTOR, CHILD], &[]);
     let bound = components.bindings(&serde_json::from_value(annotations.clone()).unwrap()).unwrap();
-    let mut bindings =
-        json!({"cd": bound.descriptor, "components": bound.components, "imports": {}, "state": {}});
-    let bindings = bindings.as_object_mut().unwrap();
-    bindings.extend(more.as_object().unwrap().clone());
-    Engine::new(&files, &components).run(ExecutionKind::Deploy, &executors[0], bindings)
+    let mut bindings = json!({"cd": bound.descriptor, "components": bound.components, "imports": {}});
+    bindings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    execute(&files, &components, (ExecutionKind::Deploy, &executors[0]), &bindings, None)
 }
 
 /// What the original's tests expect of its GoTemplate executions.
@@ -175,7 +192,6 @@ fn templates() {
         ("06", json!({"values": {"version": "0.0.0"}}), "/exports/image", json!("my-custom-image:0.0.0")),
         ("07", json!({}), "/exports/image", json!("my-custom-image:0.0.0")),
         ("09", json!({}), "/state/version", json!("0.0.1")),
-        ("09", json!({"state": {"version": "0.0.2"}}), "/state/version", json!("0.0.2")),
         ("10", json!({}), "/deployItems/0/config/image", json!("ubuntu:0.18.0")),
         (
             "11",
@@ -189,6 +205,13 @@ fn templates() {
     ] {
         assert_eq!(result(number, &more, pointer), expected, "template {number}");
     }
+    // What is stored is read again.
+    let text = std::fs::read_to_string(folder.join("template-09.yaml")).unwrap();
+    let executors: Vec<TemplateExecutor> = serde_json::from_value(yaml(&text)).unwrap();
+    let (files, components) = (Filesystem::default(), Components::default());
+    let execution = (ExecutionKind::Deploy, &executors[0]);
+    let output = execute(&files, &components, execution, &json!({"imports": {}}), Some("version: 0.0.2\n"));
+    assert_eq!(output.unwrap().document["state"]["version"], json!("0.0.2"));
     for schema in ["v2", "ocm.software/v3alpha1"] {
         let output = run(&folder, "04", &json!({"ocmSchemaVersion": schema}), &json!({})).unwrap();
         let config = Value::Object(output.document).pointer(config).cloned().unwrap();
@@ -196,7 +219,62 @@ fn templates() {
         assert_eq!(config["images"], json!([{"image": "h/custom:1"}, {"image": "h/other:1"}]), "{schema}");
     }
     let failure = run(&folder, "08", &json!({}), &json!({})).unwrap_err();
-    assert!(matches!(failure, TemplateError::GoTemplate { .. }), "{failure}");
+    assert!(matches!(failure, TemplateError::Failed(_)), "{failure}");
+}
+
+/// What the tests of Landscaper expect of its Spiff executions, as structures and as texts.
+#[test]
+fn spiff_templates() {
+    for form in ["yaml", "text"] {
+        let Some(folder) = fixtures(&format!("templates/spifftemplate/{form}")) else { return };
+        let result = |number: &str, more: &Value, pointer: &str| {
+            let output = run(&folder, number, &json!({}), more)
+                .unwrap_or_else(|error| panic!("{form} template {number}: {error}"));
+            Value::Object(output.document).pointer(pointer).cloned().unwrap_or_default()
+        };
+        for (number, more, pointer, expected) in [
+            ("01", json!({}), "/deployItems/0/name", json!("init")),
+            (
+                "02",
+                json!({"imports": {"version": "0.0.0"}}),
+                "/deployItems/0/config/image",
+                json!("my-custom-image:0.0.0"),
+            ),
+            ("03", json!({}), "/deployItems/0/config/image", json!("my-custom-image:0.0.0")),
+            ("04", json!({}), "/deployItems/0/config/image", json!("h/custom:1")),
+            ("04", json!({}), "/deployItems/0/config/temp", json!({})),
+            ("05", json!({}), "/exports/testKey", json!("myval")),
+            ("06", json!({"values": {"version": "0.0.0"}}), "/exports/image", json!("my-custom-image:0.0.0")),
+            ("07", json!({}), "/exports/image", json!("my-custom-image:0.0.0")),
+            ("09", json!({}), "/state/version", json!("0.0.1")),
+            ("10", json!({}), "/deployItems/0/config/image", json!("ubuntu:0.18.0")),
+            (
+                "11",
+                json!({"blueprint": {"ref": {"resourceName": "bp"}}, "componentDescriptorDef": {"ref": {"version": "1"}}}),
+                "/deployItems/0/config",
+                json!({
+                    "apiVersion": "example.test/v1", "kind": "Configuration",
+                    "blueprint": {"ref": {"resourceName": "bp"}}, "componentDescriptor": {"ref": {"version": "1"}},
+                }),
+            ),
+        ] {
+            assert_eq!(result(number, &more, pointer), expected, "{form} template {number}");
+        }
+        let failure = run(&folder, "08", &json!({}), &json!({})).unwrap_err();
+        assert!(failure.to_string().starts_with("unresolved nodes:"), "{form}: {failure}");
+        let text = std::fs::read_to_string(folder.join("template-09.yaml")).unwrap();
+        let executors: Vec<TemplateExecutor> = serde_json::from_value(yaml(&text)).unwrap();
+        let (files, components) = (Filesystem::default(), Components::default());
+        let execution = (ExecutionKind::Deploy, &executors[0]);
+        let stored = Some("state: {version: 0.0.2}\n");
+        let output = execute(&files, &components, execution, &json!({"imports": {}}), stored).unwrap();
+        assert_eq!(
+            output.document["deployItems"][0]["config"]["image"],
+            json!("my-custom-image:0.0.2"),
+            "{form}"
+        );
+        assert_eq!(yaml(&output.state.unwrap()), json!({"state": {"version": "0.0.2"}}), "{form}");
+    }
 }
 
 /// The blueprints of the guided tour whose imports are easily given: the names of the deploy items.
@@ -271,8 +349,7 @@ fn guided_tour_of_components() {
     assert_eq!(content, expected);
 }
 
-/// `root-cond`: its conditional import is asked for only with its owner. What it wires to nested installations is
-/// refused, as all of them are.
+/// `root-cond`: its conditional import is asked for only with its owner, and what is wired to it is left out without.
 #[test]
 fn conditional_fixture() {
     let Some(folder) = fixtures("installations/testdata/registry/blobs/root-cond") else { return };
@@ -286,6 +363,60 @@ fn conditional_fixture() {
         check("data: {rootcond.foo: a}").unwrap_err()[0].to_string(),
         "blueprint defines import \"rootcond.bar\" of type data, which is not satisfied"
     );
-    let error = render_with(&blueprint, &supplied("{}"), &Components::default()).unwrap_err();
-    assert!(matches!(error, RenderError::Subinstallations(_)), "{error}");
+    let children = |given: &str| {
+        let rendered = render_with(&blueprint, &supplied(given), &Components::default()).unwrap();
+        let imports = rendered.subinstallations.iter().map(|template| {
+            let imports = template.imports.iter().flat_map(|imports| imports.data.iter());
+            let names: Vec<&str> = imports.map(|import| import.name.as_str()).collect();
+            format!("{}({})", template.name(), names.join(" "))
+        });
+        imports.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(children("{}"), "subinst-import(internalBaz), subinst-export()");
+    assert_eq!(
+        children("data: {rootcond.foo: a, rootcond.bar: b}"),
+        "subinst-import(internalFoo internalBar internalBaz), subinst-export()"
+    );
+}
+
+/// What is rendered hangs on nothing but what is given: not on the order of maps, nor on what was rendered before.
+#[test]
+fn renderings_are_the_same_each_time() {
+    let inputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/blueprints");
+    for (name, times) in [("echo", 1_000), ("aggregate", 50), ("large", 50)] {
+        let folder = inputs.join(name);
+        let given = yaml(&std::fs::read_to_string(folder.join("values.yaml")).unwrap());
+        let members = |name: &str| given.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+        let target = |object: &Value| crate::ImportedTarget {
+            reference: groundwork_api::ObjectReference {
+                name: "t".to_owned(),
+                namespace: Some("n".to_owned()),
+            },
+            object: object.clone(),
+        };
+        let singles = members("targets").into_iter();
+        let singles = singles.map(|(name, object)| (name, crate::TargetValue::Single(target(&object))));
+        let maps = members("targetMaps").into_iter().map(|(name, map)| {
+            let entries = map.as_object().unwrap().iter().map(|(key, object)| (key.clone(), target(object)));
+            (name, crate::TargetValue::Map(entries.collect()))
+        });
+        let mut supplied = crate::Supplied {
+            data: members("data").into_iter().collect(),
+            targets: singles.chain(maps).collect(),
+            ..crate::Supplied::default()
+        };
+        let mappings = members("importDataMappings");
+        let mappings = mappings.iter().map(|(name, mapping)| (name.as_str(), mapping));
+        supplied.mapped = crate::import_mappings("i", mappings, &supplied.by_name()).unwrap();
+        let used = Blueprint::load(tree(&folder)).unwrap();
+        let render = |blueprint: &Blueprint| {
+            render_with(blueprint, &supplied, &Components::default())
+                .unwrap_or_else(|error| panic!("{error}"))
+        };
+        let first = render(&Blueprint::load(tree(&folder)).unwrap());
+        assert!(first.deploy_items.len() + first.subinstallations.len() > 0, "{name}");
+        for _ in 0..times {
+            assert_eq!(render(&used), first, "{name}");
+        }
+    }
 }

@@ -6,7 +6,8 @@ use groundwork_api::{FieldType, ImportDefinition, ObjectReference};
 use serde_json::{Map, Value};
 
 use crate::load::Blueprint;
-use crate::schema::{self, SchemaError, SchemaSource};
+use crate::origin::ImportSource;
+use crate::schema::{SchemaError, SchemaSource};
 
 /// A Target object that an Installation imports.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +48,15 @@ pub struct Supplied {
     pub mapped: BTreeMap<String, Value>,
 }
 
+impl Supplied {
+    /// All imports of the Installation by name, as data mappings see them (`blueprints.md` 3.4).
+    pub fn by_name(&self) -> Map<String, Value> {
+        let data = self.data.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let targets = self.targets.iter().map(|(name, target)| (name.clone(), target.to_value()));
+        data.chain(targets).collect()
+    }
+}
+
 /// The satisfied imports of a blueprint.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imports {
@@ -56,6 +66,8 @@ pub struct Imports {
     pub targets: BTreeMap<String, TargetValue>,
     /// Names that import executions have added and no import declares: they exist for templates alone (`blueprints.md` 3.8).
     pub added: BTreeSet<String>,
+    /// What gave each value.
+    pub sources: BTreeMap<String, ImportSource>,
 }
 
 impl Imports {
@@ -70,6 +82,14 @@ impl Imports {
             },
         }
         self.values.insert(name.to_owned(), value);
+        self.sources.insert(name.to_owned(), ImportSource::Execution);
+    }
+}
+
+impl Blueprint {
+    /// Whether there is an import of this name, nested ones included.
+    pub fn declares_import(&self, name: &str) -> bool {
+        find(&self.definition.imports, name).is_some()
     }
 }
 
@@ -190,19 +210,25 @@ impl Constructor<'_> {
 
     fn data(&mut self, definition: &ImportDefinition, path: &str) -> bool {
         let name = &definition.name;
-        let supplied = self.supplied.mapped.get(name).or_else(|| self.supplied.data.get(name));
         let default = if definition.required == Some(false) { definition.default_value() } else { None };
-        let Some(value) = supplied.or(default) else { return false };
+        let sources = [
+            (self.supplied.mapped.get(name), ImportSource::Mapping),
+            (self.supplied.data.get(name), ImportSource::Installation),
+            (default, ImportSource::Default),
+        ];
+        let found = sources.into_iter().find_map(|(value, source)| Some((value?, source)));
+        let Some((value, source)) = found else { return false };
+        self.imports.sources.insert(name.clone(), source);
         if let Some(schema) = definition.schema() {
-            self.check_schema(schema, value, path);
+            // Names are unique over the whole tree.
+            self.check_schema((name, schema), value, path);
         }
         self.imports.values.insert(name.clone(), value.clone());
         true
     }
 
-    fn check_schema(&mut self, schema: &Value, value: &Value, path: &str) {
-        let blueprint = self.blueprint;
-        match schema::compile(schema, &blueprint.definition, &blueprint.files, self.schemas) {
+    fn check_schema(&mut self, (name, schema): (&str, &Value), value: &Value, path: &str) {
+        match self.blueprint.compiled_schema(&format!("imports.{name}"), schema, self.schemas) {
             Err(source) => self.errors.push(ImportError::Compile { path: path.to_owned(), source }),
             Ok(schema) => {
                 let violations = schema.violations(value);
@@ -229,6 +255,7 @@ impl Constructor<'_> {
         }
         self.imports.values.insert(definition.name.clone(), value.to_value());
         self.imports.targets.insert(definition.name.clone(), value.clone());
+        self.imports.sources.insert(definition.name.clone(), ImportSource::Installation);
         true
     }
 }

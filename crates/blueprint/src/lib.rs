@@ -2,35 +2,57 @@
 //!
 //! ```text
 //! tar / inline tree --filesystem--> Filesystem --load, validate--> Blueprint
-//! Supplied (values of the Installation) --imports, schema--> Imports
-//! Imports + Components --template--> rendered YAML --deploy--> DeployItemTemplates      render
+//! Supplied (values of the Installation) --mappings, imports, schema--> Imports
+//! Imports + Components --executions, template--> documents --subinstallations, deploy--> templates, items      render
+//! Imports + values of items and children --executions--> exports --exports, mappings--> what is published      render_exports
 //! ```
 //!
-//! The rules are those of the chapter `blueprints.md`. Nothing here does I/O; values and errors come back to
+//! The rules are those of the chapter `blueprints.md`. Nothing here does I/O; values, state and errors come back to
 //! the caller, and no error text holds an imported value.
 
+mod bindings;
+mod capabilities;
+mod check;
 mod components;
 mod deploy;
+mod executions;
+mod exports;
 mod field;
 mod filesystem;
 #[cfg(test)]
 mod fixtures;
+mod functions;
 mod imports;
 mod load;
+mod mappings;
+mod origin;
 mod redaction;
 mod render;
 mod schema;
+mod subinstallations;
 mod template;
 #[cfg(test)]
 mod testing;
 mod validate;
 
+pub use capabilities::{Capabilities, Clock, Randomness};
+pub use check::{Finding, Severity};
 pub use components::{Components, UnknownSchemaVersion};
-pub use deploy::{DecodeError, DeployError};
+pub use deploy::{DecodeError, DeployError, TargetReference, UnresolvedItem, resolve_items};
+pub use executions::{ExecutionError, ExecutionInputs, Executions, ExportValues, ImportBindings, States};
+pub use exports::{ExportError, ExportProblem, ExportRequest, Exports, TargetTemplate, construct_exports};
 pub use field::{FieldError, FieldPath, Violation, aggregate, exactly_one_of};
 pub use filesystem::{ArchiveError, ArchiveLimits, FileInfo, Filesystem, InlineError, PathError};
 pub use imports::{ImportError, ImportedTarget, Imports, Supplied, TargetValue};
 pub use load::{BLUEPRINT_FILE, Blueprint, LoadError};
-pub use render::{ExecutionError, RenderError, Rendered, Request, render};
+pub use mappings::{MappingError, export_mappings, import_mappings};
+pub use origin::{ImportSource, Origin, Origins};
+pub use render::{RenderError, Rendered, RenderedExports, Request, render, render_exports};
 pub use schema::{ForeignSchema, ReferenceError, SchemaError, SchemaSource};
-pub use template::{Excerpt, TemplateError};
+pub use subinstallations::{
+    BlueprintRefError, ChildError, ChildMetadata, DecodeTemplateError, DroppedImport, Graph, GraphEdge,
+    GraphNode, GraphTree, InvalidTemplates, MultipleExporters, Parent, Removal, RemovalReason, SiblingEdge,
+    SiblingError, SiblingGraph, StaticTemplateProblem, StaticTemplatesError, child_object_name,
+    decode_template, remove_unsatisfied, static_templates, validate as validate_subinstallations,
+};
+pub use template::{Excerpt, ExecutionKind, TemplateError, TemplateReport};

@@ -1,5 +1,7 @@
 //! From a file tree to a checked blueprint (`blueprints.md` sections 1 and 2).
 
+use std::sync::Arc;
+
 use groundwork_api::{
     BLUEPRINT_API_VERSION, BLUEPRINT_KIND, Blueprint as Definition, ExportDefinition, ImportDefinition, List,
 };
@@ -8,6 +10,8 @@ use groundwork_yaml::{self as yaml, Node, Position, Step};
 
 use crate::field::{FieldError, aggregate};
 use crate::filesystem::{Filesystem, PathError};
+use crate::schema::CompiledSchemas;
+use crate::template::ParsedTemplates;
 use crate::validate;
 
 /// The file at the root of the tree that describes the blueprint.
@@ -19,7 +23,10 @@ const TARGET_TYPE_PREFIX: &str = "landscaper.gardener.cloud/";
 #[derive(Debug, Clone)]
 pub struct Blueprint {
     pub definition: Definition,
-    pub files: Filesystem,
+    pub files: Arc<Filesystem>,
+    /// Templates that have been parsed, schemas that have been compiled; clones of a blueprint share them.
+    pub(crate) templates: Arc<ParsedTemplates>,
+    pub(crate) schemas: Arc<CompiledSchemas>,
     /// Oddities that do not stop anything.
     pub warnings: Vec<String>,
 }
@@ -35,7 +42,7 @@ pub enum LoadError {
     Undecodable { problem: String, position: Option<Position>, text: String },
     /// BP-010: all findings at once.
     #[error("blueprint is invalid: {}", aggregate(errors))]
-    Invalid { errors: Vec<FieldError>, positions: Vec<Position>, text: String },
+    Invalid { errors: Vec<FieldError>, positions: Vec<Position>, text: String, warnings: Vec<String> },
 }
 
 impl Blueprint {
@@ -45,6 +52,33 @@ impl Blueprint {
     ///
     /// See [`LoadError`]; an invalid blueprint is refused with every finding.
     pub fn load(files: Filesystem) -> Result<Self, LoadError> {
+        let Written { text, document, definition } = Written::read(&files)?;
+        let findings = validate::blueprint(&definition);
+        let warnings = findings.warnings.iter().map(ToString::to_string).collect();
+        if !findings.errors.is_empty() {
+            let positions = findings.errors.iter().map(|error| error.path.locate(&document)).collect();
+            return Err(LoadError::Invalid { errors: findings.errors, positions, text, warnings });
+        }
+        Ok(Self {
+            definition,
+            files: Arc::new(files),
+            templates: Arc::default(),
+            schemas: Arc::default(),
+            warnings,
+        })
+    }
+}
+
+/// What `blueprint.yaml` says, with defaults filled in, before any rule was looked at.
+pub(crate) struct Written {
+    pub(crate) text: String,
+    pub(crate) document: Node,
+    pub(crate) definition: Definition,
+}
+
+impl Written {
+    /// All errors but that of an invalid blueprint.
+    pub(crate) fn read(files: &Filesystem) -> Result<Self, LoadError> {
         let bytes = files.read(BLUEPRINT_FILE).map_err(LoadError::Unreadable)?;
         let text = String::from_utf8_lossy(bytes).into_owned();
         let document =
@@ -55,12 +89,7 @@ impl Blueprint {
             })?;
         let mut definition = decode(&document, &text)?;
         set_defaults(&mut definition);
-        let findings = validate::blueprint(&definition);
-        if !findings.errors.is_empty() {
-            let positions = findings.errors.iter().map(|error| error.path.locate(&document)).collect();
-            return Err(LoadError::Invalid { errors: findings.errors, positions, text });
-        }
-        Ok(Self { definition, files, warnings: findings.warnings })
+        Ok(Self { text, document, definition })
     }
 }
 

@@ -6,11 +6,17 @@
 
 mod references;
 
-use groundwork_api::Blueprint;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use groundwork_api::Blueprint as Definition;
 use groundwork_schema::{Dialect, InvalidSchemaError, Schema};
 use serde_json::Value;
 
 use crate::filesystem::Filesystem;
+use crate::load::Blueprint;
 
 pub use references::{ForeignSchema, ReferenceError, SchemaSource};
 
@@ -30,7 +36,7 @@ pub(crate) struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    pub(crate) fn new(definition: &'a Blueprint) -> Self {
+    pub(crate) fn new(definition: &'a Definition) -> Self {
         Self { default_dialect: default_dialect(definition) }
     }
 
@@ -39,23 +45,79 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Resolves references and compiles. `source` gives the documents behind `cd://`, if there is a component.
-///
-/// # Errors
-///
-/// A reference leads nowhere or in a circle, or the document is no schema.
-pub(crate) fn compile(
-    schema: &Value,
-    definition: &Blueprint,
-    files: &Filesystem,
-    source: Option<&dyn SchemaSource>,
-) -> Result<Schema, SchemaError> {
-    let dialect = Dialect::of(schema, default_dialect(definition))?;
-    let document = references::resolve(schema, &definition.local_types, files, source)?;
-    Ok(Schema::compile(document, dialect)?)
+/// Schemas of a blueprint that have been compiled: they are needed again with every Installation that uses it.
+#[derive(Debug, Default)]
+pub(crate) struct CompiledSchemas(RwLock<HashMap<String, Arc<Schema>>>);
+
+impl Blueprint {
+    /// The schema of an import or export. `key` tells all of them apart; `source` gives the documents behind `cd://`, if there is a
+    /// component.
+    ///
+    /// # Errors
+    ///
+    /// A reference leads nowhere or in a circle, or the document is no schema.
+    pub(crate) fn compiled_schema(
+        &self,
+        key: &str,
+        schema: &Value,
+        source: Option<&dyn SchemaSource>,
+    ) -> Result<Arc<Schema>, SchemaError> {
+        let CompiledSchemas(known) = &*self.schemas;
+        if let Some(schema) = known.read().unwrap_or_else(PoisonError::into_inner).get(key) {
+            return Ok(Arc::clone(schema));
+        }
+        let (schema, is_of_component) = compile(schema, &self.definition, &self.files, source)?;
+        let schema = Arc::new(schema);
+        if !is_of_component {
+            known.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), Arc::clone(&schema));
+        }
+        Ok(schema)
+    }
 }
 
-fn default_dialect(definition: &Blueprint) -> &str {
+/// Why a schema that is one could not be compiled. Whether references to components lead anywhere is not known here; they are
+/// taken to.
+pub(crate) fn compilation_problem(
+    schema: &Value,
+    definition: &Definition,
+    files: &Filesystem,
+) -> Option<SchemaError> {
+    let source = AnyComponent::default();
+    let error = compile(schema, definition, files, Some(&source)).err()?;
+    // What is wrong may be the document that stands in for that of a component.
+    (!source.asked.get()).then_some(error)
+}
+
+/// A component that has every schema.
+#[derive(Debug, Default, Clone)]
+struct AnyComponent {
+    asked: Rc<Cell<bool>>,
+}
+
+impl SchemaSource for AnyComponent {
+    fn schema(&self, _: &str) -> Result<ForeignSchema, String> {
+        self.asked.set(true);
+        Ok(ForeignSchema { document: Value::Bool(true), owner: Box::new(self.clone()) })
+    }
+
+    fn component(&self) -> String {
+        String::new()
+    }
+}
+
+/// Resolves references and compiles; tells too whether the result holds for one component alone.
+fn compile(
+    schema: &Value,
+    definition: &Definition,
+    files: &Filesystem,
+    source: Option<&dyn SchemaSource>,
+) -> Result<(Schema, bool), SchemaError> {
+    let dialect = Dialect::of(schema, default_dialect(definition))?;
+    let resolved = references::resolve(schema, &definition.local_types, files, source)?;
+    Ok((Schema::compile(resolved.document, dialect)?, resolved.is_of_component))
+}
+
+fn default_dialect(definition: &Definition) -> &str {
     definition.json_schema_version.as_deref().unwrap_or_default()
 }
 

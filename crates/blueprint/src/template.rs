@@ -1,32 +1,36 @@
-//! Template executions: source in, text out, typed result by the caller (`blueprints.md` sections 4 and 5).
+//! Template executions: source in, document out, typed result by the caller (`blueprints.md` sections 4 to 6).
 
+pub(crate) mod check;
 mod error;
-mod functions;
-mod oci;
-mod resource_key;
+mod go;
+mod spiff;
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use groundwork_api::{TemplateExecutor, TemplateType};
-use groundwork_gotemplate::{Functions, MissingKey, NumberMode, Options, Template, Value as TemplateValue};
+use groundwork_spiff::{Document, Engine as SpiffEngine};
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
-use crate::components::Components;
-use crate::filesystem::Filesystem;
+use crate::bindings::Bindings;
+use crate::capabilities::Capabilities;
+use crate::filesystem::{Filesystem, shown_path};
+use crate::functions::HostFunctions;
 
-pub use error::{Excerpt, TemplateError};
+pub use error::{Excerpt, TemplateError, TemplateReport};
+pub(crate) use spiff::mapping_engine;
 
-/// Every template of the original is called so, and its errors show the name.
-const TEMPLATE_NAME: &str = "execution";
-/// What an absent value prints.
-const NO_VALUE: &str = "<no value>";
+use error::{NO_VALUE, Place};
 
 /// Which of the lists of a blueprint an execution belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExecutionKind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ExecutionKind {
     Import,
     Deploy,
+    Subinstallation,
+    Export,
 }
 
 impl ExecutionKind {
@@ -35,119 +39,244 @@ impl ExecutionKind {
         match self {
             Self::Import => "import execution",
             Self::Deploy => "deploy execution",
+            Self::Subinstallation => "subinstallation execution",
+            Self::Export => "export execution",
         }
     }
 
     /// The list in the blueprint file.
-    fn list(self) -> &'static str {
+    pub(crate) fn list(self) -> &'static str {
         match self {
             Self::Import => "importExecutions",
             Self::Deploy => "deployExecutions",
+            Self::Subinstallation => "subinstallationExecutions",
+            Self::Export => "exportExecutions",
         }
     }
+
+    /// Under which key the state of an execution is stored; those of imports have none (`blueprints.md` 4.6).
+    pub(crate) fn state_key(self, executor: &str) -> Option<String> {
+        let prefix = match self {
+            Self::Import => return None,
+            Self::Deploy => "deploy",
+            Self::Subinstallation => "subinst",
+            Self::Export => "export",
+        };
+        Some(format!("{prefix}{executor}"))
+    }
+}
+
+/// The templates of a blueprint that have been parsed: they are needed again with every Installation that uses it.
+#[derive(Debug, Default)]
+pub(crate) struct ParsedTemplates {
+    go: Arc<go::Parsed>,
+    /// By the list and the place in it.
+    spiff: RwLock<HashMap<(ExecutionKind, usize), Document>>,
+}
+
+/// One execution and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Execution<'a> {
+    pub(crate) kind: ExecutionKind,
+    /// The place in its list.
+    pub(crate) index: usize,
+    pub(crate) executor: &'a TemplateExecutor,
 }
 
 /// Runs the executions of one blueprint.
 #[derive(Debug)]
-pub(crate) struct Engine {
-    functions: Arc<Functions>,
-    options: Options,
-    files: Arc<Filesystem>,
+pub(crate) struct Engine<'a> {
+    parsed: &'a ParsedTemplates,
+    functions: HostFunctions,
+    capabilities: &'a Capabilities,
+    spiff: SpiffEngine,
+    show_values: bool,
 }
 
-impl Engine {
+impl<'a> Engine<'a> {
     /// An engine whose functions see the files of the blueprint and the given components.
-    pub(crate) fn new(files: &Filesystem, components: &Components) -> Self {
-        let files = Arc::new(files.clone());
-        let options =
-            Options { missing_key: MissingKey::Zero, numbers: NumberMode::Data, ..Options::default() };
-        let functions = Arc::new(functions::all(&files, &Arc::new(components.clone())));
-        Self { functions, options, files }
+    pub(crate) fn new(
+        parsed: &'a ParsedTemplates,
+        functions: HostFunctions,
+        capabilities: &'a Capabilities,
+        show_values: bool,
+    ) -> Self {
+        let spiff = spiff::engine(&functions, capabilities, show_values);
+        Self { parsed, functions, capabilities, spiff, show_values }
     }
 
-    /// Renders one execution and parses the first document of its output; an empty output is an empty map.
+    /// Renders one execution and parses the first document of its output; an empty output is an empty map. The state is what an earlier
+    /// run has stored.
     ///
     /// # Errors
     ///
     /// See [`TemplateError`].
     pub(crate) fn run(
         &self,
-        kind: ExecutionKind,
-        executor: &TemplateExecutor,
-        bindings: &Map<String, Value>,
+        execution: Execution<'_>,
+        bindings: &Bindings<'_>,
+        state: Option<&str>,
     ) -> Result<Output, TemplateError> {
-        let type_name = executor.type_.as_deref().unwrap_or_default();
-        match type_name.parse() {
-            Ok(TemplateType::GoTemplate) => {}
-            Ok(TemplateType::Spiff) => {
-                return Err(TemplateError::SpiffNotSupported { executor: executor.name.clone() });
-            }
+        let type_name = execution.executor.type_.as_deref().unwrap_or_default();
+        let template = Template::of(execution, &self.functions.files)?;
+        let mut output = match type_name.parse() {
+            Ok(TemplateType::GoTemplate) => self.run_go(execution, &template, bindings, state)?,
+            Ok(TemplateType::Spiff) => self.run_spiff(execution, &template, bindings, state)?,
             Err(_) => return Err(TemplateError::UnknownType(type_name.to_owned())),
+        };
+        output.origin = template.origin;
+        output.source = match template.source {
+            Source::Text(text) => Some(text),
+            Source::Structure(_) => None,
+        };
+        Ok(output)
+    }
+
+    fn run_go(
+        &self,
+        execution: Execution<'_>,
+        template: &Template<'_>,
+        bindings: &Bindings<'_>,
+        state: Option<&str>,
+    ) -> Result<Output, TemplateError> {
+        let name = &execution.executor.name;
+        let Source::Text(source) = &template.source else {
+            return Err(TemplateError::NoText { executor: name.clone() });
+        };
+        let previous = match state {
+            Some(text) => yaml::from_str(text).map_err(|error| TemplateError::LoadState {
+                executor: name.clone(),
+                cause: error.to_string(),
+            })?,
+            None => Value::Object(Map::new()),
+        };
+        let mut bindings = bindings.clone();
+        if execution.kind != ExecutionKind::Import {
+            bindings.bind("state", &previous);
         }
-        let (source, origin) = self.source(kind, executor)?;
-        let output = self.render(&source, &origin, bindings)?;
-        let undecodable = |cause: String| TemplateError::Output { executor: executor.name.clone(), cause };
+        let place = self.place(template, source, &bindings);
+        let output = go::render(&self.parsed.go, source, &bindings, &self.functions, self.capabilities)
+            .map_err(|error| place.go_error(&error))?;
+        let undecodable = |cause: String| TemplateError::Output { executor: name.clone(), cause };
         let text =
             String::from_utf8(output).map_err(|_| undecodable("the output is not UTF-8".to_owned()))?;
         if text.contains(NO_VALUE) {
-            return Err(TemplateError::NoValue(error::no_value(kind.label(), &text, &source, bindings)));
+            return Err(place.no_value(execution.kind.label(), &text));
         }
-        Output::parse(&text).map_err(undecodable)
+        let mut output = Output::parse(&text).map_err(undecodable)?;
+        output.state = output.get("state").map(yaml::to_string);
+        output.text = Some(text);
+        Ok(output)
     }
 
-    fn source(
+    fn run_spiff(
         &self,
-        kind: ExecutionKind,
-        executor: &TemplateExecutor,
-    ) -> Result<(String, String), TemplateError> {
+        execution: Execution<'_>,
+        template: &Template<'_>,
+        bindings: &Bindings<'_>,
+        state: Option<&str>,
+    ) -> Result<Output, TemplateError> {
+        let executor = || execution.executor.name.clone();
+        let source = match &template.source {
+            Source::Text(text) => Cow::Borrowed(text.as_str()),
+            // Every JSON text is YAML, and reading it gives the nodes their origin.
+            Source::Structure(value) => Cow::Owned(value.to_string()),
+        };
+        let place = self.place(template, &source, bindings);
+        let document = self.spiff_document(execution, &source).map_err(|error| place.spiff_error(&error))?;
+        let stub = state
+            .map(|text| spiff::read_state(&self.spiff, text))
+            .transpose()
+            .map_err(|error| TemplateError::LoadState { executor: executor(), cause: error.to_string() })?;
+        let output = spiff::evaluate(&self.spiff, &document, stub.as_ref(), bindings)
+            .map_err(|error| place.spiff_error(&error))?;
+        let decoded = match output.to_read_json() {
+            Some(document) => Output::of(document),
+            None => Output::parse(&output.to_yaml()),
+        };
+        let mut decoded = decoded.map_err(|cause| TemplateError::Output { executor: executor(), cause })?;
+        decoded.state = match output.root_state() {
+            Some(kept) => Some(spiff::write_state(kept)),
+            // What is marked no longer is forgotten.
+            None => state.is_some().then(|| "{}\n".to_owned()),
+        };
+        Ok(decoded)
+    }
+
+    fn spiff_document(
+        &self,
+        execution: Execution<'_>,
+        source: &str,
+    ) -> Result<Document, groundwork_spiff::Error> {
+        let key = (execution.kind, execution.index);
+        if let Some(known) = self.parsed.spiff.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(known.clone());
+        }
+        let document = spiff::read(&self.spiff, source)?;
+        self.parsed.spiff.write().unwrap_or_else(PoisonError::into_inner).insert(key, document.clone());
+        Ok(document)
+    }
+
+    fn place<'p>(
+        &self,
+        template: &'p Template<'_>,
+        source: &'p str,
+        bindings: &'p Bindings<'p>,
+    ) -> Place<'p> {
+        let has_lines = matches!(template.source, Source::Text(_));
+        Place { origin: &template.origin, source, has_lines, bindings, show_values: self.show_values }
+    }
+}
+
+/// The template of an execution, and how messages call the place where it stands.
+struct Template<'a> {
+    source: Source<'a>,
+    origin: String,
+}
+
+enum Source<'a> {
+    Text(String),
+    /// What stands in `blueprint.yaml` itself.
+    Structure(&'a Value),
+}
+
+impl<'a> Template<'a> {
+    fn of(execution: Execution<'a>, files: &Filesystem) -> Result<Self, TemplateError> {
+        let executor = execution.executor;
         if let Some(template) = executor.template.get() {
-            let origin = format!("{}[{}].template", kind.list(), executor.name);
-            return match template {
-                Value::String(text) => Ok((text.clone(), origin)),
-                _ => Err(TemplateError::NoText { executor: executor.name.clone() }),
+            let origin = format!("{}[{}].template", execution.kind.list(), executor.name);
+            let source = match template {
+                Value::String(text) => Source::Text(text.clone()),
+                structure => Source::Structure(structure),
             };
+            return Ok(Self { source, origin });
         }
         let Some(file) = executor.file.as_deref().filter(|file| !file.is_empty()) else {
             return Err(TemplateError::NoTemplate { executor: executor.name.clone() });
         };
-        let content = self.files.read(file).map_err(|cause| TemplateError::File {
+        let content = files.read(file).map_err(|cause| TemplateError::File {
             executor: executor.name.clone(),
             file: file.to_owned(),
             cause,
         })?;
-        Ok((
-            String::from_utf8_lossy(content).into_owned(),
-            file.trim_start_matches("./").trim_start_matches('/').to_owned(),
-        ))
-    }
-
-    fn render(
-        &self,
-        source: &str,
-        origin: &str,
-        bindings: &Map<String, Value>,
-    ) -> Result<Vec<u8>, TemplateError> {
-        let failed = |message: String, line: usize, column: Option<usize>| TemplateError::GoTemplate {
-            report: error::enrich(&message, (line, column.unwrap_or_default()), source, bindings),
-            excerpt: Excerpt::new(origin, source, line, column),
-            message,
-        };
-        // Only what happens while the template runs can hold values.
-        let template = Template::parse(TEMPLATE_NAME, source, &self.functions, &self.options)
-            .map_err(|error| failed(error.to_string(), error.line(), error.column()))?;
-        let data = TemplateValue::from_json(&Value::Object(bindings.clone()), self.options.numbers);
-        template.render(data).map_err(|error| {
-            failed(error::without_values(&error, source, bindings), error.line(), error.column())
-        })
+        let origin = shown_path(file).to_owned();
+        Ok(Self { source: Source::Text(String::from_utf8_lossy(content).into_owned()), origin })
     }
 }
 
 /// What an execution gave.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Output {
     pub(crate) document: Map<String, Value>,
     /// Further documents follow, which nobody reads.
     pub(crate) several_documents: bool,
+    /// What is to be stored for the next run, as YAML; absent if what is stored stays.
+    pub(crate) state: Option<String>,
+    /// The text of a Go template, before it was read as YAML.
+    pub(crate) text: Option<String>,
+    /// Where the template stands, and its lines if it has some.
+    pub(crate) origin: String,
+    pub(crate) source: Option<String>,
 }
 
 impl Output {
@@ -155,15 +284,21 @@ impl Output {
     /// it.
     fn parse(text: &str) -> Result<Self, String> {
         let first = yaml::parse_first(text, yaml::Options::default()).map_err(|error| error.to_string())?;
-        let document = match first.to_value() {
-            Value::Null => Map::new(),
-            Value::Object(members) => members,
-            _ => return Err("the output is no YAML map".to_owned()),
-        };
-        // What follows need not even be YAML.
-        let documents = yaml::parse_all(text, yaml::Options::default());
-        let several_documents = documents.map_or(true, |documents| documents.len() > 1);
-        Ok(Self { document, several_documents })
+        let output = Self::of(first.to_value())?;
+        // What follows need not even be YAML. Most texts have no mark of documents at all.
+        let has_marks = || text.lines().any(|line| line.starts_with("---") || line.starts_with("..."));
+        let documents = || yaml::parse_all(text, yaml::Options::default());
+        let several_documents = has_marks() && documents().map_or(true, |documents| documents.len() > 1);
+        Ok(Self { several_documents, ..output })
+    }
+
+    /// A document that was read; null is an empty one.
+    fn of(document: Value) -> Result<Self, String> {
+        match document {
+            Value::Null => Ok(Self::default()),
+            Value::Object(document) => Ok(Self { document, ..Self::default() }),
+            _ => Err("the output is no YAML map".to_owned()),
+        }
     }
 
     /// A result key: exactly so, else without regard to case (`blueprints.md` 4.2).

@@ -1,14 +1,18 @@
 //! Short ways to blueprints and what they give, for tests: everything is written as YAML.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use groundwork_api::ObjectReference;
-use groundwork_component::{Attributes, Descriptor, Overwrites, Rule};
+use groundwork_api::{ObjectReference, TemplateExecutor};
+use groundwork_component::{Attributes, ComponentVersion, Descriptor, Overwrites, Rule};
 use serde_json::{Map, Value, json};
 
+use crate::bindings::Bindings;
+use crate::functions::HostFunctions;
+use crate::template::{Engine, Execution, ExecutionKind, Output, ParsedTemplates, TemplateError};
 use crate::{
-    Blueprint, Components, Filesystem, ImportedTarget, LoadError, RenderError, Rendered, Request, Supplied,
-    TargetValue, render,
+    Blueprint, Capabilities, Components, Filesystem, ImportedTarget, LoadError, RenderError, Rendered,
+    Request, States, Supplied, TargetValue, render,
 };
 
 pub(crate) fn yaml(text: &str) -> Value {
@@ -64,7 +68,8 @@ fn target(name: &str, type_name: &Value) -> ImportedTarget {
 
 /// Component versions from descriptors; each overwrite is a name, a version and the version to take instead.
 pub(crate) fn components(descriptors: &[&str], overwrites: &[(&str, &str, &str)]) -> Components {
-    let versions = descriptors.iter().map(|text| Descriptor::parse(text.as_bytes()).unwrap()).collect();
+    let version = |text: &&str| ComponentVersion::new(Descriptor::parse(text.as_bytes()).unwrap(), None);
+    let versions = descriptors.iter().map(version).collect();
     let rule = |(name, from, to): &(&str, &str, &str)| Rule {
         source: Attributes {
             name: Some((*name).into()),
@@ -83,16 +88,21 @@ pub(crate) fn render_with(
     supplied: &Supplied,
     components: &Components,
 ) -> Result<Rendered, RenderError> {
-    render(&Request {
+    let no_component = json!({});
+    let (definition, capabilities) = (json!({"ref": {"resourceName": "bp"}}), Capabilities::default());
+    let request = Request {
         blueprint,
         name: "inst",
         namespace: "ns",
         supplied,
         components,
         schemas: None,
-        blueprint_definition: &json!({"ref": {"resourceName": "bp"}}),
-        component_definition: &json!({}),
-    })
+        blueprint_definition: &definition,
+        component_definition: &no_component,
+        capabilities: &capabilities,
+        show_values: false,
+    };
+    render(&request, &mut States::new())
 }
 
 /// The configuration of each deploy item, by its name.
@@ -101,4 +111,25 @@ pub(crate) fn configurations(rendered: &Rendered) -> Map<String, Value> {
         (item.name.clone(), item.config.get().cloned().unwrap_or_default())
     };
     rendered.deploy_items.iter().map(entry).collect()
+}
+
+/// Runs one execution on bindings, without a blueprint around it.
+pub(crate) fn execute(
+    files: &Filesystem,
+    components: &Components,
+    (kind, executor): (ExecutionKind, &TemplateExecutor),
+    given: &Value,
+    state: Option<&str>,
+) -> Result<Output, TemplateError> {
+    let functions = HostFunctions { files: Arc::new(files.clone()), components: components.clone() };
+    let (parsed, capabilities) = (ParsedTemplates::default(), Capabilities::default());
+    let mut bindings = Bindings::default();
+    for (name, value) in given.as_object().unwrap() {
+        bindings.bind(Box::leak(name.clone().into_boxed_str()), value);
+    }
+    Engine::new(&parsed, functions, &capabilities, false).run(
+        Execution { kind, index: 0, executor },
+        &bindings,
+        state,
+    )
 }

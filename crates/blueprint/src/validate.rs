@@ -1,6 +1,8 @@
 //! The rules V1 to V37 and G1 to G5 of `blueprints.md` 1.8.
 
-mod template;
+pub(crate) mod template;
+
+use std::fmt;
 
 use groundwork_api::{Blueprint, FieldType, ImportDefinition, TemplateExecutor};
 use serde_json::{Value, json};
@@ -16,7 +18,20 @@ const TEMPLATE_TYPES: &[&str] = &["GoTemplate", "Spiff"];
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) errors: Vec<FieldError>,
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: Vec<FieldWarning>,
+}
+
+/// An oddity that does not stop anything.
+#[derive(Debug)]
+pub(crate) struct FieldWarning {
+    pub(crate) path: FieldPath,
+    problem: &'static str,
+}
+
+impl fmt::Display for FieldWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.problem)
+    }
 }
 
 impl Findings {
@@ -26,6 +41,10 @@ impl Findings {
 
     fn required(&mut self, path: &FieldPath, detail: impl Into<String>) {
         self.add(path, Violation::Required, detail);
+    }
+
+    fn warn(&mut self, path: &FieldPath, problem: &'static str) {
+        self.warnings.push(FieldWarning { path: path.clone(), problem });
     }
 }
 
@@ -111,9 +130,9 @@ fn default_value(findings: &mut Findings, import: &ImportDefinition, path: &Fiel
         return;
     }
     if import.required != Some(false) {
-        findings.warnings.push(format!("{path}: the default of a required import is never used"));
+        findings.warn(path, "the default of a required import is never used");
     } else if import.type_.as_deref() != Some(FieldType::Data.as_str()) {
-        findings.warnings.push(format!("{path}: only data imports can have a default"));
+        findings.warn(path, "only data imports can have a default");
     }
 }
 
@@ -208,7 +227,7 @@ fn executions(findings: &mut Findings, executors: &[TemplateExecutor], path: &Fi
         let at = path.index(index);
         let here = at.named(&executor.name);
         if executor.name.is_empty() {
-            findings.warnings.push(format!("{}: name must be defined", at.key("name")));
+            findings.warn(&at.key("name"), "name must be defined");
         } else if names.contains(&&executor.name) {
             findings.add(&here, Violation::Duplicate(json!("duplicated executor name")), "");
         }

@@ -21,7 +21,7 @@ jetstream { store_dir: \"/data\" }
 include \"users.conf\"
 ";
 
-/// All users.
+/// Who may log in: the services, and one who only reads.
 pub(crate) fn users() -> Vec<&'static str> {
     SERVICES.into_iter().chain([READER]).collect()
 }

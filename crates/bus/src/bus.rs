@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::error::{BusError, PublishError};
 use crate::feed::{self, IndexFeed};
-use crate::local::{LocalBus, LocalFeed, LocalWork};
+use crate::local::LocalBus;
+use crate::local::feed::LocalFeed;
+use crate::local::work::LocalWork;
 use crate::nats::feed::NatsFeed;
 use crate::nats::work::NatsWork;
 use crate::nats::{NatsBus, NatsOptions};
@@ -175,7 +177,7 @@ impl Bus {
             Backend::Nats(bus) => {
                 let mut feed = NatsFeed::new(Arc::clone(bus), subjects);
                 if bus.is_connected() {
-                    passable(feed.open_now().await)?;
+                    ignore_transient(feed.open_now().await)?;
                 }
                 feed::Source::Nats(Box::new(feed))
             }
@@ -194,7 +196,7 @@ impl Bus {
             Backend::Nats(bus) => {
                 let mut work = NatsWork::new(Arc::clone(bus), name, filter);
                 if bus.is_connected() {
-                    passable(work.open().await)?;
+                    ignore_transient(work.open().await)?;
                 }
                 work::Source::Nats(Box::new(work))
             }
@@ -214,7 +216,7 @@ impl Bus {
 }
 
 /// What will get better by itself is left to the reader.
-fn passable(outcome: Result<(), BusError>) -> Result<(), BusError> {
+fn ignore_transient(outcome: Result<(), BusError>) -> Result<(), BusError> {
     match outcome {
         Err(error) if error.is_transient() => Ok(()),
         outcome => outcome,

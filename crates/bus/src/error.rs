@@ -51,7 +51,7 @@ pub enum BusError {
     OldServer {
         /// Its address, without user and password.
         server: String,
-        /// Its version.
+        /// As the server says it, such as `2.9.25`.
         version: String,
     },
     /// There is no JetStream.
@@ -76,9 +76,9 @@ pub enum BusError {
     Refused {
         /// What was asked.
         request: String,
-        /// Its words.
+        /// What the server says to that.
         reason: String,
-        /// Its error code.
+        /// The `err_code` of JetStream, by which clients tell errors apart.
         code: u64,
     },
     /// The server's answer cannot be understood.
@@ -86,7 +86,7 @@ pub enum BusError {
     Answer {
         /// What was asked.
         request: String,
-        /// Why not.
+        /// Why it cannot be understood.
         reason: String,
     },
     /// A kind or an object cannot be named on the bus.
@@ -95,11 +95,9 @@ pub enum BusError {
     /// A message of ours cannot be read.
     #[error("the message {sequence} on {subject} cannot be read: {reason}")]
     Message {
-        /// Its sequence.
         sequence: u64,
-        /// Its subject.
         subject: String,
-        /// Why not.
+        /// Why it cannot be read.
         reason: String,
     },
 }
@@ -140,7 +138,7 @@ pub enum PublishError {
         crate::MAX_EVENT_BYTES
     )]
     TooLarge {
-        /// Which object.
+        /// The object that the record is about.
         object: String,
         /// Size of the body in bytes.
         size: usize,

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::error::BusError;
-use crate::local::LocalFeed;
+use crate::local::feed::LocalFeed;
 use crate::nats::feed::NatsFeed;
 use crate::record::Record;
+use crate::step::Step;
 
 /// One step of an [`IndexFeed`].
 #[expect(clippy::large_enum_variant, reason = "nearly all steps are records")]
@@ -14,30 +14,13 @@ pub enum Feed {
     /// Forget everything: what follows is complete. First, and again when the stream was lost and rebuilt or when this
     /// replica was cut off for so long that it may have missed tombstones.
     Reset,
-    /// A record.
+    /// What comes next from the stream, or a sync marker that was kept back until now.
     Record {
         /// Its position: the sequence on the stream, plus a base that grows when the stream is rebuilt while this
         /// process runs. Compare it with [`Delivery::position`](crate::Delivery::position).
         position: u64,
-        /// The record.
         record: Record,
     },
-}
-
-/// What a backend says.
-#[derive(Debug)]
-pub(crate) enum Step {
-    Reset {
-        /// The stream holds nothing for us.
-        caught_up: bool,
-    },
-    Record {
-        position: u64,
-        record: Result<Box<Record>, BusError>,
-        /// With this, all is known that was there when the feed was opened.
-        caught_up: bool,
-    },
-    CaughtUp,
 }
 
 /// All records of some kinds, in order: those on the stream, then live. It reconnects and recreates by itself and never

@@ -9,11 +9,13 @@
 //! # Permissions on NATS
 //!
 //! `k8s/nats/users.conf` is the example, and `tests/users.rs` of this crate its table. A user who logs in by name and password gets
-//! answers in `_INBOX_<user>.>`, other users in `_INBOX.>`. A service makes and reads a consumer of a passing name for its index, so it
-//! may use `$JS.API.CONSUMER.CREATE.GROUNDWORK.*` and `$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.*`, but for the names of queues that are
-//! not its own: those are denied one by one, since NATS has no wildcard within a token.
+//! answers in `_INBOX_<user>.>`, other users in `_INBOX.>`. A service makes and reads an ephemeral consumer for its index, each time
+//! of another name, so it may use `$JS.API.CONSUMER.CREATE.GROUNDWORK.*` and `$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.*`, but for the names
+//! of queues that are not its own: those are denied one by one, since NATS has no wildcard within a token.
 
+mod backoff;
 mod bus;
+mod delivery;
 mod epochs;
 mod error;
 mod feed;
@@ -23,13 +25,16 @@ mod nats;
 mod object;
 mod record;
 mod retry;
+mod step;
 mod subject;
 mod wire;
 mod work;
 
 use std::time::Duration;
 
+pub use backoff::Backoff;
 pub use bus::Bus;
+pub use delivery::{Delivery, Receipt};
 pub use error::{BusError, PublishError};
 pub use feed::{Feed, IndexFeed};
 pub use index::Index;
@@ -40,7 +45,7 @@ pub use record::{
     WorkState,
 };
 pub use subject::SubjectError;
-pub use work::{Delivery, Receipt, WorkQueue};
+pub use work::WorkQueue;
 
 /// Name of the stream.
 pub const STREAM: &str = "GROUNDWORK";

@@ -47,11 +47,9 @@ impl fmt::Display for Kind {
 /// Which object of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// Its kind.
     pub kind: Kind,
-    /// Its namespace; none for objects of the cluster.
+    /// `None` for objects of the cluster.
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
 }
 

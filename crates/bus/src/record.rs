@@ -40,7 +40,6 @@ impl Change {
 /// A change of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// The object.
     pub object: ObjectId,
     /// What happened to it.
     pub change: Change,
@@ -55,7 +54,6 @@ pub struct Event {
 /// Says that the objects of a kind are all on the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncMarker {
-    /// The kind.
     pub kind: Kind,
     /// The namespace that was listed; none for all.
     pub namespace: Option<String>,
@@ -75,7 +73,6 @@ pub struct ClusterIdentity {
 /// Somebody's wish that a kind be watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interest {
-    /// The kind.
     pub kind: Kind,
     /// The namespace; none for all.
     pub namespace: Option<String>,
@@ -104,7 +101,6 @@ pub enum Record {
 pub struct Stored {
     /// Its sequence on the stream; the fence for the next record of the same subject.
     pub sequence: u64,
-    /// The record.
     pub record: Record,
     /// When the stream took it.
     pub time: Timestamp,

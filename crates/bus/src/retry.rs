@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::error::BusError;
-
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The problems that readers of one bus have now, with the number of readers that have each. All readers lose the same server at the
 /// same time, which is one line of the log and not one for each. Clones share them.
@@ -42,7 +39,8 @@ impl CurrentProblems {
 pub(crate) struct Retry {
     /// What is read, for the log.
     what: String,
-    pause: Duration,
+    /// Failed attempts in a row.
+    failures: u32,
     /// The problem that this reader has now; see [`identity`].
     problem: Option<String>,
     problems: CurrentProblems,
@@ -50,19 +48,18 @@ pub(crate) struct Retry {
 
 impl Retry {
     pub(crate) fn new(what: impl Into<String>, problems: &CurrentProblems) -> Self {
-        Self { what: what.into(), pause: FIRST_PAUSE, problem: None, problems: problems.clone() }
+        Self { what: what.into(), failures: 0, problem: None, problems: problems.clone() }
     }
 
     /// Tells of a failed attempt, and waits before the next one.
     pub(crate) async fn back_off(&mut self, error: &BusError) {
         self.report(error);
-        let pause = self.pause;
-        self.pause = LONGEST_PAUSE.min(pause * 2);
-        tokio::time::sleep(pause).await;
+        self.failures = self.failures.saturating_add(1);
+        tokio::time::sleep(Backoff::SERVER.pause(self.failures)).await;
     }
 
     pub(crate) fn succeeded(&mut self) {
-        self.pause = FIRST_PAUSE;
+        self.failures = 0;
         if self.clear() {
             tracing::info!(of = self.what, "events can be read again");
         }

@@ -18,7 +18,7 @@ const CLUSTER: &str = "groundwork.cluster.v1";
 /// First tokens of those of interests, with plural, group, namespace and holder after them.
 const INTERESTS: &str = "groundwork.interest.v1";
 /// Longest subject. A name of Kubernetes has at most 253 characters; NATS reads lines of 4096 bytes by default.
-const LONGEST: usize = 1024;
+const MAX_SUBJECT_BYTES: usize = 1024;
 
 /// What cannot be a subject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +30,9 @@ pub enum SubjectError {
     )]
     Kind { plural: String, group: String },
     /// A name is longer than Kubernetes allows.
-    #[error("a name of {kind} has {length} bytes as a subject, more than the {LONGEST} that the bus takes")]
+    #[error(
+        "a name of {kind} has {length} bytes as a subject, more than the {MAX_SUBJECT_BYTES} that the bus takes"
+    )]
     Long {
         kind: Kind,
         /// Length of the subject.
@@ -129,7 +131,8 @@ pub(crate) enum Subject {
 
 /// The inverse of [`of_record`].
 pub(crate) fn parse(subject: &str) -> Result<Subject, SubjectError> {
-    parse_parts(subject).ok_or_else(|| SubjectError::Foreign(subject.chars().take(LONGEST).collect()))
+    parse_parts(subject)
+        .ok_or_else(|| SubjectError::Foreign(subject.chars().take(MAX_SUBJECT_BYTES).collect()))
 }
 
 fn parse_parts(subject: &str) -> Option<Subject> {
@@ -173,7 +176,7 @@ fn all(root: &str) -> String {
 }
 
 fn short(kind: &Kind, subject: String) -> Result<String, SubjectError> {
-    if subject.len() > LONGEST {
+    if subject.len() > MAX_SUBJECT_BYTES {
         return Err(SubjectError::Long { kind: kind.clone(), length: subject.len() });
     }
     Ok(subject)

@@ -169,7 +169,7 @@ async fn login(nats: &Nats, user: &str) -> Bus {
     Bus::connect(NatsOptions { login, ..options(nats) }).await.unwrap()
 }
 
-/// With these rights everybody can work; and a consumer of a passing name cannot be made to be the queue of another.
+/// With these rights everybody can work; and an ephemeral consumer cannot be made to be the queue of another.
 #[tokio::test]
 async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
     let Some(nats) = server().await else { return };

@@ -43,6 +43,16 @@ impl std::fmt::Debug for ComponentVersion {
 }
 
 impl ComponentVersion {
+    /// A version whose descriptor is at hand, and the repository that holds its blobs, if there is one.
+    pub fn new(descriptor: Descriptor, repository: Option<Arc<dyn Repository>>) -> Self {
+        let reference = Reference {
+            repository: descriptor.repository_context(),
+            name: descriptor.name().to_owned(),
+            version: descriptor.version().to_owned(),
+        };
+        Self { descriptor, reference, repositories: repository.into_iter().collect(), unopened: None }
+    }
+
     /// The content of a local blob of this version.
     ///
     /// # Errors

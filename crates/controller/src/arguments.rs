@@ -8,7 +8,7 @@ use groundwork_telemetry::Telemetry;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::{Client, Config};
 
-use crate::connection::told_by_readiness;
+use crate::connection::spawn_bus_health_check;
 
 /// Where the bus is.
 #[derive(Debug, Clone, Args)]
@@ -70,14 +70,14 @@ pub enum ConnectError {
 }
 
 impl BusArguments {
-    /// Connects a service, whose readiness tells from now on whether the bus answers; see [`told_by_readiness`].
+    /// Connects a service, whose readiness tells from now on whether the bus answers; see [`spawn_bus_health_check`].
     ///
     /// # Errors
     ///
     /// The arguments cannot be used.
     pub async fn connect_service(&self, telemetry: &Telemetry) -> Result<Bus, ConnectError> {
         let bus = self.connect(telemetry.service()).await?;
-        told_by_readiness(&bus, telemetry);
+        spawn_bus_health_check(&bus, telemetry);
         Ok(bus)
     }
 

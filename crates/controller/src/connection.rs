@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Adds the condition `bus`, which holds while the bus answers, until the end of the process. To be called once for a connection:
 /// the index and the queues of a service have conditions of their own, but one that has nothing to do would not notice that
 /// nothing can come.
-pub fn told_by_readiness(bus: &Bus, telemetry: &Telemetry) {
+pub fn spawn_bus_health_check(bus: &Bus, telemetry: &Telemetry) {
     let (bus, condition) = (bus.clone(), telemetry.health.condition("bus"));
     let end = telemetry.shutdown.token();
     telemetry.shutdown.spawn(async move { end.run_until_cancelled(tell(&bus, &condition)).await });
@@ -67,7 +67,7 @@ mod tests {
     #[tokio::test]
     async fn a_bus_in_this_process_always_answers() {
         let telemetry = Telemetry::silent("test");
-        told_by_readiness(&Bus::in_process(), &telemetry);
+        spawn_bus_health_check(&Bus::in_process(), &telemetry);
         tokio::time::timeout(Duration::from_secs(10), telemetry.health.until_ready()).await.unwrap();
         telemetry.shutdown.drain(Duration::from_secs(10)).await.unwrap();
     }
@@ -78,7 +78,7 @@ mod tests {
         // A port of its own that nobody listens on.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let options = NatsOptions::new(format!("nats://me:canary@127.0.0.1:{port}"));
-        told_by_readiness(&Bus::connect(options).await.unwrap(), &telemetry);
+        spawn_bus_health_check(&Bus::connect(options).await.unwrap(), &telemetry);
         let wanted = format!("bus: NATS at 127.0.0.1:{port} does not answer");
         tokio::time::timeout(Duration::from_secs(10), async {
             while telemetry.health.problems() != [wanted.as_str()] {

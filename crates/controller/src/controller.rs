@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use groundwork_bus::{Bus, Index, Kind, ObjectId};
+use groundwork_bus::{Backoff, Bus, Index, Kind, ObjectId};
 use groundwork_telemetry::Condition;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc};
@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::backoff::Backoff;
 use crate::index_follower::follow;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
@@ -37,6 +36,7 @@ pub struct Options {
     pub namespaces: Vec<String>,
     /// Keys that are handled at the same time.
     pub concurrency: usize,
+    /// Of a key that fails.
     pub backoff: Backoff,
 }
 

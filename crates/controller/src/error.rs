@@ -34,7 +34,7 @@ pub enum ApiError {
     Terminating(String),
     /// It may go away by itself: the server is away, busy, or out of order.
     #[error("cannot {verb} {object}: {problem}")]
-    Passing { verb: &'static str, object: String, problem: String },
+    Transient { verb: &'static str, object: String, problem: String },
 }
 
 impl ApiError {
@@ -52,7 +52,7 @@ impl ApiError {
                 let causes = "its form is not the one that the API server's schema promises".to_owned();
                 Self::Invalid { object, causes }
             }
-            other => Self::Passing { verb, object, problem: innermost_cause(other) },
+            other => Self::Transient { verb, object, problem: innermost_cause(other) },
         }
     }
 
@@ -77,7 +77,7 @@ impl ApiError {
             }
             (400 | 415 | 422, _) => Self::Invalid { object, causes: causes(status) },
             (code, reason) => {
-                Self::Passing { verb, object, problem: format!("{code} {reason}").trim().to_owned() }
+                Self::Transient { verb, object, problem: format!("{code} {reason}").trim().to_owned() }
             }
         }
     }

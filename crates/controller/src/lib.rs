@@ -16,7 +16,6 @@
 //!   the index holds, also after a restart.
 
 mod arguments;
-mod backoff;
 mod connection;
 mod controller;
 mod error;
@@ -36,8 +35,7 @@ mod worker;
 mod workers;
 
 pub use arguments::{BusArguments, ClusterArguments, ConnectError};
-pub use backoff::Backoff;
-pub use connection::told_by_readiness;
+pub use connection::spawn_bus_health_check;
 pub use controller::{Controller, Options};
 pub use error::ApiError;
 pub use metrics::Metrics;

@@ -288,7 +288,7 @@ impl Objects {
         let Ok(answer) = limited.await else {
             self.metrics.request(verb, &resource, "failed");
             let problem = format!("no answer within {} s", REQUEST_LIMIT.as_secs());
-            return Err(ApiError::Passing { verb, object, problem });
+            return Err(ApiError::Transient { verb, object, problem });
         };
         let answer = answer.map_err(|error| {
             let group = K::group(&());

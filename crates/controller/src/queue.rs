@@ -3,13 +3,14 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Backoff, ObjectId};
 use groundwork_kubernetes::ResourceVersion;
 
-use crate::backoff::Backoff;
 use crate::known_versions::KnownVersions;
 use crate::reconcile::Key;
 
+/// The shortest pause after a conflict: somebody else wrote, and the next look is likely to do better.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 /// A failing key is tried again from memory; its event comes back this much later, for the case that the process
 /// has died meanwhile.
 const REDELIVERY_MARGIN: Duration = Duration::from_secs(20);
@@ -332,7 +333,7 @@ impl<T: Clone> Queue<T> {
                 let failures = if *made_progress { 1 } else { entry.failures.saturating_add(1) };
                 entry.set_failures(failures, &mut self.failing);
                 let pause = if *is_conflict {
-                    self.backoff.conflict.max(self.backoff.pause(entry.failures) / 2)
+                    CONFLICT_PAUSE.max(self.backoff.pause(entry.failures) / 2)
                 } else {
                     self.backoff.pause(entry.failures)
                 };

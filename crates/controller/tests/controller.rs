@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use groundwork_bus::{ACK_WAIT, Bus, Change, Event, Index, Kind, ObjectId, Record, Snapshot, SyncMarker};
+use groundwork_bus::{
+    ACK_WAIT, Backoff, Bus, Change, Event, Index, Kind, ObjectId, Record, Snapshot, SyncMarker,
+};
 use groundwork_controller::{
-    Backoff, Controller, Handler, Key, Metrics, Objects, Options, ReconcileError, ReconcileRequest,
-    Reconciled,
+    Controller, Handler, Key, Metrics, Objects, Options, ReconcileError, ReconcileRequest, Reconciled,
 };
 use groundwork_telemetry::Telemetry;
 use jiff::Timestamp;
@@ -99,7 +100,7 @@ impl Bench {
                 indexed: Vec::new(),
                 namespaces: Vec::new(),
                 concurrency: 4,
-                backoff: Backoff::default(),
+                backoff: Backoff::OBJECT,
             },
             metrics,
             ready: telemetry.health.condition("index"),
@@ -186,7 +187,7 @@ async fn failing_keys_delay_no_other() {
     let notes = bench.notes.0.lock().unwrap();
     for (name, times) in notes.iter().filter(|(name, _)| name.starts_with("bad")) {
         for (index, pair) in times.windows(2).enumerate() {
-            let pause = Backoff::default().pause(u32::try_from(index).unwrap() + 1);
+            let pause = Backoff::OBJECT.pause(u32::try_from(index).unwrap() + 1);
             let waited = pair[1] - pair[0];
             assert!(
                 waited + Duration::from_millis(2) >= pause,

@@ -29,7 +29,7 @@ impl DurationError {
     }
 }
 
-/// Go's message.
+/// The message of Go's `time.ParseDuration`.
 impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = quote(&self.source);

@@ -1,5 +1,6 @@
 //! What functions see of the running render.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -8,8 +9,8 @@ use crate::budget::{Budget, LimitError};
 use crate::cycles;
 use crate::error::CallError;
 use crate::functions::Functions;
-use crate::grants::{Capability, DeniedError};
-use crate::options::{NumberMode, Options};
+use crate::grants::{Capability, DeniedError, Grants};
+use crate::options::{Host, NumberMode, Options};
 use crate::patterns::{Compiled, Patterns};
 use crate::value::json::{self, NoJson};
 use crate::value::{DataNumber, Map, Str, Value};
@@ -27,17 +28,24 @@ pub(crate) struct Run {
     pub(crate) patterns: HashMap<Str, Compiled, foldhash::fast::RandomState>,
     /// Those that earlier renders of the template compiled.
     pub(crate) shared: Arc<Patterns>,
+    /// What the program gave to this render.
+    host: Option<Host>,
 }
 
 impl Run {
-    pub(crate) fn new(options: &Options, shared: &Arc<Patterns>) -> Run {
+    pub(crate) fn new(options: &Options, host: Option<Host>, shared: &Arc<Patterns>) -> Run {
+        let mut limits = options.limits.clone();
+        if let Some(deadline) = host.as_ref().and_then(|host| host.deadline.clone()) {
+            limits.deadline = Some(deadline);
+        }
         Run {
-            budget: Budget::new(options.limits.clone()),
+            budget: Budget::new(limits),
             depth: 0,
             active: HashMap::new(),
             grown: HashMap::new(),
             patterns: HashMap::default(),
             shared: Arc::clone(shared),
+            host,
         }
     }
 }
@@ -67,6 +75,16 @@ impl Context<'_> {
         self.options
     }
 
+    /// What the program handed to this render for its functions, if it is of this type.
+    pub fn host<T: Any>(&self) -> Option<&T> {
+        self.run.host.as_ref()?.data.as_deref()?.downcast_ref()
+    }
+
+    /// What functions of this render may reach.
+    pub(crate) fn grants(&self) -> &Grants {
+        self.run.host.as_ref().map_or(&self.options.grants, |host| &host.grants)
+    }
+
     /// A float result in the render's number mode.
     pub fn float(&self, f: f64) -> Value {
         match self.options.numbers {
@@ -77,13 +95,13 @@ impl Context<'_> {
 
     /// What the clock of the host says.
     pub(crate) fn now(&self, function: &'static str) -> Result<SystemTime, CallError> {
-        let clock = self.options.grants.clock.as_ref();
+        let clock = self.grants().clock.as_ref();
         Ok(clock.ok_or(DeniedError { function, capability: Capability::Clock })?())
     }
 
     /// Fills the buffer from the host's randomness.
     pub(crate) fn randomize(&self, function: &'static str, buffer: &mut [u8]) -> Result<(), CallError> {
-        let source = self.options.grants.randomness.as_ref();
+        let source = self.grants().randomness.as_ref();
         Ok(source.ok_or(DeniedError { function, capability: Capability::Randomness })?(buffer)?)
     }
 

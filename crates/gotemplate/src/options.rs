@@ -1,5 +1,6 @@
 //! How templates are parsed and executed.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -104,4 +105,24 @@ pub struct Options {
     pub limits: Limits,
     pub delimiters: Delimiters,
     pub grants: Grants,
+}
+
+/// What a program gives to one render of a template that it has parsed before: what stands here counts instead of what the options of
+/// the template say.
+#[derive(Clone, Default)]
+pub struct Host {
+    /// What the program's own functions work on, see [`crate::Context::host`].
+    pub data: Option<Arc<dyn Any + Send + Sync>>,
+    pub grants: Grants,
+    pub deadline: Option<Deadline>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("data", &self.data.is_some())
+            .field("grants", &self.grants)
+            .field("deadline", &self.deadline)
+            .finish()
+    }
 }

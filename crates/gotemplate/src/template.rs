@@ -8,10 +8,10 @@ use crate::context::{Context, Run};
 use crate::error::{CallError, Error};
 use crate::eval;
 use crate::functions::Functions;
-use crate::options::Options;
+use crate::options::{Host, Options};
 use crate::patterns::Patterns;
 use crate::syntax;
-use crate::syntax::tree::{Definition, Tree};
+use crate::syntax::tree::{Definition, Kind, Node, Tree};
 use crate::value::{Str, Value};
 
 /// A parsed template with the templates that it can call: those defined in its source, and those of sources parsed
@@ -19,6 +19,16 @@ use crate::value::{Str, Value};
 #[derive(Clone, Debug)]
 pub struct Template {
     program: Arc<Program>,
+}
+
+/// A call in a source, see [`Template::literal_calls`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiteralCall {
+    pub argument: String,
+    /// Of the argument, from 1.
+    pub line: usize,
+    /// Of the argument, in bytes from 0, as errors have it.
+    pub column: usize,
 }
 
 type Bodies = HashMap<Str, Body, foldhash::fast::RandomState>;
@@ -128,7 +138,13 @@ impl Template {
 
     /// Like [`Template::render`], appending to a buffer. As in Go, what was written before a failure stays.
     pub fn render_into(&self, data: Value, output: &mut Vec<u8>) -> Result<(), Error> {
-        self.run(&self.program.own, &self.program.name, data, output)
+        self.run(&self.program.own, &self.program.name, data, None, output)
+    }
+
+    /// Like [`Template::render`], with what the program gives to this one render.
+    pub fn render_on(&self, host: Host, data: Value) -> Result<Vec<u8>, Error> {
+        let mut output = Vec::new();
+        self.run(&self.program.own, &self.program.name, data, Some(host), &mut output).map(|()| output)
     }
 
     /// Renders a template of the set, as Go's `ExecuteTemplate` does. Fails when there is none of that name.
@@ -141,11 +157,18 @@ impl Template {
                 format!("no template {name} associated with template {own}"),
             ));
         };
-        self.run(body, name, data, &mut output).map(|()| output)
+        self.run(body, name, data, None, &mut output).map(|()| output)
     }
 
-    fn run(&self, body: &Body, name: &str, data: Value, output: &mut Vec<u8>) -> Result<(), Error> {
-        let mut run = Run::new(&self.program.options, &self.program.patterns);
+    fn run(
+        &self,
+        body: &Body,
+        name: &str,
+        data: Value,
+        host: Option<Host>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let mut run = Run::new(&self.program.options, host, &self.program.patterns);
         let (bytes, result) = eval::render(&self.program, body, name, data, &mut run);
         output.extend(bytes);
         result
@@ -162,6 +185,29 @@ impl Template {
     pub fn canonical_source(&self) -> Vec<u8> {
         let Body { unit, definition } = &self.program.own;
         syntax::print::canonical(&unit.tree, &unit.source, definition.root)
+    }
+
+    /// Calls of a function whose first argument is written out as a text, in the order of the source; it is not known whether
+    /// they are ever reached.
+    pub fn literal_calls(&self, function: &str) -> Vec<LiteralCall> {
+        let Unit { tree, source, .. } = &*self.program.own.unit;
+        let call = |node: &Node| {
+            let Kind::Command(words) = &node.kind else { return None };
+            let [called, argument, ..] = &**words else { return None };
+            let is_called =
+                matches!(tree.kind(*called), Kind::Function { name, .. } if name.to_text() == function);
+            let Node { pos, kind: Kind::String { value, .. } } = tree.node(*argument) else { return None };
+            is_called.then(|| (*pos, value.to_text().into_owned()))
+        };
+        let mut calls: Vec<(usize, String)> = tree.nodes().filter_map(call).collect();
+        calls.sort();
+        let place = |(position, argument)| {
+            let before = &source[..position];
+            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            let column = before.iter().rev().take_while(|byte| **byte != b'\n').count();
+            LiteralCall { argument, line, column }
+        };
+        calls.into_iter().map(place).collect()
     }
 
     /// Renders as part of another render.
@@ -223,6 +269,21 @@ mod tests {
     }
 
     #[test]
+    fn calls_with_a_text_are_found() {
+        let template = set(&[(
+            "t",
+            "{{ if .x }}{{ print \"a\" . }}{{ end }}\n ü{{ len (print `b`) }}{{ print .c }}{{ len \"d\" }}\
+             {{ define \"u\" }}{{ print \"e\" }}{{ end }}{{ print }}",
+        )]);
+        let calls: Vec<_> = template
+            .literal_calls("print")
+            .into_iter()
+            .map(|call| (call.argument, call.line, call.column))
+            .collect();
+        assert_eq!(calls, [("a".into(), 1, 20), ("b".into(), 2, 17), ("e".into(), 2, 76)]);
+    }
+
+    #[test]
     fn errors_name_the_source_and_the_template() {
         let sources = [("lib", "line\n{{define \"x\"}}{{.a.b}}{{end}}"), ("t", r#"{{template "x" .}}"#)];
         let data = || Value::from_json(&serde_json::json!({"a": 1}), crate::options::NumberMode::Float64);
@@ -235,6 +296,30 @@ mod tests {
             r#"template: no template "nope" associated with template "t""#
         );
         assert_eq!(text(set(&sources).render_named("x", Value::Nil)), "<no value>");
+    }
+
+    /// One parsed template serves many programs' data and rights.
+    #[test]
+    fn a_render_has_a_host_of_its_own() {
+        let mut functions = Functions::sprig();
+        functions.add("whose", crate::Signature::fixed(&[]), |context, _| {
+            Ok(context.host::<String>().map_or(Value::Nil, |name| Value::from(name.as_str())))
+        });
+        let template =
+            Template::parse("t", "{{whose}} {{randBytes 3}}", &Arc::new(functions), &Options::default())
+                .unwrap();
+        for (name, byte, expected) in [("a", 0, "a AAAA"), ("b", 255, "b ////")] {
+            let randomness: crate::Randomness = Arc::new(move |buffer: &mut [u8]| {
+                buffer.fill(byte);
+                Ok(())
+            });
+            let grants = crate::Grants { randomness: Some(randomness), ..crate::Grants::default() };
+            let host = Host { data: Some(Arc::new(name.to_owned())), grants, deadline: None };
+            assert_eq!(text(template.render_on(host, Value::Nil)), expected);
+        }
+        assert!(text(template.render(Value::Nil)).ends_with(
+            "error calling randBytes: randBytes needs randomness, which is not granted here; only the program that renders the template can grant it"
+        ));
     }
 
     #[test]

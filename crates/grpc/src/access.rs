@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use data_encoding::BASE64URL_NOPAD;
 use groundwork_proto::status::{self, reasons};
+use groundwork_telemetry::innermost_cause;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    self as authorization, SubjectAccessReview, SubjectAccessReviewSpec,
+};
 use kube::api::{Api, PostParams};
 use kube::{Client, Resource};
 use moka::Expiry;
@@ -78,9 +81,9 @@ pub struct User {
     is_this_process: bool,
 }
 
-/// Something that a caller must be allowed to `get`, or whatever the call needs.
+/// What a caller must be allowed to `get`, or whatever the call needs: the attributes of a review of access, without the verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted<'a> {
+pub struct ResourceAttributes<'a> {
     /// API group; empty for the core.
     pub group: &'a str,
     /// The plural, such as `installations`.
@@ -107,7 +110,7 @@ impl fmt::Debug for Access {
     }
 }
 
-impl fmt::Display for Wanted<'_> {
+impl fmt::Display for ResourceAttributes<'_> {
     /// `installations.landscaper.gardener.cloud "b" in namespace "a"`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.resource)?;
@@ -144,14 +147,18 @@ impl Access {
         self.0.own.source.clone()
     }
 
-    /// Lets a call pass whose user may `get` everything that is wanted.
+    /// Lets a call pass whose user may `get` all of these.
     ///
     /// # Errors
     ///
     /// `UNAUTHENTICATED` without a valid token, `PERMISSION_DENIED` when a right is missing, `UNAVAILABLE` when the API
     /// server gives no answer. No text holds the token.
-    pub async fn authorise(&self, call: &MetadataMap, wanted: &[Wanted<'_>]) -> Result<Arc<User>, Status> {
-        self.authorise_to("get", call, wanted).await
+    pub async fn authorise(
+        &self,
+        call: &MetadataMap,
+        attributes: &[ResourceAttributes<'_>],
+    ) -> Result<Arc<User>, Status> {
+        self.authorise_to("get", call, attributes).await
     }
 
     /// The same for another verb of Kubernetes than `get`.
@@ -163,12 +170,12 @@ impl Access {
         &self,
         verb: &'static str,
         call: &MetadataMap,
-        wanted: &[Wanted<'_>],
+        attributes: &[ResourceAttributes<'_>],
     ) -> Result<Arc<User>, Status> {
         let user = self.authenticate(call).await?;
-        for wanted in wanted {
-            if !self.may(&user, verb, wanted).await? {
-                let text = format!("user {:?} may not {verb} {wanted}", user.name);
+        for attributes in attributes {
+            if !self.may(&user, verb, attributes).await? {
+                let text = format!("user {:?} may not {verb} {attributes}", user.name);
                 return Err(status::denied(reasons::ACCESS_DENIED, text));
             }
         }
@@ -215,12 +222,19 @@ impl Access {
     }
 
     /// Whether a user may do this with it. The whole namespace is asked for first, so that calls about its objects share the answer.
-    async fn may(&self, user: &Arc<User>, verb: &'static str, wanted: &Wanted<'_>) -> Result<bool, Status> {
-        if user.is_this_process || self.decide(user, verb, &Wanted { name: None, ..*wanted }).await? {
+    async fn may(
+        &self,
+        user: &Arc<User>,
+        verb: &'static str,
+        attributes: &ResourceAttributes<'_>,
+    ) -> Result<bool, Status> {
+        if user.is_this_process
+            || self.decide(user, verb, &ResourceAttributes { name: None, ..*attributes }).await?
+        {
             return Ok(true);
         }
-        match wanted.name {
-            Some(_) => self.decide(user, verb, wanted).await,
+        match attributes.name {
+            Some(_) => self.decide(user, verb, attributes).await,
             None => Ok(false),
         }
     }
@@ -229,17 +243,17 @@ impl Access {
         &self,
         user: &Arc<User>,
         verb: &'static str,
-        wanted: &Wanted<'_>,
+        attributes: &ResourceAttributes<'_>,
     ) -> Result<bool, Status> {
         let question = Question {
             user: user.digest,
             verb,
-            group: wanted.group.to_owned(),
-            resource: wanted.resource.to_owned(),
-            namespace: wanted.namespace.map(str::to_owned),
-            name: wanted.name.map(str::to_owned),
+            group: attributes.group.to_owned(),
+            resource: attributes.resource.to_owned(),
+            namespace: attributes.namespace.map(str::to_owned),
+            name: attributes.name.map(str::to_owned),
         };
-        let review = self.review_access(&user.info, verb, wanted);
+        let review = self.review_access(&user.info, verb, attributes);
         self.0.decisions.try_get_with(question, review).await.map_err(|status| (*status).clone())
     }
 
@@ -257,21 +271,26 @@ impl Access {
         Ok(user.map(|info| Arc::new(User::new(info))))
     }
 
-    async fn review_access(&self, user: &UserInfo, verb: &str, wanted: &Wanted<'_>) -> Result<bool, Status> {
-        let attributes = ResourceAttributes {
+    async fn review_access(
+        &self,
+        user: &UserInfo,
+        verb: &str,
+        attributes: &ResourceAttributes<'_>,
+    ) -> Result<bool, Status> {
+        let reviewed = authorization::ResourceAttributes {
             verb: Some(verb.to_owned()),
-            group: Some(wanted.group.to_owned()),
-            resource: Some(wanted.resource.to_owned()),
-            namespace: wanted.namespace.map(str::to_owned),
-            name: wanted.name.map(str::to_owned),
-            ..ResourceAttributes::default()
+            group: Some(attributes.group.to_owned()),
+            resource: Some(attributes.resource.to_owned()),
+            namespace: attributes.namespace.map(str::to_owned),
+            name: attributes.name.map(str::to_owned),
+            ..authorization::ResourceAttributes::default()
         };
         let spec = SubjectAccessReviewSpec {
             user: user.username.clone(),
             uid: user.uid.clone(),
             groups: user.groups.clone(),
             extra: user.extra.clone(),
-            resource_attributes: Some(attributes),
+            resource_attributes: Some(reviewed),
             ..SubjectAccessReviewSpec::default()
         };
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
@@ -305,7 +324,14 @@ impl Access {
             Ok(Err(kube::Error::Api(answer))) => {
                 format!("cannot create {what}: {} {}", answer.code, answer.reason)
             }
-            Ok(Err(_)) => format!("cannot create {what}: the API server gives no answer"),
+            // Its text may quote what the answer holds.
+            Ok(Err(kube::Error::SerdeError(_))) => {
+                format!("cannot create {what}: the answer of the API server cannot be read")
+            }
+            Ok(Err(error)) => {
+                let cause = innermost_cause(&error);
+                format!("cannot create {what}: the API server gives no answer: {cause}")
+            }
             Err(_) => format!("cannot create {what}: no answer within {} s", LIMIT.as_secs()),
         };
         Err(status::unavailable(reasons::API_SERVER_UNAVAILABLE, problem))

@@ -18,7 +18,7 @@ mod reviews;
 mod server;
 mod token;
 
-pub use access::{Access, User, Wanted};
+pub use access::{Access, ResourceAttributes, User};
 pub use arguments::{GrpcArguments, ResolverArguments};
 pub use client::{Channel, ClientError, Identity, connect, retry};
 pub use limits::{Amount, Limits};

@@ -19,7 +19,7 @@ const P: &str = concat!(
 );
 /// The prime order of the subgroup.
 const Q: &str = "fe00b94d7b7ea8d4f95d504d473ec1a73c1ba762669f060cdd4b8caea7b3b3e9";
-/// Its generator.
+/// A generator of that subgroup.
 const G: &str = concat!(
     "13ce7d031951d19b85a8f8af1d0b02df3a0a01c5144c40d05168a32dc772096ca2925fabcc165519db6869cc45b8b5c5",
     "da4301288dfe7cf63c857f895fc845c9924eafc5e99afecb03b1542d240d32b91a73dad8c1138506b4245d1ea43931b1",

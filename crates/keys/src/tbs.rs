@@ -82,7 +82,7 @@ fn is_printable(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&byte)
 }
 
-/// Who signs.
+/// Who signs a certificate.
 #[derive(Debug, Clone, Copy)]
 pub enum Issuer<'a> {
     /// The holder of the certificate itself, with this key.

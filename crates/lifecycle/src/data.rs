@@ -6,7 +6,7 @@ use groundwork_api::{
     DataObject, Execution, ImportStatus, Installation, IntOrString, Kind, KubeResource, ObjectMeta,
     OwnerReference, Target, TargetSource,
 };
-use groundwork_blueprint::{Imports, TargetValue};
+use groundwork_blueprint::{ExportValues, Exports, Imports, TargetTemplate, TargetValue};
 use serde_json::{Map, Value, json};
 use sha1::{Digest as _, Sha1};
 
@@ -31,13 +31,116 @@ pub(crate) fn export_holder(execution: &Execution, values: Value) -> DataObject 
     }
 }
 
+/// What the label for the origin of an object says.
+pub(crate) const SOURCE_TYPE_IMPORT: &str = "import";
+const SOURCE_TYPE_EXPORT: &str = "export";
+
+/// An object that holds a value in a scope.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ScopedObject {
+    Data(DataObject),
+    Target(Target),
+}
+
+impl From<ScopedObject> for Write {
+    fn from(object: ScopedObject) -> Self {
+        match object {
+            ScopedObject::Data(object) => Self::DataObject(Change::Ensure(object)),
+            ScopedObject::Target(target) => Self::Target(Change::Ensure(target)),
+        }
+    }
+}
+
+/// What an Installation publishes in the scope that it lives in (`installations.md` 4.3, 6.1): data first, then Targets.
+pub fn export_objects(
+    installation: &Installation,
+    scope: &str,
+    job: &str,
+    exports: &Exports,
+) -> Vec<ScopedObject> {
+    let publisher = Publisher { source: Copier::new(installation, job), scope };
+    let data = exports.data.iter().map(|(key, value)| {
+        let metadata = publisher.metadata(key, data_hash(value));
+        ScopedObject::Data(DataObject { metadata, data: value.clone().into() })
+    });
+    let targets = exports.targets.iter().map(|(key, template)| publisher.target(key, template));
+    data.chain(targets).collect()
+}
+
+/// What export templates of an Installation see of the objects in its own scope: copies of its imports, and exports of its children
+/// (`blueprints.md` 4.2). All elements of a list or map have one key, so that none of them is shown.
+pub fn export_values<'a>(
+    installation: &Installation,
+    deploy_items: Map<String, Value>,
+    data: impl IntoIterator<Item = &'a DataObject>,
+    targets: impl IntoIterator<Item = &'a Target>,
+) -> ExportValues {
+    let scope = Copier::new(installation, "").scope;
+    let key = |metadata: &ObjectMeta| {
+        let labels = metadata.labels.as_ref()?;
+        let is_element =
+            [label::DATA_INDEX, label::DATA_TARGET_MAP_KEY].iter().any(|name| labels.contains_key(*name));
+        let is_own = labels.get(label::DATA_CONTEXT) == Some(&scope) && !is_element;
+        is_own.then(|| labels.get(label::DATA_KEY).cloned()).flatten()
+    };
+    let data = data
+        .into_iter()
+        .filter_map(|object| Some((key(&object.metadata)?, object.data.get().cloned().unwrap_or_default())));
+    let targets = targets.into_iter().filter_map(|target| {
+        Some((key(&target.metadata)?, serde_json::to_value(target).unwrap_or_default()))
+    });
+    ExportValues {
+        deploy_items: Value::Object(deploy_items),
+        data_objects: Value::Object(data.collect()),
+        targets: Value::Object(targets.collect()),
+    }
+}
+
+struct Publisher<'a> {
+    source: Copier<'a>,
+    /// Where the objects go; empty for the scope of the namespace.
+    scope: &'a str,
+}
+
+impl Publisher<'_> {
+    fn metadata(&self, key: &str, hash: String) -> ObjectMeta {
+        let mut metadata = self.source.metadata(key, key, hash);
+        metadata.name = Some(object_name(self.scope, key));
+        let labels = metadata.labels.get_or_insert_default();
+        labels.insert(label::DATA_SOURCE_TYPE.to_owned(), SOURCE_TYPE_EXPORT.to_owned());
+        if self.scope.is_empty() {
+            labels.remove(label::DATA_CONTEXT);
+        } else {
+            labels.insert(label::DATA_CONTEXT.to_owned(), self.scope.to_owned());
+        }
+        metadata
+    }
+
+    fn target(&self, key: &str, template: &TargetTemplate) -> ScopedObject {
+        let spec =
+            json!({"type": template.type_name, "config": template.config, "secretRef": template.secret_ref});
+        // Built from parts that have been checked.
+        let spec = serde_json::from_value(spec).unwrap_or_default();
+        let mut target = Target { spec, ..Target::default() };
+        let mut metadata = self.metadata(key, target_hash(&target));
+        let mut labels = template.labels.clone();
+        labels.extend(metadata.labels.take().unwrap_or_default());
+        let mut annotations = template.annotations.clone();
+        annotations.extend(metadata.annotations.take().unwrap_or_default());
+        metadata.labels = Some(labels);
+        metadata.annotations = Some(annotations);
+        target.metadata = metadata;
+        ScopedObject::Target(target)
+    }
+}
+
 /// The copies of all imports that have a value, in the own scope of the Installation.
-pub(crate) fn import_copies(installation: &Installation, job: &str, imports: &Imports) -> Vec<Write> {
+pub fn import_copies(installation: &Installation, job: &str, imports: &Imports) -> Vec<ScopedObject> {
     let copier = Copier::new(installation, job);
     let mut copies = Vec::new();
     for (name, value) in imports.values.iter().filter(|(name, _)| !imports.added.contains(*name)) {
         match imports.targets.get(name) {
-            None => copies.push(Write::DataObject(Change::Ensure(copier.data(name, value)))),
+            None => copies.push(ScopedObject::Data(copier.data(name, value))),
             Some(TargetValue::Single(target)) => {
                 copies.extend(copier.target(name, name, None, &target.object));
             }
@@ -76,14 +179,19 @@ impl<'a> Copier<'a> {
             (label::DATA_CONTEXT, self.scope.as_str()),
             (label::DATA_KEY, import),
             (label::DATA_SOURCE, &self.scope),
-            (label::DATA_SOURCE_TYPE, "import"),
+            (label::DATA_SOURCE_TYPE, SOURCE_TYPE_IMPORT),
             (label::DATA_JOB_ID, self.job),
         ];
         ObjectMeta {
             name: Some(object_name(&self.scope, key)),
             namespace: self.installation.metadata.namespace.clone(),
+            // What is empty is left out (4.3).
             labels: Some(
-                labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+                labels
+                    .into_iter()
+                    .filter(|(_, value)| !value.is_empty())
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .collect(),
             ),
             annotations: Some([(annotation::DATA_HASH.to_owned(), hash)].into()),
             owner_references: Some(vec![owner(self.installation)]),
@@ -102,7 +210,7 @@ impl<'a> Copier<'a> {
         key: &str,
         place: Option<(&str, String)>,
         source: &Value,
-    ) -> Option<Write> {
+    ) -> Option<ScopedObject> {
         let source: Target = serde_json::from_value(source.clone()).ok()?;
         let mut metadata = self.metadata(import, key, target_hash(&source));
         let mut labels = source.metadata.labels.unwrap_or_default();
@@ -116,7 +224,7 @@ impl<'a> Copier<'a> {
         annotations.extend(metadata.annotations.take().unwrap_or_default());
         metadata.labels = Some(labels);
         metadata.annotations = Some(annotations);
-        Some(Write::Target(Change::Ensure(Target { metadata, spec: source.spec })))
+        Some(ScopedObject::Target(Target { metadata, spec: source.spec }))
     }
 }
 

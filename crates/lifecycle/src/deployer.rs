@@ -10,9 +10,11 @@ use groundwork_api::{
 };
 
 use crate::conditions::{ConditionUpdate, merge_condition};
-use crate::failure::Failure;
+use crate::error::OperationError;
 use crate::machine::{Job, is_final, phase};
 
+/// The type of items that no cluster is needed for: what they export stands in their configuration (`installations.md` 7.8).
+pub const MOCK_TYPE: &str = "landscaper.gardener.cloud/mock";
 /// How many errors a status keeps.
 const KEPT_ERRORS: usize = 5;
 /// The condition that tells whether the configuration of an item can be read.
@@ -83,7 +85,7 @@ pub(crate) fn end(status: &mut DeployItemStatus, phase: &str, now: &Time) {
 pub struct Verdict {
     /// The phase to show; a final one ends the job.
     pub phase: String,
-    pub failure: Option<Failure>,
+    pub error: Option<OperationError>,
     /// For `status.providerStatus`; `None` keeps what is there.
     pub provider_status: Option<AnyJson>,
     pub exports: Exports,
@@ -101,15 +103,15 @@ pub enum Exports {
 
 impl Verdict {
     /// An error. One that cannot go away by itself ends the job.
-    pub fn failed(item: &DeployItem, failure: Failure) -> Self {
+    pub fn failed(item: &DeployItem, error: OperationError) -> Self {
         let is_deleting = item.metadata.deletion_timestamp.is_some();
         let current = item.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
-        let phase = match (failure.codes.iter().any(|code| code.is_unrecoverable()), is_deleting) {
+        let phase = match (error.codes.iter().any(|code| code.is_unrecoverable()), is_deleting) {
             (true, true) => phase::DELETE_FAILED.to_owned(),
             (true, false) => phase::FAILED.to_owned(),
             (false, _) => current,
         };
-        Self { phase, failure: Some(failure), provider_status: None, exports: Exports::Keep }
+        Self { phase, error: Some(error), provider_status: None, exports: Exports::Keep }
     }
 }
 
@@ -117,8 +119,8 @@ impl Verdict {
 pub fn conclude(item: &DeployItem, verdict: Verdict, now: &Time) -> DeployItem {
     let mut item = item.clone();
     let status = item.status.get_or_insert_default();
-    match &verdict.failure {
-        Some(failure) => record(status, failure, now),
+    match &verdict.error {
+        Some(error) => record(status, error, now),
         None => {
             status.last_error = None;
             let message = "the configuration of the deploy item is valid";
@@ -143,48 +145,48 @@ pub fn conclude(item: &DeployItem, verdict: Verdict, now: &Time) -> DeployItem {
 }
 
 /// Notes an error as the last one, and among the first and the last few (1.3).
-pub(crate) fn record(status: &mut DeployItemStatus, failure: &Failure, now: &Time) {
-    let error = failure.to_last_error(status.last_error.as_ref(), now);
-    if failure.reason == INVALID_CONFIGURATION {
-        let update = ConditionUpdate::new(VALIDATION, false, "FailedUnmarshal", failure.message.clone());
+pub(crate) fn record(status: &mut DeployItemStatus, error: &OperationError, now: &Time) {
+    let last_error = error.to_last_error(status.last_error.as_ref(), now);
+    if error.reason == INVALID_CONFIGURATION {
+        let update = ConditionUpdate::new(VALIDATION, false, "FailedUnmarshal", error.message.clone());
         merge_condition(&mut status.conditions, &update, now);
     }
-    if status.last_error.as_ref() == Some(&error) {
+    if status.last_error.as_ref() == Some(&last_error) {
         return;
     }
-    status.first_error.get_or_insert_with(|| error.clone());
+    status.first_error.get_or_insert_with(|| last_error.clone());
     let errors = status.last_errors.to_mut();
-    errors.push(error.clone());
+    errors.push(last_error.clone());
     let surplus = errors.len().saturating_sub(KEPT_ERRORS);
     errors.drain(..surplus);
-    status.last_error = Some(error);
+    status.last_error = Some(last_error);
 }
 
 const INVALID_CONFIGURATION: &str = "ProviderConfigurationInvalid";
 
 /// The configuration of an item is there and cannot be read.
-pub fn invalid_configuration(message: impl Into<String>) -> Failure {
+pub fn invalid_configuration(message: impl Into<String>) -> OperationError {
     configuration_problem(INVALID_CONFIGURATION, message)
 }
 
 /// An item without a configuration.
-pub fn missing_configuration() -> Failure {
+pub fn missing_configuration() -> OperationError {
     configuration_problem("ProviderConfigurationMissing", "spec.config is missing")
 }
 
 /// The Target that an item names does not exist.
-pub fn no_target(name: &str) -> Failure {
+pub fn no_target(name: &str) -> OperationError {
     let message = format!("the target {name} does not exist");
     configuration_problem("NoTargetFound", message)
 }
 
 /// What the item has to write exists already, and is not its own.
-pub fn foreign_object(what: &str) -> Failure {
+pub fn foreign_object(what: &str) -> OperationError {
     configuration_problem("ForeignObject", format!("{what} exists already and belongs to something else"))
 }
 
-fn configuration_problem(reason: &'static str, message: impl Into<String>) -> Failure {
-    Failure {
+fn configuration_problem(reason: &'static str, message: impl Into<String>) -> OperationError {
+    OperationError {
         operation: "Reconcile".into(),
         reason: reason.into(),
         message: message.into(),

@@ -2,7 +2,7 @@
 
 use groundwork_api::{Blueprint, Context, DeployItemTemplate, Installation};
 
-use crate::failure::Failure;
+use crate::error::OperationError;
 
 /// Something that people can write and that has no effect yet.
 #[derive(Debug, Clone, Copy)]
@@ -12,6 +12,8 @@ pub struct Gap {
     /// Field, and whose it is.
     pub field: &'static str,
     pub effect: Effect,
+    /// Whether it has its effect where no cluster is.
+    works_offline: bool,
     is_used: fn(&Written<'_>) -> bool,
 }
 
@@ -31,18 +33,26 @@ pub(crate) struct Written<'a> {
     pub(crate) context: Option<&'a Context>,
     pub(crate) blueprint: Option<&'a Blueprint>,
     pub(crate) items: &'a [DeployItemTemplate],
+    pub(crate) is_offline: bool,
 }
 
-const EXPORTS: &str = "exports of installations";
-const NESTED: &str = "nested installations";
+impl Gap {
+    fn is_met(&self, written: &Written<'_>) -> bool {
+        !(self.works_offline && written.is_offline) && (self.is_used)(written)
+    }
+}
+
+const EXPORTS: &str = "exports of installations in a cluster";
+const NESTED: &str = "nested installations in a cluster";
 const REGISTRIES: &str = "registries";
 
-/// The table.
+/// Everything that people can write and that is not built.
 pub const GAPS: &[Gap] = &[
     Gap {
         topic: EXPORTS,
         field: "spec.exports",
         effect: Effect::Refused { operation: "handlePhaseInit", reason: "ConstructExports" },
+        works_offline: true,
         is_used: |written| {
             let spec = &written.installation.spec;
             !spec.data_exports().is_empty() || !spec.target_exports().is_empty()
@@ -52,63 +62,70 @@ pub const GAPS: &[Gap] = &[
         topic: EXPORTS,
         field: "spec.exportDataMappings",
         effect: Effect::LeftOut,
+        works_offline: true,
         is_used: |written| !written.installation.spec.export_data_mappings.is_empty(),
     },
     Gap {
         topic: EXPORTS,
         field: "exports of the blueprint",
         effect: Effect::LeftOut,
+        works_offline: true,
         is_used: |written| written.blueprint.is_some_and(|blueprint| !blueprint.exports.is_empty()),
     },
     Gap {
         topic: EXPORTS,
         field: "exportExecutions of the blueprint",
         effect: Effect::LeftOut,
+        works_offline: true,
         is_used: |written| written.blueprint.is_some_and(|blueprint| !blueprint.export_executions.is_empty()),
     },
     Gap {
         topic: NESTED,
         field: "spec.optimization",
         effect: Effect::LeftOut,
+        works_offline: true,
         is_used: |written| written.installation.spec.optimization.is_some(),
     },
     Gap {
         topic: "automatic reconciles",
         field: "spec.automaticReconcile",
         effect: Effect::LeftOut,
+        works_offline: false,
         is_used: |written| written.installation.spec.automatic_reconcile.is_some(),
     },
     Gap {
         topic: "signatures",
         field: "verificationSignatures of the context",
         effect: Effect::LeftOut,
+        works_offline: false,
         is_used: |written| written.context.is_some_and(|context| !context.verification_signatures.is_empty()),
     },
     Gap {
         topic: REGISTRIES,
         field: "registryPullSecrets of the context",
         effect: Effect::LeftOut,
+        works_offline: false,
         is_used: |written| written.context.is_some_and(|context| !context.registry_pull_secrets.is_empty()),
     },
     Gap {
         topic: REGISTRIES,
         field: "configurations of the context",
         effect: Effect::LeftOut,
+        works_offline: false,
         is_used: |written| written.context.is_some_and(|context| !context.configurations.is_empty()),
     },
     Gap {
         topic: "deployers other than the mock one",
         field: "onDelete of a deploy item",
         effect: Effect::LeftOut,
+        works_offline: false,
         is_used: |written| written.items.iter().any(|item| item.on_delete.is_some()),
     },
 ];
 
 /// Topics that are refused where they are met, by whatever meets them.
 const FURTHER_TOPICS: &[&str] = &[
-    "Spiff templates in blueprints and data mappings",
-    "state of executions",
-    "dates, keys and random values in blueprints",
+    "state of executions in a cluster",
     "drafts of package revisions",
     "times and durations in expressions of sets",
 ];
@@ -142,16 +159,16 @@ impl Gap {
 }
 
 /// The gap that ends the job, if what was written needs one.
-pub(crate) fn refusal(written: &Written<'_>) -> Option<Failure> {
-    GAPS.iter().filter(|gap| (gap.is_used)(written)).find_map(|gap| match gap.effect {
-        Effect::Refused { operation, reason } => Some(Failure::new(operation, reason, gap.message())),
+pub(crate) fn refusal(written: &Written<'_>) -> Option<OperationError> {
+    GAPS.iter().filter(|gap| gap.is_met(written)).find_map(|gap| match gap.effect {
+        Effect::Refused { operation, reason } => Some(OperationError::new(operation, reason, gap.message())),
         Effect::LeftOut => None,
     })
 }
 
 /// What is left out of what was written.
 pub(crate) fn left_out(written: &Written<'_>) -> Vec<String> {
-    let used = GAPS.iter().filter(|gap| gap.effect == Effect::LeftOut && (gap.is_used)(written));
+    let used = GAPS.iter().filter(|gap| gap.effect == Effect::LeftOut && gap.is_met(written));
     used.map(Gap::message).collect()
 }
 
@@ -194,11 +211,13 @@ mod tests {
             context: Some(&context),
             blueprint: Some(&blueprint),
             items: std::slice::from_ref(&item),
+            is_offline: false,
         };
         assert!(refusal(&written).unwrap().message.starts_with("spec.exports: "));
         assert_eq!(left_out(&written).len() + 1, GAPS.len());
         let plain = Installation::default();
-        let written = Written { installation: &plain, context: None, blueprint: None, items: &[] };
+        let written =
+            Written { installation: &plain, context: None, blueprint: None, items: &[], is_offline: false };
         assert_eq!((refusal(&written), left_out(&written)), (None, Vec::new()));
     }
 

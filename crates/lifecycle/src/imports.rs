@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use groundwork_api::metadata::label;
 use groundwork_api::{
     DataImport, DataObject, Installation, ObjectReference, ResourceExt, Target, TargetImport, TargetSource,
 };
@@ -10,6 +11,7 @@ use groundwork_yaml as yaml;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::{Map, Value};
 
+use crate::data::SOURCE_TYPE_IMPORT;
 use crate::names::object_name;
 
 /// The entries of a Secret (decoded) or ConfigMap (`data` and `binaryData` in one).
@@ -21,6 +23,8 @@ pub trait ImportedObjects {
     fn target(&self, name: &str) -> Option<Target>;
     fn secret(&self, name: &str) -> Option<Entries>;
     fn config_map(&self, name: &str) -> Option<Entries>;
+    /// The copies of a list or map of Targets that the Installation which opens a scope imports, in any order.
+    fn imported_targets(&self, scope: &str, import: &str) -> Vec<Target>;
 }
 
 /// Objects of one namespace, in memory.
@@ -67,6 +71,21 @@ impl ImportedObjects for ObjectSet {
     fn config_map(&self, name: &str) -> Option<Entries> {
         self.config_maps.get(name).cloned()
     }
+
+    fn imported_targets(&self, scope: &str, import: &str) -> Vec<Target> {
+        self.targets.values().filter(|target| is_import_of(target, scope, import)).cloned().collect()
+    }
+}
+
+/// Whether a Target is the copy of an import in a scope, alone or as an element.
+pub fn is_import_of(target: &Target, scope: &str, import: &str) -> bool {
+    let labels = target.metadata.labels.as_ref();
+    let is = |name: &str, value: &str| {
+        labels.and_then(|labels| labels.get(name)).is_some_and(|found| found == value)
+    };
+    is(label::DATA_CONTEXT, scope)
+        && is(label::DATA_KEY, import)
+        && is(label::DATA_SOURCE_TYPE, SOURCE_TYPE_IMPORT)
 }
 
 /// Names of the objects that an Installation imports.
@@ -103,18 +122,20 @@ impl ImportedNames {
     }
 }
 
-/// Reads everything that a root Installation names.
+/// Reads everything that an Installation in a scope names; what is given stands in the place of data that would be read.
 ///
 /// Every problem is reported, and none shows a value (`installations.md` 5.3, check 3).
 pub(crate) fn load(
     installation: &Installation,
+    scope: &str,
     objects: &dyn ImportedObjects,
+    given: &BTreeMap<String, Value>,
 ) -> Result<Supplied, Vec<String>> {
     let namespace = installation.namespace().unwrap_or_default();
-    let loader = Loader { objects, namespace };
-    let mut supplied = Supplied::default();
+    let loader = Loader { objects, namespace, scope };
+    let mut supplied = Supplied { data: given.clone(), ..Supplied::default() };
     let mut problems = Vec::new();
-    for import in installation.spec.data_imports() {
+    for import in installation.spec.data_imports().iter().filter(|import| !given.contains_key(&import.name)) {
         match loader.data(import) {
             Ok(value) => {
                 supplied.data.insert(import.name.clone(), value);
@@ -136,6 +157,8 @@ pub(crate) fn load(
 struct Loader<'a> {
     objects: &'a dyn ImportedObjects,
     namespace: String,
+    /// The scope that the Installation lives in.
+    scope: &'a str,
 }
 
 /// Root Installations live in the scope of their namespace.
@@ -144,7 +167,7 @@ const ROOT_SCOPE: &str = "";
 impl Loader<'_> {
     fn data(&self, import: &DataImport) -> Result<Value, String> {
         if let Some(data_ref) = import.data_ref.as_deref().filter(|name| !name.is_empty()) {
-            let name = object_name(ROOT_SCOPE, data_ref);
+            let name = object_name(self.scope, data_ref);
             let object = self.objects.data_object(&name);
             return object.map(|object| object.data.into_value().unwrap_or_default()).ok_or_else(|| {
                 format!(
@@ -180,22 +203,57 @@ impl Loader<'_> {
                 .map(|(key, name)| Ok(((*key).to_owned(), self.one_target(name)?)))
                 .collect::<Result<_, _>>()
                 .map(TargetValue::Map),
-            TargetSource::ListRef(name) | TargetSource::MapRef(name) => Err(format!(
-                "ImportNotFound: it refers to the import {name:?} of a parent, which a root installation does not have"
-            )),
+            TargetSource::ListRef(name) | TargetSource::MapRef(name) if self.scope == ROOT_SCOPE => {
+                Err(format!(
+                    "ImportNotFound: it refers to the import {name:?} of a parent, which a root installation does not have"
+                ))
+            }
+            TargetSource::ListRef(name) => self.target_list(name).map(TargetValue::List),
+            TargetSource::MapRef(name) => self.target_map(name).map(TargetValue::Map),
         }
     }
 
+    /// The elements of a list that the parent imports, by their places in it.
+    fn target_list(&self, name: &str) -> Result<Vec<ImportedTarget>, String> {
+        let index = |target: &Target| {
+            let index = label_of(target, label::DATA_INDEX).and_then(|index| index.parse::<usize>().ok());
+            index.ok_or_else(|| "missing label for target list index".to_owned())
+        };
+        let targets = self.objects.imported_targets(self.scope, name);
+        let mut elements: Vec<(usize, Target)> =
+            targets.into_iter().map(|target| Ok((index(&target)?, target))).collect::<Result<_, String>>()?;
+        elements.sort_by_key(|(index, _)| *index);
+        elements.iter().map(|(_, target)| self.imported(target)).collect()
+    }
+
+    /// The elements of a map that the parent imports.
+    fn target_map(&self, name: &str) -> Result<BTreeMap<String, ImportedTarget>, String> {
+        let entry = |target: &Target| {
+            let key =
+                label_of(target, label::DATA_TARGET_MAP_KEY).ok_or("missing label for target map key")?;
+            Ok((key.to_owned(), self.imported(target)?))
+        };
+        self.objects.imported_targets(self.scope, name).iter().map(entry).collect()
+    }
+
     fn one_target(&self, name: &str) -> Result<ImportedTarget, String> {
-        let object_name = object_name(ROOT_SCOPE, name);
+        let object_name = object_name(self.scope, name);
         let target = self
             .objects
             .target(&object_name)
             .ok_or_else(|| format!("target {}/{object_name} not found", self.namespace))?;
-        let reference = ObjectReference { name: object_name, namespace: Some(self.namespace.clone()) };
-        let object = serde_json::to_value(&target).map_err(|error| error.to_string())?;
+        self.imported(&target)
+    }
+
+    fn imported(&self, target: &Target) -> Result<ImportedTarget, String> {
+        let reference = ObjectReference { name: target.name_any(), namespace: Some(self.namespace.clone()) };
+        let object = serde_json::to_value(target).map_err(|error| error.to_string())?;
         Ok(ImportedTarget { reference, object })
     }
+}
+
+fn label_of<'t>(target: &'t Target, name: &str) -> Option<&'t str> {
+    target.metadata.labels.as_ref()?.get(name).map(String::as_str)
 }
 
 /// One entry, or all of them as a map; each is read as YAML.

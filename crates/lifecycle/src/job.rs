@@ -7,10 +7,15 @@ mod component;
 mod resolution;
 mod schemas;
 
-use groundwork_api::{ComponentVersionOverwrites, Context, DeployItem, Execution, Installation};
+use std::collections::BTreeMap;
+
+use groundwork_api::{
+    ComponentVersionOverwrites, Context, DeployItem, Execution, Installation, InstallationTemplate,
+};
 use groundwork_blueprint::{
-    Components, Excerpt, Filesystem, Imports, RenderError, Rendered, Request, SchemaSource, Supplied,
-    aggregate,
+    Blueprint, Capabilities, ChildError, Components, DroppedImport, Excerpt, ExportRequest, ExportValues,
+    Exports, Filesystem, Imports, Origin, Origins, Parent, RenderError, Rendered, Request, SchemaSource,
+    States, Supplied, aggregate, construct_exports, import_mappings,
 };
 use groundwork_component::{
     ComponentVersion, OVERWRITE_CONDITION, OverwriteCondition, Overwrites, Repositories, RuleOutcome,
@@ -19,11 +24,12 @@ use groundwork_component::{
 use serde_json::{Value, json};
 
 use crate::conditions::ConditionUpdate;
-use crate::failure::Failure;
+use crate::error::OperationError;
 use crate::gaps::{self, Written};
 use crate::imports::{self, ImportedObjects};
 use crate::objects;
-use crate::validate::validate;
+use crate::validate::{validate, validate_as};
+pub use blueprint::{BlueprintCache, BlueprintDigest};
 pub use component::findings;
 pub use resolution::{OverwriteChange, Resolution, resolve};
 
@@ -43,6 +49,23 @@ pub struct Inputs<'a> {
     pub repositories: &'a dyn Repositories,
     /// Files of a blueprint that its author tries, in place of what the Installation names.
     pub blueprint: Option<&'a Filesystem>,
+    /// What templates may reach.
+    pub capabilities: &'a Capabilities,
+    /// A caller that carries out nested installations, exports and state by itself; in a cluster this version does not have them.
+    pub offline: Option<Offline<'a>>,
+}
+
+/// What a caller without a cluster knows of an Installation beside its object.
+#[derive(Debug, Clone, Copy)]
+pub struct Offline<'a> {
+    /// The scope that the Installation lives in; empty for a root.
+    pub scope: &'a str,
+    /// Values that stand in the place of data imports.
+    pub given: &'a BTreeMap<String, Value>,
+    /// What executions have stored before.
+    pub states: &'a States,
+    /// Whether messages may hold values of imports.
+    pub show_values: bool,
 }
 
 impl std::fmt::Debug for Inputs<'_> {
@@ -64,12 +87,40 @@ pub struct Outcome {
     pub conditions: Vec<ConditionUpdate>,
     /// Types of conditions that no longer hold and are removed.
     pub obsolete_conditions: Vec<&'static str>,
-    pub failure: Option<Problem>,
+    pub error: Option<JobError>,
+    /// Nested installations, so that each comes after those whose exports it imports.
+    pub children: Vec<Child>,
+    /// Imports of nested installations that were left out.
+    pub dropped: Vec<DroppedImport>,
     pub execution: Option<Execution>,
     pub deploy_items: Vec<DeployItem>,
     /// The values of the blueprint's imports; empty before they have all been found good.
     pub imports: Imports,
+    /// What executions want to have stored, all of it.
+    pub states: States,
+    /// Where items and nested installations come from.
+    pub origins: Origins,
     /// What people should know although nothing failed.
+    pub warnings: Vec<Warning>,
+}
+
+/// A nested installation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Child {
+    /// Name of its template.
+    pub template: String,
+    pub origin: Origin,
+    pub installation: Installation,
+}
+
+/// What an Installation publishes once its own work is done.
+#[derive(Debug, Default)]
+pub struct ExportOutcome {
+    pub exports: Exports,
+    pub origins: Origins,
+    /// What executions want to have stored, all of it.
+    pub states: States,
+    pub error: Option<JobError>,
     pub warnings: Vec<Warning>,
 }
 
@@ -102,75 +153,68 @@ pub struct OverwriteReport {
     pub outcomes: Vec<RuleOutcome>,
 }
 
-/// A failure with the place in a file that it is about, where there is one.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Problem {
-    pub failure: Failure,
+/// Why a job fails, with the places in files that it is about, where there are some.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{cause}")]
+pub struct JobError {
+    /// For the status.
+    pub cause: OperationError,
     /// Places in blueprint files, each with the sentence that belongs there.
     pub excerpts: Vec<(String, Excerpt)>,
 }
 
-impl From<Failure> for Problem {
-    fn from(failure: Failure) -> Self {
-        Self { failure, excerpts: Vec::new() }
+impl From<OperationError> for JobError {
+    fn from(cause: OperationError) -> Self {
+        Self { cause, excerpts: Vec::new() }
     }
 }
 
 const PREREQUISITES: &str = "InitPrerequisites";
 const INIT: &str = "handlePhaseInit";
 const CREATE: &str = "CreateImportsAndSubobjects";
+const EXPORT: &str = "handlePhaseCompleting";
+const CONSTRUCT_EXPORTS: &str = "ConstructExports";
 
 /// Runs a job up to the objects that it creates.
 ///
-/// It always answers: a failure is part of the outcome, beside what had been found before it.
+/// It always answers: an error is part of the outcome, beside what had been found before it.
 pub fn render(inputs: &Inputs<'_>) -> Outcome {
+    render_with(inputs, None)
+}
+
+/// The same, for callers that keep blueprints.
+pub fn render_with(inputs: &Inputs<'_>, blueprints: Option<&dyn BlueprintCache>) -> Outcome {
     let mut outcome = Outcome::default();
-    if let Err(problem) = run(inputs, &mut outcome) {
-        outcome.failure = Some(problem);
+    if let Err(error) = run(inputs, blueprints, &mut outcome) {
+        outcome.error = Some(error);
     }
     outcome
 }
 
-fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
-    let selection = begin(inputs, outcome)?;
-    let root = selection.as_ref().map(|selection| selection.root(inputs.repositories)).transpose()?;
-    let blueprint = blueprint::resolve(inputs.installation, root.as_ref(), inputs.blueprint)?;
-    let mut components = Components::default();
-    let mut schemas = None;
-    if let (Some(selection), Some(root)) = (&selection, &root) {
-        let versions = selection.closure(inputs.repositories, root)?;
-        components = visible_components(selection, &versions);
-        schemas = ComponentSchemas::of_root(Closure {
-            versions,
-            overwrites: selection.overwrites.clone(),
-            root: selection.substitution.effective.clone(),
-        });
-    }
-    let supplied = load_imports(inputs, outcome)?;
-    let substitution = selection.as_ref().map(|selection| &selection.substitution);
-    let component_definition = component_definition(inputs.installation, substitution);
-    let blueprint_definition =
-        serde_json::to_value(&inputs.installation.spec.blueprint).unwrap_or(Value::Null);
-    let request = Request {
-        blueprint: &blueprint,
-        name: inputs.installation.metadata.name.as_deref().unwrap_or_default(),
-        namespace: inputs.installation.metadata.namespace.as_deref().unwrap_or_default(),
-        supplied: &supplied,
-        components: &components,
-        schemas: schemas.as_ref().map(|schemas| schemas as &dyn SchemaSource),
-        blueprint_definition: &blueprint_definition,
-        component_definition: &component_definition,
-    };
-    let rendered = groundwork_blueprint::render(&request);
+fn run(
+    inputs: &Inputs<'_>,
+    blueprints: Option<&dyn BlueprintCache>,
+    outcome: &mut Outcome,
+) -> Result<(), JobError> {
+    outcome.states = stored(inputs);
+    let material = Material::gather(inputs, blueprints, outcome)?;
+    let supplied = load_imports(inputs, &material.blueprint, outcome)?;
+    let rendered = groundwork_blueprint::render(&material.request(inputs, &supplied), &mut outcome.states);
     let written = Written {
         installation: inputs.installation,
         context: inputs.context,
-        blueprint: Some(&blueprint.definition),
+        blueprint: Some(&material.blueprint.definition),
         items: rendered.as_ref().map(|rendered| &rendered.deploy_items[..]).unwrap_or_default(),
+        is_offline: inputs.offline.is_some(),
     };
     outcome.warnings.extend(gaps::left_out(&written).into_iter().map(Warning::from));
     record(&rendered, outcome);
-    let rendered = rendered.map_err(|error| render_problem(&error))?;
+    let rendered = rendered.map_err(|error| render_error(&error))?;
+    if inputs.offline.is_none() {
+        refuse_in_cluster(&rendered, &outcome.states)?;
+    }
+    outcome.children = material.children(inputs.installation, &rendered)?;
+    outcome.dropped = rendered.dropped;
     let execution = objects::execution(inputs.installation, rendered.deploy_items);
     outcome.deploy_items = objects::deploy_items(&execution);
     if !outcome.deploy_items.is_empty() {
@@ -178,72 +222,246 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), Problem> {
     }
     outcome.warnings.extend(rendered.warnings.into_iter().map(Warning::from));
     outcome.imports = rendered.imports;
+    outcome.origins = rendered.origins;
     Ok(())
 }
 
+/// Renders, checks and maps what an Installation exports. It always answers, as [`render`] does.
+pub fn export(inputs: &Inputs<'_>, values: &ExportValues) -> ExportOutcome {
+    export_with(inputs, None, values)
+}
+
+/// The same, for callers that keep blueprints.
+pub fn export_with(
+    inputs: &Inputs<'_>,
+    blueprints: Option<&dyn BlueprintCache>,
+    values: &ExportValues,
+) -> ExportOutcome {
+    let mut outcome = ExportOutcome::default();
+    if let Err(error) = run_exports(inputs, blueprints, values, &mut outcome) {
+        outcome.error = Some(error);
+    }
+    outcome
+}
+
+fn run_exports(
+    inputs: &Inputs<'_>,
+    blueprints: Option<&dyn BlueprintCache>,
+    values: &ExportValues,
+    outcome: &mut ExportOutcome,
+) -> Result<(), JobError> {
+    outcome.states = stored(inputs);
+    // What it finds out beside the material has been told when the Installation was rendered.
+    let mut rendering = Outcome::default();
+    let material = Material::gather(inputs, blueprints, &mut rendering)?;
+    let supplied = load_imports(inputs, &material.blueprint, &mut rendering)?;
+    let request = material.request(inputs, &supplied);
+    let rendered = groundwork_blueprint::render_exports(&request, values, &mut outcome.states);
+    let rendered = rendered.map_err(|error| JobError {
+        cause: OperationError::caused_by(EXPORT, CONSTRUCT_EXPORTS, (EXPORT, CONSTRUCT_EXPORTS), &error),
+        excerpts: blueprint::template_excerpts(&error),
+    })?;
+    outcome.origins = rendered.origins;
+    let spec = &inputs.installation.spec;
+    let request = ExportRequest {
+        blueprint: &material.blueprint,
+        installation: request.name,
+        schemas: request.schemas,
+        data: spec.data_exports(),
+        targets: spec.target_exports(),
+        mappings: &spec.export_data_mappings,
+    };
+    outcome.exports = construct_exports(&request, rendered.exports).map_err(|errors| {
+        let cause = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        OperationError::caused_by(EXPORT, CONSTRUCT_EXPORTS, (EXPORT, CONSTRUCT_EXPORTS), cause)
+    })?;
+    let dropped =
+        outcome.exports.undeclared.iter().map(|name| {
+            Warning::from(format!("export {name:?} is dropped: the blueprint does not declare it"))
+        });
+    outcome.warnings.extend(dropped);
+    Ok(())
+}
+
+/// What executions have stored before; a caller in a cluster keeps nothing.
+fn stored(inputs: &Inputs<'_>) -> States {
+    inputs.offline.map(|offline| offline.states.clone()).unwrap_or_default()
+}
+
+/// What the templates of an Installation work on.
+struct Material {
+    selection: Option<Selection>,
+    blueprint: Blueprint,
+    components: Components,
+    schemas: Option<ComponentSchemas>,
+    component_definition: Value,
+    blueprint_definition: Value,
+}
+
+impl Material {
+    fn gather(
+        inputs: &Inputs<'_>,
+        blueprints: Option<&dyn BlueprintCache>,
+        outcome: &mut Outcome,
+    ) -> Result<Self, JobError> {
+        let selection = begin(inputs, outcome)?;
+        let root = selection.as_ref().map(|selection| selection.root(inputs.repositories)).transpose()?;
+        let blueprint = blueprint::resolve(inputs.installation, root.as_ref(), inputs.blueprint, blueprints)?;
+        let mut components = Components::default();
+        let mut schemas = None;
+        if let (Some(selection), Some(root)) = (&selection, &root) {
+            let versions = selection.closure(inputs.repositories, root)?;
+            components = visible_components(selection, &versions);
+            schemas = ComponentSchemas::of_root(Closure {
+                versions,
+                overwrites: selection.overwrites.clone(),
+                root: selection.substitution.effective.clone(),
+            });
+        }
+        let substitution = selection.as_ref().map(|selection| &selection.substitution);
+        Ok(Self {
+            component_definition: component_definition(inputs.installation, substitution),
+            blueprint_definition: serde_json::to_value(&inputs.installation.spec.blueprint)
+                .unwrap_or(Value::Null),
+            selection,
+            blueprint,
+            components,
+            schemas,
+        })
+    }
+
+    fn request<'a>(&'a self, inputs: &Inputs<'a>, supplied: &'a Supplied) -> Request<'a> {
+        Request {
+            blueprint: &self.blueprint,
+            name: inputs.installation.metadata.name.as_deref().unwrap_or_default(),
+            namespace: inputs.installation.metadata.namespace.as_deref().unwrap_or_default(),
+            supplied,
+            components: &self.components,
+            schemas: self.schemas.as_ref().map(|schemas| schemas as &dyn SchemaSource),
+            blueprint_definition: &self.blueprint_definition,
+            component_definition: &self.component_definition,
+            capabilities: inputs.capabilities,
+            show_values: inputs.offline.is_some_and(|offline| offline.show_values),
+        }
+    }
+
+    /// The objects of nested installations (`blueprints.md` 9.4, 9.5), in the order in which they can run.
+    fn children(&self, installation: &Installation, rendered: &Rendered) -> Result<Vec<Child>, JobError> {
+        let effective = self.selection.as_ref().map(|selection| &selection.substitution.effective);
+        let failed = |template: &str, error: ChildError| {
+            let cause = format!("unable to create installation for {template}: {error}");
+            JobError::from(OperationError::caused_by(
+                INIT,
+                CREATE,
+                (CREATE, "CreateOrUpdateInstallation"),
+                cause,
+            ))
+        };
+        let parent = Parent::new(installation, effective, &self.components)
+            .map_err(|error| failed(installation.metadata.name.as_deref().unwrap_or_default(), error))?;
+        let templates = rendered.order.iter().filter_map(|position| {
+            let origin = rendered.origins.subinstallations.get(*position).cloned().unwrap_or_default();
+            Some((rendered.subinstallations.get(*position)?, origin))
+        });
+        let child = |(template, origin): (&InstallationTemplate, Origin)| {
+            let spec = parent.child_spec(template).map_err(|error| failed(template.name(), error))?;
+            let metadata = parent.child_metadata(template);
+            let installation = objects::subinstallation(installation, template.name(), metadata, spec);
+            Ok(Child { template: template.name().to_owned(), origin, installation })
+        };
+        templates.map(child).collect()
+    }
+}
+
+/// What this version does not carry out in a cluster. Passwords that a template makes anew in each job would break what was deployed with
+/// the former ones, and children that nobody starts would pass for done.
+fn refuse_in_cluster(rendered: &Rendered, states: &States) -> Result<(), OperationError> {
+    if !rendered.subinstallations.is_empty() {
+        let names: Vec<&str> = rendered.subinstallations.iter().map(InstallationTemplate::name).collect();
+        let cause = format!(
+            "the blueprint has nested installations ({}), which this version runs with groundwork render only",
+            names.join(", ")
+        );
+        return Err(OperationError::caused_by(INIT, CREATE, (CREATE, "EnsureSubinstallations"), cause));
+    }
+    if states.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<&str> = states.keys().map(String::as_str).collect();
+    let cause = format!(
+        "executions set state ({}), which this version does not keep from one job to the next in a cluster; remove it",
+        keys.join(", ")
+    );
+    Err(OperationError::caused_by(INIT, CREATE, (CREATE, "ReconcileExecution"), cause))
+}
+
 /// The steps before anything is looked up.
-fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, Problem> {
-    let violations = validate(inputs.installation);
+fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, JobError> {
+    let violations = match inputs.offline {
+        Some(offline) => validate_as(inputs.installation, offline.scope.is_empty()),
+        None => validate(inputs.installation),
+    };
     if !violations.is_empty() {
-        return Err(Failure::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
+        return Err(OperationError::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
     }
     let selection = component::select(inputs, outcome)?;
     refuse_signature(inputs.installation)?;
-    let written =
-        Written { installation: inputs.installation, context: inputs.context, blueprint: None, items: &[] };
+    let written = Written {
+        installation: inputs.installation,
+        context: inputs.context,
+        blueprint: None,
+        items: &[],
+        is_offline: inputs.offline.is_some(),
+    };
     match gaps::refusal(&written) {
-        Some(failure) => Err(failure.into()),
+        Some(error) => Err(error.into()),
         None => Ok(selection),
     }
 }
 
 /// A demand that cannot be met must not pass for one that was.
-fn refuse_signature(installation: &Installation) -> Result<(), Problem> {
+fn refuse_signature(installation: &Installation) -> Result<(), JobError> {
     let Some(verification) = &installation.spec.verification else { return Ok(()) };
     let message = format!(
         "the signature {:?} is not verified: this version cannot verify signatures; remove spec.verification to go on \
          without",
         verification.signature_name
     );
-    Err(Failure::new(PREREQUISITES, "VerifySignature", message).into())
+    Err(OperationError::new(PREREQUISITES, "VerifySignature", message).into())
 }
 
 /// What templates see of the closure.
 fn visible_components(selection: &Selection, versions: &[ComponentVersion]) -> Components {
-    let descriptors = versions.iter().map(|version| version.descriptor.clone()).collect();
     let context = selection.substitution.effective.repository.clone();
-    Components::new(descriptors, selection.overwrites.clone(), context)
+    Components::new(versions.to_vec(), selection.overwrites.clone(), context)
 }
 
-fn load_imports(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Supplied, Problem> {
-    let mut supplied = imports::load(inputs.installation, inputs.objects).map_err(|problems| {
+fn load_imports(
+    inputs: &Inputs<'_>,
+    blueprint: &Blueprint,
+    outcome: &mut Outcome,
+) -> Result<Supplied, JobError> {
+    let (scope, mut given) =
+        inputs.offline.map_or(("", BTreeMap::new()), |offline| (offline.scope, offline.given.clone()));
+    let is_imported = |name: &str| {
+        let mut imports = inputs.installation.spec.data_imports().iter();
+        blueprint.declares_import(name) || imports.any(|import| import.name == name)
+    };
+    given.retain(|name, _| is_imported(name));
+    let loaded = imports::load(inputs.installation, scope, inputs.objects, &given);
+    let mut supplied = loaded.map_err(|problems| {
         let message = problems.join("; ");
         outcome.conditions.push(imports_invalid(message.clone()));
-        Failure::new("init", "ImportsSatisfied", message)
+        OperationError::new("init", "ImportsSatisfied", message)
     })?;
-    for (name, mapping) in &inputs.installation.spec.import_data_mappings {
-        let value = mapping.as_written().cloned().unwrap_or_default();
-        if holds_expression(&value) {
-            let cause = format!(
-                "importDataMappings.{name} holds a spiff expression, which this version cannot evaluate"
-            );
-            return Err(Failure::caused_by(INIT, CREATE, (CREATE, "ConstructImports"), cause).into());
-        }
-        supplied.mapped.insert(name.clone(), value);
-    }
+    let null = Value::Null;
+    let mappings = &inputs.installation.spec.import_data_mappings;
+    let mappings =
+        mappings.iter().map(|(name, mapping)| (name.as_str(), mapping.as_written().unwrap_or(&null)));
+    let name = inputs.installation.metadata.name.as_deref().unwrap_or_default();
+    supplied.mapped = import_mappings(name, mappings, &supplied.by_name())
+        .map_err(|error| OperationError::caused_by(INIT, CREATE, (CREATE, "ConstructImports"), error))?;
     Ok(supplied)
-}
-
-/// A mapping without expressions is a literal (`blueprints.md` 3.4).
-fn holds_expression(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains("(("),
-        Value::Array(items) => items.iter().any(holds_expression),
-        Value::Object(members) => members
-            .iter()
-            .any(|(key, value)| key == "<<" || key == "<<<" || key.contains("((") || holds_expression(value)),
-        _ => false,
-    }
 }
 
 /// The definition as templates see it: what was written, but for the reference, which is the effective one.
@@ -290,9 +508,11 @@ fn record(rendered: &Result<Rendered, RenderError>, outcome: &mut Outcome) {
         }
         Err(RenderError::Refused(errors)) => imports_invalid(errors.join(", ")),
         Err(RenderError::ImportExecution(_)) => imports_invalid("Unable to template executions".to_owned()),
-        Err(error @ RenderError::Subinstallations(_)) => {
+        Err(error @ (RenderError::SubinstallationExecution(_) | RenderError::Subinstallations { .. })) => {
+            outcome.conditions.push(imports_valid());
             condition("EnsureSubInstallations", false, "InstallationCreatingFailed", error.to_string())
         }
+        Err(RenderError::ExportExecution(_)) => return,
         Err(error @ (RenderError::DeployExecution(_) | RenderError::DeployItems(_))) => {
             outcome.conditions.push(imports_valid());
             condition("ReconcileExecution", false, "TemplatingFailed", error.to_string())
@@ -301,23 +521,26 @@ fn record(rendered: &Result<Rendered, RenderError>, outcome: &mut Outcome) {
     outcome.conditions.push(update);
 }
 
-fn render_problem(error: &RenderError) -> Problem {
+fn render_error(error: &RenderError) -> JobError {
     let step = match error {
         RenderError::Imports(errors) => match errors.first() {
-            Some(first) => return imports_problem(first.reason(), error),
+            Some(first) => return imports_error(first.reason(), error),
             None => "ConstructImports",
         },
         RenderError::Refused(_) | RenderError::ImportExecution(_) => "RenderImportExecutions",
         RenderError::DeployExecution(_) | RenderError::DeployItems(_) => "ReconcileExecution",
-        RenderError::Subinstallations(_) => "EnsureSubinstallations",
+        RenderError::SubinstallationExecution(_) | RenderError::Subinstallations { .. } => {
+            "EnsureSubinstallations"
+        }
+        RenderError::ExportExecution(_) => "RenderExportExecutions",
     };
-    let failure = Failure::caused_by(INIT, CREATE, (CREATE, step), error);
-    Problem { failure, excerpts: blueprint::template_excerpts(error) }
+    let cause = OperationError::caused_by(INIT, CREATE, (CREATE, step), error);
+    JobError { cause, excerpts: blueprint::template_excerpts(error) }
 }
 
-fn imports_problem(reason: &str, error: &RenderError) -> Problem {
+fn imports_error(reason: &str, error: &RenderError) -> JobError {
     let cause = format!("Op: ConstructImports - Reason: {reason} - Message: {error}");
-    Failure::caused_by(INIT, CREATE, (CREATE, "ConstructImports"), cause).into()
+    OperationError::caused_by(INIT, CREATE, (CREATE, "ConstructImports"), cause).into()
 }
 
 /// The condition about overwrites is known before anything can fail, and kept when something does.

@@ -3,7 +3,7 @@
 //! ```text
 //! Inputs (Installation, Context, overwrites, imported objects, repositories)
 //!    └─ prepare: validate, effective reference, component, blueprint, component closure
-//!         └─ load imports ── render ──> Outcome: conditions, failure, Execution, DeployItems
+//!         └─ load imports ── render ──> Outcome: conditions, error, Execution, DeployItems
 //! ```
 //!
 //! Pure: callers read the objects that an Installation names before they call, and write what comes back.
@@ -12,7 +12,7 @@
 mod conditions;
 mod data;
 pub mod deployer;
-mod failure;
+mod error;
 mod gaps;
 mod imports;
 mod job;
@@ -24,12 +24,14 @@ mod prepare;
 mod validate;
 
 pub use conditions::{ConditionUpdate, merge_condition};
-pub use failure::Failure;
+pub use data::{ScopedObject, export_objects, export_values, import_copies};
+pub use error::OperationError;
 pub use gaps::{Effect, GAPS, Gap, topics};
-pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet};
+pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet, is_import_of};
 pub use job::{
-    Inputs, Outcome, OverwriteChange, OverwriteReport, Problem, Resolution, Subject, Warning, findings,
-    render, resolve,
+    BlueprintCache, BlueprintDigest, Child, ExportOutcome, Inputs, JobError, Offline, Outcome,
+    OverwriteChange, OverwriteReport, Resolution, Subject, Warning, export, export_with, findings, render,
+    render_with, resolve,
 };
 pub use message::is_shortened;
 pub use names::{deploy_item_name, object_name, scope_name};

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use data_encoding::{Encoding, Specification};
+use groundwork_api::ObjectMeta;
 use groundwork_kubernetes::is_dns_subdomain;
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
@@ -50,6 +51,18 @@ pub fn deploy_item_name(execution_uid: &str, execution: &str, template: &str) ->
     let mut prefix = format!("{execution}-{template}");
     prefix.truncate(prefix.floor_char_boundary(LONGEST_NAME - SUFFIX - 1));
     format!("{}-{suffix}", prefix.trim_end_matches(['-', '.']))
+}
+
+/// The characters at the end of a subinstallation's name.
+///
+/// They are the same on every attempt, as those of DeployItems. A parent that exists in no cluster is told apart by its name.
+pub(crate) fn subinstallation_suffix(parent: &ObjectMeta, template: &str) -> String {
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    let parent = match &parent.uid {
+        Some(uid) => uid.clone(),
+        None => format!("{}/{}", part(&parent.namespace), part(&parent.name)),
+    };
+    BASE32.encode(&Sha256::digest(format!("{parent}/{template}")))[..SUFFIX].to_owned()
 }
 
 #[cfg(test)]

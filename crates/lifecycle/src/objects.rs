@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use groundwork_api::metadata::{FINALIZER, annotation, label};
 use groundwork_api::{
-    DeployItem, DeployItemSpec, DeployItemTemplate, Execution, ExecutionSpec, Installation, Kind,
-    KubeResource, List, ObjectMeta, OwnerReference,
+    DeployItem, DeployItemSpec, DeployItemTemplate, Execution, ExecutionSpec, Installation, InstallationSpec,
+    Kind, KubeResource, List, ObjectMeta, OwnerReference,
 };
 
-use crate::names::deploy_item_name;
+use groundwork_blueprint::{ChildMetadata, child_object_name};
+
+use crate::names::{deploy_item_name, subinstallation_suffix};
 
 /// The Execution that carries the deploy items of an Installation.
 pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) -> Execution {
@@ -28,6 +30,27 @@ pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) ->
         },
         spec,
         ..Execution::default()
+    }
+}
+
+/// A nested installation. Its name depends on the UID of the parent, as those of DeployItems depend on that of the Execution.
+pub(crate) fn subinstallation(
+    parent: &Installation,
+    template: &str,
+    metadata: ChildMetadata,
+    spec: InstallationSpec,
+) -> Installation {
+    let suffix = |template: &str| subinstallation_suffix(&parent.metadata, template);
+    Installation {
+        metadata: ObjectMeta {
+            name: Some(child_object_name(template, suffix)),
+            namespace: parent.metadata.namespace.clone(),
+            labels: Some(metadata.labels),
+            annotations: Some(metadata.annotations),
+            ..owned_by(parent)
+        },
+        spec,
+        ..Installation::default()
     }
 }
 

@@ -3,9 +3,9 @@
 use groundwork_api::{ImportStatus, Installation};
 
 use crate::data;
-use crate::failure::Failure;
+use crate::error::OperationError;
 use crate::imports::ImportedObjects;
-use crate::job::{Inputs, Outcome, render};
+use crate::job::{BlueprintCache, Inputs, Outcome, render_with};
 use crate::machine::Write;
 
 /// The result of rendering for one job.
@@ -25,14 +25,14 @@ pub struct Prepared {
     pub(crate) copies: Vec<Write>,
 }
 
-/// Renders for the job that the Installation has.
-pub fn prepare(inputs: &Inputs<'_>) -> Prepared {
+/// Renders for the job that the Installation has; the cache is asked for its blueprint first.
+pub fn prepare(inputs: &Inputs<'_>, blueprints: Option<&dyn BlueprintCache>) -> Prepared {
     let installation = inputs.installation;
     let job_id = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
-    let outcome = render(inputs);
+    let outcome = render_with(inputs, blueprints);
     let (imports, imports_hash) = data::fingerprints(installation, inputs.objects);
-    let copies = if outcome.failure.is_none() {
-        data::import_copies(installation, &job_id, &outcome.imports)
+    let copies = if outcome.error.is_none() {
+        data::import_copies(installation, &job_id, &outcome.imports).into_iter().map(Write::from).collect()
     } else {
         Vec::new()
     };
@@ -49,8 +49,8 @@ pub fn prepare(inputs: &Inputs<'_>) -> Prepared {
 
 impl Prepared {
     /// A job that came to its end before anything was rendered.
-    pub fn failed(installation: &Installation, failure: Failure) -> Self {
-        let outcome = Outcome { failure: Some(failure.into()), ..Outcome::default() };
+    pub fn failed(installation: &Installation, error: OperationError) -> Self {
+        let outcome = Outcome { error: Some(error.into()), ..Outcome::default() };
         Self {
             generation: installation.metadata.generation.unwrap_or_default(),
             job_id: installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default(),

@@ -28,6 +28,11 @@ fn pattern(pattern: &str) -> Regex {
 
 /// Every rule that an Installation breaks.
 pub fn validate(installation: &Installation) -> Vec<FieldError> {
+    validate_as(installation, is_root(installation))
+}
+
+/// The same where it is known whether another Installation owns it: objects that exist in no cluster have no owners.
+pub(crate) fn validate_as(installation: &Installation, is_root: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     name(installation, &mut errors);
     let spec = FieldPath::root("spec");
@@ -36,7 +41,7 @@ pub fn validate(installation: &Installation) -> Vec<FieldError> {
     data_imports(&installation.spec, &spec.key("imports").key("data"), &mut names, &mut errors);
     target_imports(&installation.spec, &spec.key("imports").key("targets"), &mut names, &mut errors);
     exports(&installation.spec, &spec.key("exports"), &mut errors);
-    if is_root(installation) {
+    if is_root {
         exported_targets(&installation.spec, &spec.key("exports").key("targets"), &mut errors);
     }
     cron_specs(&installation.spec, &spec.key("automaticReconcile"), &mut errors);
@@ -50,7 +55,7 @@ pub(crate) fn is_root(installation: &Installation) -> bool {
     !owners.any(|owner| owner.kind == Installation::KIND && owner.api_version.starts_with(&group))
 }
 
-/// Rule 1.
+/// Rule 1: `metadata.name` or `generateName`, from which names and labels are made.
 fn name(installation: &Installation, errors: &mut Vec<FieldError>) {
     let metadata = FieldPath::root("metadata");
     let (field, value, longest) = match (&installation.metadata.name, &installation.metadata.generate_name) {
@@ -67,7 +72,7 @@ fn name(installation: &Installation, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Rule 7.
+/// Rule 7: when jobs begin by themselves.
 fn cron_specs(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(automatic) = &spec.automatic_reconcile else { return };
     let succeeded = automatic.succeeded_reconcile.as_ref().and_then(|timing| timing.cron_spec.as_ref());
@@ -103,7 +108,7 @@ fn required(path: &FieldPath, detail: &str) -> FieldError {
     error(path, Violation::Required, detail)
 }
 
-/// Rule 2.
+/// Rule 2: the definitions of the component and the blueprint.
 fn definitions(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let blueprint = &spec.blueprint;
     let fields = [("ref", blueprint.reference.is_some()), ("inline", blueprint.inline.is_some())];

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use groundwork_proto::component::v1::Json;
-use groundwork_proto::{FILE_DESCRIPTOR_SET, resolver};
+use groundwork_proto::{FILE_DESCRIPTOR_SET, renderer, resolver};
 use prost::Message;
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
@@ -117,4 +117,9 @@ fn debug_shows_no_values() {
     let input = resolver::v1::ExplainInput { reference: None, overwrites };
     let shown = format!("{input:?}");
     assert!(shown.contains("Json(21 bytes)") && !shown.contains("canary"), "{shown}");
+    let values = || [("name".to_owned(), Json { text: r#""canary""#.into() })].into();
+    let input = renderer::v1::RenderInput { given: values(), state: values(), ..Default::default() };
+    let exports = renderer::v1::RenderExportsResponse { exports: values(), ..Default::default() };
+    let shown = format!("{input:?} {exports:?}");
+    assert!(shown.matches("Json(8 bytes)").count() == 3 && !shown.contains("canary"), "{shown}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::flow::{CascadeError, Unresolved, apply, prepare, state_of};
+use crate::flow::{CascadeError, Unresolved, apply, prepare, root_state_of, state_of};
 use crate::limits::{LimitError, Limits};
 use crate::run::Run;
 use crate::scope::{Scope, ScopeRef};
@@ -62,11 +62,12 @@ impl fmt::Display for Report {
 pub struct Output {
     node: Node,
     state: Option<Node>,
+    root_state: Option<Node>,
 }
 
 impl Output {
     fn last(mut outputs: Vec<Self>) -> Self {
-        outputs.pop().unwrap_or_else(|| Self { node: Node::new(Value::Nil), state: None })
+        outputs.pop().unwrap_or_else(|| Self { node: Node::new(Value::Nil), state: None, root_state: None })
     }
 
     /// The value, without temporary and local nodes.
@@ -79,9 +80,20 @@ impl Output {
         yaml::write(&self.node.value)
     }
 
+    /// What reading [`Output::to_yaml`] gives. `None` if only the text can tell.
+    pub fn to_read_json(&self) -> Option<serde_json::Value> {
+        yaml::to_read_json(&self.node.value)
+    }
+
     /// What is to be stored and given as the last stub of the next run (section 10.5).
     pub fn state(&self) -> Option<&Value> {
         self.state.as_ref().map(|node| &node.value)
+    }
+
+    /// What Landscaper stores of an execution: of the fields of the document those that are marked as state themselves, whole (chapter
+    /// blueprints, section 4.6). `None` without any.
+    pub fn root_state(&self) -> Option<&Value> {
+        self.root_state.as_ref().map(|node| &node.value)
     }
 
     /// Whether the document as a whole is temporary: a stream leaves it out.
@@ -296,12 +308,12 @@ impl Engine {
                 run.tags.next_document();
             }
             let mut node = apply(run, template.0.clone(), &stubs, outer.cloned(), &source)?;
-            let state = state_of(&node);
+            let (state, root_state) = (state_of(&node), root_state_of(&node));
             if whole {
                 unescape(&mut node, self.settings.features);
             }
             run.tags.finished(node.value.clone());
-            outputs.push(Output { node, state });
+            outputs.push(Output { node, state, root_state });
         }
         Ok(outputs)
     }

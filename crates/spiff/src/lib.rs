@@ -29,6 +29,7 @@ mod settings;
 mod syntax;
 mod tags;
 mod value;
+mod written;
 mod yaml;
 
 pub use api::{Document, Engine, Error, Output, Report};
@@ -39,4 +40,5 @@ pub use settings::{Clock, Features, Files, HostFunction, Randomness};
 #[doc(hidden)]
 pub use syntax::reprinted;
 pub use value::{Lambda, List, Map, Node, Pending, Template, Value};
+pub use written::{PathStep, WrittenExpression};
 pub use yaml::ReadError;

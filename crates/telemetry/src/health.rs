@@ -78,7 +78,7 @@ impl Health {
 }
 
 impl Condition {
-    /// It holds.
+    /// It holds; the process is ready when all of its conditions do.
     pub fn ready(&self) {
         self.set(None);
     }

@@ -36,7 +36,7 @@ struct Known {
 pub struct MetricDescription {
     /// The name to query for, such as `groundwork_events_total`; of a histogram without `_bucket`, `_sum`, `_count`.
     pub name: String,
-    /// One sentence.
+    /// What the metric counts, in one sentence.
     pub help: &'static str,
     /// `counter`, `gauge`, `histogram`, `info` or `unknown`.
     pub kind: &'static str,

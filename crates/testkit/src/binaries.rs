@@ -46,7 +46,6 @@ pub enum Server {
 pub struct Binary {
     /// Which server it is.
     pub server: Server,
-    /// The file.
     pub path: PathBuf,
     /// What it says about its version.
     pub version: Version,

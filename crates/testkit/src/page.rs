@@ -13,9 +13,9 @@ const DOCKER: &str = "sh docker";
 pub struct Step {
     /// Page and line where the block begins.
     pub place: String,
-    /// As typed.
+    /// The text of the block that is typed.
     pub commands: String,
-    /// As shown.
+    /// What the page says that they print, if it does.
     pub printed: Option<String>,
     /// Whether they need Docker.
     pub needs_docker: bool,

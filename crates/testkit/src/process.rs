@@ -58,16 +58,10 @@ pub enum StartError {
     NotFound(#[from] NotFound),
     /// Its folder or a file in it cannot be written.
     #[error("cannot prepare {server}: {source}")]
-    Prepare {
-        /// The server.
-        server: String,
-        /// The cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Prepare { server: String, source: Box<dyn std::error::Error + Send + Sync> },
     /// It ended by itself.
     #[error("{server} ended at once; its log ends with:\n{log}")]
     Ended {
-        /// The server.
         server: String,
         /// End of its log.
         log: String,
@@ -75,19 +69,13 @@ pub enum StartError {
     /// It runs, but does not answer.
     #[error("{server} is not ready after {} s; its log ends with:\n{log}", READY_LIMIT.as_secs())]
     NotReady {
-        /// The server.
         server: String,
         /// End of its log.
         log: String,
     },
     /// No client can be made for it.
     #[error("cannot talk to {server}: {source}")]
-    Client {
-        /// The server.
-        server: String,
-        /// The cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Client { server: String, source: Box<dyn std::error::Error + Send + Sync> },
 }
 
 impl StartError {

@@ -18,7 +18,7 @@ const CONFIRM_DELETE: &str = "groundwork/confirm-delete";
 /// A set with fewer children may lose all of them unasked.
 const GUARDED: usize = 5;
 
-/// A write.
+/// A write that brings the children of a set to where they should be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Create(Box<PackageVariant>),

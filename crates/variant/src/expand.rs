@@ -27,7 +27,7 @@ pub struct Inputs<'a> {
 /// What targets select from.
 #[derive(Clone, Copy, Debug)]
 pub struct Objects<'a> {
-    /// All Repositories.
+    /// All Repositories of the set's namespace.
     pub repositories: &'a [Attributes],
     /// Objects of other kinds, by `apiVersion` and `kind`, or why they cannot be had. A kind that is not named has none.
     pub others: &'a BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,

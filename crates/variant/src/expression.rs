@@ -93,7 +93,7 @@ impl Shown {
         Self { value: text.into(), sizes: [Size::text(text.len()); 5] }
     }
 
-    /// An object.
+    /// An object as expressions see it: what is known of its metadata.
     pub(crate) fn object(seen: &Attributes) -> Self {
         let texts = |entries: &BTreeMap<String, String>| {
             let pairs = entries.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));

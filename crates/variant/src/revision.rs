@@ -11,7 +11,7 @@ pub(crate) enum Revision {
     Head,
     /// The highest published revision.
     Latest,
-    /// A tag.
+    /// What was written, as it is the name of a tag.
     Tag(String),
 }
 

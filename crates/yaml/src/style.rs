@@ -11,7 +11,7 @@ pub trait Dialect {
     fn is_special(c: char) -> bool;
 }
 
-/// The notations.
+/// The notations that a scalar is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     Plain,

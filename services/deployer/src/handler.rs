@@ -12,7 +12,7 @@ use groundwork_bus::{Change, Index, ObjectId, Snapshot};
 use groundwork_controller::{
     ApiError, Handler, Key, Metadata, Objects, ReconcileError, ReconcileRequest, Reconciled, WarningEvent,
 };
-use groundwork_lifecycle::Failure;
+use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
 use groundwork_lifecycle::machine::{is_final, phase};
 use jiff::Timestamp;
@@ -90,20 +90,20 @@ impl MockDeployer {
     async fn install(&self, item: DeployItem, objects: &Objects) -> Result<Reconciled, ReconcileError> {
         let has_finalizer = item.finalizers().iter().any(|name| name == FINALIZER);
         let item = if has_finalizer { item } else { add_finalizer(&item, objects).await? };
-        if let Some(failure) = missing_target(&item, objects).await? {
-            return self.report(&item, Verdict::failed(&item, failure), objects).await;
+        if let Some(error) = missing_target(&item, objects).await? {
+            return self.report(&item, Verdict::failed(&item, error), objects).await;
         }
         let plan = match mock::install(&item) {
             Ok(plan) => plan,
-            Err(failure) => return self.report(&item, Verdict::failed(&item, failure), objects).await,
+            Err(error) => return self.report(&item, Verdict::failed(&item, error), objects).await,
         };
         tell_without_effect(&item, &plan.without_effect, objects).await;
         let exports = match &plan.export {
             Some(values) => match write_export(&item, values, objects).await? {
                 Some(reference) => Exports::In(reference),
                 None => {
-                    let failure = foreign_object(&format!("the secret {}", export_name(&item)));
-                    return self.report(&item, Verdict::failed(&item, failure), objects).await;
+                    let error = foreign_object(&format!("the secret {}", export_name(&item)));
+                    return self.report(&item, Verdict::failed(&item, error), objects).await;
                 }
             },
             // Values of an earlier job are nobody's any more (7.5).
@@ -116,7 +116,7 @@ impl MockDeployer {
         let current = item.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
         let verdict = Verdict {
             phase: plan.phase.unwrap_or(current),
-            failure: None,
+            error: None,
             provider_status: plan.provider_status,
             exports,
         };
@@ -127,11 +127,11 @@ impl MockDeployer {
         let without_uninstall =
             item.annotations().get(annotation::DELETE_WITHOUT_UNINSTALL).is_some_and(|value| value == "true");
         if !without_uninstall {
-            if let Some(failure) = missing_target(item, objects).await? {
-                return self.report(item, Verdict::failed(item, failure), objects).await;
+            if let Some(error) = missing_target(item, objects).await? {
+                return self.report(item, Verdict::failed(item, error), objects).await;
             }
             if let Removal::Stay(phase) = mock::remove(item) {
-                let verdict = Verdict { phase, failure: None, provider_status: None, exports: Exports::Keep };
+                let verdict = Verdict { phase, error: None, provider_status: None, exports: Exports::Keep };
                 return self.report(item, verdict, objects).await;
             }
         }
@@ -157,7 +157,7 @@ impl MockDeployer {
         objects: &Objects,
     ) -> Result<Reconciled, ReconcileError> {
         let is_end = is_final(Some(&verdict.phase));
-        let failure = verdict.failure.clone();
+        let error = verdict.error.clone();
         let concluded = conclude(item, verdict, &now());
         if concluded != *item {
             let stored = match objects.replace_status(&concluded).await {
@@ -166,11 +166,11 @@ impl MockDeployer {
                 }
                 answer => answer?,
             };
-            if let Some(failure) = failure {
+            if let Some(error) = error {
                 let job = stored.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
                 let report = WarningEvent {
-                    reason: &failure.reason,
-                    message: &failure.message,
+                    reason: &error.reason,
+                    message: &error.message,
                     component: "groundwork-deployer",
                     occurrence: &job,
                 };
@@ -214,7 +214,7 @@ async fn add_finalizer(item: &DeployItem, objects: &Objects) -> Result<DeployIte
 }
 
 /// The Target that an item names has to exist (2.4, 7.7).
-async fn missing_target(item: &DeployItem, objects: &Objects) -> Result<Option<Failure>, ApiError> {
+async fn missing_target(item: &DeployItem, objects: &Objects) -> Result<Option<OperationError>, ApiError> {
     let Some(target) = &item.spec.target else { return Ok(None) };
     let namespace = item.namespace().unwrap_or_default();
     let found = objects.get::<Target>(&namespace, &target.name).await?;

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use clap::Args;
 use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, DeployerInformation, Kind as _};
-use groundwork_bus::{Bus, Kind};
+use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{
-    Backoff, ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
-    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
+    ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_telemetry::Telemetry;
 use kube::Client;
@@ -108,7 +108,7 @@ pub fn run(
                 indexed: Vec::new(),
                 namespaces: arguments.cluster.namespaces,
                 concurrency: arguments.settings.deployer_concurrency,
-                backoff: Backoff::default(),
+                backoff: Backoff::OBJECT,
             },
             metrics,
             ready: telemetry.health.condition("index"),

@@ -1,14 +1,14 @@
 //! The mock deployer: it touches no cluster and does what its configuration says (`installations.md` 7.8).
 
 use groundwork_api::{AnyJson, DeployItem};
-use groundwork_lifecycle::Failure;
+use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
 use groundwork_lifecycle::machine::phase;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The type of items that it works on.
-pub(crate) const TYPE: &str = "landscaper.gardener.cloud/mock";
+pub(crate) use groundwork_lifecycle::deployer::MOCK_TYPE as TYPE;
 const API_VERSION: &str = "mock.deployer.landscaper.gardener.cloud/v1alpha1";
 const KIND: &str = "ProviderConfiguration";
 
@@ -51,7 +51,7 @@ pub(crate) enum Removal {
 /// # Errors
 ///
 /// The configuration cannot be used. The message names the problem and no value.
-pub(crate) fn install(item: &DeployItem) -> Result<Plan, Failure> {
+pub(crate) fn install(item: &DeployItem) -> Result<Plan, OperationError> {
     let configuration = configuration(item)?;
     let current = item.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     let is_first = current.is_empty() || current == phase::INIT;
@@ -76,7 +76,7 @@ pub(crate) fn remove(item: &DeployItem) -> Removal {
     }
 }
 
-fn configuration(item: &DeployItem) -> Result<Configuration, Failure> {
+fn configuration(item: &DeployItem) -> Result<Configuration, OperationError> {
     let config = item.spec.config.get().ok_or_else(missing_configuration)?;
     let configuration: Configuration = serde_json::from_value(config.clone())
         .map_err(|error| invalid_configuration(format!("spec.config is no {KIND}: {}", problem(&error))))?;
@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn bad_configurations_are_named_without_their_values() {
         let message = |config: &Value| {
-            let failure = install(&item(config, "Init")).unwrap_err();
-            (failure.reason, failure.message)
+            let error = install(&item(config, "Init")).unwrap_err();
+            (error.reason, error.message)
         };
         assert_eq!(message(&Value::Null).0, "ProviderConfigurationMissing");
         let secret = json!("hunter2");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, Installation};
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 use groundwork_grpc::{Channel, retry, with_limits};
-use groundwork_lifecycle::Failure;
+use groundwork_lifecycle::OperationError;
 use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName, Reference};
 use groundwork_proto::resolver::v1::fetch_resource_request::Content;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
@@ -28,7 +28,7 @@ pub(crate) struct Resolved {
     pub(crate) installation: Installation,
     pub(crate) context: Option<Context>,
     pub(crate) overwrites: Option<ComponentVersionOverwrites>,
-    pub(crate) failure: Option<Failure>,
+    pub(crate) error: Option<OperationError>,
 }
 
 impl Components {
@@ -46,7 +46,7 @@ impl Components {
                 .ok_or_else(|| Status::internal("the resolver answered without the Installation"))?,
             context: decode(answer.context)?,
             overwrites: decode(answer.overwrites)?,
-            failure: answer.failure.map(failure),
+            error: answer.failure.map(operation_error),
         })
     }
 
@@ -70,9 +70,14 @@ fn decode<T: DeserializeOwned>(json: Option<Json>) -> Result<Option<T>, Status> 
         .map_err(|_| Status::internal("the resolver answered with an object of another form"))
 }
 
-fn failure(wire: WireFailure) -> Failure {
+fn operation_error(wire: WireFailure) -> OperationError {
     let codes = wire.codes.iter().filter_map(|code| code.parse::<ErrorCode>().ok()).collect();
-    Failure { operation: wire.operation.into(), reason: wire.reason.into(), message: wire.message, codes }
+    OperationError {
+        operation: wire.operation.into(),
+        reason: wire.reason.into(),
+        message: wire.message,
+        codes,
+    }
 }
 
 /// Asks the resolver for descriptors and contents. To be used where blocking is allowed.

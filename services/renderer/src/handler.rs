@@ -14,12 +14,13 @@ use groundwork_controller::{
     Workers,
 };
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
-use groundwork_lifecycle::{Failure, Inputs, Prepared, imports_hash, is_shortened, prepare};
+use groundwork_lifecycle::{Inputs, OperationError, Prepared, imports_hash, is_shortened, prepare};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::reasons;
 use jiff::{SignedDuration, Timestamp};
 use tonic::Status;
 
+use crate::blueprints::Blueprints;
 use crate::components::Components;
 use crate::snapshots::{PICKUP_MARGIN, job_status, needs_work, pickup_deadline};
 use crate::{inputs, job_log, steps};
@@ -34,6 +35,7 @@ pub(crate) struct Installations {
     pub(crate) components: Option<Components>,
     pub(crate) pickup_timeout: Option<SignedDuration>,
     workers: Workers,
+    blueprints: Blueprints,
     /// What is known of running jobs. It only saves reads: every write carries the version it was decided on.
     trees: Mutex<HashMap<Key, Tree>>,
     /// Whose item an item is, for the moment when it is gone.
@@ -49,8 +51,16 @@ impl Installations {
         components: Option<Components>,
         pickup_timeout: Option<SignedDuration>,
         workers: Workers,
+        blueprints: Blueprints,
     ) -> Self {
-        Self { components, pickup_timeout, workers, trees: Mutex::default(), owners: Mutex::default() }
+        Self {
+            components,
+            pickup_timeout,
+            workers,
+            blueprints,
+            trees: Mutex::default(),
+            owners: Mutex::default(),
+        }
     }
 
     fn trees(&self) -> MutexGuard<'_, HashMap<Key, Tree>> {
@@ -134,18 +144,18 @@ impl Handler for Installations {
                 self.trees().insert(request.key.clone(), tree);
                 Ok(Reconciled { requeue_after, ..Reconciled::default() })
             }
-            Err(JobError::Api(error)) => {
+            Err(AttemptError::Api(error)) => {
                 if let Some(reason) = reason(&error) {
-                    let failure = Failure::passing("Reconcile", reason, error.to_string());
-                    self.report(&mut tree, &failure, &request).await;
+                    let error = OperationError::transient("Reconcile", reason, error.to_string());
+                    self.report(&mut tree, &error, &request).await;
                 }
                 self.keep_for_retry(request.key, tree);
                 Err(error.into())
             }
-            Err(JobError::Passing(failure)) => {
-                self.report(&mut tree, &failure, &request).await;
+            Err(AttemptError::Transient(error)) => {
+                self.report(&mut tree, &error, &request).await;
                 self.keep_for_retry(request.key, tree);
-                Err(ReconcileError::new(failure.message))
+                Err(ReconcileError::new(error.message))
             }
         }
     }
@@ -162,7 +172,7 @@ fn reason(error: &ApiError) -> Option<&'static str> {
         ApiError::Conflict(_)
         | ApiError::AlreadyExists(_)
         | ApiError::NotFound(_)
-        | ApiError::Passing { .. } => None,
+        | ApiError::Transient { .. } => None,
     }
 }
 
@@ -175,13 +185,13 @@ enum Progress {
 }
 
 /// Why an attempt ends before everything is done.
-enum JobError {
+enum AttemptError {
     Api(ApiError),
     /// Something else that may go away by itself; the status tells of it.
-    Passing(Failure),
+    Transient(OperationError),
 }
 
-impl From<ApiError> for JobError {
+impl From<ApiError> for AttemptError {
     fn from(error: ApiError) -> Self {
         Self::Api(error)
     }
@@ -194,7 +204,11 @@ impl Installations {
     }
 
     /// Does step after step until there is none, or it is the turn of others.
-    async fn run_steps(&self, tree: &mut Tree, request: &ReconcileRequest<'_>) -> Result<Progress, JobError> {
+    async fn run_steps(
+        &self,
+        tree: &mut Tree,
+        request: &ReconcileRequest<'_>,
+    ) -> Result<Progress, AttemptError> {
         let mut written = 0;
         for _ in 0..MAX_STEPS {
             if written >= WRITES_PER_TURN {
@@ -232,7 +246,7 @@ impl Installations {
             }
         }
         let message = format!("the job does not come to rest in {MAX_STEPS} steps");
-        Err(JobError::Passing(Failure::passing("Reconcile", "TooManySteps", message)))
+        Err(AttemptError::Transient(OperationError::transient("Reconcile", "TooManySteps", message)))
     }
 
     /// Passes an answer of the API server on; its final no to something that the job needs ends the job.
@@ -242,7 +256,7 @@ impl Installations {
         need: Option<Need>,
         tree: &mut Tree,
         request: &ReconcileRequest<'_>,
-    ) -> Result<(), JobError> {
+    ) -> Result<(), AttemptError> {
         let Some(need) = need else { return Err(error.into()) };
         let is_gone = need == Need::Exports && matches!(error, ApiError::NotFound(_));
         if !error.is_final() && !is_gone {
@@ -266,7 +280,11 @@ impl Installations {
     }
 
     /// Reads all inputs of the job and renders.
-    async fn prepare(&self, tree: &mut Tree, request: &ReconcileRequest<'_>) -> Result<Prepared, JobError> {
+    async fn prepare(
+        &self,
+        tree: &mut Tree,
+        request: &ReconcileRequest<'_>,
+    ) -> Result<Prepared, AttemptError> {
         let installation = tree.installation.get().cloned().unwrap_or_default();
         let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
         let name = ObjectName { namespace: tree.namespace.clone(), name: tree.name.clone() };
@@ -281,8 +299,9 @@ impl Installations {
         if let Some((context, overwrites)) = own {
             let objects = inputs::fetch(&installation, context.as_ref(), request.objects).await?;
             let about = installation.clone();
+            let blueprints = self.blueprints.clone();
             let render = move || {
-                prepare(&Inputs {
+                let inputs = Inputs {
                     installation: &installation,
                     context: context.as_ref(),
                     overwrites: overwrites.as_ref(),
@@ -291,41 +310,56 @@ impl Installations {
                         "the resolver's repositories.yaml",
                     ),
                     blueprint: None,
-                })
+                    capabilities: &inputs::capabilities(),
+                    offline: None,
+                };
+                prepare(&inputs, Some(&blueprints))
             };
             return self.rendered(&about, render).await;
         }
         let Some(components) = &self.components else {
             let message = "the Installation names a component, and no resolver is configured (--resolver)";
-            return Err(JobError::Passing(Failure::passing("InitPrerequisites", "Resolve", message)));
+            return Err(AttemptError::Transient(OperationError::transient(
+                "InitPrerequisites",
+                "Resolve",
+                message,
+            )));
         };
         let resolved =
             components.resolve(name.clone(), &job).await.map_err(|status| resolve_failed(&status, tree))?;
         tree.installation.store(resolved.installation.clone());
         let installation = resolved.installation;
-        if let Some(failure) = resolved.failure {
-            return Ok(Prepared::failed(&installation, failure));
+        if let Some(error) = resolved.error {
+            return Ok(Prepared::failed(&installation, error));
         }
         let objects = inputs::fetch(&installation, resolved.context.as_ref(), request.objects).await?;
         let repositories = components.repositories(name, &job);
         let answers = repositories.clone();
         let about = installation.clone();
+        let blueprints = self.blueprints.clone();
         let render = move || {
-            prepare(&Inputs {
+            let inputs = Inputs {
                 installation: &installation,
                 context: resolved.context.as_ref(),
                 overwrites: resolved.overwrites.as_ref(),
                 objects: &objects,
                 repositories: &repositories,
                 blueprint: None,
-            })
+                capabilities: &inputs::capabilities(),
+                offline: None,
+            };
+            prepare(&inputs, Some(&blueprints))
         };
         let prepared = self.rendered(&about, render).await?;
         match answers.unavailable() {
             None => Ok(prepared),
             Some(why) => {
                 let message = format!("the resolver cannot be asked: {why}");
-                Err(JobError::Passing(Failure::passing("InitPrerequisites", "Resolve", message)))
+                Err(AttemptError::Transient(OperationError::transient(
+                    "InitPrerequisites",
+                    "Resolve",
+                    message,
+                )))
             }
         }
     }
@@ -335,7 +369,7 @@ impl Installations {
         &self,
         installation: &Installation,
         render: impl FnOnce() -> Prepared + Send + 'static,
-    ) -> Result<Prepared, JobError> {
+    ) -> Result<Prepared, AttemptError> {
         let problem = match self.workers.run(render).await {
             Ok(prepared) => return Ok(prepared),
             Err(problem) => problem,
@@ -345,21 +379,25 @@ impl Installations {
             WorkError::Panicked => ("RenderFailed", ErrorCode::InternalProblem),
             WorkError::Overloaded(_) => {
                 let message = format!("rendering: {problem}");
-                return Err(JobError::Passing(Failure::passing("Reconcile", "RenderFailed", message)));
+                return Err(AttemptError::Transient(OperationError::transient(
+                    "Reconcile",
+                    "RenderFailed",
+                    message,
+                )));
             }
         };
-        let failure = Failure {
+        let error = OperationError {
             operation: "handlePhaseInit".into(),
             reason: reason.into(),
             message: format!("rendering this installation: {problem}"),
             codes: vec![code],
         };
-        Ok(Prepared::failed(installation, failure))
+        Ok(Prepared::failed(installation, error))
     }
 
     /// Tells in the status what keeps the job from going on.
-    async fn report(&self, tree: &mut Tree, failure: &Failure, request: &ReconcileRequest<'_>) {
-        let Some(write) = report(tree, failure, &self.moment()) else { return };
+    async fn report(&self, tree: &mut Tree, error: &OperationError, request: &ReconcileRequest<'_>) {
+        let Some(write) = report(tree, error, &self.moment()) else { return };
         for (_, error) in steps::write_all(tree, vec![write], request.objects).await {
             tracing::debug!(%error, "the status could not tell why the job waits");
         }
@@ -391,9 +429,9 @@ async fn tell_warnings(tree: &mut Tree, prepared: &Prepared, objects: &Objects) 
 
 /// The status has only the beginning of a long message.
 fn log_shortened(prepared: &Prepared) {
-    let Some(problem) = &prepared.outcome.failure else { return };
-    if is_shortened(&problem.failure.message) {
-        let Failure { operation, reason, message, .. } = &problem.failure;
+    let Some(error) = &prepared.outcome.error else { return };
+    if is_shortened(&error.cause.message) {
+        let OperationError { operation, reason, message, .. } = &error.cause;
         tracing::warn!(%operation, %reason, message, "a message that is too long for a status");
     }
 }
@@ -427,13 +465,13 @@ fn until_pickup(tree: &Tree, timeout: SignedDuration) -> Option<Duration> {
 /// Another job, or no Installation any more: what this decision was about is history.
 const OUTDATED: [&str; 2] = [reasons::JOB_SUPERSEDED, reasons::INSTALLATION_NOT_FOUND];
 
-fn resolve_failed(status: &Status, tree: &Tree) -> JobError {
+fn resolve_failed(status: &Status, tree: &Tree) -> AttemptError {
     if groundwork_proto::status::reason(status).is_some_and(|reason| OUTDATED.contains(&reason.as_str())) {
         let object = format!("{} {}/{}", Installation::PLURAL, tree.namespace, tree.name);
-        return JobError::Api(ApiError::Conflict(object));
+        return AttemptError::Api(ApiError::Conflict(object));
     }
     let message = format!("the resolver cannot be asked: {}", status.message());
-    JobError::Passing(Failure::passing("InitPrerequisites", "Resolve", message))
+    AttemptError::Transient(OperationError::transient("InitPrerequisites", "Resolve", message))
 }
 
 /// The resolver is asked about components, and to take back what it once said.

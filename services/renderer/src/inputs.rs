@@ -1,11 +1,21 @@
 //! What a job reads: Context, overwrites and the objects that an Installation imports.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, ResourceExt, Target};
+use groundwork_blueprint::Capabilities;
 use groundwork_controller::{ApiError, Objects};
 use groundwork_lifecycle::{ImportedNames, ObjectSet};
+
+/// When templates are stopped. Workers give work up earlier; this ends it.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// What templates may reach: the clock and the randomness of this machine, for some time.
+pub(crate) fn capabilities() -> Capabilities {
+    Capabilities::system().within(TIME_LIMIT)
+}
 
 /// Reads all objects that an Installation imports, and the configuration that its Context names.
 pub(crate) async fn fetch(

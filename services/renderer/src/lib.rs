@@ -4,9 +4,11 @@
 //! Installation, Execution, DeployItem events ──> handler
 //!     lifecycle::machine::next ──> Read │ Prepare │ Write ──steps──> API server
 //!                                          └─ inputs, components (resolver) ──> lifecycle::prepare
-//! gRPC ──> grpc ──> lifecycle::validate, lifecycle::render
+//! gRPC ──> grpc ──> lifecycle::validate, lifecycle::render, lifecycle::export
+//! blueprints: those that have been loaded, for jobs and calls
 //! ```
 
+mod blueprints;
 mod components;
 mod grpc;
 mod handler;
@@ -21,10 +23,10 @@ use std::sync::Arc;
 use clap::Args;
 use futures::future::BoxFuture;
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
-use groundwork_bus::Bus;
+use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
-    Backoff, ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
-    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments, Workers,
+    ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
+    ServiceArguments, ServiceError, TakeoverArguments, Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, audience,
@@ -35,6 +37,7 @@ use groundwork_telemetry::Telemetry;
 use jiff::SignedDuration;
 use kube::Client;
 
+use blueprints::Blueprints;
 use components::Components;
 use handler::{Installations, kind};
 
@@ -153,11 +156,13 @@ impl Renderer {
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
+            let blueprints = Blueprints::new(&telemetry.metrics);
             let service = grpc::Service {
                 access: access.clone(),
                 objects: objects.clone(),
                 components: components.clone(),
                 workers: Workers::default(),
+                blueprints: blueprints.clone(),
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
             let server = server.with(with_limits!(RendererServer::new(service)));
@@ -179,14 +184,14 @@ impl Renderer {
             let controller = Controller {
                 bus,
                 objects,
-                handler: Arc::new(Installations::new(components, pickup, workers)),
+                handler: Arc::new(Installations::new(components, pickup, workers, blueprints)),
                 options: Options {
                     service: SERVICE,
                     work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
                     indexed: vec![kind::<DataObject>(), kind::<Target>()],
                     namespaces: arguments.cluster.namespaces,
                     concurrency: arguments.settings.renderer_concurrency,
-                    backoff: Backoff::default(),
+                    backoff: Backoff::OBJECT,
                 },
                 metrics,
                 ready: telemetry.health.condition("index"),

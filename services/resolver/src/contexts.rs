@@ -1,18 +1,14 @@
 //! The Context `default` of every namespace (`components.md` 1.2).
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use groundwork_api::{Context, DEFAULT_CONTEXT, ObjectMeta};
+use groundwork_bus::Backoff;
 use groundwork_controller::{ApiError, Objects};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Settings, StartError};
-
-/// Pauses after a failure, while nobody else would try again.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What default Contexts should look like, and where there should be some.
 #[derive(Debug)]
@@ -73,14 +69,15 @@ impl DefaultContexts {
     /// For a service that is told its namespaces and sees no events of them.
     pub(crate) async fn ensure_in(&self, namespaces: &[String], objects: &Objects, end: &CancellationToken) {
         for namespace in namespaces.iter().filter(|namespace| self.concern(namespace)) {
-            let mut pause = FIRST_PAUSE;
+            let mut failures = 0_u32;
             while let Err(error) = self.ensure(namespace, objects).await {
                 tracing::warn!(%namespace, %error, "the Context \"default\" is tried again");
+                failures = failures.saturating_add(1);
+                // Nobody else would try again.
                 tokio::select! {
                     () = end.cancelled() => return,
-                    () = tokio::time::sleep(pause) => {}
+                    () = tokio::time::sleep(Backoff::OBJECT.pause(failures)) => {}
                 }
-                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
     }

@@ -12,8 +12,8 @@ use futures::{Stream, StreamExt, stream};
 use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
 use groundwork_component::{ComponentVersion, Reference, Repositories, Repository, RepositoryError};
 use groundwork_controller::{ApiError, Objects, Workers};
-use groundwork_grpc::{Access, Wanted};
-use groundwork_lifecycle::{Failure, Resolution};
+use groundwork_grpc::{Access, ResourceAttributes};
+use groundwork_lifecycle::{OperationError, Resolution};
 use groundwork_proto::MAX_MESSAGE;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::resolver::v1::fetch_resource_request::Content;
@@ -87,13 +87,13 @@ impl Service {
     /// Lets a call about an Installation pass, if its caller may get it.
     async fn authorise(&self, call: &MetadataMap, name: Option<ObjectName>) -> Result<ObjectName, Status> {
         let name = wire::object_name(name, "installation")?;
-        let wanted = Wanted {
+        let attributes = ResourceAttributes {
             group: Installation::GROUP,
             resource: Installation::PLURAL,
             namespace: Some(&name.namespace),
             name: Some(&name.name),
         };
-        self.access.authorise(call, &[wanted]).await?;
+        self.access.authorise(call, &[attributes]).await?;
         Ok(name)
     }
 
@@ -273,11 +273,11 @@ fn has_job(installation: &Installation, job: &str) -> bool {
 fn answer(
     inputs: &ResolutionInputs,
     resolution: &Resolution,
-    closure: Result<Vec<ComponentVersion>, Failure>,
+    closure: Result<Vec<ComponentVersion>, OperationError>,
 ) -> Result<ResolveResponse, Status> {
-    let (closure, failure) = match closure {
+    let (closure, error) = match closure {
         Ok(closure) => (closure, None),
-        Err(failure) => (Vec::new(), Some(failure)),
+        Err(error) => (Vec::new(), Some(error)),
     };
     let mut installation = inputs.installation.clone();
     // Half of the object, and of no use to anybody who does not apply.
@@ -290,7 +290,7 @@ fn answer(
         context: inputs.context.as_ref().map(wire::json).transpose()?,
         overwrites: inputs.overwrites.as_ref().map(wire::json).transpose()?,
         closure: closure.iter().map(wire::component_version).collect(),
-        failure: failure.as_ref().map(wire::failure),
+        failure: error.as_ref().map(wire::failure),
     };
     if answer.encoded_len() > MAX_MESSAGE {
         return Err(errors::too_large("the closure of the component"));

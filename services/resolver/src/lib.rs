@@ -24,10 +24,10 @@ use std::sync::Arc;
 use clap::Args;
 use futures::future::BoxFuture;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
-use groundwork_bus::Bus;
+use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
-    Backoff, ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
-    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
+    ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
@@ -195,7 +195,7 @@ impl Resolver {
                     indexed: Vec::new(),
                     namespaces: arguments.cluster.namespaces,
                     concurrency: arguments.settings.resolver_concurrency.max(1),
-                    backoff: Backoff::default(),
+                    backoff: Backoff::OBJECT,
                 },
                 metrics,
                 ready: telemetry.health.condition("index"),

@@ -1,6 +1,7 @@
 //! The objects that decide which component version an Installation uses, read from the API server.
 
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation, ResourceExt};
+use groundwork_blueprint::Capabilities;
 use groundwork_controller::{ApiError, Objects, Stored};
 use groundwork_lifecycle::{Inputs, ObjectSet, Resolution, resolve};
 use groundwork_registry::RepositoryMap;
@@ -59,6 +60,8 @@ impl ResolutionInputs {
             objects: &self.objects,
             repositories: &RepositoryMap::default(),
             blueprint: None,
+            capabilities: &Capabilities::default(),
+            offline: None,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
 use groundwork_controller::{ApiError, Objects, ReconcileError, WorkError, Workers};
-use groundwork_grpc::{Access, Wanted};
+use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1::{Json, ObjectName};
@@ -53,7 +53,8 @@ impl Service {
                 return Err(invalid(member, "it must be a name as Kubernetes has them"));
             }
         }
-        let of = |group, resource, name| Wanted { group, resource, namespace: Some(namespace), name };
+        let of =
+            |group, resource, name| ResourceAttributes { group, resource, namespace: Some(namespace), name };
         let set = of(PackageVariantSet::GROUP, PackageVariantSet::PLURAL, Some(name.as_str()));
         self.access.authorise(metadata, &[set]).await?;
         let found = self.objects.get::<PackageVariantSet>(namespace, name).await.map_err(of_api)?;
@@ -62,12 +63,12 @@ impl Service {
             status::not_found(reasons::SET_NOT_FOUND, message)
         })?;
         // What the answer shows of other objects has to be open to the caller too.
-        let mut wanted = vec![of(PackageVariant::GROUP, PackageVariant::PLURAL, None)];
+        let mut attributes = vec![of(PackageVariant::GROUP, PackageVariant::PLURAL, None)];
         if needs_repositories(&set) {
-            wanted.push(of(Repository::GROUP, Repository::PLURAL, None));
+            attributes.push(of(Repository::GROUP, Repository::PLURAL, None));
         }
-        wanted.push(of(PackageRevision::GROUP, PackageRevision::PLURAL, None));
-        self.access.authorise(metadata, &wanted).await?;
+        attributes.push(of(PackageRevision::GROUP, PackageRevision::PLURAL, None));
+        self.access.authorise(metadata, &attributes).await?;
         for (api_version, kind) in selected_kinds(&set) {
             let selected = match discover(&api_version, &kind, self.objects.client()).await {
                 Ok((selected, _)) => selected,
@@ -75,13 +76,13 @@ impl Service {
                 Err(ReadError::Unavailable(_)) => continue,
                 Err(ReadError::Retry(error)) => return Err(of_read(error)),
             };
-            let wanted = Wanted {
+            let attributes = ResourceAttributes {
                 group: &selected.group,
                 resource: &selected.plural,
                 namespace: Some(namespace),
                 name: None,
             };
-            self.access.authorise(metadata, &[wanted]).await?;
+            self.access.authorise(metadata, &[attributes]).await?;
         }
         let inputs = read_inputs(&set, &self.objects, &self.workers).await.map_err(of_read)?;
         let children = children(&set, &self.objects).await.map_err(of_api)?;

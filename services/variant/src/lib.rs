@@ -22,10 +22,10 @@ use std::time::Duration;
 use clap::Args;
 use futures::future::BoxFuture;
 use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
-use groundwork_bus::Bus;
+use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
-    Backoff, ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH,
-    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments, Workers,
+    ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH, ProcessContext,
+    ServiceArguments, ServiceError, TakeoverArguments, Workers,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, audience, connect, with_limits,
@@ -104,12 +104,8 @@ pub struct WatcherArguments {
 }
 
 const CONCURRENCY: usize = 8;
-/// packagevariants.md 4.8.
-const BACKOFF: Backoff = Backoff {
-    first: Duration::from_secs(5),
-    longest: Duration::from_secs(600),
-    conflict: Duration::from_millis(50),
-};
+/// The pauses of `packagevariants.md` 4.8.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(600) };
 
 impl Default for Settings {
     fn default() -> Self {

@@ -144,7 +144,7 @@ async fn carry_out(
     for group in groups {
         let writes = stream::iter(group).map(|action| write(set, action, objects));
         let answers: Vec<_> = writes.buffer_unordered(MAX_PARALLEL_WRITES).collect().await;
-        let mut passing = None;
+        let mut transient = None;
         for answer in answers {
             match answer {
                 Ok(taken) => rejected.names.extend(taken),
@@ -152,10 +152,10 @@ async fn carry_out(
                 Err(error) if error.is_final() || matches!(error, ApiError::Forbidden { .. }) => {
                     rejected.error.get_or_insert(error);
                 }
-                Err(error) => passing = Some(error),
+                Err(error) => transient = Some(error),
             }
         }
-        if let Some(error) = passing {
+        if let Some(error) = transient {
             return Err(error.into());
         }
         // What is old goes only when what is new is there.

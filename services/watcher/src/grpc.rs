@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use groundwork_bus::{Bus, Interest, Kind};
-use groundwork_grpc::{Access, Wanted};
+use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_kubernetes::{is_dns_label, is_dns_subdomain};
 use groundwork_proto::status::{self, Violation, reasons};
 use groundwork_proto::watcher::v1::watcher_server::Watcher;
@@ -24,8 +24,8 @@ use crate::scopes::{self, Scope, WatchScopes};
 use crate::status::{SharedStatus, WatchState, WatcherStatus};
 
 /// Bounds of the time that an interest lasts, in seconds.
-const SHORTEST: i64 = 10;
-const LONGEST: i64 = 24 * 3600;
+const MIN_TTL_SECONDS: i64 = 10;
+const MAX_TTL_SECONDS: i64 = 24 * 3600;
 /// How long a new watch may take until the answer is given without its state.
 const FIRST_STATE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the leader may take to store an interest.
@@ -53,8 +53,8 @@ impl Watcher for Service {
     ) -> Result<Response<EnsureWatchResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let (mut interest, api_version) = interest(&request)?;
-        let wanted = wanted(&interest.kind, interest.namespace.as_deref(), None);
-        let user = self.access.authorise_to("watch", &metadata, &[wanted]).await?;
+        let attributes = attributes(&interest.kind, interest.namespace.as_deref(), None);
+        let user = self.access.authorise_to("watch", &metadata, &[attributes]).await?;
         interest.holder = holder(&interest.holder, &user.name);
         let (kind, namespace) = (interest.kind.clone(), interest.namespace.clone());
         let expires = (interest.expires > Timestamp::now()).then_some(interest.expires);
@@ -97,8 +97,8 @@ impl Watcher for Service {
         let status = self.status.read(WatcherStatus::clone);
         let mut watches = Vec::new();
         for (scope, watch) in &status.watches {
-            let wanted = wanted(&scope.kind, scope.namespace.as_deref(), None);
-            match self.access.authorise(&metadata, &[wanted]).await {
+            let attributes = attributes(&scope.kind, scope.namespace.as_deref(), None);
+            match self.access.authorise(&metadata, &[attributes]).await {
                 Ok(_) => watches.push(watch_status(scope, watch, &status, &self.scopes)),
                 // Nothing is told of kinds that the caller may not see.
                 Err(denied) if denied.code() == tonic::Code::PermissionDenied => {}
@@ -134,9 +134,9 @@ impl Watcher for Service {
             kinds
         });
         let asked: Vec<&Kind> = kind.as_ref().map_or_else(|| watched.iter().collect(), |kind| vec![kind]);
-        let wanted: Vec<Wanted<'_>> =
-            asked.iter().map(|kind| wanted(kind, namespace.as_deref(), name.as_deref())).collect();
-        self.access.authorise_to("watch", &metadata, &wanted).await?;
+        let attributes: Vec<ResourceAttributes<'_>> =
+            asked.iter().map(|kind| attributes(kind, namespace.as_deref(), name.as_deref())).collect();
+        self.access.authorise_to("watch", &metadata, &attributes).await?;
         let leader = self.leader()?;
         if watched.is_empty() {
             let text = "the kind is not watched: register an interest with EnsureWatch first";
@@ -228,8 +228,12 @@ fn watch_status(
     }
 }
 
-fn wanted<'a>(kind: &'a Kind, namespace: Option<&'a str>, name: Option<&'a str>) -> Wanted<'a> {
-    Wanted { group: kind.group(), resource: kind.plural(), namespace, name }
+fn attributes<'a>(
+    kind: &'a Kind,
+    namespace: Option<&'a str>,
+    name: Option<&'a str>,
+) -> ResourceAttributes<'a> {
+    ResourceAttributes { group: kind.group(), resource: kind.plural(), namespace, name }
 }
 
 fn invalid(violations: Vec<Violation>, message: &str) -> Status {
@@ -257,8 +261,11 @@ fn interest(request: &EnsureWatchRequest) -> Result<(Interest, String), Status> 
         violations.push(Violation::new("namespace", "must be the name of a namespace, or empty"));
     }
     let ttl = request.ttl.map_or(-1, |ttl| ttl.seconds);
-    if ttl != 0 && !(SHORTEST..=LONGEST).contains(&ttl) {
-        violations.push(Violation::new("ttl", format!("must be 0, or {SHORTEST} to {LONGEST} seconds")));
+    if ttl != 0 && !(MIN_TTL_SECONDS..=MAX_TTL_SECONDS).contains(&ttl) {
+        violations.push(Violation::new(
+            "ttl",
+            format!("must be 0, or {MIN_TTL_SECONDS} to {MAX_TTL_SECONDS} seconds"),
+        ));
     }
     match kind {
         Ok(kind) if violations.is_empty() => {

@@ -18,7 +18,7 @@ use crate::publisher::Publisher;
 use crate::scopes::{Scope, WatchScopes};
 use crate::source::{Source, discover, log_version, namespace_uid, resource};
 use crate::status::WatchState;
-use crate::stream_writer::{FIRST_PAUSE, StreamNotFoundError, StreamWriter};
+use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 use crate::watch::{Watch, WatchEnd, WatchRequest};
 
 /// How often the leader asks whether the stream is still there.
@@ -138,7 +138,7 @@ impl Leader {
 
     /// Creates the stream if there is none; with `rebuild`, in any case. Waits as long as the bus does not answer.
     async fn ensure_stream(&self, rebuild: bool) -> StreamState {
-        let mut pause = FIRST_PAUSE;
+        let mut failures = 0;
         loop {
             self.writer.leadership.block_if_ended().await;
             let bus = &self.writer.bus;
@@ -149,13 +149,13 @@ impl Leader {
                     tracing::info!(messages = state.messages, created = state.created, "the stream is there");
                     return state;
                 }
-                Err(error) => self.writer.back_off(&error.to_string(), &mut pause).await,
+                Err(error) => self.writer.back_off(&error.to_string(), &mut failures).await,
             }
         }
     }
 
     async fn read_contents(&self) -> Result<StreamContents, StreamNotFoundError> {
-        let mut pause = FIRST_PAUSE;
+        let mut failures = 0;
         loop {
             let mut contents = StreamContents::default();
             let visited = self.writer.bus.visit(Filter::Everything, |stored| match &stored.record {
@@ -176,7 +176,7 @@ impl Leader {
             match visited.await {
                 Ok(()) => return Ok(contents),
                 Err(BusError::StreamNotFound) => return Err(StreamNotFoundError),
-                Err(error) => self.writer.back_off(&error.to_string(), &mut pause).await,
+                Err(error) => self.writer.back_off(&error.to_string(), &mut failures).await,
             }
         }
     }
@@ -350,7 +350,7 @@ async fn run_interest_watch(
         writer.status.update_watch(&scope, |watch| watch.problem = Some(error.to_string()));
         tokio::time::sleep(RETRY_PAUSE).await;
     };
-    let mut pause = FIRST_PAUSE;
+    let mut failures = 0;
     let (ledger, has_marker) = loop {
         let (mut ledger, mut has_marker) = (Ledger::default(), false);
         let kinds = [scope.kind.clone()];
@@ -366,7 +366,7 @@ async fn run_interest_watch(
         match visited.await {
             Ok(()) => break (ledger, has_marker),
             Err(BusError::StreamNotFound) => return WatchEnd::StreamNotFound,
-            Err(error) => writer.back_off(&error.to_string(), &mut pause).await,
+            Err(error) => writer.back_off(&error.to_string(), &mut failures).await,
         }
     };
     let source = Source::new(client, scope.clone(), &resource, &[]);

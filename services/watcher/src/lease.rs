@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use groundwork_controller::ApiError;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -62,9 +63,10 @@ impl Default for LeaseArguments {
 /// The election of this replica, and what it knows of the Lease.
 pub(crate) struct Election {
     api: Api<Lease>,
-    /// `namespace/name`, for messages.
-    lease: String,
+    namespace: String,
     name: String,
+    /// `namespace/name`, for the log.
+    lease: String,
     /// What the Lease says of its holder when this replica holds it. Each process has another one.
     identity: String,
     /// How long the Lease lasts without a renewal, in seconds.
@@ -81,8 +83,7 @@ enum Attempt {
     Acquired(Box<Lease>),
     /// Another replica holds it, or was faster.
     HeldByAnother,
-    /// The verb of the request that failed, and why.
-    Failed(&'static str, kube::Error),
+    Failed(ApiError),
 }
 
 impl Election {
@@ -97,6 +98,7 @@ impl Election {
         Some(Self {
             api: Api::namespaced(client, &namespace),
             lease: format!("{namespace}/{}", arguments.lease_name),
+            namespace,
             name: arguments.lease_name.clone(),
             identity: format!("{host}_{}", Uuid::new_v4()),
             seconds: arguments.lease_seconds,
@@ -132,7 +134,7 @@ impl Election {
                     return Leadership::until(self.leadership_end(requested));
                 }
                 Ok(Attempt::HeldByAnother) => self.stand_by(None),
-                Ok(Attempt::Failed(verb, error)) => self.stand_by(Some(self.describe(verb, &error))),
+                Ok(Attempt::Failed(error)) => self.stand_by(Some(error.to_string())),
                 Err(_) => self.stand_by(Some(format!("no answer about the Lease {}", self.lease))),
             }
             sleep(self.period()).await;
@@ -149,23 +151,16 @@ impl Election {
         }
     }
 
-    fn describe(&self, verb: &str, error: &kube::Error) -> String {
-        match error {
-            kube::Error::Api(status) if matches!(status.code, 401 | 403) => format!(
-                "the watcher may not {verb} leases.coordination.k8s.io {}: grant this to its service account",
-                self.lease
-            ),
-            kube::Error::Api(status) => {
-                format!("cannot {verb} the Lease {}: {} {}", self.lease, status.code, status.reason)
-            }
-            _ => format!("cannot {verb} the Lease {}: the API server gives no answer", self.lease),
-        }
+    /// What it means that a request to `verb` the Lease failed.
+    fn api_error(&self, verb: &'static str, error: &kube::Error) -> ApiError {
+        let resource = format!("leases.coordination.k8s.io in namespace {}", self.namespace);
+        ApiError::new(error, verb, &format!("leases {}", self.lease), &resource)
     }
 
     async fn attempt(&mut self) -> Attempt {
         let lease = match self.api.get_opt(&self.name).await {
             Ok(lease) => lease,
-            Err(error) => return Attempt::Failed("get", error),
+            Err(error) => return Attempt::Failed(self.api_error("get", &error)),
         };
         let (verb, answer) = match lease {
             None => {
@@ -183,7 +178,7 @@ impl Election {
             Ok(lease) => Attempt::Acquired(Box::new(lease)),
             // Another replica was faster.
             Err(kube::Error::Api(status)) if status.code == 409 => Attempt::HeldByAnother,
-            Err(error) => Attempt::Failed(verb, error),
+            Err(error) => Attempt::Failed(self.api_error(verb, &error)),
         }
     }
 
@@ -246,7 +241,8 @@ impl Election {
                     }
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(problem = self.describe("update", &error), "cannot renew; trying again");
+                    let error = self.api_error("update", &error);
+                    tracing::warn!(problem = %error, "cannot renew; trying again");
                     self.held = Some(lease);
                 }
                 Err(_) => self.held = Some(lease),

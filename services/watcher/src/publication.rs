@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use groundwork_bus::{BusError, Change, Event, Kind, ObjectId, PublishError, Published, Record, Snapshot};
+use groundwork_bus::{
+    Backoff, BusError, Change, Event, Kind, ObjectId, PublishError, Published, Record, Snapshot,
+};
 use groundwork_telemetry::trace;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -11,7 +13,7 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::ledger::{Key, LastMessage, State, Uid, Version};
-use crate::stream_writer::{FIRST_PAUSE, LONGEST_PAUSE, StreamNotFoundError, StreamWriter};
+use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 
 /// What the stream should say of an object.
 #[derive(Debug, Clone)]
@@ -178,12 +180,12 @@ async fn republish(
     last: &mut LastMessage,
     replay: &Replay,
 ) -> Outcome {
-    let mut pause = FIRST_PAUSE;
+    let mut failures = 0;
     let stored = loop {
         match writer.bus.last(object).await {
             Ok(stored) => break stored,
             Err(BusError::StreamNotFound) => return Outcome::StreamNotFound,
-            Err(error) => writer.back_off(&error.to_string(), &mut pause).await,
+            Err(error) => writer.back_off(&error.to_string(), &mut failures).await,
         }
     };
     let Some((sequence, Record::Object(event))) = stored.map(|stored| (stored.sequence, stored.record))
@@ -211,7 +213,7 @@ async fn republish(
 async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Sent {
     let (kind, state) = (event.object.kind.clone(), State::of(&event.change));
     let mut record = Record::Object(event);
-    let mut pause = FIRST_PAUSE;
+    let mut failures = 0;
     loop {
         writer.leadership.block_if_ended().await;
         let answer = writer.bus.publish(&record, Some(last.sequence)).await;
@@ -247,7 +249,7 @@ async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Se
                 let Ok(stored) = read_last(writer, &record).await else { return Sent::StreamNotFound };
                 if stored == *last {
                     // One server of a NATS cluster refused the fence, and another one does not know the newer message yet.
-                    tokio::time::sleep(LONGEST_PAUSE).await;
+                    tokio::time::sleep(Backoff::PUBLICATION.longest).await;
                 }
                 *last = stored;
                 return Sent::Superseded;
@@ -259,11 +261,11 @@ async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Se
             }
             Err(PublishError::Unavailable(error)) => {
                 writer.metrics.published(&kind, "unavailable");
-                writer.back_off(&error.to_string(), &mut pause).await;
+                writer.back_off(&error.to_string(), &mut failures).await;
             }
             Err(PublishError::Failed(error)) => {
                 writer.metrics.published(&kind, "failed");
-                writer.back_off(&error.to_string(), &mut pause).await;
+                writer.back_off(&error.to_string(), &mut failures).await;
             }
         }
     }
@@ -272,7 +274,7 @@ async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Se
 /// What the stream holds about the object of a record.
 async fn read_last(writer: &StreamWriter, record: &Record) -> Result<LastMessage, StreamNotFoundError> {
     let Record::Object(event) = record else { return Ok(LastMessage::default()) };
-    let mut pause = FIRST_PAUSE;
+    let mut failures = 0;
     loop {
         match writer.bus.last(&event.object).await {
             Ok(None) => return Ok(LastMessage::default()),
@@ -288,7 +290,7 @@ async fn read_last(writer: &StreamWriter, record: &Record) -> Result<LastMessage
                 // Nobody can read this message, so the next one replaces it.
                 return Ok(LastMessage { sequence, state: State::Absent });
             }
-            Err(error) => writer.back_off(&error.to_string(), &mut pause).await,
+            Err(error) => writer.back_off(&error.to_string(), &mut failures).await,
         }
     }
 }

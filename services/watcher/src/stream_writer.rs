@@ -1,16 +1,10 @@
 //! Writing to the stream for as long as this replica leads.
 
-use std::time::Duration;
-
-use groundwork_bus::{Bus, PublishError, Record};
+use groundwork_bus::{Backoff, Bus, PublishError, Record};
 
 use crate::leadership::Leadership;
 use crate::metrics::Metrics;
 use crate::status::SharedStatus;
-
-/// Pauses between attempts while the bus does not answer: the first, and the longest.
-pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The stream does not exist any more, or another one has taken its place: everything has to be published anew.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +28,7 @@ impl StreamWriter {
     ///
     /// There is no stream.
     pub(crate) async fn publish(&self, record: &Record) -> Result<(), StreamNotFoundError> {
-        let mut pause = FIRST_PAUSE;
+        let mut failures = 0;
         loop {
             self.leadership.block_if_ended().await;
             match self.bus.publish(record, None).await {
@@ -43,15 +37,15 @@ impl StreamWriter {
                     return Ok(());
                 }
                 Err(PublishError::StreamNotFound) => return Err(StreamNotFoundError),
-                Err(error) => self.back_off(&error.to_string(), &mut pause).await,
+                Err(error) => self.back_off(&error.to_string(), &mut failures).await,
             }
         }
     }
 
-    /// Says what is wrong with the bus, waits for the pause, and doubles it for the next time.
-    pub(crate) async fn back_off(&self, problem: &str, pause: &mut Duration) {
+    /// Says what is wrong with the bus, counts the failure, and waits for longer the more there were in a row.
+    pub(crate) async fn back_off(&self, problem: &str, failures: &mut u32) {
         self.status.set_bus_problem(Some(problem.to_owned()));
-        tokio::time::sleep(*pause).await;
-        *pause = LONGEST_PAUSE.min(*pause * 2);
+        *failures = failures.saturating_add(1);
+        tokio::time::sleep(Backoff::PUBLICATION.pause(*failures)).await;
     }
 }

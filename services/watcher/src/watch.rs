@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use groundwork_bus::{Record, SyncMarker};
+use groundwork_bus::{Backoff, Record, SyncMarker};
 use tokio::sync::mpsc;
 
 use crate::ledger::{Key, Version};
@@ -22,9 +22,6 @@ const MISSING_KIND_ATTEMPTS: u32 = 20;
 const DENIED_PAUSE: Duration = Duration::from_secs(5);
 /// The same problem is logged no more often than this.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// Pauses after other failures: the first, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Why a watch ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -210,9 +207,9 @@ impl Watch {
                 // Without a resourceVersion no watch can go on, so the objects are listed again.
                 None if version.is_empty() => return Ok(()),
                 // A server that ends watches at once is not to be asked without a pause.
-                None if opened_at.elapsed() < LONGEST_PAUSE => {
+                None if opened_at.elapsed() < Backoff::SERVER.longest => {
                     self.failures = self.failures.saturating_add(1);
-                    self.pause(self.backoff()).await?;
+                    self.pause(self.backoff_pause()).await?;
                 }
                 None => {}
                 Some(error @ SourceError::Failed { .. }) => self.handle_error(error).await?,
@@ -221,7 +218,7 @@ impl Watch {
                 // The list finds out what has become of the kind.
                 Some(SourceError::Expired | SourceError::Missing(_)) => {
                     self.failures = self.failures.saturating_add(1);
-                    return self.pause(self.backoff()).await;
+                    return self.pause(self.backoff_pause()).await;
                 }
             }
         }
@@ -331,10 +328,10 @@ impl Watch {
         let is_missing = matches!(error, SourceError::Missing(_));
         let pause = match &error {
             // This is no problem to tell of: a list was read too slowly, and begins again.
-            SourceError::Expired => return self.pause(self.backoff()).await,
+            SourceError::Expired => return self.pause(self.backoff_pause()).await,
             SourceError::Missing(_) => MISSING_KIND_PAUSE,
             SourceError::Denied { .. } => DENIED_PAUSE,
-            SourceError::Failed { .. } => self.backoff(),
+            SourceError::Failed { .. } => self.backoff_pause(),
         };
         self.log_problem(&error);
         self.writer.status.update_watch(&self.scope, |watch| {
@@ -394,9 +391,9 @@ impl Watch {
         self.while_publishing(tokio::time::sleep(pause)).await
     }
 
-    /// The pause after so many failures in a row: it doubles, up to the longest.
-    fn backoff(&self) -> Duration {
-        LONGEST_PAUSE.min(FIRST_PAUSE * 2_u32.saturating_pow(self.failures.min(10).saturating_sub(1)))
+    /// The pause after other failures than those that have one of their own.
+    fn backoff_pause(&self) -> Duration {
+        Backoff::SERVER.pause(self.failures)
     }
 }
 

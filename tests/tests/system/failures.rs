@@ -173,7 +173,7 @@ async fn what_a_job_leaves_out_is_a_warning_once_a_job() -> Result<()> {
     assert_eq!(outcome(&installed), ("Succeeded".to_owned(), String::new()));
     let warning = (
         "RenderWarnings".to_owned(),
-        "spec.optimization: without effect, this version does not have nested installations yet; \
+        "spec.optimization: without effect, this version does not have nested installations in a cluster yet; \
          spec.automaticReconcile: without effect, this version does not have automatic reconciles yet"
             .to_owned(),
     );

@@ -62,15 +62,15 @@ pub(crate) async fn account_of_admin(system: &System) -> Result<String> {
 }
 
 /// What programs decide by.
-fn told(status: &Status) -> (Code, String) {
+pub(crate) fn told(status: &Status) -> (Code, String) {
     (status.code(), status::reason(status).unwrap_or_default())
 }
 
-fn encode(object: impl serde::Serialize) -> Result<Json> {
+pub(crate) fn encode(object: impl serde::Serialize) -> Result<Json> {
     Ok(Json { text: serde_json::to_string(&object)? })
 }
 
-fn decode(json: Option<Json>) -> Result<Value> {
+pub(crate) fn decode(json: Option<Json>) -> Result<Value> {
     Ok(serde_json::from_str(&json.context("the answer has the object")?.text)?)
 }
 
@@ -196,7 +196,11 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
         "stringData": {"user": "alice"},
     }))?);
     let with = |blueprint| RenderRequest {
-        input: Some(Input::Inline(RenderInput { objects: objects.clone(), blueprint })),
+        input: Some(Input::Inline(RenderInput {
+            objects: objects.clone(),
+            blueprint,
+            ..RenderInput::default()
+        })),
     };
     let name = ObjectName { namespace: case.namespace.clone(), name: "server".to_owned() };
     let named = || RenderRequest { input: Some(Input::Installation(name.clone())) };
@@ -271,7 +275,7 @@ async fn validation_names_all_fields_at_once() -> Result<()> {
             },
         },
     });
-    let request = ValidateRequest { installation: Some(encode(installation)?) };
+    let request = ValidateRequest { installation: Some(encode(installation)?), ..ValidateRequest::default() };
     let answer = renderer.validate(request).await?.into_inner();
     let fields: Vec<&str> = answer.violations.iter().map(|violation| violation.field.as_str()).collect();
     assert_eq!(
@@ -285,7 +289,7 @@ async fn validation_names_all_fields_at_once() -> Result<()> {
         "metadata": {"name": "server", "namespace": "team"},
         "spec": {"contxt": "default", "blueprint": {"inline": {"filesystem": {}}}},
     });
-    let request = ValidateRequest { installation: Some(encode(&misspelt)?) };
+    let request = ValidateRequest { installation: Some(encode(&misspelt)?), ..ValidateRequest::default() };
     let answer = renderer.validate(request).await?.into_inner();
     let messages: Vec<&str> = answer.violations.iter().map(|found| found.message.as_str()).collect();
     assert_eq!(messages, ["unknown field \"spec.contxt\""]);
@@ -300,7 +304,8 @@ async fn validation_names_all_fields_at_once() -> Result<()> {
     let refused = renderer.render(RenderRequest { input }).await.err().context("no name is refused")?;
     assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
 
-    let broken = ValidateRequest { installation: Some(Json { text: "{\"spec\": hidden}".to_owned() }) };
+    let installation = Some(Json { text: "{\"spec\": hidden}".to_owned() });
+    let broken = ValidateRequest { installation, ..ValidateRequest::default() };
     let refused = renderer.validate(broken).await.err().context("what is no JSON is refused")?;
     assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
     let violations = status::violations(&refused);

@@ -19,6 +19,7 @@ mod namespaces;
 mod overlays;
 mod pages;
 mod readiness;
+mod rendering;
 mod rights;
 mod secrecy;
 mod shared;

@@ -88,7 +88,7 @@ impl Inputs {
     }
 }
 
-fn measure(program: &Path, lines: &str, times: &mut Times) -> Result<()> {
+pub(super) fn measure(program: &Path, lines: &str, times: &mut Times) -> Result<()> {
     let cannot = || format!("cannot run {}", program.display());
     let mut child =
         Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().with_context(cannot)?;

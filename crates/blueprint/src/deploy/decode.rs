@@ -4,7 +4,7 @@ use groundwork_api::{AnyJson, DeployItemTemplate, Duration, List, OnDelete};
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
-use super::{RawItem, TargetReference};
+use super::{TargetReference, UnresolvedItem};
 use crate::redaction::Redaction;
 use crate::template::member;
 
@@ -22,7 +22,7 @@ impl DecodeError {
         Self { path: redaction.apply(&self.path), problem: redaction.apply(&self.problem) }
     }
 
-    fn new(path: &str, problem: impl Into<String>) -> Self {
+    pub(crate) fn new(path: &str, problem: impl Into<String>) -> Self {
         Self { path: path.to_owned(), problem: problem.into() }
     }
 }
@@ -49,7 +49,7 @@ impl ScalarText {
 }
 
 /// Decodes the list under `deployItems`.
-pub(crate) fn decode_items(value: &Value) -> Decoded<Vec<RawItem>> {
+pub(crate) fn decode_items(value: &Value) -> Decoded<Vec<UnresolvedItem>> {
     match value {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => items
@@ -61,7 +61,7 @@ pub(crate) fn decode_items(value: &Value) -> Decoded<Vec<RawItem>> {
     }
 }
 
-fn decode_item(value: &Value, path: &str) -> Decoded<RawItem> {
+fn decode_item(value: &Value, path: &str) -> Decoded<UnresolvedItem> {
     let members = match value {
         // An item without name and type, which the check of the whole list refuses.
         Value::Null => &Map::new(),
@@ -90,7 +90,7 @@ fn decode_item(value: &Value, path: &str) -> Decoded<RawItem> {
         on_delete: item.on_delete()?,
         ..DeployItemTemplate::default()
     };
-    Ok(RawItem { template, target: target.map(|target| target.reference()).transpose()? })
+    Ok(UnresolvedItem { template, target: target.map(|target| target.reference()).transpose()? })
 }
 
 /// A map inside the document with the path that leads there.

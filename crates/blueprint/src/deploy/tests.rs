@@ -12,7 +12,7 @@ fn targets() -> BTreeMap<String, TargetValue> {
 /// Deploy items from the YAML that stands under `deployItems`.
 fn items(text: &str) -> Result<Vec<DeployItemTemplate>, String> {
     let raw = decode_items(&yaml(text)).map_err(|error| error.to_string())?;
-    finish(raw, &targets(), "ns").map_err(|error| error.to_string())
+    resolve_items(raw, &targets(), "ns").map_err(|error| error.to_string())
 }
 
 #[track_caller]
@@ -245,7 +245,7 @@ fn long_chains_of_dependencies() {
     let chain: Vec<Value> = (0..3000)
         .map(|index| json!({"name": format!("i{index}"), "type": "t", "dependsOn": [format!("i{}", (index + 1) % 3000)]}))
         .collect();
-    let error = finish(decode_items(&Value::from(chain)).unwrap(), &targets(), "ns").unwrap_err();
+    let error = resolve_items(decode_items(&Value::from(chain)).unwrap(), &targets(), "ns").unwrap_err();
     let DeployError::Invalid(errors) = error else { panic!("{error}") };
     assert_eq!(errors.len(), 1);
 }
@@ -301,7 +301,7 @@ proptest! {
             .enumerate()
             .map(|(index, next)| json!({"name": name(index), "type": "t", "dependsOn": next.iter().map(|next| name(*next)).collect::<Vec<_>>()}))
             .collect();
-        let result = finish(decode_items(&list).unwrap(), &BTreeMap::new(), "ns");
+        let result = resolve_items(decode_items(&list).unwrap(), &BTreeMap::new(), "ns");
         prop_assert_eq!(result.is_err(), has_cycle(&edges));
         let Err(DeployError::Invalid(errors)) = result else { return Ok(()) };
         for error in errors {

@@ -5,7 +5,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use tar::EntryType;
 
-use super::{Directory, Entry, Filesystem, PathError, bounded, head};
+use super::{Directory, Entry, Filesystem, PathError, bounded, head, stays_inside};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -101,16 +101,10 @@ fn inside(path: &str) -> Result<Vec<&str>, ArchiveError> {
 }
 
 fn check_link(segments: &[&str], target: &str) -> Result<(), ArchiveError> {
-    let escapes = || ArchiveError::Escapes(format!("{} -> {}", head(&segments.join("/")), head(target)));
-    let target_segments = bounded(target).map_err(ArchiveError::Path)?;
-    if target.starts_with('/') {
-        return Err(escapes());
+    if stays_inside(segments, target).map_err(ArchiveError::Path)? {
+        return Ok(());
     }
-    let mut depth = segments.len().saturating_sub(1);
-    for segment in target_segments {
-        depth = if segment == ".." { depth.checked_sub(1).ok_or_else(escapes)? } else { depth + 1 };
-    }
-    Ok(())
+    Err(ArchiveError::Escapes(format!("{} -> {}", head(&segments.join("/")), head(target))))
 }
 
 #[cfg(test)]

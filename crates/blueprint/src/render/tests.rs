@@ -239,11 +239,6 @@ fn deploy_executions() {
     }
     for (templates, expected) in [
         (
-            vec![item("a") + "\nstate: {a: 1}"],
-            "unable to template executions: execution \"e0\" sets state, which this version does not keep from one run to the next; \
-             remove it",
-        ),
-        (
             vec![item("a"), item("a")],
             "error validating deployitem templates: deployExecutions[1]: Duplicate value: \"a\"",
         ),
@@ -387,12 +382,45 @@ fn check_error_text(blueprint: &str, expected: &str) {
 fn nested_installations_are_refused() {
     check_error_text(
         "subinstallations: [{file: x}]",
-        "blueprint has nested installations (subinstallations), which this version cannot render",
+        "unable to get installation templates of blueprint: unable to get default subinstallation templates: \
+         subinstallations[0].file: Not found: \"x\"",
     );
     check_error_text(
-        "subinstallationExecutions: [{name: a, type: GoTemplate, template: ''}]",
-        "blueprint has nested installations (subinstallationExecutions), which this version cannot render",
+        "subinstallationExecutions: [{name: a, type: GoTemplate, template: 'subinstallations: 5'}]",
+        "unable to get installation templates of blueprint: unable to template subinstallations: error while decoding \
+         templated execution: subinstallations: a list is expected (execution \"a\")",
     );
+    let child = "{name: c, blueprint: {filesystem: {}}, imports: {data: [{name: i, dataRef: nope}]}}";
+    check_error_text(
+        &format!("subinstallations: [{child}]"),
+        "subinstallations.c.imports.data[0][i]: Not found: \"import not satisfied\"",
+    );
+}
+
+/// `blueprints.md` 9.1, 9.6: rendered templates come first, and the order follows exports.
+#[test]
+fn nested_installations() {
+    let blueprint = "
+imports: [{name: a, required: false, schema: {type: string}}]
+subinstallations:
+- name: user
+  blueprint: {filesystem: {}}
+  imports: {data: [{name: i, dataRef: made}, {name: j, dataRef: a}]}
+subinstallationExecutions:
+- name: main
+  type: GoTemplate
+  template: |
+    subinstallations:
+    - name: {{ .imports.a | default \"maker\" }}
+      blueprint: {filesystem: {}}
+      exports: {data: [{name: e, dataRef: made}]}
+";
+    let rendered = rendered(blueprint, "{}").unwrap();
+    let names: Vec<&str> = rendered.subinstallations.iter().map(InstallationTemplate::name).collect();
+    assert_eq!(names, ["maker", "user"]);
+    assert_eq!(rendered.order, [0, 1]);
+    assert_eq!(rendered.dropped.len(), 1);
+    assert_eq!(rendered.subinstallations[1].imports.as_ref().unwrap().data.len(), 1);
 }
 
 /// An opaque configuration reaches the deployer as it is. B-75, B-76.

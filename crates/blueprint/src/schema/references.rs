@@ -55,20 +55,28 @@ pub enum ReferenceError {
     TooDeep,
 }
 
-/// The schema with every foreign document embedded.
+/// A schema with every foreign document embedded.
+pub(super) struct Resolved {
+    pub(super) document: Value,
+    /// Whether a document of a component is among them, so that the result holds for that component alone.
+    pub(super) is_of_component: bool,
+}
+
+/// Embeds every foreign document.
 pub(super) fn resolve(
     schema: &Value,
     local_types: &ApiMap<Value>,
     files: &Filesystem,
     source: Option<&dyn SchemaSource>,
-) -> Result<Value, ReferenceError> {
-    let mut resolver = Resolver { embedded: Map::new(), known: BTreeMap::new() };
+) -> Result<Resolved, ReferenceError> {
+    let mut resolver = Resolver { embedded: Map::new(), known: BTreeMap::new(), is_of_component: false };
     let place = Place { blueprint: Some((local_types, files)), source, base: String::new() };
     let root = resolver.walk(schema, &place, "", &mut Vec::new(), 0)?;
+    let is_of_component = resolver.is_of_component;
+    let Value::Object(mut root) = root else { return Ok(Resolved { document: root, is_of_component }) };
     if resolver.embedded.is_empty() {
-        return Ok(root);
+        return Ok(Resolved { document: Value::Object(root), is_of_component });
     }
-    let Value::Object(mut root) = root else { return Ok(root) };
     // Older drafts ignore what stands beside a reference, embedded documents among it.
     if let Some(reference) = root.remove("$ref") {
         root.insert("allOf".to_owned(), json!([{"$ref": reference}]));
@@ -77,7 +85,7 @@ pub(super) fn resolve(
     if let Value::Object(definitions) = definitions {
         definitions.insert(EMBEDDED.to_owned(), json!({"$defs": resolver.embedded}));
     }
-    Ok(Value::Object(root))
+    Ok(Resolved { document: Value::Object(root), is_of_component })
 }
 
 /// Where a document was found: what references in it can see, and what `#` means.
@@ -103,6 +111,7 @@ struct Resolver {
     embedded: Map<String, Value>,
     /// Identity of a document to its pointer.
     known: BTreeMap<String, String>,
+    is_of_component: bool,
 }
 
 impl Resolver {
@@ -208,6 +217,7 @@ impl Resolver {
             let source = place
                 .source
                 .ok_or_else(|| at("no component descriptor defined to resolve the ref".into()))?;
+            self.is_of_component = true;
             let foreign = source
                 .schema(uri)
                 .map_err(|problem| at(format!("unable to fetch jsonschema for '{uri}': {problem}")))?;

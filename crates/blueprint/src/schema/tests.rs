@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 
-fn definition(local_types: Value) -> Blueprint {
-    let mut definition: Blueprint = serde_json::from_value(json!({"localTypes": local_types})).unwrap();
+fn definition(local_types: Value) -> Definition {
+    let mut definition: Definition = serde_json::from_value(json!({"localTypes": local_types})).unwrap();
     definition.json_schema_version = Some(groundwork_schema::DEFAULT_DIALECT.to_owned());
     definition
 }
@@ -25,7 +25,7 @@ fn violations(schema: &Value, value: &Value) -> Result<String, String> {
         "nested": {"fields": {"name": {"type": "string"}}, "a/b": {"type": "null"}},
         "tree": {"type": "object", "properties": {"children": {"items": {"$ref": "local://tree"}}}},
     }));
-    let schema = compile(schema, &definition, &files(), None).map_err(|error| error.to_string())?;
+    let (schema, _) = compile(schema, &definition, &files(), None).map_err(|error| error.to_string())?;
     let texts = schema.violations(value).iter().map(ToString::to_string).collect::<Vec<_>>();
     Ok(texts.join("; "))
 }
@@ -142,7 +142,7 @@ fn references_to_components() {
     );
     let check = |reference: &str, value: Value, expected: Result<&str, &str>| {
         let result = compile(&json!({"$ref": reference}), &definition, &files(), Some(&Source("a:1")))
-            .map(|schema| {
+            .map(|(schema, _)| {
                 schema.violations(&value).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
             })
             .map_err(|error| error.to_string());

@@ -1,16 +1,23 @@
 //! Errors of template executions, with the lines they are about (`blueprints.md` 5.6, 5.7).
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
 use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde_json::{Map, Value};
+use groundwork_spiff::Error as SpiffError;
+use serde_json::Value;
 
-use super::NO_VALUE;
-use crate::filesystem::PathError;
+use super::go;
+use super::spiff::TEMPLATE;
+use crate::bindings::{Bindings, is_sensitive};
+use crate::filesystem::{PathError, shown_path};
 use crate::redaction::{REDACTED, Redaction};
+
+/// What an absent value prints.
+pub(super) const NO_VALUE: &str = "<no value>";
 
 const LINES_AROUND: usize = 5;
 /// Width of line number, colon and padding.
@@ -20,9 +27,6 @@ const MARKER: &str = "\u{2c6}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{
 const DEEPEST_INPUT: usize = 10;
 /// Longer bindings are compressed; a reader of a condition has no use for them.
 const LONGEST_INPUT: usize = 512;
-/// Bindings whose values must not be seen (`blueprints.md` 5.7).
-const SENSITIVE: [&str; 6] = ["imports", "values", "state", "deployitems", "dataobjects", "targets"];
-
 /// A place in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
@@ -48,72 +52,172 @@ impl Excerpt {
     }
 }
 
-/// Why an execution gave no result. TPL-001 to TPL-007.
+/// A template that failed: the message of its engine, and what people need to understand it (`blueprints.md` 5.6, 5.7, 6.2).
+#[derive(Debug, Clone, PartialEq)]
+pub struct TemplateReport {
+    /// The engine's own words, without values of bindings.
+    pub message: String,
+    /// Lines of the template, or of what it printed, around the place.
+    pub snippet: Option<String>,
+    /// Each binding as one line, leaves of sensitive ones as their type.
+    pub input: BTreeMap<String, String>,
+    /// The place in the template, where it is known.
+    pub excerpt: Option<Excerpt>,
+    /// All of it, as Landscaper prints it.
+    text: String,
+}
+
+impl fmt::Display for TemplateReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Why an execution gave no result. TPL-001 to TPL-008.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TemplateError {
     #[error("unknown template type {0}")]
     UnknownType(String),
     #[error("no template found in execution {executor:?}: set file or template")]
     NoTemplate { executor: String },
-    #[error(
-        "execution {executor:?} is a Spiff template, which this version cannot run; write it as GoTemplate"
-    )]
-    SpiffNotSupported { executor: String },
     #[error("the template of execution {executor:?} is not a text")]
     NoText { executor: String },
     #[error("unable to read template file {file:?} of execution {executor:?}: {cause}")]
     File { executor: String, file: String, cause: PathError },
-    /// The message of the engine with the template's lines and the redacted input.
-    #[error("{report}")]
-    GoTemplate { message: String, report: String, excerpt: Excerpt },
+    /// The template itself failed.
     #[error("{0}")]
-    NoValue(String),
+    Failed(Box<TemplateReport>),
     #[error("error while decoding templated execution: {cause} (execution {executor:?})")]
     Output { executor: String, cause: String },
+    /// What is stored for the execution is no YAML.
+    #[error("unable to load state: {cause} (execution {executor:?})")]
+    LoadState { executor: String, cause: String },
 }
 
 impl TemplateError {
-    /// The place in the template, where it is known.
-    pub fn excerpt(&self) -> Option<&Excerpt> {
+    /// What is known of a template that failed itself.
+    pub fn report(&self) -> Option<&TemplateReport> {
         match self {
-            Self::GoTemplate { excerpt, .. } => Some(excerpt),
+            Self::Failed(report) => Some(report),
             _ => None,
         }
+    }
+
+    /// The place in the template, where it is known.
+    pub fn excerpt(&self) -> Option<&Excerpt> {
+        self.report()?.excerpt.as_ref()
     }
 
     /// The sentence without the lines of the template and the input.
     pub fn summary(&self) -> String {
         match self {
-            Self::GoTemplate { message, .. } => message.clone(),
+            Self::Failed(report) => report.message.clone(),
             other => other.to_string().lines().next().unwrap_or_default().to_owned(),
         }
     }
 }
 
-/// The engine's message followed by the template's lines and the input.
-pub(super) fn enrich(
-    message: &str,
-    (line, column): (usize, usize),
-    source: &str,
-    bindings: &Map<String, Value>,
-) -> String {
-    let snippet = snippet(source, line, column);
-    format!("{message}\ntemplate source:\n{snippet}\ntemplate input:\n{}", input(bindings))
+/// A running template, as its errors show it.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) origin: &'a str,
+    pub(super) source: &'a str,
+    /// Whether the source is a text that people can be shown lines of, not a structure in `blueprint.yaml`.
+    pub(super) has_lines: bool,
+    pub(super) bindings: &'a Bindings<'a>,
+    /// Whether messages may hold values of bindings.
+    pub(super) show_values: bool,
 }
 
-/// An engine's error without the values of sensitive bindings: functions such as `fail` put them there.
-///
-/// What leads to the problem (positions, text of the template) holds none, and stays readable.
-pub(super) fn without_values(
-    error: &groundwork_gotemplate::Error,
-    source: &str,
-    bindings: &Map<String, Value>,
-) -> String {
-    let message = error.to_string();
-    let place = message.strip_suffix(error.message()).unwrap_or_default().len();
-    let (place, problem) = message.split_at(place + call_length(error.message()));
-    let sensitive = SENSITIVE.iter().filter_map(|name| bindings.get(*name));
-    format!("{place}{}", Redaction::of(sensitive, source).apply(problem))
+impl Place<'_> {
+    /// The engine's message followed by the template's lines and the input.
+    pub(super) fn go_error(&self, error: &go::RenderError) -> TemplateError {
+        let (message, error, broken) = match error {
+            go::RenderError::Parse(error) => (error.to_string(), error, None),
+            go::RenderError::Execute(error, broken) => (self.without_values(error), error, broken.as_ref()),
+        };
+        let (origin, source, line, column) = match broken {
+            Some(broken) => (shown_path(&broken.path), &*broken.source, broken.line, None),
+            None => (self.origin, self.source, error.line(), error.column()),
+        };
+        let snippet = snippet(source, line, column.unwrap_or_default());
+        let input = input(self.bindings);
+        let text = format!("{message}\ntemplate source:\n{snippet}\ntemplate input:\n{}", lines_of(&input));
+        let excerpt = Some(Excerpt::new(origin, source, line, column));
+        TemplateError::Failed(Box::new(TemplateReport {
+            message,
+            snippet: Some(snippet),
+            input,
+            excerpt,
+            text,
+        }))
+    }
+
+    /// An engine's error without the values of sensitive bindings: functions such as `fail` put them there.
+    ///
+    /// What leads to the problem (positions, text of the template) holds none, and stays readable.
+    fn without_values(&self, error: &groundwork_gotemplate::Error) -> String {
+        let message = error.to_string();
+        if self.show_values {
+            return message;
+        }
+        let place = message.strip_suffix(error.message()).unwrap_or_default().len();
+        let (place, problem) = message.split_at(place + call_length(error.message()));
+        format!("{place}{}", Redaction::of(self.bindings.sensitive(), self.source).apply(problem))
+    }
+
+    /// All lines of the output that print an absent value, each with its surroundings.
+    ///
+    /// The output may hold secrets, so of each line only what the template itself says is shown.
+    pub(super) fn no_value(&self, context: &str, output: &str) -> TemplateError {
+        let shown = |line: &str| if self.show_values { line.to_owned() } else { mask(line, self.source) };
+        let shown: Vec<String> = output.split('\n').map(shown).collect();
+        let shown = shown.join("\n");
+        let mut message = format!("template \"{context}\" contains fields with \"no value\":");
+        let mut text = format!("{message}\n");
+        let mut first = None;
+        for (index, line) in output.split('\n').enumerate() {
+            let Some(column) = line.find(NO_VALUE) else { continue };
+            let snippet = snippet(&shown, index + 1, column);
+            let _ =
+                write!(message, "{}line {}:{column}", if first.is_none() { " " } else { ", " }, index + 1);
+            let _ = write!(text, "\nline {}:{column}\n{snippet}\n", index + 1);
+            first.get_or_insert(snippet);
+        }
+        let input = input(self.bindings);
+        let _ = write!(text, "\ntemplate input:\n{}", lines_of(&input));
+        let report = TemplateReport { message, snippet: first, input, excerpt: None, text };
+        TemplateError::Failed(Box::new(report))
+    }
+
+    /// The report of unresolved nodes, or another message, followed by the input.
+    pub(super) fn spiff_error(&self, error: &SpiffError) -> TemplateError {
+        let message = match error {
+            SpiffError::SeveralDocuments(_) => "multi document not possible".to_owned(),
+            other => other.to_string(),
+        };
+        let message = if self.show_values {
+            message
+        } else {
+            Redaction::of(self.bindings.sensitive(), self.source).apply(&message)
+        };
+        let input = input(self.bindings);
+        let text = format!("{message}\ntemplate input:\n{}", lines_of(&input));
+        let excerpt = spiff_position(error).filter(|_| self.has_lines).map(|(line, column)| {
+            // Columns are counted in characters here already.
+            let shown = self.source.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
+            Excerpt { origin: self.origin.to_owned(), line, column: Some(column), text: shown }
+        });
+        TemplateError::Failed(Box::new(TemplateReport { message, snippet: None, input, excerpt, text }))
+    }
+}
+
+/// Where the first unresolved node of the template stands.
+fn spiff_position(error: &SpiffError) -> Option<(usize, usize)> {
+    let SpiffError::Unresolved(report) = error else { return None };
+    let node = report.nodes.iter().find(|node| node.source() == TEMPLATE)?;
+    let (line, column) = node.position()?;
+    Some((usize::try_from(line).ok()?, usize::try_from(column).ok()?))
 }
 
 /// The length of `error calling NAME: ` at the begin of a problem.
@@ -122,22 +226,6 @@ fn call_length(problem: &str) -> usize {
     let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     call.filter(|(name, _)| is_name(name))
         .map_or(0, |(_, problem_of_function)| problem.len() - problem_of_function.len())
-}
-
-/// All lines of the output that print an absent value, each with its surroundings.
-///
-/// The output may hold secrets, so of each line only what the template itself says is shown.
-pub(super) fn no_value(context: &str, output: &str, source: &str, bindings: &Map<String, Value>) -> String {
-    let masked: Vec<String> = output.split('\n').map(|line| mask(line, source)).collect();
-    let masked = masked.join("\n");
-    let mut text = format!("template \"{context}\" contains fields with \"no value\":\n");
-    for (index, line) in output.split('\n').enumerate() {
-        if let Some(column) = line.find(NO_VALUE) {
-            let _ = write!(text, "\nline {}:{column}\n{}\n", index + 1, snippet(&masked, index + 1, column));
-        }
-    }
-    let _ = write!(text, "\ntemplate input:\n{}", input(bindings));
-    text
 }
 
 /// The part of an output line that stands in the template literally, and the mark of an absent value.
@@ -178,15 +266,17 @@ pub(crate) fn snippet(source: &str, line: usize, column: usize) -> String {
     shown.join("\n")
 }
 
-/// One line a binding; leaves of sensitive ones show their type only.
-fn input(bindings: &Map<String, Value>) -> String {
-    let line = |(name, value): (&String, &Value)| {
-        let text =
-            if SENSITIVE.contains(&name.as_str()) { redact(value, 0).to_string() } else { value.to_string() };
-        let shown = if text.len() > LONGEST_INPUT { compressed(&text) } else { text };
-        format!("\t{name}: {shown}\n")
+/// Each binding on one line; leaves of sensitive ones show their type only.
+fn input(bindings: &Bindings<'_>) -> BTreeMap<String, String> {
+    let shown = |(name, value): (&'static str, &Value)| {
+        let text = if is_sensitive(name) { redact(value, 0).to_string() } else { value.to_string() };
+        (name.to_owned(), if text.len() > LONGEST_INPUT { compressed(&text) } else { text })
     };
-    bindings.iter().map(line).collect()
+    bindings.iter().map(shown).collect()
+}
+
+fn lines_of(input: &BTreeMap<String, String>) -> String {
+    input.iter().map(|(name, text)| format!("\t{name}: {text}\n")).collect()
 }
 
 fn compressed(text: &str) -> String {

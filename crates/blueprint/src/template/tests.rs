@@ -1,19 +1,25 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::functions::tests::engine_with;
+use super::go::tests::tree;
 use super::*;
+use crate::components::Components;
+use crate::testing::execute;
 
 fn executor(template: &str) -> TemplateExecutor {
     serde_json::from_value(json!({"name": "main", "type": "GoTemplate", "template": template})).unwrap()
 }
 
 fn run(template: &str, bindings: &Value) -> Result<Output, TemplateError> {
-    engine_with(&Components::default()).run(
-        ExecutionKind::Deploy,
-        &executor(template),
-        bindings.as_object().unwrap(),
-    )
+    run_as(ExecutionKind::Deploy, &executor(template), bindings)
+}
+
+fn run_as(
+    kind: ExecutionKind,
+    executor: &TemplateExecutor,
+    bindings: &Value,
+) -> Result<Output, TemplateError> {
+    execute(&tree(), &Components::default(), (kind, executor), bindings, None)
 }
 
 /// `blueprints.md` 4.2 and 5.1. B-50.
@@ -79,7 +85,7 @@ fn result_keys() {
 fn sources() {
     let run = |executor: Value| {
         let executor: TemplateExecutor = serde_json::from_value(executor).unwrap();
-        let output = engine_with(&Components::default()).run(ExecutionKind::Deploy, &executor, &Map::new());
+        let output = run_as(ExecutionKind::Deploy, &executor, &json!({}));
         output.map(|output| Value::Object(output.document).to_string()).map_err(|error| error.to_string())
     };
     for file in ["VERSION.yaml", "/VERSION.yaml"] {
@@ -105,7 +111,10 @@ fn sources() {
     ] {
         assert_eq!(run(executor).unwrap_err(), expected);
     }
-    assert!(run(json!({"name": "a", "type": "Spiff", "template": {}})).unwrap_err().contains("Spiff"));
+    assert_eq!(
+        run(json!({"name": "a", "type": "Spiff", "template": {"a": "(( 1 + 1 ))"}})).as_deref(),
+        Ok("{\"a\":2}")
+    );
     assert_eq!(run(json!({"name": "a", "type": "GoTemplate", "template": ""})).as_deref(), Ok("{}"));
     assert_eq!(run(json!({"name": "a", "type": "GoTemplate", "file": "./dir/sub/c"})).as_deref(), Ok("{}"));
 }
@@ -135,13 +144,10 @@ fn absent_values() {
         5:    \n\
         \n\
         template input:\n\
-        \timports: {\"pw\":\"[...] (string)\"}\n";
+        \timports: {\"pw\":\"[...] (string)\"}\n\
+        \tstate: {}\n";
     assert_eq!(error, expected);
-    let import = engine_with(&Components::default()).run(
-        ExecutionKind::Import,
-        &executor("errors: [{{ .nope }}]"),
-        &Map::new(),
-    );
+    let import = run_as(ExecutionKind::Import, &executor("errors: [{{ .nope }}]"), &json!({}));
     assert!(import.unwrap_err().to_string().starts_with("template \"import execution\" contains fields"));
     assert!(run("a: {{ .imports.x | default \"d\" }}", &json!({"imports": {}})).is_ok());
 }
@@ -176,12 +182,23 @@ fn engine_errors_show_the_template() {
     );
     assert!(text.contains(&marker), "{text}");
     assert!(text.starts_with("template: execution:7:26: executing \"execution\" at <.invalid.verbosity>: nil pointer evaluating interface {}.verbosity\ntemplate source:\n2:    - name: init\n"), "{text}");
-    assert!(text.ends_with("\ntemplate input:\n\tcd: null\n\timports: {\"l\":\"[...] ([]interface {})\",\"n\":\"[...] (float64)\",\"pw\":\"[...] (string)\"}\n"), "{text}");
+    assert!(text.ends_with("\ntemplate input:\n\tcd: null\n\timports: {\"l\":\"[...] ([]interface {})\",\"n\":\"[...] (float64)\",\"pw\":\"[...] (string)\"}\n\tstate: {}\n"), "{text}");
     assert_eq!(error.excerpt().map(|excerpt| (excerpt.line, excerpt.column)), Some((7, Some(27))));
     assert_eq!(error.excerpt().unwrap().origin, "deployExecutions[main].template");
     let parse = run("a: 1\nb: {{ if }}\n", &json!({})).unwrap_err();
     assert!(parse.to_string().starts_with("template: execution:2: missing value for if\ntemplate source:\n1:    a: 1\n2:    b: {{ if }}\n      \u{2c6}"), "{parse}");
     assert_eq!(parse.to_string().matches("template source:").count(), 1);
+}
+
+/// Of an included file that is no template its own lines are shown.
+#[test]
+fn errors_of_included_files_show_their_lines() {
+    let error = run("a: 1\nb: {{ include \"broken.tmpl\" . }}\n", &json!({})).unwrap_err();
+    let excerpt = error.excerpt().unwrap();
+    assert_eq!((excerpt.origin.as_str(), excerpt.line, excerpt.text.as_str()), ("broken.tmpl", 1, "{{ .x "));
+    let report = error.report().unwrap();
+    assert!(report.message.starts_with("template: execution:2:6: executing"), "{}", report.message);
+    assert!(report.snippet.as_ref().unwrap().starts_with("1:    {{ .x \n"), "{report}");
 }
 
 /// `blueprints.md` 5.7: depth and length of the shown input.
@@ -199,12 +216,12 @@ fn shown_input() {
     );
     let long = "x".repeat(600);
     let text = input(json!({"cd": long}));
-    let packed = text.split("\tcd: >gzip>base64> ").nth(1).unwrap().trim();
+    let packed = text.split("\tcd: >gzip>base64> ").nth(1).unwrap().lines().next().unwrap();
     let mut plain = String::new();
     let bytes = data_encoding::BASE64.decode(packed.as_bytes()).unwrap();
     std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&bytes[..]), &mut plain).unwrap();
     assert_eq!(plain, format!("\"{long}\""));
-    for name in ["imports", "values", "state", "deployitems", "dataobjects", "targets"] {
+    for name in ["imports", "values", "deployitems", "dataobjects", "targets"] {
         assert!(
             input(json!({name: {"a": "c4nary"}}))
                 .contains(&format!("\t{name}: {{\"a\":\"[...] (string)\"}}"))

@@ -33,14 +33,14 @@ pub(super) fn subinstallation(findings: &mut Findings, entry: &SubinstallationTe
 }
 
 /// Whether more is written than members that nobody knows: those are ignored, beside `file` too.
-fn has_known_fields(template: &InstallationTemplate) -> bool {
+pub(crate) fn has_known_fields(template: &InstallationTemplate) -> bool {
     let unknown_only =
         InstallationTemplate { extra: template.extra.clone(), ..InstallationTemplate::default() };
     *template != unknown_only
 }
 
 /// All findings about one template; version and kind may be absent (`blueprints.md` 1.5).
-fn installation_template(template: &InstallationTemplate, path: &FieldPath) -> Vec<FieldError> {
+pub(crate) fn installation_template(template: &InstallationTemplate, path: &FieldPath) -> Vec<FieldError> {
     let mut findings = Findings::default();
     for (member, value, supported) in [
         ("apiVersion", &template.api_version, &[BLUEPRINT_API_VERSION]),

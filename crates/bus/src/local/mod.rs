@@ -1,9 +1,11 @@
 //! The bus in one process: the same rules as JetStream, without a server.
 
+pub(crate) mod feed;
+pub(crate) mod handle;
 mod store;
+pub(crate) mod work;
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,12 +14,10 @@ use tokio::time::Instant;
 
 use crate::epochs::Epochs;
 use crate::error::{BusError, PublishError};
-use crate::feed::Step;
 use crate::object::ObjectId;
-use crate::record::{Filter, Published, Record, Stored, StreamState, WorkState};
+use crate::record::{Filter, Published, Record, Stored, StreamState};
 use crate::subject;
 use crate::wire::{self, Wire};
-use crate::work::{Delivery, Handle};
 
 use store::{Message, Store};
 
@@ -146,148 +146,4 @@ fn decoded(sequence: u64, message: &Message) -> Result<Record, BusError> {
         subject: message.wire.subject.clone(),
         reason,
     })
-}
-
-/// The index feed of a replica.
-#[derive(Debug)]
-pub(crate) struct LocalFeed {
-    bus: Arc<LocalBus>,
-    subjects: Vec<String>,
-    place: Option<Place>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    base: u64,
-    sequence: u64,
-    target: u64,
-}
-
-impl LocalFeed {
-    pub(crate) fn new(bus: Arc<LocalBus>, subjects: Vec<String>) -> Self {
-        Self { bus, subjects, place: None }
-    }
-
-    pub(crate) async fn next(&mut self) -> Step {
-        let (subjects, place) = (&self.subjects, &mut self.place);
-        self.bus.wait(|shared, _| advance(shared, subjects, place)).await
-    }
-}
-
-fn advance(shared: &mut Shared, subjects: &[String], place: &mut Option<Place>) -> Attempt<Step> {
-    let Some(store) = &shared.store else { return Attempt::Wait(None) };
-    let base = shared.epochs.base(store.state().created_at);
-    let Some(here) = place.as_mut().filter(|place| place.base == base) else {
-        let target = store.after(0, subjects).map(|(sequence, _)| sequence).last().unwrap_or(0);
-        *place = Some(Place { base, sequence: 0, target });
-        return Attempt::Done(Step::Reset { caught_up: target == 0 });
-    };
-    let next = store.after(here.sequence, subjects).next();
-    let Some((sequence, message)) = next else {
-        let was_behind = here.sequence < here.target;
-        here.sequence = store.state().last_sequence.max(here.sequence);
-        return if was_behind { Attempt::Done(Step::CaughtUp) } else { Attempt::Wait(None) };
-    };
-    here.sequence = sequence;
-    Attempt::Done(Step::Record {
-        position: base + sequence,
-        record: decoded(sequence, message).map(Box::new),
-        caught_up: sequence >= here.target,
-    })
-}
-
-/// Work of a service for one kind.
-#[derive(Debug)]
-pub(crate) struct LocalWork {
-    bus: Arc<LocalBus>,
-    name: String,
-    filter: String,
-}
-
-impl LocalWork {
-    pub(crate) fn new(bus: Arc<LocalBus>, name: String, filter: String) -> Self {
-        let work = Self { bus, name, filter };
-        // As on a server, what is published from now on waits for this queue.
-        let _ = work.bus.with(|store| store.ensure_consumer(&work.name, &work.filter));
-        work
-    }
-
-    pub(crate) async fn pull(&mut self, limit: usize) -> Vec<Delivery> {
-        let (bus, name, filter) = (&self.bus, &self.name, &self.filter);
-        bus.wait(|shared, now| {
-            let Some(store) = &mut shared.store else { return Attempt::Wait(None) };
-            let created = store.state().created_at;
-            let base = shared.epochs.base(created);
-            store.ensure_consumer(name, filter);
-            let mut taken = VecDeque::new();
-            while taken.len() < limit.max(1) {
-                let Some((sequence, attempts, message)) = store.take(name, now, bus.ack_wait) else { break };
-                match decoded(sequence, &message) {
-                    Ok(Record::Object(event)) => {
-                        let handle =
-                            LocalHandle { bus: Arc::clone(bus), consumer: name.clone(), created, sequence };
-                        taken.push_back(Delivery::new(
-                            event,
-                            base + sequence,
-                            attempts,
-                            Handle::Local(handle),
-                        ));
-                    }
-                    Ok(_) => store.ack(name, sequence),
-                    Err(error) => {
-                        tracing::error!(%error, "dropped");
-                        store.ack(name, sequence);
-                    }
-                }
-            }
-            match taken.is_empty() {
-                true => Attempt::Wait(store.due(name)),
-                false => Attempt::Done(taken.into()),
-            }
-        })
-        .await
-    }
-
-    pub(crate) fn state(&self) -> Result<WorkState, BusError> {
-        self.bus.with(|store| {
-            store.ensure_consumer(&self.name, &self.filter);
-            store.work_state(&self.name)
-        })
-    }
-}
-
-/// How a delivery is answered.
-#[derive(Debug)]
-pub(crate) struct LocalHandle {
-    bus: Arc<LocalBus>,
-    consumer: String,
-    created: Timestamp,
-    sequence: u64,
-}
-
-impl LocalHandle {
-    pub(crate) fn ack(&self) {
-        self.answer(|store| store.ack(&self.consumer, self.sequence));
-    }
-
-    pub(crate) fn retry_after(&self, delay: Duration) {
-        self.answer(|store| store.put_off(&self.consumer, self.sequence, Instant::now() + delay));
-    }
-
-    pub(crate) fn progress(&self) {
-        let due = Instant::now() + self.bus.ack_wait;
-        self.answer(|store| store.put_off(&self.consumer, self.sequence, due));
-    }
-
-    /// An answer that comes after the stream was made again is about another message.
-    fn answer(&self, act: impl FnOnce(&mut Store)) {
-        let answered = self.bus.with(|store| {
-            if store.state().created_at == self.created {
-                act(store);
-            }
-        });
-        if answered.is_ok() {
-            self.bus.changed.notify_waiters();
-        }
-    }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::NatsBus;
-use super::stream::{nanoseconds, not_kept};
+use super::settings::{nanoseconds, not_kept};
 use crate::STREAM;
 use crate::error::BusError;
 

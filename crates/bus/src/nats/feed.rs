@@ -9,8 +9,8 @@ use super::NatsBus;
 use super::consumer::{Start, ephemeral};
 use super::pull::{Pulled, Puller, Wait};
 use crate::error::BusError;
-use crate::feed::Step;
 use crate::retry::Retry;
+use crate::step::Step;
 use crate::wire::{self, Wire};
 
 /// Messages asked for at once.

@@ -2,8 +2,10 @@
 
 pub(crate) mod consumer;
 pub(crate) mod feed;
+pub(crate) mod handle;
 mod prune;
 mod pull;
+mod settings;
 pub(crate) mod stream;
 pub(crate) mod work;
 
@@ -45,12 +47,7 @@ pub enum Login {
     #[default]
     None,
     /// With user and password.
-    Password {
-        /// The user.
-        user: String,
-        /// The password.
-        password: String,
-    },
+    Password { user: String, password: String },
     /// With a credentials file (JWT and seed).
     Credentials(PathBuf),
     /// With the seed of an nkey.

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subject;
-use async_nats::jetstream::AckKind;
 use tokio::sync::watch;
 
 use super::NatsBus;
 use super::consumer::shared;
+use super::handle::NatsHandle;
 use super::pull::{Pulled, Puller, Received, Wait};
+use crate::delivery::{Delivery, Handle};
 use crate::error::BusError;
 use crate::record::{Record, WorkState};
 use crate::retry::Retry;
 use crate::wire::{self, Wire};
-use crate::work::{Delivery, Handle};
 
 /// Pulls from a durable consumer, over lost connections, consumers and streams.
 #[derive(Debug)]
@@ -124,17 +124,17 @@ impl NatsWork {
             .and_then(|wire| wire::decode(&wire));
         // A copy: the one that came is a part of what was read from the connection, and would keep all of it.
         let reply = Subject::from(reply.as_str().to_owned());
-        let handle = NatsHandle { bus: Arc::clone(&self.bus), reply };
+        let handle = NatsHandle::new(Arc::clone(&self.bus), reply);
         match record {
             Ok(Record::Object(event)) => {
                 self.pulled.push_back(Delivery::new(event, base + sequence, attempts, Handle::Nats(handle)));
             }
             // It will not become readable: put aside, loudly.
-            Ok(_) => handle.answer(AckKind::Term).await,
+            Ok(_) => handle.terminate().await,
             Err(reason) => {
                 let error = BusError::Message { sequence, subject: subject.to_string(), reason };
                 tracing::error!(%error, "dropped");
-                handle.answer(AckKind::Term).await;
+                handle.terminate().await;
             }
         }
     }
@@ -164,36 +164,4 @@ fn set_problem(problem: &watch::Sender<Option<String>>, now: Option<String>) {
         *before = now;
         is_new
     });
-}
-
-/// How a delivery is answered.
-#[derive(Debug)]
-pub(crate) struct NatsHandle {
-    bus: Arc<NatsBus>,
-    reply: Subject,
-}
-
-impl NatsHandle {
-    pub(crate) async fn ack(&self) {
-        self.answer(AckKind::Ack).await;
-    }
-
-    pub(crate) async fn retry_after(&self, delay: Duration) {
-        self.answer(AckKind::Nak(Some(delay))).await;
-    }
-
-    pub(crate) async fn progress(&self) {
-        self.answer(AckKind::Progress).await;
-    }
-
-    async fn answer(&self, kind: AckKind) {
-        // Without a connection an answer would wait in a buffer, and its sender with it. The server delivers again.
-        if !self.bus.is_connected() {
-            tracing::debug!("an answer to the bus is dropped: there is no connection");
-            return;
-        }
-        if let Err(error) = self.bus.client.publish(self.reply.clone(), kind.into()).await {
-            tracing::debug!(%error, "an answer to the bus is dropped");
-        }
-    }
 }

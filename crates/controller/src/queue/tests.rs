@@ -25,7 +25,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self { queue: Queue::new(Backoff::default()), now: Instant::now() }
+        Self { queue: Queue::new(Backoff::OBJECT), now: Instant::now() }
     }
 
     /// The keys `bad-0` and following, each with one failed attempt about version 1.

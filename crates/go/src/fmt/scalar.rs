@@ -149,7 +149,7 @@ fn character(bits: u64) -> char {
     u32::try_from(bits).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// `%c`.
+/// `%c`: the character with this code point.
 pub(super) fn char_of(sink: &mut Sink, spec: Spec, bits: u64) {
     pad(sink, spec, character(bits).encode_utf8(&mut [0; 4]).as_bytes());
 }
@@ -161,7 +161,7 @@ pub(super) fn quoted_char(sink: &mut Sink, spec: Spec, bits: u64) {
     pad(sink, spec, &out);
 }
 
-/// `%U`.
+/// `%U`: a code point in hexadecimal, such as `U+0041`.
 pub(super) fn unicode(sink: &mut Sink, spec: Spec, bits: u64) {
     let digits = spec.precision.unwrap_or(4).max(4);
     if !sink.fits(digits) {

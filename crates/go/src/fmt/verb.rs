@@ -5,7 +5,7 @@ use super::scalar::{self, Integer, Radix};
 use super::{Sink, Spec};
 use crate::strconv::FloatVerb;
 
-/// A bool.
+/// Writes a bool; false if the verb is not one of bools.
 pub fn boolean(sink: &mut Sink, spec: Spec, verb: char, value: bool) -> bool {
     let fits = matches!(verb, 't' | 'v');
     if fits {
@@ -14,7 +14,7 @@ pub fn boolean(sink: &mut Sink, spec: Spec, verb: char, value: bool) -> bool {
     fits
 }
 
-/// An integer.
+/// Writes an integer; false if the verb is not one of integers.
 pub fn integer(sink: &mut Sink, spec: Spec, verb: char, integer: Integer) -> bool {
     let radix = |base, upper| Radix { base, upper, octal_prefix: verb == 'O' };
     match verb {
@@ -34,7 +34,7 @@ pub fn integer(sink: &mut Sink, spec: Spec, verb: char, integer: Integer) -> boo
     true
 }
 
-/// A float.
+/// Writes a float; false if the verb is not one of floats.
 pub fn float(sink: &mut Sink, spec: Spec, verb: char, f: f64) -> bool {
     let (layout, precision) = match verb {
         'v' | 'g' | 'G' => (FloatVerb::GENERAL, None),

@@ -25,13 +25,13 @@ pub(super) fn register(functions: &mut Functions) {
 }
 
 fn environment(context: &Context<'_>, function: &'static str) -> Result<Environment, DeniedError> {
-    let granted = context.options.grants.environment.clone();
+    let granted = context.grants().environment.clone();
     granted.ok_or(DeniedError { function, capability: Capability::Environment })
 }
 
 fn host(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     const NAME: &str = "getHostByName";
-    let network = context.options.grants.network.clone();
+    let network = context.grants().network.clone();
     let network = network.ok_or(DeniedError { function: NAME, capability: Capability::Network })?;
     let addresses = network(&args.text(0).to_text());
     let chosen = below(context, NAME, addresses.len() as u64)?;

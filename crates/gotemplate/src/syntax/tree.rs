@@ -121,6 +121,11 @@ impl Tree {
         id
     }
 
+    /// All nodes, in no order that means anything.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
+    }
+
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }

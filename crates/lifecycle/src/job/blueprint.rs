@@ -5,10 +5,12 @@ use groundwork_blueprint::{
     ArchiveLimits, BLUEPRINT_FILE, Blueprint, Excerpt, ExecutionError, Filesystem, LoadError, RenderError,
 };
 use groundwork_component::ComponentVersion;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::artifact_set::{blueprint_layer, is_artifact_set};
-use super::{PREREQUISITES, Problem};
-use crate::failure::Failure;
+use super::{JobError, PREREQUISITES};
+use crate::error::OperationError;
 
 const RESOURCE_TYPES: [&str; 2] = ["landscaper.gardener.cloud/blueprint", "blueprint"];
 
@@ -26,18 +28,51 @@ const MEDIA_TYPES: [&str; 10] = [
     "application/vnd.gardener.landscaper.blueprint.layer.v1.tar+gzip",
 ];
 
-/// Finds, unpacks and checks the blueprint.
+/// Keeps blueprints that have been loaded, so that neither their templates are parsed nor their schemas compiled again.
+///
+/// One cache may serve all Installations: an entry follows from its digest alone.
+pub trait BlueprintCache {
+    fn get(&self, digest: BlueprintDigest) -> Option<Blueprint>;
+    /// Takes a blueprint in, or lets it go. What cannot be loaded never comes here.
+    fn keep(&self, digest: BlueprintDigest, blueprint: &Blueprint);
+}
+
+/// SHA-256 of what a blueprint was loaded from, and of the form that it has there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlueprintDigest([u8; 32]);
+
+/// Finds, unpacks and checks the blueprint. Files that their author tries are not looked for in the cache.
 pub(super) fn resolve(
     installation: &Installation,
     root: Option<&ComponentVersion>,
     tried: Option<&Filesystem>,
-) -> Result<Blueprint, Problem> {
-    let files = match tried {
-        Some(files) => files.clone(),
-        None => files(installation, root).map_err(|cause| failure(installation, &cause))?,
-    };
-    let is_inline = tried.is_none() && installation.spec.blueprint.inline.is_some();
-    let source = if is_inline || tried.is_some() { None } else { source(installation, root) };
+    cache: Option<&dyn BlueprintCache>,
+) -> Result<Blueprint, JobError> {
+    if let Some(files) = tried {
+        return load(installation, files.clone(), false, None);
+    }
+    let refused = |cause: String| JobError::from(blueprint_error(installation, &cause));
+    let content = Packed::find(installation, root).map_err(refused)?;
+    let kept = cache.map(|cache| (cache, content.digest()));
+    if let Some(blueprint) = kept.and_then(|(cache, digest)| cache.get(digest)) {
+        return Ok(blueprint);
+    }
+    let is_inline = matches!(content, Packed::Inline(_));
+    let source = if is_inline { None } else { source(installation, root) };
+    let files = content.unpack(source.as_deref()).map_err(refused)?;
+    let blueprint = load(installation, files, is_inline, source.as_deref())?;
+    if let Some((cache, digest)) = kept {
+        cache.keep(digest, &blueprint);
+    }
+    Ok(blueprint)
+}
+
+fn load(
+    installation: &Installation,
+    files: Filesystem,
+    is_inline: bool,
+    source: Option<&str>,
+) -> Result<Blueprint, JobError> {
     Blueprint::load(files).map_err(|error| {
         let excerpts = load_excerpts(&error);
         let cause = match &error {
@@ -46,17 +81,17 @@ pub(super) fn resolve(
                     "unable to read blueprint file from inline defined blueprint: {BLUEPRINT_FILE}: {cause}"
                 )
             }
-            other => from(source.as_deref(), &other.to_string()),
+            other => from(source, &other.to_string()),
         };
-        Problem { failure: failure(installation, &cause), excerpts }
+        JobError { cause: blueprint_error(installation, &cause), excerpts }
     })
 }
 
-fn failure(installation: &Installation, cause: &str) -> Failure {
+fn blueprint_error(installation: &Installation, cause: &str) -> OperationError {
     let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
     let name = installation.metadata.name.as_deref().unwrap_or_default();
     let message = format!("unable to resolve blueprint for {namespace}/{name}: {cause}");
-    Failure::new(PREREQUISITES, "ResolveBlueprint", message)
+    OperationError::new(PREREQUISITES, "ResolveBlueprint", message)
 }
 
 /// Which resource of which component version a blueprint that is not inline comes from.
@@ -71,36 +106,71 @@ fn from(source: Option<&str>, problem: &str) -> String {
     source.map_or_else(|| problem.to_owned(), |source| format!("{problem} ({source})"))
 }
 
-fn files(installation: &Installation, root: Option<&ComponentVersion>) -> Result<Filesystem, String> {
-    let blueprint = &installation.spec.blueprint;
-    if let Some(inline) = &blueprint.inline {
-        let tree = inline.filesystem.get().ok_or("no remote reference nor a inline blueprint is defined")?;
-        return Filesystem::from_inline(tree).map_err(|error| error.to_string());
+/// A blueprint as it lies where the Installation says.
+enum Packed<'a> {
+    Inline(&'a Value),
+    Archive(Vec<u8>),
+    /// A whole artifact, packed into an archive.
+    ArtifactSet(Vec<u8>),
+}
+
+impl<'a> Packed<'a> {
+    fn find(installation: &'a Installation, root: Option<&ComponentVersion>) -> Result<Self, String> {
+        let blueprint = &installation.spec.blueprint;
+        if let Some(inline) = &blueprint.inline {
+            let tree =
+                inline.filesystem.get().ok_or("no remote reference nor a inline blueprint is defined")?;
+            return Ok(Self::Inline(tree));
+        }
+        let reference =
+            blueprint.reference.as_ref().ok_or("no remote reference nor a inline blueprint is defined")?;
+        let root = root.ok_or("no component descriptor reference defined")?;
+        let resource =
+            root.descriptor.resource(&reference.resource_name).map_err(|error| error.to_string())?;
+        let source = source(installation, Some(root));
+        let wrong = |problem: &str| from(source.as_deref(), problem);
+        if !RESOURCE_TYPES.contains(&resource.type_name.as_str()) {
+            return Err(wrong(&format!("no handler found for resource type {}", resource.type_name)));
+        }
+        let content = root.content(&resource).map_err(|error| error.to_string())?;
+        if is_artifact_set(&content.media_type) {
+            return Ok(Self::ArtifactSet(content.bytes));
+        }
+        if !content.media_type.is_empty() && !MEDIA_TYPES.contains(&content.media_type.as_str()) {
+            return Err(wrong(&format!(
+                "artifact does not match blueprint downloader (check config media type): its media type is {}",
+                content.media_type
+            )));
+        }
+        Ok(Self::Archive(content.bytes))
     }
-    let reference =
-        blueprint.reference.as_ref().ok_or("no remote reference nor a inline blueprint is defined")?;
-    let root = root.ok_or("no component descriptor reference defined")?;
-    let resource = root.descriptor.resource(&reference.resource_name).map_err(|error| error.to_string())?;
-    let source = source(installation, Some(root));
-    let wrong = |problem: &str| from(source.as_deref(), problem);
-    if !RESOURCE_TYPES.contains(&resource.type_name.as_str()) {
-        return Err(wrong(&format!("no handler found for resource type {}", resource.type_name)));
+
+    fn digest(&self) -> BlueprintDigest {
+        let text;
+        let (form, bytes) = match self {
+            Self::Inline(tree) => {
+                text = tree.to_string();
+                ("inline", text.as_bytes())
+            }
+            Self::Archive(bytes) => ("archive", &bytes[..]),
+            Self::ArtifactSet(bytes) => ("artifact set", &bytes[..]),
+        };
+        let hash = Sha256::new().chain_update(form).chain_update([0]).chain_update(bytes);
+        BlueprintDigest(hash.finalize().into())
     }
-    let content = root.content(&resource).map_err(|error| error.to_string())?;
-    let unpack = |bytes: &[u8]| {
-        Filesystem::from_archive(bytes, ArchiveLimits::default()).map_err(|error| wrong(&error.to_string()))
-    };
-    if is_artifact_set(&content.media_type) {
-        let layer = blueprint_layer(&content.bytes).map_err(|problem| wrong(&problem))?;
-        return unpack(&layer);
+
+    fn unpack(&self, source: Option<&str>) -> Result<Filesystem, String> {
+        let wrong = |problem: &str| from(source, problem);
+        let unpack = |bytes: &[u8]| {
+            Filesystem::from_archive(bytes, ArchiveLimits::default())
+                .map_err(|error| wrong(&error.to_string()))
+        };
+        match self {
+            Self::Inline(tree) => Filesystem::from_inline(tree).map_err(|error| error.to_string()),
+            Self::Archive(bytes) => unpack(bytes),
+            Self::ArtifactSet(bytes) => unpack(&blueprint_layer(bytes).map_err(|problem| wrong(&problem))?),
+        }
     }
-    if !content.media_type.is_empty() && !MEDIA_TYPES.contains(&content.media_type.as_str()) {
-        return Err(wrong(&format!(
-            "artifact does not match blueprint downloader (check config media type): its media type is {}",
-            content.media_type
-        )));
-    }
-    unpack(&content.bytes)
 }
 
 fn load_excerpts(error: &LoadError) -> Vec<(String, Excerpt)> {
@@ -114,7 +184,7 @@ fn load_excerpts(error: &LoadError) -> Vec<(String, Excerpt)> {
         LoadError::Undecodable { problem, position: Some(position), text } => {
             vec![(problem.clone(), excerpt(text, position))]
         }
-        LoadError::Invalid { errors, positions, text } => errors
+        LoadError::Invalid { errors, positions, text, .. } => errors
             .iter()
             .zip(positions)
             .map(|(error, position)| (error.to_string(), excerpt(text, position)))

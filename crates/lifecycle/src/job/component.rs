@@ -6,8 +6,8 @@ use groundwork_component::{
     Repositories, RepositoryContext, Resolver, ResolverRules, Substitution, lint,
 };
 
-use super::{Inputs, Outcome, OverwriteReport, PREREQUISITES, Problem, Subject, Warning, record_overwrites};
-use crate::failure::Failure;
+use super::{Inputs, JobError, Outcome, OverwriteReport, PREREQUISITES, Subject, Warning, record_overwrites};
+use crate::error::OperationError;
 
 /// Which component version an Installation uses, and how references from there are followed.
 #[derive(Debug, Clone)]
@@ -19,12 +19,12 @@ pub(super) struct Selection {
 }
 
 /// Steps 1 to 6: the effective reference, before anything is looked up. `None` without a component.
-pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, Problem> {
+pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, JobError> {
     let installation = inputs.installation;
     let name = installation.spec.context();
     let context = inputs.context.ok_or_else(|| {
         let cause = format!("context \"{}/{name}\" not found", namespace(installation));
-        Failure::caused_by(PREREQUISITES, "CalculateContext", ("Context", "GetContext"), cause)
+        OperationError::caused_by(PREREQUISITES, "CalculateContext", ("Context", "GetContext"), cause)
     })?;
     let overwrites = overwrites(inputs, context, outcome)?;
     let inline = inline(installation)?;
@@ -43,7 +43,7 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
             "RepositoryContextMissing: neither the installation nor context {name:?} defines a repository context \
              and the context has no ocmConfig"
         );
-        return Err(Failure::new(PREREQUISITES, "CalculateContext", cause).into());
+        return Err(OperationError::new(PREREQUISITES, "CalculateContext", cause).into());
     }
     let rules = resolver_rules(inputs, context, outcome)?;
     Ok(Some(Selection { substitution, overwrites, inline, rules }))
@@ -51,7 +51,7 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
 
 impl Selection {
     /// Step 8: the version that the Installation itself names.
-    pub(super) fn root(&self, repositories: &dyn Repositories) -> Result<ComponentVersion, Failure> {
+    pub(super) fn root(&self, repositories: &dyn Repositories) -> Result<ComponentVersion, OperationError> {
         self.resolver(repositories).lookup(&self.substitution.effective).map_err(|error| unreachable(&error))
     }
 
@@ -60,7 +60,7 @@ impl Selection {
         &self,
         repositories: &dyn Repositories,
         root: &ComponentVersion,
-    ) -> Result<Vec<ComponentVersion>, Failure> {
+    ) -> Result<Vec<ComponentVersion>, OperationError> {
         self.resolver(repositories).closure(root).map_err(|error| unreachable(&error))
     }
 
@@ -70,17 +70,17 @@ impl Selection {
     }
 }
 
-fn unreachable(cause: &dyn std::fmt::Display) -> Failure {
+fn unreachable(cause: &dyn std::fmt::Display) -> OperationError {
     let message = format!("unable to create installation operation: {cause}");
-    Failure::new(PREREQUISITES, "InitInstallationOperation", message)
+    OperationError::new(PREREQUISITES, "InitInstallationOperation", message)
 }
 
 fn namespace(installation: &Installation) -> &str {
     installation.metadata.namespace.as_deref().unwrap_or_default()
 }
 
-/// E4 is a failure even where no component is concerned (`components.md` 3.2).
-fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> Result<Overwrites, Problem> {
+/// E4 is an error even where no component is concerned (`components.md` 3.2).
+fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> Result<Overwrites, JobError> {
     let Some(name) = context.overwrites() else { return Ok(Overwrites::default()) };
     let object = inputs.overwrites.ok_or_else(|| {
         let cause = format!(
@@ -90,7 +90,7 @@ fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> 
             namespace(inputs.installation),
         );
         let inner = ("ComponentVersionOverwrites", "GetComponentVersionOverwrites");
-        Failure::caused_by(PREREQUISITES, "CalculateContext", inner, cause)
+        OperationError::caused_by(PREREQUISITES, "CalculateContext", inner, cause)
     })?;
     let overwrites = Overwrites::from(object);
     outcome.warnings.extend(findings(name, &overwrites));
@@ -120,12 +120,13 @@ fn warning(object: &str, finding: &Finding) -> Warning {
     }
 }
 
-fn inline(installation: &Installation) -> Result<InlineSet, Problem> {
+fn inline(installation: &Installation) -> Result<InlineSet, JobError> {
     let definition =
         installation.spec.component_descriptor.as_ref().and_then(|component| component.inline.get());
     let Some(definition) = definition else { return Ok(InlineSet::default()) };
-    InlineSet::new(definition)
-        .map_err(|error| Failure::new(PREREQUISITES, "InitInstallationOperation", error.to_string()).into())
+    InlineSet::new(definition).map_err(|error| {
+        OperationError::new(PREREQUISITES, "InitInstallationOperation", error.to_string()).into()
+    })
 }
 
 /// The reference as written, with the Context's repository where none is given.
@@ -175,21 +176,20 @@ fn resolver_rules(
     inputs: &Inputs<'_>,
     context: &Context,
     outcome: &mut Outcome,
-) -> Result<ResolverRules, Problem> {
+) -> Result<ResolverRules, JobError> {
     let Some(name) = context.ocm_config_map() else { return Ok(ResolverRules::default()) };
     let namespace = namespace(inputs.installation);
-    let failure = |message: String| Failure::new(PREREQUISITES, "SetupRegistries", message);
-    let entries = inputs
-        .objects
-        .config_map(name)
-        .ok_or_else(|| failure(format!("ocm configuration config map \"{namespace}/{name}\" not found")))?;
+    let registries_error = |message: String| OperationError::new(PREREQUISITES, "SetupRegistries", message);
+    let entries = inputs.objects.config_map(name).ok_or_else(|| {
+        registries_error(format!("ocm configuration config map \"{namespace}/{name}\" not found"))
+    })?;
     let text = entries.get(OCM_CONFIG_KEY).ok_or_else(|| {
-        failure(format!(
+        registries_error(format!(
             "ocm configuration config map does not contain key {OCM_CONFIG_KEY:?} (config map \"{namespace}/{name}\")"
         ))
     })?;
     let (rules, warnings) = ResolverRules::parse(&String::from_utf8_lossy(text)).map_err(|error| {
-        failure(format!("invalid ocm config in {name:?} in namespace {namespace:?}: {error}"))
+        registries_error(format!("invalid ocm config in {name:?} in namespace {namespace:?}: {error}"))
     })?;
     let place = |warning: String| Warning::from(format!("ocm config in {name:?}: {warning}"));
     outcome.warnings.extend(warnings.into_iter().map(place));

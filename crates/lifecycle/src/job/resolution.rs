@@ -5,20 +5,20 @@ use groundwork_component::{ComponentVersion, OVERWRITE_CONDITION, Repositories, 
 use super::component::Selection;
 use super::{Inputs, Outcome, OverwriteReport, Warning, begin};
 use crate::conditions::ConditionUpdate;
-use crate::failure::Failure;
+use crate::error::OperationError;
 
 /// What is known of the component of an Installation before any repository is asked.
 #[derive(Debug, Clone)]
 pub struct Resolution {
-    /// What became of the reference; absent when the Installation names no component, or when a failure came before.
+    /// What became of the reference; absent when the Installation names no component, or when an error came before.
     pub reference: Option<Substitution>,
     /// What became of every rule; absent when none apply.
     pub overwrites: Option<OverwriteReport>,
-    /// What happens to the condition `ComponentReferenceOverwrite`, also when there is a failure (3.2).
+    /// What happens to the condition `ComponentReferenceOverwrite`, also when there is an error (3.2).
     pub condition: OverwriteChange,
     pub warnings: Vec<Warning>,
     /// Why the job ends here.
-    pub failure: Option<Failure>,
+    pub error: Option<OperationError>,
     selection: Option<Selection>,
 }
 
@@ -32,12 +32,12 @@ pub enum OverwriteChange {
     Set(ConditionUpdate),
 }
 
-/// Evaluates the reference of an Installation, with the failures and texts of [`super::render`]. Asks no repository.
+/// Evaluates the reference of an Installation, with the errors and texts of [`super::render`]. Asks no repository.
 pub fn resolve(inputs: &Inputs<'_>) -> Resolution {
     let mut outcome = Outcome::default();
-    let (selection, failure) = match begin(inputs, &mut outcome) {
+    let (selection, error) = match begin(inputs, &mut outcome) {
         Ok(selection) => (selection, None),
-        Err(problem) => (None, Some(problem.failure)),
+        Err(error) => (None, Some(error.cause)),
     };
     let is_obsolete = outcome.obsolete_conditions.contains(&OVERWRITE_CONDITION);
     let update = outcome.conditions.into_iter().find(|update| update.type_name == OVERWRITE_CONDITION);
@@ -51,7 +51,7 @@ pub fn resolve(inputs: &Inputs<'_>) -> Resolution {
         overwrites: outcome.overwrites,
         condition,
         warnings: outcome.warnings,
-        failure,
+        error,
         selection,
     }
 }
@@ -61,10 +61,10 @@ impl Resolution {
     ///
     /// # Errors
     ///
-    /// The failure that is known already, or the one of the first version that cannot be had.
-    pub fn closure(&self, repositories: &dyn Repositories) -> Result<Vec<ComponentVersion>, Failure> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
+    /// The error that is known already, or the one of the first version that cannot be had.
+    pub fn closure(&self, repositories: &dyn Repositories) -> Result<Vec<ComponentVersion>, OperationError> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
         }
         let Some(selection) = &self.selection else { return Ok(Vec::new()) };
         selection.closure(repositories, &selection.root(repositories)?)

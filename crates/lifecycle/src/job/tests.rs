@@ -4,6 +4,7 @@ mod artifact_sets;
 mod components;
 mod failures;
 mod imports;
+mod kept;
 mod objects;
 mod schemas;
 mod world;

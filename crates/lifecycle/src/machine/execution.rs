@@ -17,7 +17,7 @@ use super::protocol::{Job, is_final, started, triggered};
 use super::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write, write_some};
 use super::tree::{Known, Templates, Tree};
 use crate::deployer::{end, record};
-use crate::failure::Failure;
+use crate::error::OperationError;
 use crate::{data, objects};
 
 const OPERATION: &str = "handleReconcilePhase";
@@ -51,8 +51,8 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let templates = match tree.templates(&execution) {
         Ok(templates) => templates,
         Err(error) => {
-            let failure = Failure::new(OPERATION, "GetDeployItems", error.to_string());
-            return finish(&execution, moment, phase::FAILED, Some(&failure));
+            let error = OperationError::new(OPERATION, "GetDeployItems", error.to_string());
+            return finish(&execution, moment, phase::FAILED, Some(&error));
         }
     };
     let current = phase_of(&execution);
@@ -163,18 +163,18 @@ fn enter(status: &mut ExecutionStatus, phase: &str, now: &Time) {
     status.last_error = None;
 }
 
-fn finish(execution: &Execution, moment: &Moment, phase: &str, failure: Option<&Failure>) -> Next {
+fn finish(execution: &Execution, moment: &Moment, phase: &str, error: Option<&OperationError>) -> Next {
     status(execution, |status| {
         let previous = status.last_error.take();
         enter(status, phase, &moment.now);
-        status.last_error = failure.map(|failure| failure.to_last_error(previous.as_ref(), &moment.now));
+        status.last_error = error.map(|error| error.to_last_error(previous.as_ref(), &moment.now));
         status.job_id_finished = status.job_id.clone();
         status.transition_times.get_or_insert_default().finished_time = Some(moment.now.clone());
     })
 }
 
 fn failed(execution: &Execution, moment: &Moment, phase: &str, reason: &'static str, message: &str) -> Next {
-    finish(execution, moment, phase, Some(&Failure::child(OPERATION, reason, message)))
+    finish(execution, moment, phase, Some(&OperationError::child(OPERATION, reason, message)))
 }
 
 fn cached_names(cache: &DeployItemCache) -> Vec<String> {
@@ -244,7 +244,7 @@ const GIVEN_UP: &str = "the installation is being deleted, so that nothing more 
 /// What the status says while items run (2.3).
 fn waiting_error(execution: &Execution, moment: &Moment) -> LastError {
     let previous = execution.status.as_ref().and_then(|status| status.last_error.as_ref());
-    Failure::waiting(OPERATION, PROGRESSING, "some running items").to_last_error(previous, &moment.now)
+    OperationError::waiting(OPERATION, PROGRESSING, "some running items").to_last_error(previous, &moment.now)
 }
 
 fn items_of<'a>(tree: &'a Tree, templates: &'a Templates) -> impl Iterator<Item = &'a DeployItem> {
@@ -439,7 +439,7 @@ fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
         if let Some(name) = target(&item).filter(|name| tree.targets.get(name) == Some(&false)) {
             message.push_str(&format!("; its target {name} does not exist"));
         }
-        let failure = Failure {
+        let error = OperationError {
             operation: "WaitingForPickup".into(),
             reason: "PickupTimeout".into(),
             message,
@@ -450,15 +450,20 @@ fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
         let generation = item.metadata.generation.unwrap_or_default();
         let status = item.status.get_or_insert_default();
         status.observed_generation = generation;
-        end_item(status, is_deleting, &failure, &moment.now);
+        end_item(status, is_deleting, &error, &moment.now);
         Write::DeployItem(Change::Status(item))
     };
     write_some(late.into_iter().map(expire))
 }
 
 /// Ends the job of an item in the name of its deployer.
-fn end_item(status: &mut groundwork_api::DeployItemStatus, is_deleting: bool, failure: &Failure, now: &Time) {
-    record(status, failure, now);
+fn end_item(
+    status: &mut groundwork_api::DeployItemStatus,
+    is_deleting: bool,
+    error: &OperationError,
+    now: &Time,
+) {
+    record(status, error, now);
     let phase = if is_deleting { phase::DELETE_FAILED } else { phase::FAILED };
     end(status, phase, now);
 }
@@ -473,10 +478,10 @@ fn interrupt(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
     let end = |item: &DeployItem| {
         let mut item = item.clone();
         let is_deleting = item.metadata.deletion_timestamp.is_some();
-        let failure = Failure::child(OPERATION, "InterruptOperation", "the job was interrupted");
+        let error = OperationError::child(OPERATION, "InterruptOperation", "the job was interrupted");
         let status = item.status.get_or_insert_default();
         status.job_id = Some(id.to_owned());
-        end_item(status, is_deleting, &failure, &moment.now);
+        end_item(status, is_deleting, &error, &moment.now);
         Write::DeployItem(Change::Status(item))
     };
     if job(execution).is_running()

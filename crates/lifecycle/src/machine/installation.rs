@@ -16,7 +16,7 @@ use super::status::Draft;
 use super::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write, write_some};
 use super::tree::{Known, StaleCopy, Tree};
 use crate::conditions::ConditionUpdate;
-use crate::failure::Failure;
+use crate::error::OperationError;
 use crate::prepare::Prepared;
 use crate::validate::is_root;
 
@@ -160,8 +160,9 @@ fn interrupt(tree: &mut Tree, installation: &Installation) -> Next {
 fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     if installation.metadata.deletion_timestamp.is_some() {
         // Nothing has been started yet, so the job ends here and the deletion begins.
-        let failure = Failure::child(INIT, "Deleting", "the installation was deleted before it was rendered");
-        return fail(installation, moment, &failure, &[]);
+        let error =
+            OperationError::child(INIT, "Deleting", "the installation was deleted before it was rendered");
+        return fail(installation, moment, &error, &[]);
     }
     if let Some(step) = count_attempt(tree, installation, moment) {
         return step;
@@ -193,8 +194,8 @@ fn count_attempt(tree: &mut Tree, installation: &Installation, moment: &Moment) 
             "the renderer ended {attempts} times while it rendered this installation, most likely because rendering takes more \
              memory than it has; make the blueprint or its imports smaller, and start the job again"
         );
-        let failure = Failure::new(INIT, "RenderingEndsProcess", message);
-        return Some(fail(installation, moment, &failure, &[]));
+        let error = OperationError::new(INIT, "RenderingEndsProcess", message);
+        return Some(fail(installation, moment, &error, &[]));
     }
     tree.begun = Some(id.to_owned());
     let draft = Draft::of(installation, &moment.now).rendering(attempts + 1);
@@ -205,9 +206,9 @@ fn count_attempt(tree: &mut Tree, installation: &Installation, moment: &Moment) 
         "the renderer ended while it rendered this installation; attempt {} of {MOST_ATTEMPTS}",
         attempts + 1
     );
-    let failure = Failure::passing(INIT, "RenderingEndsProcess", message);
+    let error = OperationError::transient(INIT, "RenderingEndsProcess", message);
     let previous = status_.and_then(|status| status.last_error.as_ref());
-    Some(status(draft.error(&failure, previous)))
+    Some(status(draft.error(&error, previous)))
 }
 
 /// Writes what was rendered.
@@ -217,8 +218,8 @@ fn create_objects(
     prepared: &Prepared,
     moment: &Moment,
 ) -> Next {
-    if let Some(problem) = &prepared.outcome.failure {
-        return fail(installation, moment, &problem.failure, &prepared.outcome.conditions);
+    if let Some(error) = &prepared.outcome.error {
+        return fail(installation, moment, &error.cause, &prepared.outcome.conditions);
     }
     if let Some(step) = write_some(prepared.copies.iter().skip(tree.copies_written).cloned()) {
         tree.copies_written += if let Next::Write(writes) = &step { writes.len() } else { 0 };
@@ -300,16 +301,16 @@ fn ensure_execution(
     let Some(found) = tree.execution.get() else {
         return wanted.map(|execution| write(Write::Execution(Change::Create(execution.clone()))));
     };
-    if let Err(failure) = owned_by(found, installation) {
-        return Some(fail(installation, moment, &failure, &prepared.outcome.conditions));
+    if let Err(error) = owned_by(found, installation) {
+        return Some(fail(installation, moment, &error, &prepared.outcome.conditions));
     }
     if found.metadata.deletion_timestamp.is_some() {
         // Deleted by hand (8.6): this job finishes the deletion, then it is created anew.
         if execution::job(found).finished == job(installation).id {
             let cause = "the execution is being deleted, and that failed";
             let inner = ("CreateImportsAndSubobjects", "ReconcileExecution");
-            let failure = Failure::caused_by(INIT, "CreateImportsAndSubobjects", inner, cause);
-            return Some(fail(installation, moment, &failure, &prepared.outcome.conditions));
+            let error = OperationError::caused_by(INIT, "CreateImportsAndSubobjects", inner, cause);
+            return Some(fail(installation, moment, &error, &prepared.outcome.conditions));
         }
         return Some(give_job(found, installation, moment).unwrap_or(Next::Rest));
     }
@@ -317,7 +318,7 @@ fn ensure_execution(
     Some(write(Write::Execution(Change::Replace(updated))))
 }
 
-fn owned_by(found: &Execution, installation: &Installation) -> Result<(), Failure> {
+fn owned_by(found: &Execution, installation: &Installation) -> Result<(), OperationError> {
     let owners = found.metadata.owner_references.iter().flatten();
     let mut controllers = owners.filter(|owner| owner.controller == Some(true));
     let uid = installation.metadata.uid.as_deref().unwrap_or_default();
@@ -328,7 +329,7 @@ fn owned_by(found: &Execution, installation: &Installation) -> Result<(), Failur
     let cause =
         format!("the execution {name} exists already and belongs to something else; delete or rename it");
     let inner = ("CreateImportsAndSubobjects", "ReconcileExecution");
-    Err(Failure::caused_by(INIT, "CreateImportsAndSubobjects", inner, cause))
+    Err(OperationError::caused_by(INIT, "CreateImportsAndSubobjects", inner, cause))
 }
 
 /// Hands the job of the Installation down; `None` when that has been done.
@@ -360,11 +361,15 @@ fn hand_down(tree: &Tree, installation: &Installation, moment: &Moment, waiting:
     step.unwrap_or_else(|| {
         let draft = Draft::of(installation, &moment.now).phase(waiting).waiting();
         // In the same write as the phase: the reference needs another one to say so (2.5, write 13).
-        let failure = (execution.is_some() && waiting == phase::PROGRESSING).then(|| {
-            Failure::waiting("handlePhaseProgressing", "JobIDFinished", "the execution is not finished")
+        let error = (execution.is_some() && waiting == phase::PROGRESSING).then(|| {
+            OperationError::waiting(
+                "handlePhaseProgressing",
+                "JobIDFinished",
+                "the execution is not finished",
+            )
         });
-        let draft = match &failure {
-            Some(failure) => draft.error(failure, None),
+        let draft = match &error {
+            Some(error) => draft.error(error, None),
             None => draft,
         };
         status(draft)
@@ -384,8 +389,9 @@ fn progressing(tree: &Tree, installation: &Installation, moment: &Moment) -> Nex
         }
     };
     if failed {
-        let failure = Failure::child("buildErrorIfFailedChild", "children failed", "Execution is failed");
-        return fail(installation, moment, &failure, &[]);
+        let error =
+            OperationError::child("buildErrorIfFailedChild", "children failed", "Execution is failed");
+        return fail(installation, moment, &error, &[]);
     }
     status(Draft::of(installation, &moment.now).phase(phase::COMPLETING))
 }
@@ -406,14 +412,14 @@ fn completing(tree: &mut Tree, installation: &Installation, moment: &Moment) -> 
         let Some(hash) = &tree.imports_hash else { return Next::HashImports };
         if Some(hash) != status_.imports_hash.as_ref() {
             let message = "the imports have changed since the job began; start it again";
-            let failure = Failure::new(COMPLETING, "CheckImportsHash", message);
-            return fail(installation, moment, &failure, &[]);
+            let error = OperationError::new(COMPLETING, "CheckImportsHash", message);
+            return fail(installation, moment, &error, &[]);
         }
     }
     if installation.metadata.generation != Some(status_.observed_generation) {
         let message = "the spec has changed since the job began; start it again";
-        let failure = Failure::new(COMPLETING, "CheckObservedGeneration", message);
-        return fail(installation, moment, &failure, &[]);
+        let error = OperationError::new(COMPLETING, "CheckObservedGeneration", message);
+        return fail(installation, moment, &error, &[]);
     }
     tree.forget_pass();
     status(Draft::of(installation, &moment.now).finish(phase::SUCCEEDED))
@@ -433,7 +439,7 @@ fn delete_copy(copy: StaleCopy) -> Write {
 fn fail(
     installation: &Installation,
     moment: &Moment,
-    failure: &Failure,
+    error: &OperationError,
     updates: &[ConditionUpdate],
 ) -> Next {
     let previous = installation.status.as_ref().and_then(|status| status.last_error.as_ref());
@@ -449,15 +455,15 @@ fn fail(
         phase::FAILED
     };
     let updates = updates.iter().filter(|update| update.type_name != OVERWRITE_CONDITION);
-    status(Draft::of(installation, &moment.now).finish(phase).conditions(updates).error(failure, previous))
+    status(Draft::of(installation, &moment.now).finish(phase).conditions(updates).error(error, previous))
 }
 
-/// The write that tells about a problem which may go away by itself; the phase stays. `None` when the status says
+/// The write that tells about an error which may go away by itself; the phase stays. `None` when the status says
 /// so already.
-pub fn report(tree: &Tree, failure: &Failure, moment: &Moment) -> Option<Write> {
+pub fn report(tree: &Tree, error: &OperationError, moment: &Moment) -> Option<Write> {
     let installation = tree.installation.get()?;
     let previous = installation.status.as_ref().and_then(|status| status.last_error.as_ref());
-    let draft = Draft::of(installation, &moment.now).error(failure, previous).done();
+    let draft = Draft::of(installation, &moment.now).error(error, previous).done();
     (draft.status != installation.status).then_some(Write::Installation(Change::Status(draft)))
 }
 
@@ -495,8 +501,8 @@ fn deleting(tree: &Tree, installation: &Installation, moment: &Moment) -> Next {
         None => patch(without_finalizer(&installation.metadata)),
         Some(execution) if execution::job(execution).finished == job(installation).id => {
             let message = "the execution could not be deleted";
-            let failure = Failure::child("handlePhaseDeleting", "UndeletedSubobjects", message);
-            fail(installation, moment, &failure, &[])
+            let error = OperationError::child("handlePhaseDeleting", "UndeletedSubobjects", message);
+            fail(installation, moment, &error, &[])
         }
         Some(execution) => give_job(execution, installation, moment).unwrap_or(Next::Rest),
     }
@@ -519,8 +525,8 @@ pub(super) fn refused(tree: &Tree, reason: &'static str, cause: &str, moment: &M
     };
     let update = ConditionUpdate::new(condition, false, reason, cause);
     let inner = ("CreateImportsAndSubobjects", step);
-    let failure = Failure::caused_by(INIT, "CreateImportsAndSubobjects", inner, cause);
-    match fail(installation, moment, &failure, &[update]) {
+    let error = OperationError::caused_by(INIT, "CreateImportsAndSubobjects", inner, cause);
+    match fail(installation, moment, &error, &[update]) {
         Next::Write(mut writes) => writes.pop(),
         _ => None,
     }

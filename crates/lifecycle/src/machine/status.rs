@@ -7,7 +7,7 @@ use groundwork_component::OVERWRITE_CONDITION;
 use super::phase;
 use super::protocol::{is_final, started, triggered};
 use crate::conditions::{ConditionUpdate, merge_condition};
-use crate::failure::Failure;
+use crate::error::OperationError;
 
 /// `True` when the last job succeeded.
 pub const READY: &str = "Ready";
@@ -90,9 +90,9 @@ impl<'a> Draft<'a> {
     }
 
     /// Why the job is where it is. To be called after the phase has been set, which clears it.
-    pub(super) fn error(mut self, failure: &Failure, previous: Option<&LastError>) -> Self {
-        let error = failure.to_last_error(previous, self.now);
-        self.status().last_error = Some(error);
+    pub(super) fn error(mut self, error: &OperationError, previous: Option<&LastError>) -> Self {
+        let last_error = error.to_last_error(previous, self.now);
+        self.status().last_error = Some(last_error);
         self
     }
 

@@ -52,7 +52,7 @@ pub enum Read {
 /// The most writes of one step, so that a caller can let others go between two steps.
 pub(super) const MOST_WRITES: usize = 32;
 
-/// One write.
+/// One write of an object of a job, by its kind.
 #[allow(clippy::large_enum_variant, reason = "few are held at a time")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
@@ -164,7 +164,7 @@ fn is_export(metadata: &ObjectMeta) -> bool {
     source.is_some_and(|source| source.starts_with("Exec."))
 }
 
-/// One write.
+/// A step of a single write.
 pub(super) fn write(write: Write) -> Next {
     Next::Write(vec![write])
 }

@@ -16,7 +16,7 @@ mod unresolved;
 
 pub(crate) use cascade::{CascadeError, apply, cascade, prepare};
 pub(crate) use node::{fail, same_node};
-pub(crate) use state::state_of;
+pub(crate) use state::{root_state_of, state_of};
 pub use unresolved::Unresolved;
 
 use crate::dependencies::{Attention, Place, ROOT};

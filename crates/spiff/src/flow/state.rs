@@ -35,6 +35,18 @@ pub(crate) fn state_of(node: &Node) -> Option<Node> {
     Some(Node { value, ..node.clone() })
 }
 
+/// The fields of a map that are flagged as state themselves.
+pub(crate) fn root_state_of(node: &Node) -> Option<Node> {
+    let Value::Map(map) = &node.value else { return None };
+    let kept: Vec<_> = map
+        .iter()
+        .filter(|(_, field)| field.has(Flags::STATE))
+        .map(|(key, field)| (Arc::clone(key), field.clone()))
+        .collect();
+    (!kept.is_empty())
+        .then(|| Node { value: Value::Map(Arc::new(kept.into_iter().collect())), ..node.clone() })
+}
+
 /// The key field of a list whose entries are told apart by it.
 fn key_of<'n>(node: &'n Node, list: &List) -> Option<&'n str> {
     let key = node.key_name().map_or("name", |name| &**name);

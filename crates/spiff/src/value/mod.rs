@@ -88,12 +88,12 @@ impl Value {
     }
 
     /// Named values for a run: their integral numbers are data numbers (section 14.2).
-    pub fn from_bindings(json: serde_json::Value) -> Self {
+    pub fn from_bindings(json: &serde_json::Value) -> Self {
         crate::yaml::from_json(json, true)
     }
 
     /// A value as it would be read from a document.
-    pub fn from_json(json: serde_json::Value) -> Self {
+    pub fn from_json(json: &serde_json::Value) -> Self {
         crate::yaml::from_json(json, false)
     }
 

@@ -124,15 +124,15 @@ fn push_text(out: &mut String, text: &str, dialect: Dialect) {
 
 /// The value of a JSON document. With `as_bindings` integral numbers are data numbers, otherwise ints; what is beyond 64 bits
 /// is a float.
-pub(crate) fn from_json(json: Json, as_bindings: bool) -> Value {
+pub(crate) fn from_json(json: &Json, as_bindings: bool) -> Value {
     match json {
         Json::Null => Value::Nil,
-        Json::Bool(flag) => Value::Bool(flag),
-        Json::Number(number) => from_number(&number, as_bindings),
-        Json::String(text) => Value::string(text),
-        Json::Array(items) => Value::list(items.into_iter().map(|item| from_json(item, as_bindings))),
+        Json::Bool(flag) => Value::Bool(*flag),
+        Json::Number(number) => from_number(number, as_bindings),
+        Json::String(text) => Value::string(text.as_str()),
+        Json::Array(items) => Value::list(items.iter().map(|item| from_json(item, as_bindings))),
         Json::Object(members) => {
-            Value::map(members.into_iter().map(|(key, member)| (key, from_json(member, as_bindings))))
+            Value::map(members.iter().map(|(key, member)| (key.as_str(), from_json(member, as_bindings))))
         }
     }
 }
@@ -176,11 +176,72 @@ pub(crate) fn to_json_value(value: &Value) -> Json {
     }
 }
 
+/// Floats from here on are written with an exponent, so that they are read as floats again.
+const LEAST_WITH_EXPONENT: f64 = 1e6;
+
+/// What reading the written document gives, without writing it. `None` if only the text can tell: binary content, what has no value yet,
+/// infinity and NaN, and keys that YAML has a meaning for.
+pub(crate) fn to_read_json(value: &Value) -> Option<Json> {
+    Some(match value {
+        Value::Nil => Json::Null,
+        Value::Bool(flag) => Json::Bool(*flag),
+        Value::Int(number) | Value::Data(number) => Json::from(*number),
+        #[expect(clippy::cast_possible_truncation, reason = "integral and small")]
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < LEAST_WITH_EXPONENT => {
+            Json::from(*number as i64)
+        }
+        Value::Float(number) => Json::Number(Number::from_f64(*number)?),
+        Value::String(text) => Json::from(&**text),
+        Value::List(list) => stacker::maybe_grow(128 << 10, 1 << 20, || {
+            list.iter().map(|entry| to_read_json(&entry.value)).collect::<Option<_>>().map(Json::Array)
+        })?,
+        Value::Map(map) => stacker::maybe_grow(128 << 10, 1 << 20, || {
+            let entry = |(key, entry): &(std::sync::Arc<str>, crate::value::Node)| {
+                (&**key != "<<").then(|| Some((key.to_string(), to_read_json(&entry.value)?)))?
+            };
+            map.iter().map(entry).collect::<Option<_>>().map(Json::Object)
+        })?,
+        Value::Template(_) | Value::Binary(_) | Value::Expression(_) | Value::Lambda(_) => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+
+    fn values() -> impl Strategy<Value = Value> {
+        let scalar = prop_oneof![
+            Just(Value::Nil),
+            any::<bool>().prop_map(Value::Bool),
+            any::<i64>().prop_map(Value::Int),
+            any::<f64>().prop_map(Value::Float),
+            (-2_000_000_i32..2_000_000).prop_map(|number| Value::Float(f64::from(number))),
+            "\\PC*".prop_map(Value::string),
+            "[-~yn0-9.:e+#'\" <>{}\\[\\]!&*|\n\t]{0,6}".prop_map(Value::string),
+            "(yes|no|null|true|0x1F|1_000|1e3|2020-01-01|\\.inf|=|<<)".prop_map(Value::string),
+        ];
+        scalar.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::list),
+                prop::collection::vec(("[a-zA-Z0-9 :#.-]{1,5}|<<<?", inner), 0..4).prop_map(Value::map),
+            ]
+        })
+    }
+
+    proptest! {
+        /// The short way from a result to JSON gives what the text gives.
+        #[test]
+        fn reading_is_foreseen(value in values()) {
+            if let Some(json) = to_read_json(&value) {
+                let text = crate::yaml::write(&value);
+                let read = groundwork_yaml::from_str(&text);
+                prop_assert_eq!(read.ok(), Some(json), "{}", text);
+            }
+        }
+    }
 
     #[test]
     fn json_is_printed_as_go_prints_it() {
@@ -194,7 +255,7 @@ mod tests {
             (json!({}), "{}"),
             (json!([]), "[]"),
         ] {
-            assert_eq!(to_json(&from_json(value, false)).as_deref(), Ok(text));
+            assert_eq!(to_json(&from_json(&value, false)).as_deref(), Ok(text));
         }
         let error = to_json(&Value::Float(f64::NAN)).unwrap_err();
         assert_eq!(error.message, "cannot jsonencode: json: unsupported value: NaN");
@@ -202,7 +263,7 @@ mod tests {
 
     #[test]
     fn integral_numbers_of_bindings_are_data_numbers() {
-        let values = from_json(json!([5, 5.0, 5.5, 18_446_744_073_709_551_615_u64]), true);
+        let values = from_json(&json!([5, 5.0, 5.5, 18_446_744_073_709_551_615_u64]), true);
         let Value::List(list) = &values else { unreachable!() };
         let kinds: Vec<_> = list.values().map(|value| format!("{value:?}")).collect();
         assert_eq!(kinds, ["Data(5)", "Data(5)", "Float(5.5)", "Float(1.8446744073709552e19)"]);

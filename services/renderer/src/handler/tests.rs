@@ -16,7 +16,7 @@ fn answers_that_are_told() {
         (ApiError::Conflict(object()), None),
         (ApiError::AlreadyExists(object()), None),
         (ApiError::NotFound(object()), None),
-        (ApiError::Passing { verb: "get", object: object(), problem: "busy".to_owned() }, None),
+        (ApiError::Transient { verb: "get", object: object(), problem: "busy".to_owned() }, None),
     ] {
         assert_eq!(reason(&error), told, "{error}");
     }
@@ -28,13 +28,13 @@ fn answers_of_the_resolver() {
     let tree = Tree::new("team", "server");
     for outdated in ["JOB_SUPERSEDED", "INSTALLATION_NOT_FOUND"] {
         let answer = status::status(Code::FailedPrecondition, outdated, "another job");
-        let JobError::Api(error) = resolve_failed(&answer, &tree) else { panic!("{outdated}") };
+        let AttemptError::Api(error) = resolve_failed(&answer, &tree) else { panic!("{outdated}") };
         assert_eq!(error, ApiError::Conflict("installations team/server".to_owned()));
     }
     for answer in [Status::unavailable("away"), status::status(Code::Internal, "OTHER", "away")] {
-        let JobError::Passing(failure) = resolve_failed(&answer, &tree) else { panic!("{answer}") };
+        let AttemptError::Transient(error) = resolve_failed(&answer, &tree) else { panic!("{answer}") };
         assert_eq!(
-            (failure.reason.as_ref(), failure.message.as_str()),
+            (error.reason.as_ref(), error.message.as_str()),
             ("Resolve", "the resolver cannot be asked: away")
         );
     }

@@ -34,13 +34,13 @@ pub(super) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
 /// For an Installation as the next job would find it.
 pub(super) fn of_cluster(inputs: &ResolutionInputs) -> Result<ExplainResponse, Status> {
     let resolution = inputs.resolve();
-    match (&resolution.reference, resolution.failure) {
+    match (&resolution.reference, resolution.error) {
         (Some(substitution), _) => {
             let report = resolution.overwrites.as_ref();
             let outcomes: &[RuleOutcome] = report.map_or(&[], |OverwriteReport { outcomes, .. }| outcomes);
             Ok(answer(substitution, report.is_some(), outcomes, &resolution.warnings))
         }
-        (None, Some(failure)) => Err(status::failed_precondition(reasons::JOB_WOULD_FAIL, failure.message)),
+        (None, Some(error)) => Err(status::failed_precondition(reasons::JOB_WOULD_FAIL, error.message)),
         (None, None) => Ok(ExplainResponse::default()),
     }
 }

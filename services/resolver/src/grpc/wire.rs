@@ -3,7 +3,7 @@
 use groundwork_api::Kind;
 use groundwork_component::{ComponentVersion, Reference, RepositoryContext};
 use groundwork_kubernetes::is_dns_subdomain;
-use groundwork_lifecycle::Failure;
+use groundwork_lifecycle::OperationError;
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1 as proto;
 use groundwork_proto::status::{self, Violation, reasons};
@@ -105,11 +105,11 @@ pub(super) fn component_version(version: &ComponentVersion) -> proto::ComponentV
     }
 }
 
-pub(super) fn failure(failure: &Failure) -> proto::Failure {
+pub(super) fn failure(error: &OperationError) -> proto::Failure {
     proto::Failure {
-        operation: failure.operation.clone().into_owned(),
-        reason: failure.reason.clone().into_owned(),
-        message: failure.message.clone(),
-        codes: failure.codes.iter().map(|code| code.as_str().to_owned()).collect(),
+        operation: error.operation.clone().into_owned(),
+        reason: error.reason.clone().into_owned(),
+        message: error.message.clone(),
+        codes: error.codes.iter().map(|code| code.as_str().to_owned()).collect(),
     }
 }

@@ -33,7 +33,7 @@ fn resolution(effective: Option<Reference>, condition: OverwriteChange) -> Resol
     let reference =
         effective.map(|effective| Substitution { original: reference("R1", "1"), effective, matched: true });
     let mut resolution = subject.resolve();
-    (resolution.reference, resolution.condition, resolution.failure) = (reference, condition, None);
+    (resolution.reference, resolution.condition, resolution.error) = (reference, condition, None);
     resolution
 }
 

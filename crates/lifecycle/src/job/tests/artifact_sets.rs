@@ -62,7 +62,7 @@ fn render(bytes: &[u8], rest: &str) -> Option<String> {
         BASE64.encode(bytes)
     );
     let installation = installation(&format!("{SHOP_REFERENCE}\n  blueprint: {{ref: {{resourceName: bp}}}}"));
-    world(&[&installation, CONTEXT, &shop]).render().failure.map(|problem| problem.failure.message)
+    world(&[&installation, CONTEXT, &shop]).render().error.map(|error| error.cause.message)
 }
 
 const OCI: &str = "mediaType: application/vnd.oci.image.manifest.v1+tar";

@@ -230,7 +230,7 @@ fn the_overwrite_condition_outlives_failures() {
     let gone = overwrites("example.org/shop", "9.0.0");
     let world = world(&[&with_inline_blueprint(SHOP_REFERENCE), CONTEXT_WITH_OVERWRITES, &gone, SHOPS]);
     assert_eq!(world.conditions(), [OVERWRITTEN.replace("2.0.0", "9.0.0")]);
-    assert!(world.failure().1.contains("\"example.org/shop:9.0.0\" not found in R1"));
+    assert!(world.error().1.contains("\"example.org/shop:9.0.0\" not found in R1"));
 }
 
 /// I-36, I-38: only the descriptor is inline. Its blobs are looked for in the effective repository, then in the one
@@ -274,10 +274,10 @@ fn blobs_of_inline_components() {
         ("", EMPTY_CONTEXT, "R1", false),
         ("{type: warehouse}", CONTEXT, "R1", false),
     ] {
-        let failure = world(&[&inline(contexts), context, &rules, &store(place)]).render().failure;
-        assert_eq!(failure.is_none(), found, "{contexts} {place}: {failure:?}");
+        let error = world(&[&inline(contexts), context, &rules, &store(place)]).render().error;
+        assert_eq!(error.is_none(), found, "{contexts} {place}: {error:?}");
     }
-    let message = |contexts: &str| world(&[&inline(contexts), EMPTY_CONTEXT]).failure().1;
+    let message = |contexts: &str| world(&[&inline(contexts), EMPTY_CONTEXT]).error().1;
     assert!(
         message("").contains("of the inline component example.org/inline:1.0.0, which names no repository")
     );

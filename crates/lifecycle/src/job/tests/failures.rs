@@ -15,7 +15,7 @@ fn shop(resource: &str) -> String {
 
 #[track_caller]
 fn check(documents: &[&str], operation_and_reason: &str, message_start: &str) {
-    let (place, message) = world(documents).failure();
+    let (place, message) = world(documents).error();
     assert_eq!(place, operation_and_reason, "{message}");
     assert!(message.starts_with(message_start), "{message:?} does not begin with {message_start:?}");
 }
@@ -121,7 +121,7 @@ fn blueprints() {
         let documents = [&with_blueprint_reference(SHOP_REFERENCE), CONTEXT, &shop(resource)];
         check(&documents, place, &format!("{start}{cause}"));
         // Who reads of it wants to know which version to look at.
-        let message = world(&documents).render().failure.map(|problem| problem.failure.message);
+        let message = world(&documents).render().error.map(|error| error.cause.message);
         let named = message.is_some_and(|message| message.contains("of component example.org/shop:1.0.0)"));
         assert!(named, "{resource}");
     };
@@ -178,7 +178,7 @@ fn blueprint_resources() {
         ] {
             let shop = shop(&format!("type: {type_name}, {rest}{tree}"));
             let outcome = world(&[&with_blueprint_reference(SHOP_REFERENCE), CONTEXT, &shop]).render();
-            assert_eq!(outcome.failure, None, "{rest}");
+            assert_eq!(outcome.error, None, "{rest}");
             assert!(outcome.execution.is_none() && outcome.deploy_items.is_empty());
         }
     }
@@ -295,7 +295,7 @@ fn imports_and_executions() {
 #[test]
 fn success_leaves_true_conditions() {
     let world = world(&[&checking_blueprint("errors: []", ITEM), EMPTY_CONTEXT, SIZE]);
-    assert_eq!(world.render().failure, None);
+    assert_eq!(world.render().error, None);
     assert_eq!(
         world.conditions(),
         [

@@ -63,7 +63,7 @@ fn data_sources() {
 
 #[track_caller]
 fn check_failure(imports: &str, expected: &str) {
-    let (place, message) = world(&[&importing(imports), EMPTY_CONTEXT, OBJECTS]).failure();
+    let (place, message) = world(&[&importing(imports), EMPTY_CONTEXT, OBJECTS]).error();
     assert_eq!((place.as_str(), message.as_str()), ("init/ImportsSatisfied", expected));
 }
 
@@ -81,7 +81,7 @@ fn missing_and_broken_sources() {
         check_failure(&data(import), &format!("data import \"value\": {problem}"));
     }
     for import in ["secretRef: {name: broken}", "secretRef: {name: broken, key: password}"] {
-        let (_, message) = world(&[&importing(&data(import)), EMPTY_CONTEXT, OBJECTS]).failure();
+        let (_, message) = world(&[&importing(&data(import)), EMPTY_CONTEXT, OBJECTS]).error();
         let start =
             "data import \"value\": key password in secret team/broken is no valid YAML: line 1, column ";
         assert!(message.starts_with(start) && !message.contains("hunter2"), "{message}");
@@ -98,7 +98,7 @@ fn entries_that_are_no_text() {
         world
             .objects
             .add_secret(serde_json::from_value(groundwork_yaml::from_str(objects).unwrap()).unwrap());
-        let (place, message) = world.failure();
+        let (place, message) = world.error();
         assert_eq!(place, "init/ImportsSatisfied");
         let expected = "data import \"value\": key key in secret team/binary is not UTF-8 text (byte 0 is none); \
                         import another key of it";
@@ -163,7 +163,7 @@ fn target_sources() {
     ] {
         let world = world(&[&importing_targets(type_name, import, item), EMPTY_CONTEXT, TARGETS]);
         let outcome = world.render();
-        assert_eq!(outcome.failure, None, "{import}");
+        assert_eq!(outcome.error, None, "{import}");
         let target = outcome.deploy_items[0].spec.target.clone().unwrap();
         assert_eq!((target.name.as_str(), target.namespace.as_deref()), (expected, Some("team")), "{import}");
     }
@@ -220,7 +220,7 @@ fn literal_mappings() {
 /// A mapped value has to fit the schema like any other.
 #[test]
 fn mapped_values_are_validated() {
-    let (place, message) = world(&[&mapping("{}", "{other: five}"), EMPTY_CONTEXT]).failure();
+    let (place, message) = world(&[&mapping("{}", "{other: five}"), EMPTY_CONTEXT]).error();
     assert_eq!(place, "handlePhaseInit/CreateImportsAndSubobjects");
     assert!(
         message.contains("server.other: imported datatype does not have the expected schema"),
@@ -228,22 +228,32 @@ fn mapped_values_are_validated() {
     );
 }
 
-/// An expression that came through as text would be deployed as if it were the value.
+/// `blueprints.md` 3.4: expressions see the imports of the Installation by name. I-81, I-83, I-85, I-86, I-88.
 #[test]
-fn mappings_with_expressions_are_refused() {
-    let object = "{data: [{name: value, dataRef: object}]}";
-    for expression in
-        ["(( value.a ))", "{deep: [{x: 'a (( value ))'}]}", "{'(( value ))': 1}", "{'<<': 1}", "{'<<<': 1}"]
-    {
-        let mappings = format!("{{other: 5, value: {expression}}}");
-        let documents = [&mapping(object, &mappings), EMPTY_CONTEXT, OBJECTS];
-        let (place, message) = world(&documents).failure();
-        assert_eq!(place, "handlePhaseInit/CreateImportsAndSubobjects", "{expression}");
-        assert_eq!(
-            message,
-            "Op: CreateImportsAndSubobjects - Reason: ConstructImports - Message: importDataMappings.value holds a \
-             spiff expression, which this version cannot evaluate",
-            "{expression}"
-        );
+fn mappings_with_expressions_are_evaluated() {
+    let object = "{data: [{name: source, dataRef: object}]}";
+    for (mappings, expected) in [
+        ("{value: (( source.a ))}", json!({"value": [1, 2]})),
+        ("{value: {first: '(( source.a.[0] ))'}}", json!({"value": {"first": 1}})),
+        ("{value: 'text with (( source ))'}", json!({"value": "text with (( source ))"})),
+        ("{value: (( nope || 5 ))}", json!({"value": 5})),
+        ("{value: '{{ .source }}'}", json!({"value": "{{ .source }}"})),
+        ("{value: '(( source.a.[1] \"-\" source.a.[0] ))'}", json!({"value": "2-1"})),
+        (
+            "{value: {all: (( source )), id: my-controller, list: [aws, gcp]}}",
+            json!({"value": {"all": {"a": [1, 2]}, "id": "my-controller", "list": ["aws", "gcp"]}}),
+        ),
+    ] {
+        let config = world(&[&mapping(object, mappings), EMPTY_CONTEXT, OBJECTS]).config();
+        assert_eq!(config, expected, "{mappings}");
     }
+    let (place, message) = world(&[&mapping(object, "{value: (( nope ))}"), EMPTY_CONTEXT, OBJECTS]).error();
+    assert_eq!(place, "handlePhaseInit/CreateImportsAndSubobjects");
+    assert!(
+        message.starts_with(
+            "Op: CreateImportsAndSubobjects - Reason: ConstructImports - Message: unable to template import mapping \
+             template server.value: unresolved nodes:"
+        ),
+        "{message}"
+    );
 }

@@ -30,7 +30,7 @@ spec:
 "
     );
     let outcome = world(&[&installation, EMPTY_CONTEXT]).render();
-    assert_eq!(outcome.failure, None);
+    assert_eq!(outcome.error, None);
     outcome
 }
 

@@ -37,7 +37,7 @@ fn check_size(reference: &str, documents: &[&str]) -> Option<String> {
     let installation = importing(SHOP_REFERENCE, reference);
     let mut all = vec![installation.as_str(), SHOP, TYPES, SIZE];
     all.extend_from_slice(documents);
-    world(&all).render().failure.map(|problem| problem.failure.message)
+    world(&all).render().error.map(|error| error.cause.message)
 }
 
 #[track_caller]
@@ -116,6 +116,6 @@ fn schemas_out_of_reach() {
 
 #[test]
 fn without_a_component() {
-    let (_, message) = world(&[&importing("", REFERENCE), EMPTY_CONTEXT, SIZE]).failure();
+    let (_, message) = world(&[&importing("", REFERENCE), EMPTY_CONTEXT, SIZE]).error();
     assert!(message.contains("no component descriptor defined to resolve the ref"), "{message}");
 }

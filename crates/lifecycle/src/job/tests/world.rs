@@ -7,12 +7,16 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use flate2::{Compression, write::GzEncoder};
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
+use groundwork_blueprint::Capabilities;
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::imports::{Entries, ObjectSet};
 use crate::job::{Inputs, Outcome, render};
+
+/// Templates of these tests reach nothing.
+static NO_CAPABILITIES: Capabilities = Capabilities { clock: None, randomness: None, deadline: None };
 
 #[derive(Default)]
 pub(super) struct World {
@@ -61,29 +65,35 @@ impl World {
     }
 
     pub(super) fn render(&self) -> Outcome {
-        render(&Inputs {
+        render(&self.inputs())
+    }
+
+    pub(super) fn inputs(&self) -> Inputs<'_> {
+        Inputs {
             installation: &self.installation,
             context: self.context.as_ref(),
             overwrites: self.overwrites.as_ref(),
             objects: &self.objects,
             repositories: &self.stores,
             blueprint: None,
-        })
+            capabilities: &NO_CAPABILITIES,
+            offline: None,
+        }
     }
 
     /// The config of the first item of a job that must succeed.
     #[track_caller]
     pub(super) fn config(&self) -> Value {
         let outcome = self.render();
-        assert_eq!(outcome.failure, None);
+        assert_eq!(outcome.error, None);
         outcome.deploy_items[0].spec.config.get().cloned().unwrap()
     }
 
     /// Operation and reason of a job that must fail, and its message.
     #[track_caller]
-    pub(super) fn failure(&self) -> (String, String) {
-        let failure = self.render().failure.expect("this job fails").failure;
-        (format!("{}/{}", failure.operation, failure.reason), failure.message)
+    pub(super) fn error(&self) -> (String, String) {
+        let error = self.render().error.expect("this job fails").cause;
+        (format!("{}/{}", error.operation, error.reason), error.message)
     }
 
     /// `Type=Status reason: message` of every condition.

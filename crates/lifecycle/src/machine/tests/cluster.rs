@@ -6,6 +6,7 @@ use groundwork_api::{
     Context, DataObject, DeployItem, DeployerInformation, Execution, Installation, ObjectMeta, ResourceExt,
     Target, Time,
 };
+use groundwork_blueprint::Capabilities;
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 use serde_json::{Map, Value, json};
 
@@ -183,8 +184,10 @@ impl Cluster {
                         objects: &*self,
                         repositories: &NoRepositories,
                         blueprint: None,
+                        capabilities: &Capabilities::default(),
+                        offline: None,
                     };
-                    self.tree.prepared = Some(prepare(&inputs));
+                    self.tree.prepared = Some(prepare(&inputs, None));
                 }
                 Next::HashImports => {
                     let hash = imports_hash(self.installation.as_ref().unwrap(), &*self);
@@ -373,7 +376,7 @@ impl Cluster {
             let good = if is_deleting { phase::DELETE_FAILED } else { phase::SUCCEEDED };
             let verdict = Verdict {
                 phase: verdict.unwrap_or(good).to_owned(),
-                failure: None,
+                error: None,
                 provider_status: None,
                 exports: Exports::Keep,
             };
@@ -543,6 +546,10 @@ impl ImportedObjects for Cluster {
 
     fn config_map(&self, _: &str) -> Option<Entries> {
         None
+    }
+
+    fn imported_targets(&self, _: &str, _: &str) -> Vec<Target> {
+        Vec::new()
     }
 }
 

@@ -56,7 +56,7 @@ fn a_failed_deletion_can_be_repeated() {
     assert!(cluster.installation.is_none());
 }
 
-/// 8.4.
+/// The annotation of `installations.md` 8.4.
 #[test]
 fn deleting_without_uninstalling_asks_no_deployer() {
     let mut cluster = cluster(&["a", "b>a"]);

@@ -185,7 +185,7 @@ fn an_item_without_deployer_fails_in_the_end() {
     assert_eq!((error.reason.as_str(), &error.codes[..]), ("PickupTimeout", &["ERR_TIMEOUT".to_owned()][..]));
 }
 
-/// 3.2.
+/// The operation of `installations.md` 3.2.
 #[test]
 fn an_interrupt_ends_the_job() {
     let mut cluster = cluster(&["a", "b>a"]);

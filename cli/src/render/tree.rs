@@ -1,0 +1,276 @@
+//! From roots to leaves: Installations in the order in which they could run, each with what those before it export.
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{Context, DEFAULT_CONTEXT, Installation, InstallationTemplate, ObjectMeta, ResourceExt};
+use groundwork_blueprint::{Capabilities, SiblingGraph};
+use groundwork_lifecycle::{
+    Inputs, Offline, OperationError, Outcome, export, export_objects, import_copies, render, scope_name,
+};
+use groundwork_registry::RepositoryMap;
+use serde_json::{Map, Value};
+
+use super::given::{ItemExports, StateFile};
+use super::report;
+use super::world::World;
+use crate::diagnostic::Diagnostic;
+use crate::inventory::{Inventory, Loaded};
+use crate::rendering::{Published, Rendering};
+
+/// Nested installations inside each other: a component that refers to itself has no end.
+const DEEPEST: usize = 32;
+/// The scope of a namespace.
+const ROOT_SCOPE: &str = "";
+/// No job of a cluster stands behind what is made here.
+const NO_JOB: &str = "";
+
+/// Renders all Installations of an input.
+pub(super) struct Runner<'a> {
+    pub(super) world: World<'a>,
+    pub(super) repositories: &'a RepositoryMap,
+    pub(super) capabilities: Capabilities,
+    /// Values for data imports of roots.
+    pub(super) given: BTreeMap<String, Value>,
+    pub(super) items: ItemExports,
+    pub(super) states: StateFile,
+    pub(super) show_values: bool,
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+/// An Installation of the tree.
+pub(super) struct Node<'n> {
+    pub(super) installation: Installation,
+    pub(super) scope: String,
+    pub(super) path: Vec<String>,
+    /// What its root was read from: the place of messages.
+    pub(super) root: &'n Loaded<Installation>,
+}
+
+impl Node<'_> {
+    pub(super) fn is_root(&self) -> bool {
+        self.path.len() == 1
+    }
+
+    /// The scope that it opens for its children.
+    fn own_scope(&self) -> String {
+        let metadata = &self.installation.metadata;
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        scope_name(&part(&metadata.namespace), &part(&metadata.name))
+    }
+}
+
+impl<'a> Runner<'a> {
+    /// All roots of all namespaces, each after those whose exports it imports.
+    pub(super) fn run(&mut self) -> Vec<Rendering> {
+        let inventory: &'a Inventory = self.world.inventory;
+        let mut namespaces: BTreeMap<&str, Vec<&Loaded<Installation>>> = BTreeMap::new();
+        for ((namespace, _), loaded) in &inventory.installations {
+            namespaces.entry(namespace).or_default().push(loaded);
+        }
+        let mut renderings = Vec::new();
+        for roots in namespaces.into_values() {
+            for root in self.in_order(&roots) {
+                let installation = root.object.clone();
+                let path = vec![installation.name_any()];
+                let node = Node { installation, scope: ROOT_SCOPE.to_owned(), path, root };
+                renderings.push(self.render(&node));
+            }
+        }
+        renderings
+    }
+
+    /// Roots export and import like siblings do.
+    fn in_order<'n>(&mut self, roots: &[&'n Loaded<Installation>]) -> Vec<&'n Loaded<Installation>> {
+        let template = |root: &&Loaded<Installation>| InstallationTemplate {
+            name: root.object.metadata.name.clone(),
+            imports: root.object.spec.imports.clone(),
+            exports: root.object.spec.exports.clone(),
+            ..InstallationTemplate::default()
+        };
+        let templates: Vec<InstallationTemplate> = roots.iter().map(template).collect();
+        let order = SiblingGraph::new(&templates).order();
+        let order = order.map(|order| order.into_iter().filter_map(|at| roots.get(at).copied()).collect());
+        order.unwrap_or_else(|error| {
+            let message = error.to_string().replace("nested installations", "installations");
+            let diagnostic = Diagnostic::error(message.replace("subinstallations", "installations"));
+            self.diagnostics.push(match roots.first() {
+                Some(root) => diagnostic.at(&root.document.source, root.document.node.position),
+                None => diagnostic,
+            });
+            Vec::new()
+        })
+    }
+
+    fn render(&mut self, node: &Node<'_>) -> Rendering {
+        let mut rendering = Rendering {
+            installation: node.installation.clone(),
+            path: node.path.clone(),
+            outcome: Outcome::default(),
+            waits_for: None,
+            published: Published::Nothing,
+            children: Vec::new(),
+        };
+        if let Some((import, reason)) = self.world.unknown_import(&node.installation, &node.scope) {
+            let reason = format!("the import {import:?} is not known: {reason}");
+            self.world.add_unknown(&node.installation, &node.scope, &reason);
+            rendering.waits_for = Some(reason);
+            return rendering;
+        }
+        rendering.outcome = if node.path.len() > DEEPEST {
+            too_deep()
+        } else {
+            let states = self.states.of(&node.installation);
+            self.with_inputs(node, &states, render)
+        };
+        self.keep_states(node, rendering.outcome.states.clone());
+        report::rendered(node, &rendering.outcome, self.world.inventory, &mut self.diagnostics);
+        if rendering.outcome.error.is_some() {
+            let reason = format!("{} failed", rendering.title());
+            self.world.add_unknown(&node.installation, &node.scope, &reason);
+            return rendering;
+        }
+        self.world.add(import_copies(&node.installation, NO_JOB, &rendering.outcome.imports));
+        let children: Vec<Node<'_>> = rendering
+            .outcome
+            .children
+            .iter()
+            .map(|child| Node {
+                installation: child.installation.clone(),
+                scope: node.own_scope(),
+                path: node.path.iter().chain([&child.template]).cloned().collect(),
+                root: node.root,
+            })
+            .collect();
+        rendering.children = children.iter().map(|child| self.render(child)).collect();
+        rendering.published = self.publish(node, &rendering);
+        rendering
+    }
+
+    /// Exports what can be known of an Installation whose work is done.
+    fn publish(&mut self, node: &Node<'_>, rendering: &Rendering) -> Published {
+        let failed = rendering.children.iter().find(|child| child.has_failed());
+        if let Some(failed) = failed {
+            let reason = format!("{} failed", failed.title());
+            self.world.add_unknown(&node.installation, &node.scope, &reason);
+            return Published::Unknown(reason);
+        }
+        let (items, unknown_items) = self.item_exports(rendering);
+        let values = self.world.export_values(&node.installation, items);
+        let states = self.states.of(&node.installation);
+        let outcome = self.with_inputs(node, &states, |inputs| export(inputs, &values));
+        self.keep_states(node, outcome.states.clone());
+        // A value that is missing here may come from a deployer.
+        let unknown = unknown_items.first().map(|item| {
+            format!("what the deploy item {item} exports is known to its deployer alone; --exports FILE can say it")
+        });
+        let unknown = unknown.or_else(|| {
+            rendering.children.iter().find_map(|child| match (&child.waits_for, &child.published) {
+                (Some(reason), _) | (None, Published::Unknown(reason)) => Some(reason.clone()),
+                _ => None,
+            })
+        });
+        match (outcome.error, unknown) {
+            (Some(_), Some(reason)) => {
+                self.world.add_unknown(&node.installation, &node.scope, &reason);
+                Published::Unknown(reason)
+            }
+            (Some(error), None) => {
+                report::failed(node, &error, &mut self.diagnostics);
+                let reason = format!("{} failed", rendering.title());
+                self.world.add_unknown(&node.installation, &node.scope, &reason);
+                Published::Failed(error)
+            }
+            (None, unknown) => {
+                report::warnings(node, &outcome.warnings, &mut self.diagnostics);
+                if outcome.exports.declared.is_empty() {
+                    return Published::Nothing;
+                }
+                if let Some(reason) = unknown {
+                    let message = format!("the exports are what templates give without it: {reason}");
+                    report::warnings(node, &[message.into()], &mut self.diagnostics);
+                }
+                let objects = export_objects(&node.installation, &node.scope, NO_JOB, &outcome.exports);
+                self.world.add(objects.clone());
+                Published::Objects { exports: outcome.exports, objects, origins: outcome.origins }
+            }
+        }
+    }
+
+    /// What the items export by their names, null where it is not known, and the paths of those of which it is not.
+    fn item_exports(&self, rendering: &Rendering) -> (Map<String, Value>, Vec<String>) {
+        let templates =
+            rendering.outcome.execution.as_ref().and_then(|execution| execution.spec.templates().ok());
+        let (mut values, mut unknown) = (Map::new(), Vec::new());
+        for item in templates.iter().flat_map(|templates| templates.iter()) {
+            let value = self.items.of(&rendering.path, item).unwrap_or_else(|| {
+                unknown.push(format!("{}/{}", rendering.path.join("/"), item.name));
+                Value::Null
+            });
+            values.insert(item.name.clone(), value);
+        }
+        (values, unknown)
+    }
+
+    fn keep_states(&mut self, node: &Node<'_>, states: groundwork_blueprint::States) {
+        if self.states.keep(&node.installation, states) {
+            let message =
+                "what executions keep as state is lost at the end; --state FILE keeps it from run to run";
+            report::warnings(node, &[message.to_owned().into()], &mut self.diagnostics);
+        }
+    }
+
+    /// Calls with everything that a job of the Installation reads.
+    fn with_inputs<T>(
+        &mut self,
+        node: &Node<'_>,
+        states: &groundwork_blueprint::States,
+        job: impl FnOnce(&Inputs<'_>) -> T,
+    ) -> T {
+        let installation = &node.installation;
+        let namespace = installation.namespace().unwrap_or_default();
+        let in_namespace = |name: &str| (namespace.clone(), name.to_owned());
+        let inventory = self.world.inventory;
+        let context = inventory.contexts.get(&in_namespace(installation.spec.context()));
+        let overwrites = context
+            .and_then(|context| context.object.overwrites())
+            .and_then(|name| inventory.overwrites.get(&in_namespace(name)));
+        let assumed = if context.is_none() { assumed_context(installation) } else { None };
+        let nothing = BTreeMap::new();
+        let objects = self.world.objects(&namespace);
+        job(&Inputs {
+            installation,
+            context: context.map(|context| &context.object).or(assumed.as_ref()),
+            overwrites: overwrites.map(|overwrites| &overwrites.object),
+            objects: &objects,
+            repositories: self.repositories,
+            blueprint: None,
+            capabilities: &self.capabilities,
+            offline: Some(Offline {
+                scope: &node.scope,
+                given: if node.is_root() { &self.given } else { &nothing },
+                states,
+                show_values: self.show_values,
+            }),
+        })
+    }
+}
+
+/// The Context `default` that a cluster makes in every namespace (`components.md` 1.2).
+pub(super) fn assumed_context(installation: &Installation) -> Option<Context> {
+    if installation.spec.context() != DEFAULT_CONTEXT {
+        return None;
+    }
+    let metadata = ObjectMeta {
+        name: Some(DEFAULT_CONTEXT.to_owned()),
+        namespace: installation.metadata.namespace.clone(),
+        ..ObjectMeta::default()
+    };
+    Some(Context { metadata, ..Context::default() })
+}
+
+fn too_deep() -> Outcome {
+    let message =
+        format!("nested installations are more than {DEEPEST} levels deep; a blueprint may contain itself");
+    let error = OperationError::new("handlePhaseInit", "EnsureSubinstallations", message);
+    Outcome { error: Some(error.into()), ..Outcome::default() }
+}

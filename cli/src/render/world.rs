@@ -1,0 +1,130 @@
+//! The objects that Installations find: those of the input, and those that former Installations have made.
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{DataObject, Installation, ResourceExt, Target, TargetSource};
+use groundwork_blueprint::ExportValues;
+use groundwork_lifecycle::{
+    Entries, ImportedObjects, ScopedObject, export_values, is_import_of, object_name,
+};
+use serde_json::{Map, Value};
+
+use crate::inventory::{Inventory, Key, NamespaceObjects};
+
+/// The state of a cluster, as far as it is known.
+#[derive(Debug)]
+pub(super) struct World<'a> {
+    pub(super) inventory: &'a Inventory,
+    data: BTreeMap<Key, DataObject>,
+    targets: BTreeMap<Key, Target>,
+    /// DataObjects and Targets that some Installation makes with values that nobody knows here, each with the reason.
+    unknown: BTreeMap<Key, String>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(inventory: &'a Inventory) -> Self {
+        Self { inventory, data: BTreeMap::new(), targets: BTreeMap::new(), unknown: BTreeMap::new() }
+    }
+
+    pub(super) fn add(&mut self, objects: impl IntoIterator<Item = ScopedObject>) {
+        for object in objects {
+            match object {
+                ScopedObject::Data(object) => drop(self.data.insert(key(&object), object)),
+                ScopedObject::Target(target) => drop(self.targets.insert(key(&target), target)),
+            }
+        }
+    }
+
+    /// Whatever the Installation publishes in its scope is not known.
+    pub(super) fn add_unknown(&mut self, installation: &Installation, scope: &str, reason: &str) {
+        let namespace = installation.namespace().unwrap_or_default();
+        let data = installation.spec.data_exports().iter().map(|export| export.data_ref.as_str());
+        let targets = installation.spec.target_exports().iter().map(|export| export.target.as_str());
+        for name in data.chain(targets) {
+            self.unknown.insert((namespace.clone(), object_name(scope, name)), reason.to_owned());
+        }
+    }
+
+    /// Why an import of the Installation is not known, with its name; the first one counts.
+    pub(super) fn unknown_import(
+        &self,
+        installation: &Installation,
+        scope: &str,
+    ) -> Option<(String, String)> {
+        let namespace = installation.namespace().unwrap_or_default();
+        let unknown = |name: &str| self.unknown.get(&(namespace.clone(), object_name(scope, name)));
+        let data = installation.spec.data_imports().iter();
+        let data = data.filter_map(|import| Some((&import.name, vec![import.data_ref.as_deref()?])));
+        let targets = installation.spec.target_imports().iter().map(|import| {
+            let names = match import.source() {
+                Ok(TargetSource::Single(name)) => vec![name],
+                Ok(TargetSource::List(names)) => names,
+                Ok(TargetSource::Map(names)) => names.into_values().collect(),
+                Ok(TargetSource::ListRef(_) | TargetSource::MapRef(_)) | Err(_) => Vec::new(),
+            };
+            (&import.name, names)
+        });
+        data.chain(targets).find_map(|(import, names)| {
+            let reason = names.into_iter().find_map(unknown)?;
+            Some((import.clone(), reason.clone()))
+        })
+    }
+
+    /// What export templates of an Installation see.
+    pub(super) fn export_values(
+        &self,
+        installation: &Installation,
+        deploy_items: Map<String, Value>,
+    ) -> ExportValues {
+        let namespace = installation.namespace().unwrap_or_default();
+        let data = self.data.iter().filter(|((of, _), _)| *of == namespace).map(|(_, object)| object);
+        let targets = self.targets.iter().filter(|((of, _), _)| *of == namespace).map(|(_, target)| target);
+        export_values(installation, deploy_items, data, targets)
+    }
+
+    /// The objects of one namespace.
+    pub(super) fn objects(&self, namespace: &str) -> KnownObjects<'_> {
+        KnownObjects {
+            world: self,
+            read: self.inventory.imported(namespace),
+            namespace: namespace.to_owned(),
+        }
+    }
+}
+
+fn key(object: &impl ResourceExt) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// The view of one namespace: what was made comes before what was read, as it would replace it.
+#[derive(Debug)]
+pub(super) struct KnownObjects<'w> {
+    world: &'w World<'w>,
+    read: NamespaceObjects<'w>,
+    namespace: String,
+}
+
+impl ImportedObjects for KnownObjects<'_> {
+    fn data_object(&self, name: &str) -> Option<DataObject> {
+        let made = self.world.data.get(&(self.namespace.clone(), name.to_owned()));
+        made.cloned().or_else(|| self.read.data_object(name))
+    }
+
+    fn target(&self, name: &str) -> Option<Target> {
+        let made = self.world.targets.get(&(self.namespace.clone(), name.to_owned()));
+        made.cloned().or_else(|| self.read.target(name))
+    }
+
+    fn secret(&self, name: &str) -> Option<Entries> {
+        self.read.secret(name)
+    }
+
+    fn config_map(&self, name: &str) -> Option<Entries> {
+        self.read.config_map(name)
+    }
+
+    fn imported_targets(&self, scope: &str, import: &str) -> Vec<Target> {
+        let made = self.world.targets.iter().filter(|((of, _), _)| *of == self.namespace);
+        made.map(|(_, target)| target).filter(|target| is_import_of(target, scope, import)).cloned().collect()
+    }
+}

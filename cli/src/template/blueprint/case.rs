@@ -1,0 +1,136 @@
+//! One line of the input. Members that are null count as left out, unknown ones are ignored.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groundwork_api::ObjectReference;
+use groundwork_blueprint::ExportValues;
+use groundwork_component::{Repository, RepositoryError};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Targets by name are looked for here if nothing says where.
+const DEFAULT_NAMESPACE: &str = "default";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Case {
+    pub(super) name: Option<String>,
+    kind: Option<Kind>,
+    pub(super) blueprint: String,
+    pub(super) files: Option<BTreeMap<String, String>>,
+    pub(super) imports: Option<Map<String, Value>>,
+    pub(super) export_values: Option<ExportMember>,
+    pub(super) components: Option<Vec<Value>>,
+    pub(super) blobs: Option<BTreeMap<String, String>>,
+    pub(super) installation: Option<InstallationMember>,
+    pub(super) context: Option<Map<String, Value>>,
+    namespace: Option<String>,
+    pub(super) targets: Option<Targets>,
+    pub(super) state: Option<BTreeMap<String, String>>,
+    pub(super) then: Option<Vec<Then>>,
+    pub(super) show_values: Option<bool>,
+}
+
+impl Case {
+    pub(super) fn kind(&self) -> Kind {
+        self.kind.unwrap_or_default()
+    }
+
+    pub(super) fn namespace(&self) -> String {
+        let installed = || self.installation.as_ref()?.namespace.clone();
+        self.namespace.clone().or_else(installed).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+    }
+}
+
+/// Which list of the blueprint runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    #[default]
+    Deploy,
+    Import,
+    Export,
+    Subinst,
+    /// None: the findings about the blueprint are the answer.
+    Validate,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct InstallationMember {
+    namespace: Option<String>,
+    pub(super) blueprint: Option<Value>,
+    pub(super) component_descriptor: Option<Value>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct ExportMember {
+    deployitems: Option<Map<String, Value>>,
+    dataobjects: Option<Map<String, Value>>,
+    targets: Option<Map<String, Value>>,
+}
+
+impl From<ExportMember> for ExportValues {
+    fn from(member: ExportMember) -> Self {
+        let object = |members: Option<Map<String, Value>>| Value::Object(members.unwrap_or_default());
+        Self {
+            deploy_items: object(member.deployitems),
+            data_objects: object(member.dataobjects),
+            targets: object(member.targets),
+        }
+    }
+}
+
+/// A Target object that the Installation imports.
+#[derive(Debug, Deserialize)]
+pub(super) struct TargetName {
+    name: Option<String>,
+    namespace: Option<String>,
+}
+
+impl From<&TargetName> for ObjectReference {
+    fn from(target: &TargetName) -> Self {
+        Self { name: target.name.clone().unwrap_or_default(), namespace: target.namespace.clone() }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Targets {
+    pub(super) single: Option<BTreeMap<String, TargetName>>,
+    pub(super) maps: Option<BTreeMap<String, BTreeMap<String, TargetName>>>,
+    pub(super) lists: Option<BTreeMap<String, Vec<TargetName>>>,
+}
+
+/// A further run; what it leaves out is that of the first.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Then {
+    pub(super) imports: Option<Map<String, Value>>,
+    pub(super) export_values: Option<ExportMember>,
+}
+
+/// Contents by file name, as the store of all components.
+#[derive(Debug, Clone)]
+pub(super) struct Blobs(Arc<BTreeMap<String, String>>);
+
+impl Blobs {
+    pub(super) fn new(contents: BTreeMap<String, String>) -> Self {
+        Self(Arc::new(contents))
+    }
+
+    pub(super) fn repository(&self) -> Arc<dyn Repository> {
+        Arc::new(self.clone())
+    }
+}
+
+impl Repository for Blobs {
+    fn descriptor(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+        Ok(None)
+    }
+
+    fn blob(&self, _: &str, _: &str, reference: &str) -> Result<Vec<u8>, RepositoryError> {
+        let content = self.0.get(reference).map(|content| content.clone().into_bytes());
+        content.ok_or_else(|| RepositoryError::Missing { address: json!(reference).to_string() })
+    }
+}

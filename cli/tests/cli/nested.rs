@@ -1,0 +1,272 @@
+//! Nested installations, exports and what people give beside manifests.
+
+use super::*;
+
+/// A root with one nested installation, whose deploy item nobody here knows the exports of.
+const TREE: &str = r#"
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Installation
+metadata: {name: root, namespace: team}
+spec:
+  exports: {data: [{name: address, dataRef: root-address}]}
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          imports: [{name: size, required: false, schema: {type: integer}}]
+          exports: [{name: address, schema: {type: string}}]
+          exportExecutions:
+          - {name: e, type: Spiff, template: {exports: {address: (( dataobjects.inner ))}}}
+          subinstallations:
+          - name: leaf
+            exports: {data: [{name: host, dataRef: inner}]}
+            blueprint:
+              filesystem:
+                blueprint.yaml:
+                  $type: yaml
+                  value:
+                    exports: [{name: host, schema: {type: string}}]
+                    deployExecutions:
+                    - name: d
+                      type: GoTemplate
+                      template: |
+                        deployItems: [{name: chart, type: landscaper.gardener.cloud/helm, config: {pw: {{ dig "pw" (randAlphaNum 8) .state }}}}]
+                        state: {pw: {{ dig "pw" "first" .state }}}
+                    exportExecutions:
+                    - {name: e, type: GoTemplate, template: "exports: {host: {{ .deployitems.chart.host }}}"}
+---
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Installation
+metadata: {name: user, namespace: team}
+spec:
+  imports: {data: [{name: address, dataRef: root-address}]}
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          imports: [{name: address, schema: {type: string}}]
+          deployExecutions:
+          - {name: d, type: GoTemplate, template: "deployItems: [{name: i, type: t, config: {a: {{ .imports.address }}}}]"}
+"#;
+
+/// What only a deployer knows is shown as unknown, and is no error.
+#[test]
+fn unknown_exports_are_shown() {
+    let run = groundwork(&["render", "-"], TREE);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let reason = "what the deploy item root/leaf/chart exports is known to its deployer alone; --exports FILE can say it";
+    assert!(run.out.contains("Installation team/root/leaf\n"), "{}", run.out);
+    assert_eq!(run.out.matches(&format!("Exports not known: {reason}")).count(), 2, "{}", run.out);
+    assert!(
+        run.out.contains(&format!("not rendered: the import \"address\" is not known: {reason}")),
+        "{}",
+        run.out
+    );
+}
+
+/// With the values given, they go all the way: from the item to the child's export, to the parent's, to another root. B-05, B-06, B-77,
+/// B-82, B-85, B-94.
+#[test]
+fn given_exports_go_all_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("exports.yaml");
+    for key in ["chart", "root/leaf/chart"] {
+        fs::write(&file, format!("{key}: {{host: example.org}}\nnobody: 1\n")).unwrap();
+        let run = groundwork(&["render", "-", "--exports", file.to_str().unwrap()], TREE);
+        assert_eq!(run.code, 0, "{}", run.err);
+        assert!(run.out.contains("a: example.org"), "{}", run.out);
+        assert!(run.err.contains("--exports: there is no deploy item \"nobody\""), "{}", run.err);
+    }
+    fs::write(&file, "- a").unwrap();
+    let run = groundwork(&["render", "-", "--exports", file.to_str().unwrap()], TREE);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("a map is expected"), "{}", run.err);
+}
+
+/// `blueprints.md` 4.6: what executions store is there in the next run. I-04.
+#[test]
+fn state_is_kept_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.yaml");
+    let render = || groundwork(&["render", "-", "--state", file.to_str().unwrap()], TREE);
+    assert!(!render().out.contains("pw: first"));
+    let stored = fs::read_to_string(&file).unwrap();
+    assert!(stored.contains("deployd:\n    pw: first"), "{stored}");
+    assert!(render().out.contains("pw: first"));
+    let lost = groundwork(&["render", "-"], TREE);
+    assert!(lost.err.contains("--state FILE keeps it from run to run"), "{}", lost.err);
+}
+
+/// `blueprints.md` 4.6: what was stored stays stored when a later step fails, and that it is lost is said once.
+#[test]
+fn state_outlives_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.yaml");
+    let broken = TREE.replace("type: landscaper.gardener.cloud/helm, ", "");
+    let run = groundwork(&["render", "-", "--state", file.to_str().unwrap()], &broken);
+    assert_eq!(run.code, 1);
+    assert!(fs::read_to_string(&file).unwrap().contains("deployd:\n    pw: first"), "{}", run.err);
+    let lost = groundwork(&["render", "-"], TREE);
+    assert_eq!(lost.err.matches("--state FILE keeps it from run to run").count(), 1, "{}", lost.err);
+}
+
+/// A value in the place of an import; it is checked like any other.
+#[test]
+fn values_can_be_set() {
+    let run = groundwork(&["render", "-", "--set", "size=5"], TREE);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let run = groundwork(&["render", "-", "--set", "size=five"], TREE);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.err.contains("root.size: imported datatype does not have the expected schema"),
+        "{}",
+        run.err
+    );
+    let run = groundwork(&["render", "-", "--set", "sise=5", "--set", "size"], TREE);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("a name, =, and a value are expected"), "{}", run.err);
+}
+
+/// `installations.md` 5.5: a cycle is named before anything is rendered. B-08.
+#[test]
+fn cycles_of_roots() {
+    let root = |name: &str, imports: &str, exports: &str| {
+        format!(
+            "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\nmetadata: {{name: {name}}}\nspec:\n  blueprint: \
+             {{inline: {{filesystem: {{}}}}}}\n  imports: {{data: [{{name: i, dataRef: {imports}}}]}}\n  exports: {{data: [{{name: e, \
+             dataRef: {exports}}}]}}\n---\n"
+        )
+    };
+    let run = groundwork(&["render", "-"], &(root("a", "from-b", "from-a") + &root("b", "from-a", "from-b")));
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("a -{depends_on}-> b -{depends_on}-> a"), "{}", run.err);
+    assert_eq!(run.out, "");
+}
+
+/// Nesting comes to an end, as that of a component whose blueprint contains itself.
+#[test]
+fn endless_nesting_ends() {
+    let mut blueprint = serde_json::json!({});
+    for _ in 0..40 {
+        blueprint = serde_json::json!({"subinstallations": [{
+            "name": "again", "blueprint": {"filesystem": {"blueprint.yaml": {"$type": "yaml", "value": blueprint}}},
+        }]});
+    }
+    let installation = serde_json::json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation", "metadata": {"name": "a"},
+        "spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": {"$type": "yaml", "value": blueprint}}}}},
+    });
+    let run = groundwork(&["render", "-"], &installation.to_string());
+    assert_eq!(run.code, 1, "{}", run.err);
+    assert!(run.err.contains("nested installations are more than 32 levels deep"), "{}", run.err);
+}
+
+/// Values are shown in messages only where that is asked for.
+#[test]
+fn values_in_messages() {
+    let input = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\nmetadata: {name: a}\nspec:\n  blueprint: {inline: \
+                 {filesystem: {blueprint.yaml: \"imports: [{name: secret, schema: {}}]\\ndeployExecutions: [{name: d, type: GoTemplate, \
+                 template: '{{ fail .imports.secret }}'}]\"}}}\n";
+    let render =
+        |more: &[&str]| groundwork(&[&["render", "-", "--set", "secret=hunter22"], more].concat(), input);
+    assert!(!render(&[]).err.contains("hunter22"));
+    assert!(render(&["--show-values"]).err.contains("hunter22"));
+}
+
+/// Where everything comes from, and why something is not there. C-17.
+#[test]
+fn explanations() {
+    let explain = |example: &str| {
+        groundwork(&["render", &examples().join(example).display().to_string(), "--explain"], "").out
+    };
+    let shop = explain("shop");
+    for line in [
+        "domain: importDataMappings.domain",
+        "database: DataObject databaseAccess",
+        "deploy item database: deployExecutions[database] (deployExecutions[database].template, line 2)",
+        "nested installation web: subinstallations[0] (web.yaml)",
+        "export url: exportExecutions[url] (exportExecutions[url].template, line 2)",
+    ] {
+        assert!(shop.contains(line), "{line}\n{shop}");
+    }
+    let dropped = "subinstallation \"child\": data import \"internalBar\" is dropped: import \"bar\" of the parent has no value and is \
+                   conditional on \"foo\"";
+    assert!(explain("conditional").contains(dropped));
+}
+
+/// A folder of objects, and what a change would do to them.
+#[test]
+fn folders_and_differences() {
+    let folder = tempfile::tempdir().unwrap();
+    let (shop, path) = (examples().join("shop").display().to_string(), folder.path().display().to_string());
+    let run = groundwork(&["render", &shop, "-o", &format!("dir={path}")], "");
+    assert_eq!((run.code, run.out.as_str()), (0, format!("13 objects written to {path}\n").as_str()));
+    let item = fs::read_to_string(folder.path().join("prod/deployitem-monitor-probe-q7ilp.yaml")).unwrap();
+    assert!(item.contains("https://www.shop.example.org/healthz"), "{item}");
+    let same = groundwork(&["render", &shop, "--diff", &path], "");
+    assert_eq!((same.code, same.out.as_str()), (0, ""));
+    let changed = groundwork(&["render", &shop, "--diff", &path, "--set", "settings={domain: x.org}"], "");
+    assert_eq!(changed.code, 1);
+    for line in [
+        "DataObject prod/shop-url changed",
+        "- data: https://www.shop.example.org",
+        "+ data: https://www.x.org",
+    ] {
+        assert!(changed.out.contains(line), "{line}\n{}", changed.out);
+    }
+    fs::remove_file(folder.path().join("prod/execution-monitor.yaml")).unwrap();
+    let added = groundwork(&["render", &shop, "--diff", &path], "");
+    assert!(added.code == 1 && added.out.contains("Execution prod/monitor added"), "{}", added.out);
+    assert_eq!(groundwork(&["render", &shop, "--diff", "/nowhere"], "").code, 2);
+    assert_eq!(groundwork(&["render", &shop, "-o", "csv"], "").code, 2);
+}
+
+/// The example in its four combinations. C-13 to C-15.
+#[test]
+fn conditional_imports() {
+    let example = examples().join("conditional").display().to_string();
+    let run = groundwork(&["render", &example, "-o", "json"], "");
+    assert_eq!(run.code, 1);
+    let list = run.json();
+    let objects = list["items"].as_array().unwrap();
+    let imports = |parent: &str| -> Option<Vec<&str>> {
+        let label = "landscaper.gardener.cloud/encompassed-by";
+        let child = objects.iter().find(|object| object["metadata"]["labels"][label] == parent)?;
+        let data = child["spec"]["imports"]["data"].as_array().into_iter().flatten();
+        Some(data.map(|import| import["name"].as_str().unwrap()).collect())
+    };
+    assert_eq!(imports("both"), Some(vec!["internalFoo", "internalBar"]));
+    assert_eq!(imports("neither"), Some(vec![]));
+    assert_eq!(imports("only-bar"), Some(vec![]));
+    assert_eq!(imports("only-foo"), None);
+    assert!(
+        run.err.contains("blueprint defines import \"bar\" of type data, which is not satisfied"),
+        "{}",
+        run.err
+    );
+    // As its README says.
+    assert_eq!(groundwork(&["render", &example, "--set", "bar=given"], "").code, 0);
+}
+
+/// An import that was left out and that the child cannot do without fails the child, and with it the parent's exports. C-22.
+#[test]
+fn left_out_imports_are_missed_where_they_are_required() {
+    let input = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\nmetadata: {name: root}\nspec:\n  blueprint: {inline: \
+                 {filesystem: {blueprint.yaml: \"{imports: [{name: a, required: false, schema: {}}], subinstallations: [{name: leaf, imports: {data: \
+                 [{name: b, dataRef: a}]}, blueprint: {filesystem: {blueprint.yaml: 'imports: [{name: b, schema: {}}]'}}}]}\"}}}\n";
+    let run = groundwork(&["render", "-"], input);
+    assert_eq!(run.code, 1);
+    assert!(run.out.contains("Installation default/root/leaf"), "{}", run.out);
+    assert!(run.err.contains("root/leaf: Op: CreateImportsAndSubobjects"), "{}", run.err);
+    assert!(run.err.contains("ImportNotFound"), "{}", run.err);
+    assert_eq!(groundwork(&["render", "-", "--set", "a=1"], input).code, 0);
+}
+
+/// Order follows exports, whatever the order in the blueprint. B-07.
+#[test]
+fn siblings_run_in_the_order_of_their_exports() {
+    let run = groundwork(&["render", &examples().join("shop").display().to_string()], "");
+    let at = |title: &str| run.out.find(title).unwrap_or_else(|| panic!("{title}\n{}", run.out));
+    assert!(at("Installation prod/shop/database") < at("Installation prod/shop/web"));
+    assert!(at("Installation prod/shop/web") < at("Installation prod/monitor"));
+}

@@ -1,0 +1,438 @@
+//! The four lists of executions of a blueprint (`blueprints.md` section 4): what each is given, what its output means, and the state
+//! that is kept from one run to the next. Nothing of an Installation is decided here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groundwork_api::{InstallationTemplate, TemplateExecutor};
+use serde_json::{Map, Value, json};
+
+use crate::bindings::Bindings;
+use crate::capabilities::Capabilities;
+use crate::components::{Components, UnknownSchemaVersion};
+use crate::deploy::{self, DecodeError, ScalarText, UnresolvedItem};
+use crate::field::{FieldError, FieldPath, Violation};
+use crate::functions::HostFunctions;
+use crate::load::{BLUEPRINT_FILE, Blueprint};
+use crate::origin::{Lines, Origin, Origins, line_of_member};
+use crate::redaction::Redaction;
+use crate::subinstallations::decode_template;
+use crate::template::{Engine, Execution, ExecutionKind, Output, TemplateError};
+
+/// What executions store, by their keys (`blueprints.md` 4.6): YAML texts.
+pub type States = BTreeMap<String, String>;
+
+/// What all executions of one rendering are given, whatever list they stand in.
+#[derive(Debug, Clone, Copy)]
+pub struct ExecutionInputs<'a> {
+    pub blueprint: &'a Blueprint,
+    pub components: &'a Components,
+    /// `spec.blueprint` of the Installation; absent where there is no Installation.
+    pub blueprint_definition: Option<&'a Value>,
+    /// `spec.componentDescriptor` with the effective reference, `{}` without a component (`components.md` 4.9); absent where there is
+    /// no Installation.
+    pub component_definition: Option<&'a Value>,
+    pub capabilities: &'a Capabilities,
+    /// Whether messages may hold values of bindings.
+    pub show_values: bool,
+}
+
+/// What export executions see of what a job has done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExportValues {
+    /// What the deployers exported, by the names of items; null for an item without exports.
+    pub deploy_items: Value,
+    /// DataObjects in the scope of the Installation, by key.
+    pub data_objects: Value,
+    /// Targets in the scope of the Installation, by key: whole objects.
+    pub targets: Value,
+}
+
+impl Default for ExportValues {
+    fn default() -> Self {
+        Self { deploy_items: json!({}), data_objects: json!({}), targets: json!({}) }
+    }
+}
+
+/// What import executions gave.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ImportBindings {
+    /// Names that were added or replaced, with their last values.
+    pub bindings: Map<String, Value>,
+    /// What the author's own checks complain about, values included; after the first complaints no further execution ran.
+    pub errors: Vec<String>,
+}
+
+/// Why one execution gave nothing.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ExecutionError {
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error(transparent)]
+    Descriptors(#[from] UnknownSchemaVersion),
+    /// TPL-008.
+    #[error("unable to store state: {0}")]
+    StoreState(FieldError),
+    /// TPL-007.
+    #[error("error while decoding templated execution: {source} (execution {executor:?})")]
+    Decode { executor: String, source: DecodeError },
+}
+
+/// Runs the executions of a blueprint, list by list.
+#[derive(Debug)]
+pub struct Executions<'a> {
+    inputs: ExecutionInputs<'a>,
+    engine: Engine<'a>,
+    /// The bindings that all executions share.
+    standard: Arc<[(&'static str, Value)]>,
+    /// What is stored, as far as the executions have come.
+    pub states: States,
+    /// Oddities of templates and their output.
+    pub warnings: Vec<String>,
+    /// What each Go template printed, in order.
+    pub texts: Vec<String>,
+    /// Where what was rendered comes from.
+    pub origins: Origins,
+}
+
+impl<'a> Executions<'a> {
+    /// # Errors
+    ///
+    /// The blueprint asks for descriptors in a format that there is none of.
+    pub fn new(inputs: ExecutionInputs<'a>, states: States) -> Result<Self, ExecutionError> {
+        let blueprint = inputs.blueprint;
+        let descriptors = inputs.components.bindings(&blueprint.definition.annotations)?;
+        let functions =
+            HostFunctions { files: Arc::clone(&blueprint.files), components: inputs.components.clone() };
+        let engine = Engine::new(&blueprint.templates, functions, inputs.capabilities, inputs.show_values);
+        let mut standard = vec![("cd", descriptors.descriptor), ("components", descriptors.components)];
+        if let Some(definition) = inputs.blueprint_definition {
+            // `blueprint` is the old name, which people use.
+            standard.push(("blueprint", definition.clone()));
+            standard.push(("blueprintDef", definition.clone()));
+        }
+        if let Some(definition) = inputs.component_definition {
+            standard.push(("componentDescriptorDef", definition.clone()));
+        }
+        Ok(Self {
+            inputs,
+            engine,
+            standard: standard.into(),
+            states,
+            warnings: Vec::new(),
+            texts: Vec::new(),
+            origins: Origins::default(),
+        })
+    }
+
+    /// Executions that derive further bindings and check the imports; the first that complains ends the list
+    /// (`blueprints.md` 4.4).
+    ///
+    /// # Errors
+    ///
+    /// An execution fails. Complaints are no error of an execution.
+    pub fn import(&mut self, imports: &Map<String, Value>) -> Result<ImportBindings, ExecutionError> {
+        let mut gathered = ImportBindings::default();
+        if self.inputs.blueprint.definition.import_executions.is_empty() {
+            return Ok(gathered);
+        }
+        let standard = Arc::clone(&self.standard);
+        let mut imports = Value::Object(imports.clone());
+        for execution in list(ExecutionKind::Import, &self.inputs.blueprint.definition.import_executions) {
+            let bindings = bindings(&standard, &[("imports", &imports)]);
+            let output = self.run(execution, &bindings)?;
+            self.warn_of_keys(execution, &imports, &output, &["bindings", "errors"]);
+            let decoded = decode_import_output(&output);
+            let (bindings, errors) =
+                decoded.map_err(|error| self.decode_error(execution, &imports, error))?;
+            if let Value::Object(imports) = &mut imports {
+                imports.extend(bindings.clone());
+            }
+            gathered.bindings.extend(bindings);
+            if !errors.is_empty() {
+                gathered.errors = errors;
+                break;
+            }
+        }
+        Ok(gathered)
+    }
+
+    /// The deploy items of all deploy executions, in order; their targets are not yet resolved.
+    ///
+    /// # Errors
+    ///
+    /// An execution fails.
+    pub fn deploy(&mut self, imports: &Map<String, Value>) -> Result<Vec<UnresolvedItem>, ExecutionError> {
+        let mut items = Vec::new();
+        if self.inputs.blueprint.definition.deploy_executions.is_empty() {
+            return Ok(items);
+        }
+        let (standard, imports) = (Arc::clone(&self.standard), Value::Object(imports.clone()));
+        let bindings = bindings(&standard, &[("imports", &imports)]);
+        for execution in list(ExecutionKind::Deploy, &self.inputs.blueprint.definition.deploy_executions) {
+            let output = self.run_with_state(execution, &bindings)?;
+            self.look_over(execution, &imports, &output, "deployItems");
+            let decoded = deploy::decode_items(output.get("deployItems").unwrap_or(&Value::Null));
+            let decoded = decoded.map_err(|error| self.decode_error(execution, &imports, error))?;
+            let lines = Lines::of_list(output.source.as_deref().unwrap_or_default(), "name", "deployItems");
+            let origins =
+                decoded.iter().map(|item| origin(execution, &output, lines.line(&item.template.name)));
+            self.origins.deploy_items.extend(origins);
+            items.extend(decoded);
+        }
+        Ok(items)
+    }
+
+    /// The templates of nested installations of all subinstallation executions, in order, as they were rendered.
+    ///
+    /// # Errors
+    ///
+    /// An execution fails.
+    pub fn subinstallations(
+        &mut self,
+        imports: &Map<String, Value>,
+    ) -> Result<Vec<InstallationTemplate>, ExecutionError> {
+        let mut templates = Vec::new();
+        let executors = &self.inputs.blueprint.definition.subinstallation_executions;
+        if executors.is_empty() {
+            return Ok(templates);
+        }
+        let (standard, imports) = (Arc::clone(&self.standard), Value::Object(imports.clone()));
+        let bindings = bindings(&standard, &[("imports", &imports)]);
+        for execution in list(ExecutionKind::Subinstallation, executors) {
+            let output = self.run_with_state(execution, &bindings)?;
+            self.look_over(execution, &imports, &output, "subinstallations");
+            let decoded = decode_templates(output.get("subinstallations"), templates.len());
+            let decoded = decoded.map_err(|error| self.decode_error(execution, &imports, error))?;
+            let lines =
+                Lines::of_list(output.source.as_deref().unwrap_or_default(), "name", "subinstallations");
+            let origins =
+                decoded.iter().map(|template| origin(execution, &output, lines.line(template.name())));
+            self.origins.subinstallations.extend(origins);
+            templates.extend(decoded);
+        }
+        Ok(templates)
+    }
+
+    /// The exports of all export executions, those of later ones merged into those of former ones (`blueprints.md` 8.2). Nothing is
+    /// filtered or checked.
+    ///
+    /// # Errors
+    ///
+    /// An execution fails.
+    pub fn exports(
+        &mut self,
+        imports: &Map<String, Value>,
+        values: &ExportValues,
+    ) -> Result<Map<String, Value>, ExecutionError> {
+        let imports = Value::Object(imports.clone());
+        // The old form, in which people still read them.
+        let all = json!({
+            "deployitems": values.deploy_items, "dataobjects": values.data_objects, "targets": values.targets,
+        });
+        let standard = Arc::clone(&self.standard);
+        let own = [
+            ("imports", &imports),
+            ("deployitems", &values.deploy_items),
+            ("dataobjects", &values.data_objects),
+            ("targets", &values.targets),
+            ("values", &all),
+        ];
+        let bindings = bindings(&standard, &own);
+        let mut merged = Map::new();
+        for execution in list(ExecutionKind::Export, &self.inputs.blueprint.definition.export_executions) {
+            let output = self.run_with_state(execution, &bindings)?;
+            self.look_over(execution, &imports, &output, "exports");
+            match output.get("exports") {
+                None | Some(Value::Null) => {}
+                Some(Value::Object(exports)) => {
+                    for name in exports.keys() {
+                        let source = output.source.as_deref();
+                        let line = source.and_then(|source| line_of_member(source, name, "exports"));
+                        self.origins.exports.insert(name.clone(), origin(execution, &output, line));
+                    }
+                    merge(&mut merged, exports.clone());
+                }
+                Some(_) => {
+                    let error = DecodeError::new("exports", "a map is expected");
+                    return Err(self.decode_error(execution, &imports, error));
+                }
+            }
+        }
+        Ok(merged)
+    }
+
+    fn run(&mut self, execution: Execution<'_>, bindings: &Bindings<'_>) -> Result<Output, ExecutionError> {
+        let key = execution.kind.state_key(&execution.executor.name);
+        let state = key.and_then(|key| self.states.get(&key)).map(String::as_str);
+        let mut output = self.engine.run(execution, bindings, state)?;
+        self.texts.extend(output.text.take());
+        if output.several_documents {
+            let (kind, executor) = (execution.kind.label(), &execution.executor.name);
+            self.warnings
+                .push(format!("{kind} {executor:?}: only the first YAML document of the output is read"));
+        }
+        Ok(output)
+    }
+
+    /// What was to be stored is stored before the output is decoded: a later failure does not take it back.
+    fn run_with_state(
+        &mut self,
+        execution: Execution<'_>,
+        bindings: &Bindings<'_>,
+    ) -> Result<Output, ExecutionError> {
+        let output = self.run(execution, bindings)?;
+        let key = execution.kind.state_key(&execution.executor.name);
+        if let (Some(key), Some(state)) = (key, &output.state) {
+            self.refuse_shared_state(execution)?;
+            self.states.insert(key, state.clone());
+        }
+        Ok(output)
+    }
+
+    /// Executions without a name would have one state (`blueprints.md` 1.8).
+    fn refuse_shared_state(&self, execution: Execution<'_>) -> Result<(), ExecutionError> {
+        let executors = executors(self.inputs.blueprint, execution.kind);
+        let nameless = executors.iter().filter(|executor| executor.name.is_empty()).count();
+        if !execution.executor.name.is_empty() || nameless < 2 {
+            return Ok(());
+        }
+        let path = FieldPath::root(execution.kind.list()).index(execution.index).named("");
+        let detail = "several executions have no name, so that they would share their state; give them names";
+        let violation = Violation::Duplicate(json!("duplicated executor name"));
+        Err(ExecutionError::StoreState(FieldError::new(path, violation, detail)))
+    }
+
+    fn decode_error(&self, execution: Execution<'_>, imports: &Value, source: DecodeError) -> ExecutionError {
+        let executor = execution.executor.name.clone();
+        ExecutionError::Decode { executor, source: source.redacted(&self.redaction(members(imports))) }
+    }
+
+    /// Covers the imports and what import executions made of them.
+    pub(crate) fn redaction<'v>(&self, imports: impl IntoIterator<Item = &'v Value>) -> Redaction {
+        if self.inputs.show_values {
+            return Redaction::default();
+        }
+        let definition = self.inputs.blueprint.files.read(BLUEPRINT_FILE).unwrap_or_default();
+        Redaction::of(imports, &String::from_utf8_lossy(definition))
+    }
+
+    /// Warns of output whose result nobody will find.
+    fn look_over(&mut self, execution: Execution<'_>, imports: &Value, output: &Output, key: &'static str) {
+        let misspelt =
+            !output.document.is_empty() && output.get(key).is_none() && output.get("state").is_none();
+        if misspelt {
+            let (kind, executor) = (execution.kind.label(), &execution.executor.name);
+            self.warnings.push(format!("{kind} {executor:?}: the output has no key {key}"));
+        } else {
+            self.warn_of_keys(execution, imports, output, &[key, "state"]);
+        }
+    }
+
+    /// A key that nobody reads is most likely misspelt. In spiff templates other nodes are helpers.
+    fn warn_of_keys(&mut self, execution: Execution<'_>, imports: &Value, output: &Output, known: &[&str]) {
+        const MOST: usize = 5;
+        if execution.executor.type_.as_deref() == Some("Spiff") {
+            return;
+        }
+        let unknown = output
+            .document
+            .keys()
+            .filter(|key| !known.iter().any(|known| known.eq_ignore_ascii_case(key)))
+            .take(MOST);
+        let names: Vec<String> = unknown.map(|key| format!("{key:?}")).collect();
+        if !names.is_empty() {
+            let (kind, executor) = (execution.kind.label(), &execution.executor.name);
+            let (names, known) = (names.join(", "), known.join(" and "));
+            let message = format!("{kind} {executor:?}: {names} of the output is not read, only {known}");
+            self.warnings.push(self.redaction(members(imports)).apply(&message));
+        }
+    }
+}
+
+fn executors(blueprint: &Blueprint, kind: ExecutionKind) -> &[TemplateExecutor] {
+    let definition = &blueprint.definition;
+    match kind {
+        ExecutionKind::Import => &definition.import_executions,
+        ExecutionKind::Deploy => &definition.deploy_executions,
+        ExecutionKind::Subinstallation => &definition.subinstallation_executions,
+        ExecutionKind::Export => &definition.export_executions,
+    }
+}
+
+/// The bindings that all executions share, and further ones.
+fn bindings<'v>(standard: &'v [(&'static str, Value)], own: &[(&'static str, &'v Value)]) -> Bindings<'v> {
+    let mut bindings = Bindings::default();
+    for (name, value) in standard {
+        bindings.bind(name, value);
+    }
+    for (name, value) in own {
+        bindings.bind(name, value);
+    }
+    bindings
+}
+
+/// The values of the imports, which are bound as one.
+fn members(imports: &Value) -> impl Iterator<Item = &Value> {
+    imports.as_object().into_iter().flatten().map(|(_, value)| value)
+}
+
+fn list(kind: ExecutionKind, executors: &[TemplateExecutor]) -> impl Iterator<Item = Execution<'_>> {
+    executors.iter().enumerate().map(move |(index, executor)| Execution { kind, index, executor })
+}
+
+/// Where something that has a name in the output comes from.
+fn origin(execution: Execution<'_>, output: &Output, line: Option<usize>) -> Origin {
+    let entry = format!("{}[{}]", execution.kind.list(), execution.executor.name);
+    Origin { entry, file: output.origin.clone(), line }
+}
+
+fn decode_import_output(output: &Output) -> Result<(Map<String, Value>, Vec<String>), DecodeError> {
+    let bindings = match output.get("bindings") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(bindings)) => bindings.clone(),
+        Some(_) => return Err(DecodeError::new("bindings", "a map is expected")),
+    };
+    let errors = match output.get("errors") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(errors)) => errors
+            .iter()
+            .enumerate()
+            .map(|(index, error)| {
+                let wrong = || DecodeError::new(&format!("errors[{index}]"), "a text is expected");
+                ScalarText::of(error).ok_or_else(wrong)
+            })
+            .collect::<Result<_, _>>()?,
+        Some(_) => return Err(DecodeError::new("errors", "a list is expected")),
+    };
+    Ok((bindings, errors))
+}
+
+/// The rendered list, and how many templates came before it.
+fn decode_templates(list: Option<&Value>, before: usize) -> Result<Vec<InstallationTemplate>, DecodeError> {
+    match list {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(templates)) => templates
+            .iter()
+            .enumerate()
+            .map(|(index, template)| {
+                decode_template(before + index, template)
+                    .map_err(|error| DecodeError::new("subinstallations", error.to_string()))
+            })
+            .collect(),
+        Some(_) => Err(DecodeError::new("subinstallations", "a list is expected")),
+    }
+}
+
+/// Maps are merged key by key, everything else is replaced (`blueprints.md` 8.2).
+fn merge(into: &mut Map<String, Value>, later: Map<String, Value>) {
+    for (key, value) in later {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Object(former)), Value::Object(value)) => merge(former, value),
+            (_, value) => drop(into.insert(key, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,430 @@
+use serde_json::json;
+
+use super::*;
+use crate::testing::{components, load, yaml};
+use crate::{Capabilities, Components};
+
+const DESCRIPTOR: &str = "
+meta: {schemaVersion: v2}
+component:
+  name: example.org/root
+  version: 1.0.0
+  provider: me
+  sources: []
+  repositoryContexts: []
+  componentReferences:
+  - {name: child, componentName: example.org/child, version: 1.0.0}
+  resources:
+  - {name: image, version: 1.0.0, type: ociImage, relation: external, access: {type: ociRegistry, imageReference: 'h/a:1'}}
+";
+const CHILD: &str = "
+meta: {schemaVersion: v2}
+component:
+  name: example.org/child
+  version: 1.0.0
+  provider: me
+  sources: []
+  repositoryContexts: []
+  componentReferences: []
+  resources: []
+";
+
+/// Clock and randomness that always say the same.
+fn fixed() -> Capabilities {
+    Capabilities {
+        clock: Some(Arc::new(|| std::time::SystemTime::UNIX_EPOCH)),
+        randomness: Some(Arc::new(|buffer| {
+            buffer.fill(7);
+            Ok(())
+        })),
+        deadline: None,
+    }
+}
+
+struct Run {
+    result: Result<Value, String>,
+    states: States,
+    warnings: Vec<String>,
+}
+
+/// Runs one list of a blueprint; a deploy list gives the names and configurations of its items.
+fn run(kind: ExecutionKind, blueprint: &str, imports: &Value, states: &[(&str, &str)]) -> Run {
+    let blueprint = load(blueprint, &[("part.yaml", "a: 1"), ("text.txt", "hello\n")]).unwrap();
+    let components = components(&[DESCRIPTOR, CHILD], &[]);
+    run_on(kind, &blueprint, &components, imports, states)
+}
+
+fn run_on(
+    kind: ExecutionKind,
+    blueprint: &Blueprint,
+    components: &Components,
+    imports: &Value,
+    states: &[(&str, &str)],
+) -> Run {
+    let capabilities = fixed();
+    let inputs = ExecutionInputs {
+        blueprint,
+        components,
+        blueprint_definition: None,
+        component_definition: None,
+        capabilities: &capabilities,
+        show_values: false,
+    };
+    let states = states.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+    let mut executions = Executions::new(inputs, states).unwrap();
+    let imports = imports.as_object().unwrap();
+    let result = match kind {
+        ExecutionKind::Import => executions
+            .import(imports)
+            .map(|gathered| json!({"bindings": gathered.bindings, "errors": gathered.errors})),
+        ExecutionKind::Deploy => executions.deploy(imports).map(|items| {
+            let item = |item: UnresolvedItem| {
+                let config = item.template.config.get().cloned().unwrap_or_default();
+                json!([item.template.name, config])
+            };
+            items.into_iter().map(item).collect()
+        }),
+        ExecutionKind::Subinstallation => {
+            executions.subinstallations(imports).map(|templates| json!(templates))
+        }
+        ExecutionKind::Export => {
+            let values = ExportValues {
+                deploy_items: json!({"web": {"url": "http://web"}, "job": null}),
+                data_objects: json!({"region": "eu"}),
+                targets: json!({"dev": {"spec": {"type": "t"}}}),
+            };
+            executions.exports(imports, &values).map(Value::Object)
+        }
+    };
+    let Executions { states, warnings, .. } = executions;
+    Run { result: result.map_err(|error| error.to_string()), states, warnings }
+}
+
+fn list(kind: ExecutionKind, executors: &str) -> String {
+    format!("{}:\n{executors}", kind.list())
+}
+
+/// `blueprints.md` 6: structures and expressions become deploy items. B-03.
+#[test]
+fn spiff_deploys() {
+    for (template, expected) in [
+        (
+            "{deployItems: [{name: (( imports.name )), type: t, config: {replicas: (( imports.n + 1 ))}}]}",
+            json!([["web", {"replicas": 4}]]),
+        ),
+        // A text is read as YAML once more.
+        (
+            "|\n    deployItems:\n    - name: (( imports.name \"-1\" ))\n      type: t\n",
+            json!([["web-1", null]]),
+        ),
+        ("{helper: 1, other: (( helper ))}", json!([])),
+        ("{deployItems: (( ~~ ))}", json!([])),
+        ("''", json!([])),
+        ("{deployItems: [{name: 5, type: true}]}", json!([["5", null]])),
+        (
+            "{deployItems: [{name: a, type: t, config: {image: '(( getResource(cd, \"name\", \"image\").access.imageReference ))'}}]}",
+            json!([["a", {"image": "h/a:1"}]]),
+        ),
+        (
+            "{deployItems: [{name: a, type: t, config: {c: '(( getComponent(\"name\", \"child\").component.name ))'}}]}",
+            json!([["a", {"c": "example.org/child"}]]),
+        ),
+        (
+            "{deployItems: [{name: a, type: t, config: {o: '(( parseOCIRef(\"h/a:1\") ))', r: '(( ociRefRepo(\"h/a:1\") ))', v: '(( ociRefVersion(\"h/a:1\") ))'}}]}",
+            json!([["a", {"o": ["h/a", "1"], "r": "h/a", "v": "1"}]]),
+        ),
+        (
+            "{deployItems: [{name: a, type: t, config: {part: '(( read(\"part.yaml\").a ))', t: '(( read(\"/text.txt\") ))'}}]}",
+            json!([["a", {"part": 1, "t": "hello\n"}]]),
+        ),
+        // Only whole scalars are expressions, and control structures are none (6.1).
+        (
+            "{deployItems: [{name: a, type: t, config: {s: 'x (( imports.n )) y', '<<if': true}}]}",
+            json!([["a", {"s": "x (( imports.n )) y", "<<if": true}]]),
+        ),
+        ("{deployItems: [{name: a, type: t, config: ((! x ))}]}", json!([["a", "(( x ))"]])),
+    ] {
+        let blueprint =
+            list(ExecutionKind::Deploy, &format!("- name: main\n  type: Spiff\n  template: {template}"));
+        let run = run(ExecutionKind::Deploy, &blueprint, &json!({"name": "web", "n": 3}), &[]);
+        assert_eq!(run.result, Ok(expected), "{template}");
+    }
+}
+
+/// TPL-006, TPL-007 of spiff: reports, denied functions, no values. `blueprints.md` 6.2, 6.3, 6.6.
+#[test]
+fn spiff_fails() {
+    for (template, expected) in [
+        (
+            "{a: (( imports.nope ))}",
+            "unresolved nodes:\n\t(( imports.nope ))\tin template\ta\t()\t*'imports.nope' not found\n\
+             template input:\n",
+        ),
+        ("5", "error while decoding templated execution: the output is no YAML map (execution \"main\")"),
+        ("(( imports.name ))", "error while decoding templated execution: the output is no YAML map"),
+        ("\"a: 1\\n---\\nb: 2\"", "multi document not possible\ntemplate input:\n"),
+        (
+            "{deployItems: {}}",
+            "error while decoding templated execution: deployItems: a list is expected, found a map (execution \"main\")",
+        ),
+    ] {
+        let blueprint =
+            list(ExecutionKind::Deploy, &format!("- name: main\n  type: Spiff\n  template: {template}"));
+        let run = run(ExecutionKind::Deploy, &blueprint, &json!({"name": "web"}), &[]);
+        let error = run.result.unwrap_err();
+        assert!(error.starts_with(expected), "{template}: {error}");
+    }
+    for (expression, expected) in [
+        ("getResource(\"name\")", "at least 2 arguments are expected"),
+        ("getResource(cd, \"name\", 5)", "expect argument 1 to be a string"),
+        ("getResource(cd, \"name\", \"nope\")", "NotFound"),
+        ("getResourceKey()", "this function requires 1 argument, but 0 were provided"),
+        ("getResourceKey([])", "unable to assert the first argument as string"),
+        ("parseOCIRef(\"a\", \"b\")", "Too many arguments for parseOCIReference. Expected 1 reference."),
+        ("getOidcKubeconfig(1, 2, 3)", "getOidcKubeconfig is not available"),
+        ("env(\"HOME\")", "no OS operations supported"),
+        ("exec(\"id\")", "no OS operations supported"),
+        ("write(\"x\", \"y\")", "no OS operations supported"),
+        ("error(imports.secret)", "[...]"),
+    ] {
+        let blueprint = list(
+            ExecutionKind::Deploy,
+            &format!("- name: main\n  type: Spiff\n  template: {{a: '(( {expression} ))'}}"),
+        );
+        let run = run(ExecutionKind::Deploy, &blueprint, &json!({"secret": "hunter2"}), &[]);
+        let error = run.result.unwrap_err();
+        assert!(error.contains(expected) && !error.contains("hunter2"), "{expression}: {error}");
+    }
+}
+
+/// `blueprints.md` 4.6: generated once, stable afterwards, in both languages. I-04, B-62.
+#[test]
+fn state_is_kept() {
+    let go = "- name: pw\n  type: GoTemplate\n  template: |\n    state:\n      pw: {{ dig \"pw\" (randAlphaNum 16) .state }}\n    \
+              deployItems: [{name: a, type: t, config: {{ dig \"pw\" \"new\" .state }}}]\n";
+    let blueprint = list(ExecutionKind::Deploy, go);
+    let first = run(ExecutionKind::Deploy, &blueprint, &json!({}), &[]);
+    assert_eq!(first.result, Ok(json!([["a", "new"]])));
+    let stored = &first.states["deploypw"];
+    let password = yaml(stored)["pw"].as_str().unwrap().to_owned();
+    assert_eq!(password.len(), 16);
+    let second = run(ExecutionKind::Deploy, &blueprint, &json!({}), &[("deploypw", stored)]);
+    assert_eq!(second.result, Ok(json!([["a", password]])));
+    assert_eq!(second.states["deploypw"], *stored);
+
+    let spiff = "- name: pw\n  type: Spiff\n  template:\n    state:\n      <<<: (( &state ))\n      pw: (( rand(\"[:alnum:]\", 16) ))\n    \
+                 deployItems: [{name: a, type: t, config: (( .state.pw ))}]\n";
+    let blueprint = list(ExecutionKind::Deploy, spiff);
+    let first = run(ExecutionKind::Deploy, &blueprint, &json!({}), &[]);
+    let stored = &first.states["deploypw"];
+    let password = yaml(stored)["state"]["pw"].as_str().unwrap().to_owned();
+    assert_eq!(first.result, Ok(json!([["a", password]])));
+    let given = [("deploypw", "state: {pw: kept}\n")];
+    let second = run(ExecutionKind::Deploy, &blueprint, &json!({}), &given);
+    assert_eq!(second.result, Ok(json!([["a", "kept"]])));
+    assert_eq!(yaml(&second.states["deploypw"]), json!({"state": {"pw": "kept"}}));
+}
+
+/// `blueprints.md` 4.6: what is stored, when, and under which key; acceptance item 7.
+#[test]
+fn what_is_stored() {
+    let executors = |type_name: &str, templates: &[&str]| {
+        let entry = |template: &&str| format!("- name: x\n  type: {type_name}\n  template: {template}\n");
+        templates.iter().map(entry).collect::<String>()
+    };
+    let stored = |kind, type_name: &str, template: &str, given: &[(&str, &str)]| {
+        let run = run(kind, &list(kind, &executors(type_name, &[template])), &json!({}), given);
+        let states: Map<String, Value> =
+            run.states.iter().map(|(key, text)| (key.clone(), yaml(text))).collect();
+        Value::Object(states)
+    };
+    let old = [("deployx", "a: 1\n")];
+    let deploy = ExecutionKind::Deploy;
+    for (type_name, template, given, expected) in [
+        ("GoTemplate", "'state: {b: 2}'", &old[..], json!({"deployx": {"b": 2}})),
+        ("GoTemplate", "'State: 5'", &old, json!({"deployx": 5})),
+        ("GoTemplate", "'state: null'", &old, json!({"deployx": null})),
+        ("GoTemplate", "'deployItems: []'", &old, json!({"deployx": {"a": 1}})),
+        // A later failure does not take it back.
+        ("GoTemplate", "\"state: {b: 2}\\ndeployItems: 5\"", &old, json!({"deployx": {"b": 2}})),
+        ("Spiff", "{a: (( &state(2) )), b: {c: (( &state(3) ))}}", &[], json!({"deployx": {"a": 2}})),
+        ("Spiff", "{a: (( &state &temporary(2) ))}", &[], json!({})),
+        ("Spiff", "{a: 1}", &[], json!({})),
+        ("Spiff", "{a: 1}", &old, json!({"deployx": {}})),
+        ("Spiff", "{a: (( &state(2) )), deployItems: 5}", &old, json!({"deployx": {"a": 1}})),
+        ("Spiff", "{b: (( nope ))}", &old, json!({"deployx": {"a": 1}})),
+    ] {
+        assert_eq!(stored(deploy, type_name, template, given), expected, "{type_name} {template}");
+    }
+    for (kind, expected) in [
+        (ExecutionKind::Deploy, json!({"deployx": 1})),
+        (ExecutionKind::Subinstallation, json!({"subinstx": 1})),
+        (ExecutionKind::Export, json!({"exportx": 1})),
+        (ExecutionKind::Import, json!({})),
+    ] {
+        assert_eq!(stored(kind, "GoTemplate", "'state: 1'", &[]), expected, "{kind:?}");
+    }
+    let broken =
+        run(deploy, &list(deploy, &executors("GoTemplate", &["''"])), &json!({}), &[("deployx", "a: [")]);
+    assert!(broken.result.unwrap_err().starts_with("unable to load state: "));
+    let broken = run(deploy, &list(deploy, &executors("Spiff", &["{}"])), &json!({}), &[("deployx", "a: [")]);
+    assert!(broken.result.unwrap_err().starts_with("unable to load state: "));
+    let nameless = "- {type: GoTemplate, template: 'state: 1'}\n- {type: GoTemplate, template: ''}\n";
+    assert_eq!(
+        run(deploy, &list(deploy, nameless), &json!({}), &[]).result.unwrap_err(),
+        "unable to store state: deployExecutions[0][]: Duplicate value: \"duplicated executor name\": several executions have no \
+         name, so that they would share their state; give them names"
+    );
+}
+
+/// `blueprints.md` 4.2, 8.2. B-84 to B-90.
+#[test]
+fn exports() {
+    let executor = |type_name: &str, template: &str| {
+        format!("- name: e{}\n  type: {type_name}\n  template: {template}\n", template.len())
+    };
+    let run = |executors: &str| {
+        run(ExecutionKind::Export, &list(ExecutionKind::Export, executors), &json!({"n": 1}), &[])
+    };
+    for (executors, expected) in [
+        (
+            executor("GoTemplate", "'exports: {url: {{ .deployitems.web.url }}, m: {{ .imports.n }}}'"),
+            json!({"url": "http://web", "m": 1}),
+        ),
+        (
+            executor(
+                "GoTemplate",
+                "'exports: {r: {{ .dataobjects.region }}, t: {{ .targets.dev.spec.type }}}'",
+            ),
+            json!({"r": "eu", "t": "t"}),
+        ),
+        (
+            executor(
+                "GoTemplate",
+                "'exports: {r: {{ .values.dataobjects.region }}, j: {{ toJson .values.deployitems.job }}}'",
+            ),
+            json!({"r": "eu", "j": null}),
+        ),
+        (
+            executor(
+                "Spiff",
+                "{exports: {url: (( deployitems.web.url )), r: (( values.dataobjects.region ))}}",
+            ),
+            json!({"url": "http://web", "r": "eu"}),
+        ),
+        // Maps are merged, all else is replaced by the later one.
+        (
+            executor("GoTemplate", "'exports: {a: {x: 1, l: [1, 2]}, b: 1, c: {z: 1}}'")
+                + &executor("Spiff", "{exports: {a: {l: [3]}, b: {w: 1}, c: 2}}"),
+            json!({"a": {"x": 1, "l": [3]}, "b": {"w": 1}, "c": 2}),
+        ),
+        (executor("GoTemplate", "'Exports: null'"), json!({})),
+    ] {
+        assert_eq!(run(&executors).result, Ok(expected), "{executors}");
+    }
+    assert!(
+        run(&executor("GoTemplate", "'exports: [1]'"))
+            .result
+            .unwrap_err()
+            .contains("exports: a map is expected")
+    );
+    assert_eq!(
+        run(&executor("GoTemplate", "'export: {a: 1}'")).warnings,
+        ["export execution \"e16\": the output has no key exports"]
+    );
+}
+
+/// `blueprints.md` 9.1. B-111.
+#[test]
+fn subinstallations() {
+    let run = |templates: &str| {
+        let executors =
+            format!("- name: main\n  type: Spiff\n  template: {{subinstallations: {templates}}}\n");
+        run(
+            ExecutionKind::Subinstallation,
+            &list(ExecutionKind::Subinstallation, &executors),
+            &json!({"names": ["a", "b"]}),
+            &[],
+        )
+        .result
+    };
+    assert_eq!(
+        run(
+            "[{name: '(( ___.imports.names[1] ))', blueprint: {ref: 'cd://resources/x'}, imports: {data: [{name: i, dataRef: p}]}}]"
+        ),
+        Ok(
+            json!([{"name": "b", "blueprint": {"ref": "cd://resources/x"}, "imports": {"data": [{"name": "i", "dataRef": "p"}]}}])
+        )
+    );
+    assert_eq!(run("~"), Ok(json!([])));
+    assert_eq!(run("[~]"), Ok(json!([{}])));
+    for templates in ["[{name: 5}]", "[{kind: Installation}]", "[5]", "{}"] {
+        let error = run(templates).unwrap_err();
+        assert!(error.starts_with("error while decoding templated execution: "), "{templates}: {error}");
+    }
+}
+
+/// What one execution changes in its data is not seen by the next, and parsed templates are used again.
+#[test]
+fn executions_are_apart() {
+    let template = "\"{{ $_ := set .imports \\\"x\\\" 1 }}deployItems: [{name: a, type: t, config: {{ .imports | toJson }}}]\"";
+    let executor = |name: &str| format!("- {{name: {name}, type: GoTemplate, template: {template}}}\n");
+    let blueprint = load(&list(ExecutionKind::Deploy, &(executor("a") + &executor("b"))), &[]).unwrap();
+    for _ in 0..3 {
+        let run = run_on(ExecutionKind::Deploy, &blueprint, &Components::default(), &json!({"n": 1}), &[]);
+        assert_eq!(run.result, Ok(json!([["a", {"n": 1, "x": 1}], ["a", {"n": 1, "x": 1}]])));
+    }
+}
+
+/// `blueprints.md` 5.4: clock, randomness and keys are granted, addresses of hosts are not.
+#[test]
+fn granted_functions() {
+    for (template, expected) in [
+        ("{{ now | unixEpoch }}", json!(0)),
+        ("{{ randAlphaNum 4 | len }}", json!(4)),
+        ("{{ (genCA \"ca\" 1).Cert | contains \"BEGIN CERTIFICATE\" }}", json!(true)),
+        ("{{ bcrypt \"pw\" | hasPrefix \"$2a$10$\" }}", json!(true)),
+    ] {
+        let text = format!("deployItems: [{{name: a, type: t, config: {template}}}]");
+        let executor = json!([{"name": "m", "type": "GoTemplate", "template": text}]).to_string();
+        let run = run(
+            ExecutionKind::Deploy,
+            &list(ExecutionKind::Deploy, &format!("  {executor}")),
+            &json!({}),
+            &[],
+        );
+        assert_eq!(run.result, Ok(json!([["a", expected]])), "{template}");
+    }
+    let executor = "- {name: m, type: GoTemplate, template: '{{ getHostByName \"x\" }}'}";
+    let error = run(ExecutionKind::Deploy, &list(ExecutionKind::Deploy, executor), &json!({}), &[]).result;
+    assert!(error.unwrap_err().contains("getHostByName is not available"));
+}
+
+/// Each of the four lists sees the imports, in both languages, and gives its own result. B-03, B-44, B-52.
+#[test]
+fn each_list_sees_the_imports() {
+    for (kind, result, element, expected) in [
+        (
+            ExecutionKind::Import,
+            "bindings",
+            "{made: VALUE}",
+            json!({"bindings": {"made": "web"}, "errors": []}),
+        ),
+        (ExecutionKind::Deploy, "deployItems", "[{name: VALUE, type: t}]", json!([["web", null]])),
+        (
+            ExecutionKind::Subinstallation,
+            "subinstallations",
+            "[{name: VALUE, blueprint: {ref: x}}]",
+            json!([{"name": "web", "blueprint": {"ref": "x"}}]),
+        ),
+        (ExecutionKind::Export, "exports", "{made: VALUE}", json!({"made": "web"})),
+    ] {
+        let go = format!("'{result}: {}'", element.replace("VALUE", "{{ .imports.name }}"));
+        let spiff = format!("{{{result}: {}}}", element.replace("VALUE", "(( imports.name ))"));
+        for (type_name, template) in [("GoTemplate", go), ("Spiff", spiff)] {
+            let executors = format!("- {{name: main, type: {type_name}, template: {template}}}");
+            let run = run(kind, &list(kind, &executors), &json!({"name": "web"}), &[]);
+            assert_eq!(run.result, Ok(expected.clone()), "{kind:?} {type_name}");
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! What a blueprint gives back: from the output of its export executions to what an Installation publishes (`blueprints.md` section 8).
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{AnyJson, DataExport, ExportDefinition, FieldType, TargetExport};
+use serde_json::{Map, Value};
+
+use crate::load::Blueprint;
+use crate::mappings::{MappingError, export_mappings};
+use crate::schema::{SchemaError, SchemaSource};
+
+/// What an Installation asks of its blueprint, and how messages call it.
+#[derive(Clone, Copy)]
+pub struct ExportRequest<'a> {
+    pub blueprint: &'a Blueprint,
+    /// Name of the Installation.
+    pub installation: &'a str,
+    /// Documents behind `cd://` schema references.
+    pub schemas: Option<&'a dyn SchemaSource>,
+    pub data: &'a [DataExport],
+    pub targets: &'a [TargetExport],
+    pub mappings: &'a groundwork_api::Map<AnyJson>,
+}
+
+impl std::fmt::Debug for ExportRequest<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExportRequest").field("installation", &self.installation).finish_non_exhaustive()
+    }
+}
+
+/// The checked exports of a blueprint, and those that the Installation publishes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Exports {
+    /// By the names that the blueprint declares.
+    pub declared: Map<String, Value>,
+    /// Data by the name of the DataObject in the scope of the Installation.
+    pub data: BTreeMap<String, Value>,
+    /// Targets by the name of the Target in the scope of the Installation.
+    pub targets: BTreeMap<String, TargetTemplate>,
+    /// Names that export executions gave and the blueprint does not declare: they are dropped.
+    pub undeclared: Vec<String>,
+}
+
+/// A Target that is exported (`blueprints.md` 8.7).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TargetTemplate {
+    pub type_name: String,
+    pub config: Option<Value>,
+    /// Name and key of a Secret.
+    pub secret_ref: Option<Value>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Why exports cannot be published. Texts name exports and types, never values.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// EXP-002 to EXP-005: one problem of one export.
+    #[error("{path}: {problem}")]
+    Export { path: String, problem: ExportProblem },
+    /// EXP-006.
+    #[error(transparent)]
+    Mapping(#[from] MappingError),
+}
+
+/// What is wrong with an export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportProblem {
+    #[error("unknown export type '{0}'")]
+    UnknownType(String),
+    #[error("schema for data export {0:?} must not be empty")]
+    NoSchema(String),
+    #[error("validator creation failed: {0}")]
+    Compile(SchemaError),
+    #[error("exported data does not satisfy the configured schema: {}", join(.0))]
+    Schema(Vec<groundwork_schema::Violation>),
+    #[error("exported target does not match the expected target template schema: {0}")]
+    NoTarget(&'static str),
+    #[error("exported target type is {actual} but expected {expected}")]
+    TargetType { actual: String, expected: String },
+    /// EXP-004.
+    #[error("export is declared by the blueprint but has no value")]
+    NoValue,
+    /// EXP-005.
+    #[error("data export is not defined")]
+    NoData,
+    /// EXP-005.
+    #[error("target export is not defined")]
+    NoTargetExport,
+}
+
+fn join(violations: &[groundwork_schema::Violation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Checks what export executions gave, maps it, and picks what the Installation publishes.
+///
+/// # Errors
+///
+/// Every export that has no value or does not fit; or the first mapping that gives nothing; or everything that the Installation publishes
+/// and that has no value. Nothing is to be written unless all is well.
+pub fn construct_exports(
+    request: &ExportRequest<'_>,
+    rendered: Map<String, Value>,
+) -> Result<Exports, Vec<ExportError>> {
+    let path = format!("(inst: {}).internalExports", request.installation);
+    let mut exports = Exports::default();
+    let mut errors = Vec::new();
+    let mut rendered = rendered;
+    for definition in &request.blueprint.definition.exports {
+        let problem = match rendered.remove(&definition.name) {
+            None => Some(ExportProblem::NoValue),
+            Some(value) => {
+                let problem = check(request, definition, &value).err();
+                exports.declared.insert(definition.name.clone(), value);
+                problem
+            }
+        };
+        let path = || format!("{path}.{}", definition.name);
+        errors.extend(problem.map(|problem| ExportError::Export { path: path(), problem }));
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    exports.undeclared = rendered.into_iter().map(|(name, _)| name).collect();
+    publish(request, &path, &mut exports)?;
+    Ok(exports)
+}
+
+fn check(
+    request: &ExportRequest<'_>,
+    definition: &ExportDefinition,
+    value: &Value,
+) -> Result<(), ExportProblem> {
+    let type_name = definition.type_.as_deref().unwrap_or_default();
+    match type_name.parse() {
+        Ok(FieldType::Data) => {
+            let schema =
+                definition.schema().ok_or_else(|| ExportProblem::NoSchema(definition.name.clone()))?;
+            let key = format!("exports.{}", definition.name);
+            let schema = request
+                .blueprint
+                .compiled_schema(&key, schema, request.schemas)
+                .map_err(ExportProblem::Compile)?;
+            let violations = schema.violations(value);
+            if violations.is_empty() { Ok(()) } else { Err(ExportProblem::Schema(violations)) }
+        }
+        Ok(FieldType::Target) => {
+            let target = TargetTemplate::decode(value).map_err(ExportProblem::NoTarget)?;
+            let expected = definition.target_type.as_deref().unwrap_or_default();
+            if target.type_name == expected {
+                return Ok(());
+            }
+            Err(ExportProblem::TargetType { actual: target.type_name, expected: expected.to_owned() })
+        }
+        Ok(FieldType::TargetList | FieldType::TargetMap) | Err(_) => {
+            Err(ExportProblem::UnknownType(type_name.to_owned()))
+        }
+    }
+}
+
+/// Mappings replace and add data; they never feed targets.
+fn publish(request: &ExportRequest<'_>, path: &str, exports: &mut Exports) -> Result<(), Vec<ExportError>> {
+    let null = Value::Null;
+    let mappings = request.mappings.iter();
+    let mappings = mappings.map(|(name, mapping)| (name.as_str(), mapping.as_written().unwrap_or(&null)));
+    let mapped = export_mappings(path, mappings, &exports.declared).map_err(|error| vec![error.into()])?;
+    let mut errors = Vec::new();
+    for export in request.data {
+        match mapped.get(&export.name).or_else(|| exports.declared.get(&export.name)) {
+            Some(value) => drop(exports.data.insert(export.data_ref.clone(), value.clone())),
+            None => errors.push(ExportError::Export {
+                path: format!("{path}.exports.data.{}", export.name),
+                problem: ExportProblem::NoData,
+            }),
+        }
+    }
+    for export in request.targets {
+        let target = exports.declared.get(&export.name).map(TargetTemplate::decode);
+        let problem = match target {
+            Some(Ok(target)) => {
+                exports.targets.insert(export.target.clone(), target);
+                continue;
+            }
+            Some(Err(problem)) => ExportProblem::NoTarget(problem),
+            None => ExportProblem::NoTargetExport,
+        };
+        let path = format!("{path}.exports.targets.{}", export.name);
+        errors.push(ExportError::Export { path, problem });
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+impl TargetTemplate {
+    /// The problem is a sentence about the shape.
+    fn decode(value: &Value) -> Result<Self, &'static str> {
+        let members = value.as_object().ok_or("a map is expected")?;
+        let type_name = members.get("type").and_then(Value::as_str).ok_or("type must be a text")?;
+        let present = |name: &str| members.get(name).filter(|value| !value.is_null()).cloned();
+        // The design document has the other name in its list of fields.
+        let config = present("config").or_else(|| present("configuration"));
+        let secret_ref = present("secretRef");
+        if config.is_some() && secret_ref.is_some() {
+            return Err("either config or secretRef may be set, not both");
+        }
+        let texts = |name: &'static str, problem: &'static str| match members.get(name) {
+            None | Some(Value::Null) => Ok(BTreeMap::new()),
+            Some(Value::Object(entries)) => entries
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), value.as_str().ok_or(problem)?.to_owned())))
+                .collect(),
+            Some(_) => Err(problem),
+        };
+        Ok(Self {
+            type_name: type_name.to_owned(),
+            config,
+            secret_ref,
+            labels: texts("labels", "labels must be a map of texts")?,
+            annotations: texts("annotations", "annotations must be a map of texts")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{load, yaml};
+
+    const BLUEPRINT: &str = "
+exports:
+- {name: url, schema: {type: string}}
+- {name: cluster, targetType: kubernetes-cluster}
+";
+    const CLUSTER: &str = "{type: landscaper.gardener.cloud/kubernetes-cluster, config: {kubeconfig: x}}";
+
+    fn construct(rendered: &str, published: &str, mappings: &str) -> Result<Exports, Vec<String>> {
+        let blueprint = load(BLUEPRINT, &[]).unwrap();
+        let published = yaml(published);
+        let list = |name: &str| published.get(name).cloned().unwrap_or_else(|| json!([]));
+        let data: Vec<DataExport> = serde_json::from_value(list("data")).unwrap();
+        let targets: Vec<TargetExport> = serde_json::from_value(list("targets")).unwrap();
+        let mappings = serde_json::from_value(yaml(mappings)).unwrap();
+        let request = ExportRequest {
+            blueprint: &blueprint,
+            installation: "i",
+            schemas: None,
+            data: &data,
+            targets: &targets,
+            mappings: &mappings,
+        };
+        let rendered = yaml(rendered).as_object().cloned().unwrap();
+        construct_exports(&request, rendered)
+            .map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    }
+
+    /// `blueprints.md` 8.1, 8.5, 8.6. B-93, B-98.
+    #[test]
+    fn exports_are_picked() {
+        let all = format!("{{url: http://x, cluster: {CLUSTER}, more: 1}}");
+        let exports = construct(
+            &all,
+            "{data: [{name: url, dataRef: a}, {name: host, dataRef: b}], targets: [{name: cluster, target: t}]}",
+            "{host: (( url \"/\" )), url: (( exports.url \"!\" )), unused: 5}",
+        )
+        .unwrap();
+        assert_eq!(exports.undeclared, ["more"]);
+        assert_eq!(exports.data["a"], json!("http://x!"));
+        assert_eq!(exports.data["b"], json!("http://x/"));
+        assert_eq!(exports.targets["t"].config, Some(json!({"kubeconfig": "x"})));
+        assert_eq!(construct(&all, "{}", "{}").unwrap().data.len(), 0);
+    }
+
+    /// EXP-002 to EXP-006; acceptance item 11. B-38, B-39, B-91.
+    #[test]
+    fn exports_are_refused() {
+        let good = format!("cluster: {CLUSTER}");
+        for (rendered, published, mappings, expected) in [
+            (
+                "{}".to_owned(),
+                "{}",
+                "{}",
+                "(inst: i).internalExports.url: export is declared by the blueprint but has no value | (inst: \
+                 i).internalExports.cluster: export is declared by the blueprint but has no value",
+            ),
+            (
+                format!("{{url: 5, {good}}}"),
+                "{}",
+                "{}",
+                "(inst: i).internalExports.url: exported data does not satisfy the configured schema: (root): Invalid value: \
+                 <redacted>: Invalid type. Expected: string, given: integer",
+            ),
+            (
+                format!("{{url: null, {good}}}"),
+                "{}",
+                "{}",
+                "(inst: i).internalExports.url: exported data does not satisfy the configured schema: (root): Invalid value: \
+                 <redacted>: Invalid type. Expected: string, given: null",
+            ),
+            (
+                "{url: x, cluster: {type: other}}".to_owned(),
+                "{}",
+                "{}",
+                "(inst: i).internalExports.cluster: exported target type is other but expected \
+                 landscaper.gardener.cloud/kubernetes-cluster",
+            ),
+            (
+                "{url: x, cluster: 5}".to_owned(),
+                "{}",
+                "{}",
+                "(inst: i).internalExports.cluster: exported target does not match the expected target template schema: a \
+                 map is expected",
+            ),
+            (
+                "{url: x, cluster: {type: t, config: {}, secretRef: {name: a}}}".to_owned(),
+                "{}",
+                "{}",
+                "(inst: i).internalExports.cluster: exported target does not match the expected target template schema: \
+                 either config or secretRef may be set, not both",
+            ),
+            (
+                format!("{{url: x, {good}}}"),
+                "{data: [{name: nope, dataRef: a}], targets: [{name: nope, target: b}]}",
+                "{}",
+                "(inst: i).internalExports.exports.data.nope: data export is not defined | (inst: \
+                 i).internalExports.exports.targets.nope: target export is not defined",
+            ),
+        ] {
+            assert_eq!(construct(&rendered, published, mappings).unwrap_err().join(" | "), expected);
+        }
+        let failed = construct(&format!("{{url: x, {good}}}"), "{}", "{unused: (( nope ))}").unwrap_err();
+        assert!(
+            failed[0].starts_with(
+                "unable to template export mapping template (inst: i).internalExports.unused: unresolved nodes:"
+            ),
+            "{failed:?}"
+        );
+    }
+
+    /// `blueprints.md` 8.7: both names of the configuration, or a Secret; labels and annotations. B-95 to B-97.
+    #[test]
+    fn target_templates() {
+        let cluster = "type: landscaper.gardener.cloud/kubernetes-cluster";
+        let target = |members: &str| {
+            let rendered = format!("{{url: x, cluster: {{{cluster}, {members}}}}}");
+            construct(&rendered, "{targets: [{name: cluster, target: t}]}", "{}").unwrap().targets["t"]
+                .clone()
+        };
+        for name in ["config", "configuration"] {
+            assert_eq!(target(&format!("{name}: {{a: 1}}")).config, Some(json!({"a": 1})), "{name}");
+        }
+        let full = target("secretRef: {name: s, key: k}, labels: {a: b}, annotations: {c: d}, name: ignored");
+        assert_eq!(full.secret_ref, Some(json!({"name": "s", "key": "k"})));
+        assert_eq!((&*full.labels["a"], &*full.annotations["c"]), ("b", "d"));
+    }
+}

@@ -1,0 +1,200 @@
+//! Data mappings of Installations: spiff templates that make values of imports and exports out of others (`blueprints.md` 3.4, 8.5).
+
+use std::collections::BTreeMap;
+
+use groundwork_spiff::{Document, Engine, Error, Output, Value as SpiffValue};
+use groundwork_yaml as yaml;
+use serde_json::{Map, Value};
+
+use crate::redaction::Redaction;
+use crate::template::mapping_engine;
+
+/// What mappings are made for, as messages call it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Import,
+    Export,
+}
+
+impl Direction {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Export => "export",
+        }
+    }
+}
+
+/// Why a mapping gave no value. IMP-010, EXP-006.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum MappingError {
+    #[error("unable to parse {label} mapping template {path}: {cause}")]
+    Parse { label: &'static str, path: String, cause: String },
+    #[error("unable to template {label} mapping template {path}: {cause}")]
+    Evaluate { label: &'static str, path: String, cause: String },
+    #[error("unable to unmarshal templated {label} mapping {path}: {cause}")]
+    Decode { label: &'static str, path: String, cause: String },
+}
+
+/// Evaluates the mappings of imports. Each sees the Installation's imports by name and none of the other mappings.
+///
+/// # Errors
+///
+/// The first mapping that gives no value.
+pub fn import_mappings<'m>(
+    installation: &str,
+    mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
+    imports: &Map<String, Value>,
+) -> Result<BTreeMap<String, Value>, MappingError> {
+    let bindings = |imports: &Map<String, Value>| {
+        SpiffValue::map(imports.iter().map(|(name, value)| (name.as_str(), SpiffValue::from_bindings(value))))
+    };
+    Mapper::new(Direction::Import, installation, imports).evaluate_all(mappings, bindings)
+}
+
+/// Evaluates the mappings of exports. Each sees the exports by name, and all of them under `exports`; an export of that name is found
+/// there alone.
+///
+/// # Errors
+///
+/// The first mapping that gives no value.
+pub fn export_mappings<'m>(
+    path: &str,
+    mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
+    exports: &Map<String, Value>,
+) -> Result<BTreeMap<String, Value>, MappingError> {
+    let bindings = |exports: &Map<String, Value>| {
+        let named = |(name, value): (&String, &Value)| (name.clone(), SpiffValue::from_bindings(value));
+        let all = SpiffValue::map(exports.iter().map(named));
+        SpiffValue::map(exports.iter().map(named).chain([("exports".to_owned(), all)]))
+    };
+    Mapper::new(Direction::Export, path, exports).evaluate_all(mappings, bindings)
+}
+
+struct Mapper<'a> {
+    engine: Engine,
+    label: &'static str,
+    path: &'a str,
+    values: &'a Map<String, Value>,
+}
+
+impl<'a> Mapper<'a> {
+    fn new(direction: Direction, path: &'a str, values: &'a Map<String, Value>) -> Self {
+        Self { engine: mapping_engine(), label: direction.label(), path, values }
+    }
+
+    fn evaluate_all<'m>(
+        &self,
+        mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
+        bindings: impl FnOnce(&Map<String, Value>) -> SpiffValue,
+    ) -> Result<BTreeMap<String, Value>, MappingError> {
+        let mut mappings = mappings.into_iter().peekable();
+        if mappings.peek().is_none() {
+            return Ok(BTreeMap::new());
+        }
+        let bindings = bindings(self.values);
+        let value =
+            |(name, mapping): (&str, &Value)| Ok((name.to_owned(), self.evaluate(name, mapping, &bindings)?));
+        mappings.map(value).collect()
+    }
+
+    fn evaluate(&self, name: &str, mapping: &Value, bindings: &SpiffValue) -> Result<Value, MappingError> {
+        let (label, path) = (self.label, format!("{}.{name}", self.path));
+        // Every JSON text is YAML.
+        let source = mapping.to_string();
+        let document = Document::read(&source, "mapping", self.engine.limits())
+            .map_err(|error| MappingError::Parse { label, path: path.clone(), cause: error.to_string() })?;
+        let evaluated: Result<Output, Error> = self.engine.cascade(&document, &[], Some(bindings));
+        let output = evaluated.map_err(|error| {
+            let cause = Redaction::of(self.values.values(), &source).apply(&error.to_string());
+            MappingError::Evaluate { label, path: path.clone(), cause }
+        })?;
+        if let Some(value) = output.to_read_json() {
+            return Ok(value);
+        }
+        let document = yaml::from_str(&output.to_yaml());
+        document.map_err(|error| MappingError::Decode { label, path, cause: error.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(value: &Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap_or_default()
+    }
+
+    fn imported(mapping: &Value, imports: &Value) -> Result<Value, String> {
+        let mapped = import_mappings("inst", [("m", mapping)], &map(imports));
+        mapped.map(|mut mapped| mapped.remove("m").unwrap()).map_err(|error| error.to_string())
+    }
+
+    /// `blueprints.md` 3.4.
+    #[test]
+    fn imports_are_mapped() {
+        let imports =
+            json!({"creds": {"user": "ab", "pass": "cd"}, "region": "eu-1", "n": 3, "a.b": "dotted"});
+        for (mapping, expected) in [
+            (json!("my-controller"), json!("my-controller")),
+            (json!(5), json!(5)),
+            (json!(null), json!(null)),
+            (json!("(( creds.user \"@\" region ))"), json!("ab@eu-1")),
+            (
+                json!({"cpu": 2, "zones": ["(( region ))", "eu-2"]}),
+                json!({"cpu": 2, "zones": ["eu-1", "eu-2"]}),
+            ),
+            (json!("(( n + 1 ))"), json!(4)),
+            (json!({"x": "(( __ctx.OUTER[0].[\"a.b\"] ))"}), json!({"x": "dotted"})),
+            (json!("(( missing || \"default\" ))"), json!("default")),
+            (json!("text with (( n )) inside"), json!("text with (( n )) inside")),
+        ] {
+            assert_eq!(imported(&mapping, &imports), Ok(expected), "{mapping}");
+        }
+    }
+
+    /// Acceptance item 4: a mapping reaches nothing but its bindings, and its messages hold no values.
+    #[test]
+    fn mappings_are_shut_in() {
+        for mapping in [
+            "(( read(\"/etc/hostname\") ))",
+            "(( exec(\"id\") ))",
+            "(( env(\"HOME\") ))",
+            "(( rand(\"[:alnum:]\", 8) ))",
+            "(( getResource(\"name\", \"x\") ))",
+        ] {
+            let error = imported(&json!(mapping), &json!({})).unwrap_err();
+            assert!(
+                error.starts_with("unable to template import mapping template inst.m: unresolved nodes:"),
+                "{error}"
+            );
+        }
+        let error = imported(&json!("(( error(secret) ))"), &json!({"secret": "hunter2"})).unwrap_err();
+        assert!(!error.contains("hunter2") && error.contains("[...]"), "{error}");
+        let error = imported(&json!("(( 1 + ))"), &json!({})).unwrap_err();
+        assert!(error.starts_with("unable to template import mapping template inst.m: "), "{error}");
+    }
+
+    /// `blueprints.md` 8.5.
+    #[test]
+    fn exports_are_mapped() {
+        let exports = map(&json!({"url": "http://x", "exports": 1, "a.b": 2}));
+        let mapped = |mapping: &str| {
+            let mapping = json!(mapping);
+            export_mappings("(inst: i).internalExports", [("m", &mapping)], &exports)
+                .map(|mut mapped| mapped.remove("m").unwrap())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(mapped("(( url \"/path\" ))"), Ok(json!("http://x/path")));
+        assert_eq!(mapped("(( exports.url ))"), Ok(json!("http://x")));
+        assert_eq!(mapped("(( exports.exports ))"), Ok(json!(1)));
+        assert_eq!(mapped("(( exports.[\"a.b\"] ))"), Ok(json!(2)));
+        assert!(
+            mapped("(( nope ))")
+                .unwrap_err()
+                .starts_with("unable to template export mapping template (inst: i).internalExports.m: ")
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! Which child waits for which (`blueprints.md` 9.6, `installations.md` 5.2).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::fmt;
+
+use groundwork_api::InstallationTemplate;
+
+use super::cycle::shortest_cycle;
+use super::wiring::{self, Exporters, Kind};
+
+/// One child needs what another one exports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SiblingEdge {
+    /// Position of the template that imports.
+    pub from: usize,
+    /// Position of the template that exports. It is the same where nobody else exports what a child imports.
+    pub to: usize,
+    /// The names of data that make the edge, sorted.
+    pub data: BTreeSet<String>,
+    /// The names of Targets that make the edge, sorted.
+    pub targets: BTreeSet<String>,
+}
+
+/// The children of one parent and the edges between them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SiblingGraph {
+    names: Vec<String>,
+    /// By `from` and `to`.
+    edges: Vec<SiblingEdge>,
+    multiple: MultipleExporters,
+}
+
+/// Names that several children export.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MultipleExporters {
+    /// Exporters in the order of the templates, by the name of the data.
+    pub data: BTreeMap<String, Vec<String>>,
+    /// The same for Targets.
+    pub targets: BTreeMap<String, Vec<String>>,
+}
+
+/// SUB-003: children that cannot run in any order; reason `ValidateSubInstallations`. A cycle has the code `ERR_CYCLIC_DEPENDENCIES`
+/// (`installations.md` 5.5).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SiblingError {
+    #[error("{0}")]
+    MultipleExporters(MultipleExporters),
+    /// The members, the first one repeated at the end.
+    #[error("the subinstallations have a cycle: {}", .0.join(" -{depends_on}-> "))]
+    Cycle(Vec<String>),
+}
+
+impl fmt::Display for MultipleExporters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the following exports are exported by multiple nested installations:")?;
+        for (kind, exports) in [("data", &self.data), ("target", &self.targets)] {
+            if !exports.is_empty() {
+                write!(f, "\n  {kind} exports:")?;
+            }
+            for (name, exporters) in exports {
+                write!(f, "\n    '{name}' is exported by [{}]", exporters.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MultipleExporters {
+    fn is_empty(&self) -> bool {
+        self.data.is_empty() && self.targets.is_empty()
+    }
+}
+
+impl SiblingGraph {
+    /// Compares what templates import with what they export, name by name. Lists and maps that the parent passes on make no edge.
+    ///
+    /// A name with several exporters makes an edge to the first one alone: the graph is refused anyway, and all pairs of many
+    /// importers and exporters would be too many. `optimization` promises something to services and changes nothing here.
+    pub fn new(templates: &[InstallationTemplate]) -> Self {
+        let names = templates.iter().enumerate().map(|(index, template)| match template.name() {
+            "" => format!("[{index}]"),
+            name => name.to_owned(),
+        });
+        let names: Vec<String> = names.collect();
+        let exporters = Exporters::new(templates);
+        let mut edges: BTreeMap<(usize, usize), SiblingEdge> = BTreeMap::new();
+        for (from, template) in templates.iter().enumerate() {
+            for source in wiring::imports(template).flat_map(|import| import.sources) {
+                let Some(kind) = source.form.sibling_kind() else { continue };
+                let exporter = exporters.other(kind, source.name, from);
+                let itself = || exporters.of(kind, source.name).first().copied();
+                let Some(to) = exporter.or_else(itself) else { continue };
+                let edge = edges.entry((from, to)).or_insert_with(|| SiblingEdge {
+                    from,
+                    to,
+                    ..SiblingEdge::default()
+                });
+                let names = match kind {
+                    Kind::Data => &mut edge.data,
+                    Kind::Target => &mut edge.targets,
+                };
+                names.insert(source.name.to_owned());
+            }
+        }
+        let named = |children: &[usize]| children.iter().map(|child| names[*child].clone()).collect();
+        let repeated = |kind| {
+            let exports = exporters.repeated(kind);
+            exports.map(|(name, children)| (name.to_owned(), named(children))).collect()
+        };
+        let multiple = MultipleExporters { data: repeated(Kind::Data), targets: repeated(Kind::Target) };
+        Self { names, edges: edges.into_values().collect(), multiple }
+    }
+
+    /// The edges, by importer and exporter.
+    pub fn edges(&self) -> &[SiblingEdge] {
+        &self.edges
+    }
+
+    /// Names that several children export, if there are any.
+    pub fn multiple_exporters(&self) -> Option<&MultipleExporters> {
+        Some(&self.multiple).filter(|multiple| !multiple.is_empty())
+    }
+
+    /// The members of one shortest cycle, from its smallest one on, which is repeated at the end.
+    pub fn shortest_cycle(&self) -> Option<Vec<String>> {
+        // The search takes numbers for names, so they are given out in the order of the names.
+        let mut by_name: Vec<usize> = (0..self.names.len()).collect();
+        by_name.sort_by_key(|child| (&self.names[*child], *child));
+        let mut rank = vec![0; self.names.len()];
+        for (position, child) in by_name.iter().enumerate() {
+            rank[*child] = position;
+        }
+        let mut successors = vec![Vec::new(); self.names.len()];
+        for edge in &self.edges {
+            successors[rank[edge.from]].push(rank[edge.to]);
+        }
+        successors.iter_mut().for_each(|targets| targets.sort_unstable());
+        let cycle = shortest_cycle(&successors)?;
+        let closed = cycle.iter().chain(cycle.first());
+        Some(closed.map(|position| self.names[by_name[*position]].clone()).collect())
+    }
+
+    /// Positions of the templates, each behind those that it depends on; otherwise in their own order.
+    ///
+    /// # Errors
+    ///
+    /// Several children export one name, or there is a cycle.
+    pub fn order(&self) -> Result<Vec<usize>, SiblingError> {
+        if let Some(multiple) = self.multiple_exporters() {
+            return Err(SiblingError::MultipleExporters(multiple.clone()));
+        }
+        let mut waiting_for = vec![0_usize; self.names.len()];
+        let mut importers = vec![Vec::new(); self.names.len()];
+        for edge in &self.edges {
+            waiting_for[edge.from] += 1;
+            importers[edge.to].push(edge.from);
+        }
+        let ready = (0..self.names.len()).filter(|child| waiting_for[*child] == 0);
+        let mut ready: BinaryHeap<Reverse<usize>> = ready.map(Reverse).collect();
+        let mut order = Vec::with_capacity(self.names.len());
+        while let Some(Reverse(child)) = ready.pop() {
+            order.push(child);
+            for importer in &importers[child] {
+                waiting_for[*importer] -= 1;
+                if waiting_for[*importer] == 0 {
+                    ready.push(Reverse(*importer));
+                }
+            }
+        }
+        if order.len() == self.names.len() {
+            return Ok(order);
+        }
+        // What is left over waits for itself, directly or by way of others.
+        Err(SiblingError::Cycle(self.shortest_cycle().unwrap_or_default()))
+    }
+}

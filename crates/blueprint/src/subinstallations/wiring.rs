@@ -1,0 +1,191 @@
+//! What templates take and give, in one form for all spellings (`blueprints.md` 1.5).
+
+use std::collections::HashMap;
+
+use groundwork_api::{DataExport, InstallationTemplate, TargetExport, TargetSource};
+
+/// Data and Targets have names of their own: one never stands in for the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Kind {
+    Data,
+    Target,
+}
+
+impl Kind {
+    /// The member of `imports` and `exports` that holds this kind.
+    pub(super) fn list(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Target => "targets",
+        }
+    }
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Target => "target",
+        }
+    }
+}
+
+/// One import of a template.
+#[derive(Debug)]
+pub(super) struct Import<'a> {
+    pub(super) kind: Kind,
+    /// Position in its list.
+    pub(super) index: usize,
+    pub(super) name: &'a str,
+    /// The names it reads; none where the template does not say it properly, which V25 to V31 report.
+    pub(super) sources: Vec<Source<'a>>,
+}
+
+/// A name that an import reads.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    pub(super) form: Form,
+    /// As written.
+    pub(super) name: &'a str,
+    pub(super) place: Place<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Data,
+    Target,
+    ListRef,
+    MapRef,
+}
+
+impl Form {
+    /// What a sibling would have to export; whole lists and maps come from the parent alone (`blueprints.md` 9.3).
+    pub(super) fn sibling_kind(self) -> Option<Kind> {
+        match self {
+            Self::Data => Some(Kind::Data),
+            Self::Target => Some(Kind::Target),
+            Self::ListRef | Self::MapRef => None,
+        }
+    }
+}
+
+/// Where in its import a name stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place<'a> {
+    Whole,
+    Index(usize),
+    Key(&'a str),
+}
+
+/// The imports of a template, data first.
+pub(super) fn imports(template: &InstallationTemplate) -> impl Iterator<Item = Import<'_>> {
+    let data = template.imports.iter().flat_map(|imports| imports.data.iter().enumerate());
+    let targets = template.imports.iter().flat_map(|imports| imports.targets.iter().enumerate());
+    let data = data.map(|(index, import)| {
+        let name = import.data_ref.as_deref().filter(|name| !name.is_empty());
+        let sources = name.map(|name| Source { form: Form::Data, name, place: Place::Whole });
+        Import { kind: Kind::Data, index, name: &import.name, sources: sources.into_iter().collect() }
+    });
+    data.chain(targets.map(|(index, import)| {
+        let sources = import.source().map(target_sources).unwrap_or_default();
+        Import { kind: Kind::Target, index, name: &import.name, sources }
+    }))
+}
+
+fn target_sources(source: TargetSource<'_>) -> Vec<Source<'_>> {
+    let whole = |form, name| vec![Source { form, name, place: Place::Whole }];
+    let entry = |(name, place)| Source { form: Form::Target, name, place };
+    let mut sources: Vec<Source<'_>> = match source {
+        TargetSource::Single(name) => whole(Form::Target, name),
+        TargetSource::ListRef(name) => whole(Form::ListRef, name),
+        TargetSource::MapRef(name) => whole(Form::MapRef, name),
+        TargetSource::List(names) => {
+            names.into_iter().enumerate().map(|(index, name)| entry((name, Place::Index(index)))).collect()
+        }
+        TargetSource::Map(names) => {
+            names.into_iter().map(|(key, name)| entry((name, Place::Key(key)))).collect()
+        }
+    };
+    // Empty names are findings of their own (V32, V34).
+    sources.retain(|source| !source.name.is_empty());
+    sources
+}
+
+/// One export of a template.
+#[derive(Debug)]
+pub(super) struct Export<'a> {
+    pub(super) kind: Kind,
+    /// Position in its list.
+    pub(super) index: usize,
+    pub(super) name: &'a str,
+    /// The name in the scope that siblings share; empty where it is missing (V35, V36).
+    pub(super) scope_name: &'a str,
+}
+
+/// The exports of a template, data first.
+pub(super) fn exports(template: &InstallationTemplate) -> impl Iterator<Item = Export<'_>> {
+    let data = template.exports.iter().flat_map(|exports| exports.data.iter().enumerate());
+    let targets = template.exports.iter().flat_map(|exports| exports.targets.iter().enumerate());
+    let data = data.map(|(index, DataExport { name, data_ref })| Export {
+        kind: Kind::Data,
+        index,
+        name,
+        scope_name: data_ref,
+    });
+    data.chain(targets.map(|(index, TargetExport { name, target })| Export {
+        kind: Kind::Target,
+        index,
+        name,
+        scope_name: target,
+    }))
+}
+
+/// Who exports what.
+#[derive(Debug, Default)]
+pub(super) struct Exporters<'a> {
+    data: ByName<'a>,
+    targets: ByName<'a>,
+}
+
+/// Positions of templates, ascending, each once.
+type ByName<'a> = HashMap<&'a str, Vec<usize>>;
+
+impl<'a> Exporters<'a> {
+    pub(super) fn new(templates: &'a [InstallationTemplate]) -> Self {
+        let mut exporters = Self::default();
+        for (child, template) in templates.iter().enumerate() {
+            for export in exports(template).filter(|export| !export.scope_name.is_empty()) {
+                let by_name = match export.kind {
+                    Kind::Data => &mut exporters.data,
+                    Kind::Target => &mut exporters.targets,
+                };
+                let known = by_name.entry(export.scope_name).or_default();
+                if known.last() != Some(&child) {
+                    known.push(child);
+                }
+            }
+        }
+        exporters
+    }
+
+    fn by_name(&self, kind: Kind) -> &ByName<'a> {
+        match kind {
+            Kind::Data => &self.data,
+            Kind::Target => &self.targets,
+        }
+    }
+
+    /// The children that export the name.
+    pub(super) fn of(&self, kind: Kind, name: &str) -> &[usize] {
+        self.by_name(kind).get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The first child besides `child` that exports the name.
+    pub(super) fn other(&self, kind: Kind, name: &str, child: usize) -> Option<usize> {
+        self.of(kind, name).iter().copied().find(|exporter| *exporter != child)
+    }
+
+    /// Names with several exporters, in no order.
+    pub(super) fn repeated(&self, kind: Kind) -> impl Iterator<Item = (&'a str, &[usize])> {
+        let several = self.by_name(kind).iter().filter(|(_, children)| children.len() > 1);
+        several.map(|(name, children)| (*name, children.as_slice()))
+    }
+}

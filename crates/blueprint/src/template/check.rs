@@ -1,0 +1,171 @@
+//! What can be said of an execution without running it.
+
+mod state;
+
+use std::collections::BTreeSet;
+
+use groundwork_api::TemplateType;
+use groundwork_spiff::{Document, Error as SpiffError, Limits, PathStep, ReadError};
+
+use super::error::Excerpt;
+use super::{Execution, Source, Template, go, spiff};
+use crate::check::Severity;
+use crate::filesystem::{Filesystem, PathError, shown_path};
+
+/// One finding about an execution.
+#[derive(Debug)]
+pub(crate) struct Remark {
+    pub(crate) severity: Severity,
+    pub(crate) problem: String,
+    pub(crate) place: Place,
+}
+
+/// Where a remark belongs.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// A member of the execution.
+    Member(&'static str),
+    /// A line of the template that stands in `blueprint.yaml` as a text; the excerpt counts from its begin.
+    Text(Excerpt),
+    /// A node of the template that stands in `blueprint.yaml` as a structure.
+    Structure(Vec<PathStep>),
+    /// A line of a file.
+    File(Excerpt),
+}
+
+/// Looks at the template of an execution whose language is known, and at what it includes by a name that is written out.
+pub(crate) fn check(execution: Execution<'_>, language: TemplateType, files: &Filesystem) -> Vec<Remark> {
+    let inline = execution.executor.template.get().is_some();
+    let template = match Template::of(execution, files) {
+        Ok(template) => template,
+        Err(error) => {
+            let member = Place::Member(if inline { "template" } else { "file" });
+            return vec![Remark { severity: Severity::Error, problem: error.to_string(), place: member }];
+        }
+    };
+    let mut checker = Checker { files, inline, remarks: Vec::new() };
+    match (language, &template.source) {
+        (TemplateType::GoTemplate, Source::Text(text)) => checker.go(&template.origin, text),
+        (TemplateType::GoTemplate, Source::Structure(_)) => {
+            let name = &execution.executor.name;
+            let problem = format!("the template of execution {name:?} is not a text");
+            checker.add(Severity::Error, problem, Place::Member("template"));
+        }
+        (TemplateType::Spiff, Source::Text(text)) => {
+            checker.spiff(execution, text, |(line, column)| {
+                let line_text = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
+                let origin = template.origin.clone();
+                let excerpt = Excerpt { origin, line, column: Some(column), text: line_text };
+                if inline { Place::Text(excerpt) } else { Place::File(excerpt) }
+            });
+        }
+        (TemplateType::Spiff, Source::Structure(value)) => {
+            checker.spiff(execution, &value.to_string(), |_| Place::Member("template"));
+        }
+    }
+    checker.remarks
+}
+
+struct Checker<'a> {
+    files: &'a Filesystem,
+    /// Whether the template stands in `blueprint.yaml`.
+    inline: bool,
+    remarks: Vec<Remark>,
+}
+
+impl Checker<'_> {
+    fn add(&mut self, severity: Severity, problem: String, place: Place) {
+        self.remarks.push(Remark { severity, problem, place });
+    }
+
+    /// The template and, each once, the files that it and they include.
+    fn go(&mut self, origin: &str, text: &str) {
+        let parsed = go::Parsed::default();
+        let mut seen = BTreeSet::new();
+        let mut open = vec![(origin.to_owned(), text.to_owned(), self.inline)];
+        while let Some((origin, text, inline)) = open.pop() {
+            let place = |line, column| {
+                let excerpt = Excerpt::new(&origin, &text, line, column);
+                if inline { Place::Text(excerpt) } else { Place::File(excerpt) }
+            };
+            let template = match parsed.get(text.as_bytes()) {
+                Ok(template) => template,
+                Err(error) => {
+                    self.add(Severity::Error, error.to_string(), place(error.line(), error.column()));
+                    continue;
+                }
+            };
+            for function in ["include", "readFile"] {
+                for call in template.literal_calls(function) {
+                    let path = &call.argument;
+                    match self.files.read(path) {
+                        Ok(content) if function == "include" && seen.insert(path.clone()) => {
+                            let origin = shown_path(path).to_owned();
+                            open.push((origin, String::from_utf8_lossy(content).into_owned(), false));
+                        }
+                        Ok(_) => {}
+                        Err(error) => {
+                            let problem = missing(function, path, &error);
+                            self.add(Severity::Warning, problem, place(call.line, Some(call.column)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// `place` gives that of a line and column of the text, both from 1.
+    fn spiff(&mut self, execution: Execution<'_>, text: &str, place: impl Fn((usize, usize)) -> Place) {
+        let document = match Document::read(text, spiff::TEMPLATE, &Limits::default()) {
+            Ok(document) => document,
+            Err(error) => {
+                let at = place(read_position(&error));
+                let problem = match error {
+                    SpiffError::SeveralDocuments(_) => "multi document not possible".to_owned(),
+                    other => other.to_string(),
+                };
+                return self.add(Severity::Error, problem, at);
+            }
+        };
+        let is_structure = matches!(place((1, 1)), Place::Member(_));
+        let expressions = document.expressions();
+        let marks = state::Marks::new(&document, &expressions);
+        for expression in &expressions {
+            let at = || match expression.position {
+                Some((line, column)) if !is_structure => {
+                    place((usize::try_from(line).unwrap_or(1), usize::try_from(column).unwrap_or(1)))
+                }
+                _ => Place::Structure(expression.path.clone()),
+            };
+            match &expression.markers {
+                // What a template holds counts where it is used, if it is.
+                Err(problem) if marks.in_template(&expression.path) => {
+                    self.add(Severity::Warning, problem.clone(), at());
+                }
+                Err(problem) => self.add(Severity::Error, problem.clone(), at()),
+                Ok(_) => {
+                    if let Some(problem) = marks.lost_state(execution.kind, expression) {
+                        self.add(Severity::Warning, problem, at());
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn missing(function: &str, path: &str, error: &PathError) -> String {
+    format!("{function} {path:?} fails if it is reached: {error}")
+}
+
+/// Where a text is no document, from 1.
+fn read_position(error: &SpiffError) -> (usize, usize) {
+    let SpiffError::Read { error, .. } = error else { return (1, 1) };
+    let (ReadError::Syntax { line, column, .. }
+    | ReadError::Key { line, column }
+    | ReadError::TooDeep { line, column, .. }
+    | ReadError::TooManyNodes { line, column, .. }) = error
+    else {
+        return (1, 1);
+    };
+    (usize::try_from(*line).unwrap_or(1), usize::try_from(*column).unwrap_or(1))
+}

@@ -1,0 +1,289 @@
+//! Go templates: the language of text (`blueprints.md` section 5).
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
+use std::time::Instant;
+
+use groundwork_gotemplate::{
+    CallError, Context, Deadline, Element, Error, Functions, Grants, Host, List, Member, MissingKey,
+    NumberMode, Object, Options, Signature, Template, Type, Value,
+};
+use groundwork_yaml as yaml;
+
+use crate::bindings::Bindings;
+use crate::capabilities::Capabilities;
+use crate::filesystem::FileInfo;
+use crate::functions::{
+    Argument, CLUSTER_FUNCTIONS, HostFunctions, not_available, parse_oci_reference, repository_context,
+};
+
+/// Every template of Landscaper is called so, and its errors show the name.
+const TEMPLATE_NAME: &str = "execution";
+/// Active inclusions of one path; more of them are taken for a circle.
+const DEEPEST_INCLUSION: usize = 100;
+
+type Outcome = Result<Value, CallError>;
+
+/// The functions are the same for all templates: what they work on comes with each render.
+static FUNCTIONS: LazyLock<Arc<Functions>> = LazyLock::new(|| Arc::new(functions()));
+static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options {
+    missing_key: MissingKey::Zero,
+    numbers: NumberMode::Data,
+    ..Options::default()
+});
+
+/// Templates of a blueprint that have been parsed, by their source: executions, and what they include.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed(RwLock<HashMap<Box<[u8]>, Template>>);
+
+impl Parsed {
+    pub(super) fn get(&self, source: &[u8]) -> Result<Template, Error> {
+        if let Some(known) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(source) {
+            return Ok(known.clone());
+        }
+        let template = Template::parse(TEMPLATE_NAME, source, &FUNCTIONS, &OPTIONS)?;
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(source.into(), template.clone());
+        Ok(template)
+    }
+}
+
+/// What the functions of a running template find.
+struct Surroundings {
+    functions: HostFunctions,
+    parsed: Arc<Parsed>,
+    /// The first included file that could not be parsed.
+    broken: Arc<OnceLock<BrokenInclude>>,
+}
+
+/// An included file that is no template: errors show its lines, not those of the template that includes it.
+#[derive(Debug)]
+pub(super) struct BrokenInclude {
+    pub(super) path: String,
+    pub(super) source: String,
+    /// From 1.
+    pub(super) line: usize,
+}
+
+/// Why a template gave nothing.
+pub(super) enum RenderError {
+    /// It holds no values: the template was not run.
+    Parse(Error),
+    /// Its message may hold values.
+    Execute(Error, Option<BrokenInclude>),
+}
+
+/// Runs a template on bindings.
+pub(super) fn render(
+    parsed: &Arc<Parsed>,
+    source: &str,
+    bindings: &Bindings<'_>,
+    functions: &HostFunctions,
+    capabilities: &Capabilities,
+) -> Result<Vec<u8>, RenderError> {
+    let template = parsed.get(source.as_bytes()).map_err(RenderError::Parse)?;
+    let broken = Arc::new(OnceLock::new());
+    let surroundings = Surroundings {
+        functions: functions.clone(),
+        parsed: Arc::clone(parsed),
+        broken: Arc::clone(&broken),
+    };
+    let host = Host {
+        data: Some(Arc::new(surroundings)),
+        grants: Grants {
+            clock: capabilities.clock.clone(),
+            randomness: capabilities.randomness.clone(),
+            ..Grants::default()
+        },
+        deadline: capabilities.deadline.map(|deadline| Deadline::new(move || Instant::now() >= deadline)),
+    };
+    template.render_on(host, bindings.to_go(OPTIONS.numbers)).map_err(|error| {
+        // A failed inclusion ends the rendering, so that its error is this one.
+        RenderError::Execute(error, Arc::into_inner(broken).and_then(OnceLock::into_inner))
+    })
+}
+
+/// Everything a template may call.
+fn functions() -> Functions {
+    let mut functions = Functions::sprig();
+    // Landscaper takes these two away from sprig (`blueprints.md` 5.4).
+    functions.remove("env").remove("expandenv");
+    add_files(&mut functions);
+    add_yaml(&mut functions);
+    add_references(&mut functions);
+    add_components(&mut functions);
+    for name in CLUSTER_FUNCTIONS.into_iter().chain(["getHostByName"]) {
+        functions.add(name, Signature::variadic(&[], Type::Any), move |_, _| {
+            Err(CallError::Message(not_available(name)))
+        });
+    }
+    functions
+}
+
+fn surroundings<'c>(context: &'c Context<'_>) -> Result<&'c Surroundings, CallError> {
+    context.host().ok_or_else(|| "there is no blueprint that the function could work on".into())
+}
+
+fn add_files(functions: &mut Functions) {
+    functions.add("include", Signature::fixed(&[Type::String, Type::Any]), |context, arguments| {
+        include(context, &text(&arguments[0]), arguments[1].clone())
+    });
+    functions.add("readFile", Signature::fixed(&[Type::String]), |context, arguments| {
+        let files = &surroundings(context)?.functions.files;
+        Ok(Value::Bytes(files.read(&text(&arguments[0])).map_err(message)?.into()))
+    });
+    functions.add("readDir", Signature::fixed(&[Type::String]), |context, arguments| {
+        let files = &surroundings(context)?.functions.files;
+        let entries = files.list(&text(&arguments[0])).map_err(message)?;
+        let object = |info: FileInfo| Value::Object(Rc::new(FileObject(info)));
+        Ok(Value::list(entries.into_iter().map(object)))
+    });
+}
+
+fn include(context: &mut Context<'_>, path: &str, data: Value) -> Outcome {
+    let Surroundings { functions, parsed, broken } = surroundings(context)?;
+    let source = functions
+        .files
+        .read(path)
+        .map_err(|error| CallError::Message(format!("unable to read include file {path:?}: {error}")))?;
+    if context.active(path) > DEEPEST_INCLUSION {
+        let problem =
+            format!("rendering template has a nested reference name: {path}: unable to execute template");
+        return Err(CallError::Message(problem));
+    }
+    let template = parsed.get(source).inspect_err(|error| {
+        let source = String::from_utf8_lossy(source).into_owned();
+        // Only the first one matters.
+        let _ = broken.set(BrokenInclude { path: path.to_owned(), source, line: error.line() });
+    })?;
+    Ok(Value::Str(context.render(path, &template, data)?.into()))
+}
+
+fn add_yaml(functions: &mut Functions) {
+    functions.add("toYaml", Signature::fixed(&[Type::Any]), |context, arguments| {
+        let yaml = context
+            .to_json(&arguments[0])?
+            .and_then(|json| yaml::to_string_through_json(&json))
+            .unwrap_or_default();
+        context.check_text(yaml.len())?;
+        Ok(Value::from(yaml.strip_suffix('\n').unwrap_or(&yaml)))
+    });
+    functions.add("fromYaml", Signature::fixed(&[Type::String]), |context, arguments| {
+        let json = yaml::from_str(&text(&arguments[0])).map_err(message)?;
+        Ok(Value::from_json(&json, context.options().numbers))
+    });
+}
+
+fn add_references(functions: &mut Functions) {
+    functions.add("parseOCIRef", Signature::fixed(&[Type::String]), |_, arguments| {
+        let parts = parse_oci_reference(&text(&arguments[0]))?;
+        Ok(Value::List(List::typed(Element::String, parts.into_iter().map(Value::from).collect())))
+    });
+    for (name, part) in [("ociRefRepo", 0), ("ociRefVersion", 1)] {
+        functions.add(name, Signature::fixed(&[Type::String]), move |_, arguments| {
+            let parts = parse_oci_reference(&text(&arguments[0]))?;
+            Ok(Value::from(parts[part].as_str()))
+        });
+    }
+}
+
+fn add_components(functions: &mut Functions) {
+    let any = || Signature::variadic(&[], Type::Any);
+    functions.add("getResource", any(), |context, arguments| {
+        let arguments = selectors(context, arguments)?;
+        let found = surroundings(context)?.functions.resource(arguments)?;
+        Ok(Value::from_json(&found, context.options().numbers))
+    });
+    functions.add("getResources", any(), |context, arguments| {
+        let arguments = selectors(context, arguments)?;
+        let found = surroundings(context)?.functions.resources(arguments)?;
+        let numbers = context.options().numbers;
+        let items = found.iter().map(|resource| Value::from_json(resource, numbers)).collect();
+        Ok(Value::List(List::typed(Element::Map, items)))
+    });
+    functions.add("getComponent", any(), |context, arguments| {
+        let arguments = selectors(context, arguments)?;
+        let found = surroundings(context)?.functions.component(arguments)?;
+        Ok(Value::from_json(&found, context.options().numbers))
+    });
+    functions.add("getResourceKey", any(), |context, arguments| {
+        let key = surroundings(context)?.functions.resource_key(texts(arguments))?;
+        Ok(Value::from(key))
+    });
+    functions.add("getResourceContent", any(), |context, arguments| {
+        let content = surroundings(context)?.functions.resource_content(texts(arguments))?;
+        context.check_text(content.len())?;
+        Ok(Value::from(content))
+    });
+    functions.add("getRepositoryContext", Signature::fixed(&[Type::Map]), |context, arguments| {
+        let document = context.to_json(&arguments[0])?.unwrap_or_default();
+        Ok(Value::from_json(&repository_context(&document), context.options().numbers))
+    });
+}
+
+/// A descriptor, if one is given, and pairs of texts.
+fn selectors(context: &mut Context<'_>, arguments: &[Value]) -> Result<Vec<Argument>, CallError> {
+    let mut converted = texts(arguments);
+    if let Some(Value::Map(_)) = arguments.first()
+        && let Some(serde_json::Value::Object(members)) = context.to_json(&arguments[0])?
+    {
+        converted[0] = Argument::Map(members);
+    }
+    Ok(converted)
+}
+
+fn texts(arguments: &[Value]) -> Vec<Argument> {
+    let text = |argument: &Value| match argument.as_str() {
+        Some(text) => Argument::Text(text.to_text().into_owned()),
+        None => Argument::Other,
+    };
+    arguments.iter().map(text).collect()
+}
+
+/// An entry of a directory listing.
+#[derive(Debug)]
+struct FileObject(FileInfo);
+
+impl Object for FileObject {
+    fn type_name(&self) -> &str {
+        "*vfs.FileInfo"
+    }
+
+    fn member(&self, name: &str) -> Option<Member> {
+        ["Name", "Size", "IsDir", "Mode", "ModTime"].contains(&name).then(Member::getter)
+    }
+
+    fn call(&self, _: &mut Context<'_>, method: &str, _: &[Value]) -> Outcome {
+        Ok(match method {
+            "Name" => Value::from(self.0.name.as_str()),
+            "Size" => Value::int64(i64::try_from(self.0.size).unwrap_or(i64::MAX)),
+            "IsDir" => Value::Bool(self.0.is_directory),
+            "Mode" => Value::from(if self.0.is_directory { "drwxr-xr-x" } else { "-rw-r--r--" }),
+            _ => Value::from("0001-01-01 00:00:00 +0000 UTC"),
+        })
+    }
+
+    fn text(&self) -> String {
+        self.0.name.clone()
+    }
+
+    fn equals(&self, other: &dyn Object) -> bool {
+        other.as_any().downcast_ref::<Self>().is_some_and(|other| other.0 == self.0)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn text(argument: &Value) -> String {
+    argument.as_str().map(|text| text.to_text().into_owned()).unwrap_or_default()
+}
+
+fn message(error: impl std::fmt::Display) -> CallError {
+    CallError::Message(error.to_string())
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,155 @@
+//! Spiff templates: the language of structures (`blueprints.md` section 6).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use groundwork_spiff::{
+    Clock, Document, Engine, Error, Files, HostFunction, Limits, Output, Randomness, Value,
+};
+
+use crate::bindings::Bindings;
+use crate::capabilities::Capabilities;
+use crate::filesystem::Filesystem;
+use crate::functions::{Argument, CLUSTER_FUNCTIONS, HostFunctions, not_available, parse_oci_reference};
+
+/// What reports call a template, and the stored state of one.
+pub(super) const TEMPLATE: &str = "template";
+const STATE: &str = "stateHdl";
+
+/// The files of a blueprint, as the language reads them.
+#[derive(Debug)]
+struct BlueprintFiles(Arc<Filesystem>);
+
+impl Files for BlueprintFiles {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.0.read(path).map(<[u8]>::to_vec).map_err(|error| error.to_string())
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, String> {
+        let entries = self.0.list(path).map_err(|error| error.to_string())?;
+        Ok(entries.into_iter().map(|entry| entry.name).collect())
+    }
+
+    fn is_directory(&self, path: &str) -> Option<bool> {
+        if self.0.list(path).is_ok() {
+            return Some(true);
+        }
+        self.0.read(path).is_ok().then_some(false)
+    }
+}
+
+/// An engine for executions: the blueprint's files, its functions, and what the host lets templates reach.
+pub(super) fn engine(functions: &HostFunctions, capabilities: &Capabilities, show_values: bool) -> Engine {
+    let mut engine = Engine::new().with_files(Arc::new(BlueprintFiles(Arc::clone(&functions.files))));
+    if !show_values {
+        engine = engine.with_redaction();
+    }
+    if let Some(randomness) = capabilities.randomness.clone() {
+        engine = engine.with_randomness(Randomness::new(move |buffer| randomness(buffer)));
+    }
+    if let Some(clock) = capabilities.clock.clone() {
+        engine = engine.with_clock(Clock::new(move || clock()));
+    }
+    if let Some(deadline) = capabilities.deadline {
+        let mut limits = Limits::default();
+        limits.time =
+            limits.time.min(deadline.saturating_duration_since(Instant::now())).max(Duration::from_millis(1));
+        engine = engine.with_limits(limits);
+    }
+    add_functions(engine, functions)
+}
+
+/// An engine for data mappings: no files, no randomness, no clock (`blueprints.md` 3.4).
+pub(crate) fn mapping_engine() -> Engine {
+    Engine::new().with_redaction()
+}
+
+/// The template of an execution.
+pub(super) fn read(engine: &Engine, text: &str) -> Result<Document, Error> {
+    Document::read(text, TEMPLATE, engine.limits())
+}
+
+/// The stored state of an execution.
+pub(super) fn read_state(engine: &Engine, text: &str) -> Result<Document, Error> {
+    Document::read(text, STATE, engine.limits())
+}
+
+/// What is stored for the next run.
+pub(super) fn write_state(state: &Value) -> String {
+    Document::from_value(state.clone()).to_yaml()
+}
+
+/// Evaluates a template, with the stored state as its only stub.
+pub(super) fn evaluate(
+    engine: &Engine,
+    template: &Document,
+    state: Option<&Document>,
+    bindings: &Bindings<'_>,
+) -> Result<Output, Error> {
+    let stubs = state.map(std::slice::from_ref).unwrap_or_default();
+    engine.cascade(template, stubs, Some(&bindings.to_spiff()))
+}
+
+fn add_functions(engine: Engine, functions: &HostFunctions) -> Engine {
+    let shared = Arc::new(functions.clone());
+    let host = |function: fn(&HostFunctions, &[Value]) -> Result<Value, String>| {
+        let shared = Arc::clone(&shared);
+        HostFunction::new(move |arguments| function(&shared, arguments))
+    };
+    let mut engine = engine
+        .with_function(
+            "getResource",
+            host(|host, given| Ok(Value::from_json(&host.resource(arguments(given))?))),
+        )
+        .with_function(
+            "getComponent",
+            host(|host, given| Ok(Value::from_json(&host.component(arguments(given))?))),
+        )
+        .with_function(
+            "getResourceKey",
+            host(|host, given| Ok(Value::string(host.resource_key(arguments(given))?))),
+        )
+        .with_function("getResourceContent", host(content))
+        .with_function(
+            "parseOCIRef",
+            host(|_, given| Ok(Value::list(oci_reference(given)?.into_iter().map(Value::string)))),
+        )
+        .with_function("ociRefRepo", host(|_, given| Ok(Value::string(oci_reference(given)?[0].as_str()))))
+        .with_function(
+            "ociRefVersion",
+            host(|_, given| Ok(Value::string(oci_reference(given)?[1].as_str()))),
+        );
+    for name in CLUSTER_FUNCTIONS {
+        engine = engine.with_function(name, HostFunction::new(move |_| Err(not_available(name))));
+    }
+    engine
+}
+
+/// The content is read as YAML, text too.
+fn content(host: &HostFunctions, given: &[Value]) -> Result<Value, String> {
+    let text = host.resource_content(arguments(given))?;
+    let document =
+        Document::read(&text, "resource", &Limits::default()).map_err(|error| error.to_string())?;
+    Ok(document.value().clone())
+}
+
+fn oci_reference(given: &[Value]) -> Result<[String; 2], String> {
+    match arguments(given).as_slice() {
+        [Argument::Text(reference)] => parse_oci_reference(reference),
+        [_] => Err("unable to assert the argument as string".to_owned()),
+        [] => Err("parseOCIReference expects an OCI reference as its argument.".to_owned()),
+        _ => Err("Too many arguments for parseOCIReference. Expected 1 reference.".to_owned()),
+    }
+}
+
+fn arguments(given: &[Value]) -> Vec<Argument> {
+    let argument = |value: &Value| match value {
+        Value::String(text) => Argument::Text(text.to_string()),
+        Value::Map(_) => match value.to_json() {
+            serde_json::Value::Object(members) => Argument::Map(members),
+            _ => Argument::Other,
+        },
+        _ => Argument::Other,
+    };
+    given.iter().map(argument).collect()
+}

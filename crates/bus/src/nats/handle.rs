@@ -1,0 +1,50 @@
+//! Answers to a delivery of JetStream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::Subject;
+use async_nats::jetstream::AckKind;
+
+use super::NatsBus;
+
+/// The way to answer one delivery: the subject for its reply.
+#[derive(Debug)]
+pub(crate) struct NatsHandle {
+    bus: Arc<NatsBus>,
+    reply: Subject,
+}
+
+impl NatsHandle {
+    pub(crate) fn new(bus: Arc<NatsBus>, reply: Subject) -> Self {
+        Self { bus, reply }
+    }
+
+    pub(crate) async fn ack(&self) {
+        self.answer(AckKind::Ack).await;
+    }
+
+    pub(crate) async fn retry_after(&self, delay: Duration) {
+        self.answer(AckKind::Nak(Some(delay))).await;
+    }
+
+    pub(crate) async fn progress(&self) {
+        self.answer(AckKind::Progress).await;
+    }
+
+    /// It shall not come again.
+    pub(crate) async fn terminate(&self) {
+        self.answer(AckKind::Term).await;
+    }
+
+    async fn answer(&self, kind: AckKind) {
+        // Without a connection an answer would wait in a buffer, and its sender with it. The server delivers again.
+        if !self.bus.is_connected() {
+            tracing::debug!("an answer to the bus is dropped: there is no connection");
+            return;
+        }
+        if let Err(error) = self.bus.client.publish(self.reply.clone(), kind.into()).await {
+            tracing::debug!(%error, "an answer to the bus is dropped");
+        }
+    }
+}

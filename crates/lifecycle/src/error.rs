@@ -1,0 +1,111 @@
+//! Why a job failed, in the form that `status.lastError` has (`installations.md` 1.0, 2.2).
+
+use std::borrow::Cow;
+
+use groundwork_api::{ErrorCode, LastError, Time};
+
+use crate::message::bounded;
+
+/// Fixed where the error arises here, owned where it was read from an answer of the resolver.
+type Word = Cow<'static, str>;
+
+/// An operation that failed, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct OperationError {
+    pub operation: Word,
+    pub reason: Word,
+    pub message: String,
+    pub codes: Vec<ErrorCode>,
+}
+
+impl OperationError {
+    /// A fault of what was written: trying again does not help.
+    pub fn new(operation: impl Into<Word>, reason: impl Into<Word>, message: impl Into<String>) -> Self {
+        let codes = vec![ErrorCode::ConfigurationProblem];
+        Self { operation: operation.into(), reason: reason.into(), message: message.into(), codes }
+    }
+
+    /// An error of something below, which carries its own cause.
+    pub(crate) fn child(
+        operation: impl Into<Word>,
+        reason: impl Into<Word>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            operation: operation.into(),
+            reason: reason.into(),
+            message: message.into(),
+            codes: Vec::new(),
+        }
+    }
+
+    /// Something that may go away by itself, such as a server that does not answer.
+    pub fn transient(
+        operation: impl Into<Word>,
+        reason: impl Into<Word>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::child(operation, reason, message)
+    }
+
+    /// Not an error: what the job waits for, told where people look (2.2, 2.3).
+    pub(crate) fn waiting(
+        operation: impl Into<Word>,
+        reason: impl Into<Word>,
+        message: impl Into<String>,
+    ) -> Self {
+        let codes = vec![ErrorCode::Unfinished, ErrorCode::ForInfoOnly, ErrorCode::NoRetry];
+        Self { operation: operation.into(), reason: reason.into(), message: message.into(), codes }
+    }
+
+    /// An error inside another one: the inner pair heads the message.
+    pub(crate) fn caused_by(
+        operation: impl Into<Word>,
+        reason: impl Into<Word>,
+        inner: (&str, &str),
+        cause: impl std::fmt::Display,
+    ) -> Self {
+        Self::new(operation, reason, format!("Op: {} - Reason: {} - Message: {cause}", inner.0, inner.1))
+    }
+
+    /// The status field; of a long message it holds the beginning. `lastTransitionTime` of the previous error is kept unless the operation changes.
+    pub fn to_last_error(&self, previous: Option<&LastError>, now: &Time) -> LastError {
+        let message = bounded(&self.message);
+        let codes: Vec<String> = self.codes.iter().map(|code| code.as_str().to_owned()).collect();
+        let same_operation = previous.filter(|previous| previous.operation == self.operation);
+        let unchanged = same_operation.filter(|previous| {
+            previous.reason == self.reason && previous.message == message && previous.codes[..] == codes[..]
+        });
+        LastError {
+            operation: self.operation.clone().into_owned(),
+            reason: self.reason.clone().into_owned(),
+            message: message.into_owned(),
+            last_transition_time: same_operation
+                .map_or_else(|| Some(now.clone()), |previous| previous.last_transition_time.clone()),
+            last_update_time: unchanged
+                .map_or_else(|| Some(now.clone()), |previous| previous.last_update_time.clone()),
+            codes: codes.into(),
+            ..LastError::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_the_same_error_stay() {
+        let time = |second: i64| -> Time {
+            serde_json::from_value(format!("2026-01-01T00:00:0{second}Z").into()).unwrap()
+        };
+        let first = OperationError::new("a", "b", "c").to_last_error(None, &time(1));
+        assert_eq!(OperationError::new("a", "b", "c").to_last_error(Some(&first), &time(2)), first);
+        let changed = OperationError::new("a", "b", "d").to_last_error(Some(&first), &time(3));
+        assert_eq!((changed.last_transition_time, changed.last_update_time), (Some(time(1)), Some(time(3))));
+        let other = OperationError::new("x", "b", "d").to_last_error(Some(&first), &time(4));
+        assert_eq!((other.last_transition_time, other.last_update_time), (Some(time(4)), Some(time(4))));
+        assert_eq!(first.codes[..], ["ERR_CONFIGURATION_PROBLEM".to_owned()]);
+    }
+}

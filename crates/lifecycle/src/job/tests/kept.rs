@@ -1,0 +1,121 @@
+//! Blueprints that are kept from one job to the next (`blueprints.md` 2.5).
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use groundwork_blueprint::{Blueprint, ExportValues, Filesystem};
+
+use super::*;
+use crate::job::{BlueprintCache, BlueprintDigest, export_with, render_with};
+
+/// Keeps everything, and counts.
+#[derive(Default)]
+struct Kept {
+    blueprints: RefCell<HashMap<BlueprintDigest, Blueprint>>,
+    hits: Cell<usize>,
+    misses: Cell<usize>,
+}
+
+impl BlueprintCache for Kept {
+    fn get(&self, digest: BlueprintDigest) -> Option<Blueprint> {
+        let found = self.blueprints.borrow().get(&digest).cloned();
+        let count = if found.is_some() { &self.hits } else { &self.misses };
+        count.set(count.get() + 1);
+        found
+    }
+
+    fn keep(&self, digest: BlueprintDigest, blueprint: &Blueprint) {
+        self.blueprints.borrow_mut().insert(digest, blueprint.clone());
+    }
+}
+
+impl Kept {
+    /// Hits and misses so far, and how many are kept.
+    fn counts(&self) -> (usize, usize, usize) {
+        (self.hits.get(), self.misses.get(), self.blueprints.borrow().len())
+    }
+
+    /// The message of a job that fails.
+    fn error(&self, world: &World) -> Option<String> {
+        render_with(&world.inputs(), Some(self)).error.map(|error| error.cause.message)
+    }
+}
+
+fn of_component(files: &str, form: &str) -> World {
+    let installation =
+        installation(&format!("{SHOP_REFERENCE}\n  blueprint: {{ref: {{resourceName: blueprint}}}}"));
+    let component = format!(
+        "{{kind: Component, in: R1, id: 'example.org/shop:1.0.0', resources: [{{name: blueprint, \
+         type: blueprint, {form}, tree: {{blueprint.yaml: '{files}'}}}}]}}"
+    );
+    world(&[&installation, CONTEXT, &component])
+}
+
+const EMPTY: &str = "{apiVersion: landscaper.gardener.cloud/v1alpha1, kind: Blueprint}";
+
+#[test]
+fn what_is_the_same_is_loaded_once_and_gives_the_same() {
+    let kept = Kept::default();
+    let inline = world(&[&with_inline_blueprint(""), EMPTY_CONTEXT]);
+    let plain = inline.render();
+    for _ in 0..3 {
+        let outcome = render_with(&inline.inputs(), Some(&kept));
+        assert_eq!((outcome.error, outcome.deploy_items), (None, plain.deploy_items.clone()));
+    }
+    let outcome = export_with(&inline.inputs(), Some(&kept), &ExportValues::default());
+    assert_eq!(outcome.error, None);
+    assert_eq!(kept.counts(), (3, 1, 1));
+
+    // Archives are told apart by their bytes, whatever they hold.
+    for (hits, world) in [(3, of_component(EMPTY, "gzip: false")), (5, of_component(EMPTY, "gzip: true"))] {
+        assert_eq!((kept.error(&world), kept.error(&world), kept.error(&world)), (None, None, None));
+        assert_eq!(kept.hits.get(), hits + 2);
+    }
+    assert_eq!(kept.counts(), (7, 3, 3));
+}
+
+#[test]
+fn errors_and_files_that_are_tried_are_not_kept() {
+    let kept = Kept::default();
+    let broken = of_component("{apiVersion: landscaper.gardener.cloud/v2}", "gzip: false");
+    let message = kept.error(&broken).expect("the blueprint is refused");
+    assert!(message.contains("resource \"blueprint\" of component example.org/shop:1.0.0"), "{message}");
+    assert_eq!(kept.error(&broken), Some(message));
+    assert_eq!(kept.counts(), (0, 2, 0));
+
+    let mut files = Filesystem::default();
+    files.insert("blueprint.yaml", EMPTY).unwrap();
+    let inline = world(&[&with_inline_blueprint(""), EMPTY_CONTEXT]);
+    let inputs = crate::job::Inputs { blueprint: Some(&files), ..inline.inputs() };
+    assert_eq!(render_with(&inputs, Some(&kept)).error, None);
+    assert_eq!(kept.counts(), (0, 2, 0));
+}
+
+/// A schema behind `cd://` is that of the component of the job, whoever had the blueprint before.
+#[test]
+fn schemas_of_components_are_not_shared() {
+    let kept = Kept::default();
+    let job = |maximum: u32| {
+        let installation = installation(&format!(
+            "{SHOP_REFERENCE}
+  imports: {{data: [{{name: size, dataRef: size}}]}}
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          {{apiVersion: landscaper.gardener.cloud/v1alpha1, kind: Blueprint, imports: [{{name: size, schema: {{$ref: 'cd://resources/schema'}}}}]}}
+"
+        ));
+        let component = format!(
+            "{{kind: Component, in: R1, id: 'example.org/shop:1.0.0', resources: [{{name: schema, \
+             type: landscaper.gardener.cloud/jsonschema, text: '{{\"maximum\": {maximum}}}'}}]}}"
+        );
+        let size = "{kind: DataObject, metadata: {name: size}, data: 7}";
+        kept.error(&world(&[&installation, CONTEXT, &component, size]))
+    };
+    assert_eq!(job(9), None);
+    let message = job(6).expect("the value is refused");
+    assert!(message.contains("Must be less than or equal to 6"), "{message}");
+    assert_eq!(job(9), None);
+    assert_eq!(kept.counts(), (2, 1, 1));
+}

@@ -1,0 +1,171 @@
+//! Blueprints that have been loaded: jobs and calls share them, with the templates that have been parsed and the schemas that have been
+//! compiled.
+
+use std::time::Duration;
+
+use groundwork_blueprint::{Blueprint, Filesystem};
+use groundwork_lifecycle::{BlueprintCache, BlueprintDigest};
+use groundwork_telemetry::Metrics;
+use moka::sync::Cache;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+/// What is kept, in bytes of files. What is made of them takes several times as much.
+const CAPACITY: u32 = 16 << 20;
+/// How many are kept at most: each counts as a share of the capacity, however small it is.
+const MOST: u32 = 512;
+/// A larger one is loaded again each time.
+const LARGEST: u32 = 1 << 20;
+/// What a file or a folder counts beside its content.
+const ENTRY: u32 = 256;
+/// What nobody has asked for this long is dropped.
+const IDLE: Duration = Duration::from_hours(1);
+
+/// Clones share what is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Blueprints {
+    kept: Cache<BlueprintDigest, Kept>,
+    asked: Family<Asked, Counter>,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    blueprint: Blueprint,
+    weight: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Asked {
+    outcome: &'static str,
+}
+
+const HIT: Asked = Asked { outcome: "hit" };
+const MISS: Asked = Asked { outcome: "miss" };
+
+impl Blueprints {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let asked: Family<Asked, Counter> = metrics.register(
+            "renderer_blueprints",
+            "Blueprints that renderings asked the kept ones for, by outcome: hit, miss",
+            &["outcome"],
+            Family::default(),
+        );
+        // A counter that nothing has counted yet is 0, and not missing.
+        for outcome in [HIT, MISS] {
+            asked.get_or_create(&outcome).inc_by(0);
+        }
+        Self { kept: cache(u64::from(CAPACITY)), asked }
+    }
+}
+
+fn cache(capacity: u64) -> Cache<BlueprintDigest, Kept> {
+    let weigh = |_: &BlueprintDigest, kept: &Kept| kept.weight;
+    Cache::builder().max_capacity(capacity).weigher(weigh).time_to_idle(IDLE).build()
+}
+
+impl BlueprintCache for Blueprints {
+    fn get(&self, digest: BlueprintDigest) -> Option<Blueprint> {
+        let found = self.kept.get(&digest);
+        self.asked.get_or_create(if found.is_some() { &HIT } else { &MISS }).inc();
+        found.map(|kept| kept.blueprint)
+    }
+
+    fn keep(&self, digest: BlueprintDigest, blueprint: &Blueprint) {
+        let Some(size) = size(&blueprint.files) else { return };
+        let weight = size.max(CAPACITY / MOST);
+        self.kept.insert(digest, Kept { blueprint: blueprint.clone(), weight });
+    }
+}
+
+/// Bytes of all files, as far as links let them be seen; `None` if there are too many. Links may lead in a circle: what is seen twice counts
+/// twice, and so the walk has an end.
+fn size(files: &Filesystem) -> Option<u32> {
+    let mut total = 0_u32;
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in files.list(&folder).unwrap_or_default() {
+            total = total.saturating_add(u32::try_from(entry.size).unwrap_or(u32::MAX)).saturating_add(ENTRY);
+            if total > LARGEST {
+                return None;
+            }
+            if entry.is_directory {
+                folders.push(format!("{folder}/{}", entry.name));
+            }
+        }
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_api::{Context, Installation};
+    use groundwork_blueprint::Capabilities;
+    use groundwork_lifecycle::{Inputs, ObjectSet, render_with};
+    use groundwork_registry::RepositoryMap;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn render(blueprints: &Blueprints, tree: &Value) {
+        let installation: Installation = serde_json::from_value(json!({
+            "metadata": {"name": "server", "namespace": "team"},
+            "spec": {"blueprint": {"inline": {"filesystem": tree}}},
+        }))
+        .unwrap();
+        let inputs = Inputs {
+            installation: &installation,
+            context: Some(&Context::default()),
+            overwrites: None,
+            objects: &ObjectSet::default(),
+            repositories: &RepositoryMap::empty("none"),
+            blueprint: None,
+            capabilities: &Capabilities::default(),
+            offline: None,
+        };
+        assert_eq!(render_with(&inputs, Some(blueprints)).error, None);
+    }
+
+    fn tree(extra: &Value) -> Value {
+        let definition = "{apiVersion: landscaper.gardener.cloud/v1alpha1, kind: Blueprint}";
+        json!({"blueprint.yaml": definition, "extra": extra})
+    }
+
+    fn counts(blueprints: &Blueprints) -> (u64, u64, u64) {
+        blueprints.kept.run_pending_tasks();
+        let count = |outcome| blueprints.asked.get_or_create(outcome).get();
+        (count(&HIT), count(&MISS), blueprints.kept.entry_count())
+    }
+
+    #[test]
+    fn what_is_kept_is_counted_and_not_loaded_again() {
+        let blueprints = Blueprints::new(&Metrics::default());
+        for _ in 0..3 {
+            render(&blueprints, &tree(&json!("text")));
+        }
+        render(&blueprints.clone(), &tree(&json!("other")));
+        assert_eq!(counts(&blueprints), (2, 2, 2));
+    }
+
+    #[test]
+    fn large_trees_and_circles_of_links_are_not_kept() {
+        let blueprints = Blueprints::new(&Metrics::default());
+        let circle =
+            json!({"a": {"$type": "symlink", "value": "/"}, "b": {"$type": "symlink", "value": "/"}});
+        for extra in [json!("x".repeat(LARGEST as usize)), circle] {
+            render(&blueprints, &tree(&extra));
+        }
+        assert_eq!(counts(&blueprints), (0, 2, 0));
+    }
+
+    #[test]
+    fn only_so_many_are_kept() {
+        let mut blueprints = Blueprints::new(&Metrics::default());
+        // As if there were room for four.
+        blueprints.kept = cache(u64::from(4 * (CAPACITY / MOST)));
+        for number in 0..20 {
+            render(&blueprints, &tree(&json!(number)));
+            assert!(counts(&blueprints).2 <= 4, "{number}");
+        }
+    }
+}

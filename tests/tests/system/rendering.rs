@@ -1,0 +1,458 @@
+//! Calls of the renderer that bring blueprints along: what they check, render and publish.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures::future::join_all;
+use groundwork_api::Installation;
+use groundwork_api::metadata::label;
+use groundwork_grpc::Channel;
+use groundwork_proto::component::v1::{Json, ObjectName};
+use groundwork_proto::renderer::v1::renderer_client::RendererClient;
+use groundwork_proto::renderer::v1::{
+    ExportValues, RenderExportsRequest, RenderExportsResponse, RenderInput, RenderRequest, Severity,
+    ValidateRequest, render_exports_request, render_request,
+};
+use groundwork_tests::{files_below, workspace};
+use groundwork_yaml as yaml;
+use serde_json::{Map, Value, json};
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::case::Case;
+use crate::grpc::{account, channel, decode, encode, told};
+use crate::shared;
+use crate::support::{blueprint, outcome};
+
+type Client = RendererClient<Channel>;
+
+fn render_inline(input: RenderInput) -> RenderRequest {
+    RenderRequest { input: Some(render_request::Input::Inline(input)) }
+}
+
+fn export_inline(input: RenderInput, values: ExportValues) -> RenderExportsRequest {
+    let input = Some(render_exports_request::Input::Inline(input));
+    RenderExportsRequest { input, values: Some(values), ..RenderExportsRequest::default() }
+}
+
+fn wire(values: &Map<String, Value>) -> Result<HashMap<String, Json>> {
+    values.iter().map(|(name, value)| Ok((name.clone(), encode(value)?))).collect()
+}
+
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+fn one_file(text: &str) -> HashMap<String, Vec<u8>> {
+    HashMap::from([("blueprint.yaml".to_owned(), text.as_bytes().to_vec())])
+}
+
+/// The Context that a cluster makes in every namespace.
+fn default_context(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Context",
+        "metadata": {"name": "default", "namespace": namespace},
+    })
+}
+
+/// `blueprints.md` 1.8: findings of a blueprint with their places; no cluster is read, and yet a token is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn validation_finds_what_is_wrong_with_a_blueprint() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "checking").await?;
+    let stranger = account(&case, "stranger", &[]).await?;
+    let mut renderer = RendererClient::new(channel(system, "renderer", Some(&stranger))?);
+    let text = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\nimports:\n- name: size\n";
+    let request = || ValidateRequest { blueprint: one_file(text), ..ValidateRequest::default() };
+    let answer = renderer.validate(request()).await?.into_inner();
+    let found: Vec<_> = answer
+        .findings
+        .iter()
+        .map(|finding| (finding.severity(), finding.file.as_str(), finding.line, finding.path.is_empty()))
+        .collect();
+    assert_eq!(found, [(Severity::Error, "blueprint.yaml", 4, false)], "{answer:?}");
+    ensure!(answer.violations.is_empty(), "{answer:?}");
+
+    let good = ValidateRequest { blueprint: one_file(&blueprint(&[])), ..ValidateRequest::default() };
+    assert_eq!(renderer.validate(good).await?.into_inner().findings, []);
+    let outside = HashMap::from([("../blueprint.yaml".to_owned(), Vec::new())]);
+    let outside = ValidateRequest { blueprint: outside, ..ValidateRequest::default() };
+    let refused = renderer.validate(outside).await.err().context("a way out is refused")?;
+    assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+    let refused = renderer.validate(ValidateRequest::default()).await.err().context("nothing is refused")?;
+    assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+
+    let mut nobody = RendererClient::new(channel(system, "renderer", None)?);
+    let refused = nobody.validate(request()).await.err().context("no token is refused")?;
+    assert_eq!(told(&refused), (Code::Unauthenticated, "TOKEN_INVALID".to_owned()));
+    Ok(())
+}
+
+/// Exports of an item, and a state.
+const EXPORTING: &str = r#"
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Blueprint
+imports:
+- {name: user, schema: {type: string}}
+exports:
+- {name: login, schema: {type: object}}
+exportExecutions:
+- name: login
+  type: GoTemplate
+  template: |
+    exports: {login: {user: {{ .imports.user }}, host: {{ .deployitems.server.host }}}}
+    state: {runs: {{ add1 (dig "runs" 0 .state) }}}
+"#;
+
+/// B-84, B-88, B-91, B-93, B-94: what an Installation would publish, by its name for those who may get it and Secrets, and with
+/// everything in the request for anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn exports_by_name_and_inline_are_the_same() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "publishing").await?;
+    let secret = json!({"stringData": {"user": "alice"}});
+    case.create::<k8s_openapi::api::core::v1::Secret>("login", &secret).await?;
+    let spec = json!({
+        "imports": {"data": [{"name": "user", "secretRef": {"name": "login", "key": "user"}}]},
+        "exports": {"data": [{"name": "login", "dataRef": "shop-login"}]},
+    });
+    let installation = case.install_with("server", EXPORTING, &spec).await?;
+    // A job of this version refuses to publish; what it would publish can be asked for.
+    assert_eq!(outcome(&installation).0, "Failed");
+
+    let installations = "installations.landscaper.gardener.cloud";
+    let reader = account(&case, "reader", &[installations]).await?;
+    let allowed = account(&case, "allowed", &[installations, "secrets"]).await?;
+    let stranger = account(&case, "stranger", &[]).await?;
+    let client =
+        |token: Option<&str>| Ok::<_, anyhow::Error>(Client::new(channel(system, "renderer", token)?));
+    let values = ExportValues {
+        deploy_items: wire(&map(json!({"server": {"host": "example.org"}})))?,
+        ..ExportValues::default()
+    };
+    let state = wire(&map(json!({"exportlogin": {"runs": 6}})))?;
+    let named = |name: &str| RenderExportsRequest {
+        input: Some(render_exports_request::Input::Installation(ObjectName {
+            namespace: case.namespace.clone(),
+            name: name.to_owned(),
+        })),
+        values: Some(values.clone()),
+        state: state.clone(),
+    };
+    for (token, code, reason) in [
+        (None, Code::Unauthenticated, "TOKEN_INVALID"),
+        (Some(reader.as_str()), Code::PermissionDenied, "ACCESS_DENIED"),
+    ] {
+        let refused = client(token)?.render_exports(named("server")).await.err().context("it is refused")?;
+        assert_eq!(told(&refused), (code, reason.to_owned()));
+    }
+    let missing = client(Some(&allowed))?.render_exports(named("nobody")).await.err();
+    assert_eq!(
+        told(&missing.context("what does not exist is told")?),
+        (Code::NotFound, "INSTALLATION_NOT_FOUND".to_owned())
+    );
+
+    let objects = [
+        json!(installation),
+        default_context(&case.namespace),
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login", "namespace": "publishing"},
+            "stringData": {"user": "alice"},
+        }),
+    ];
+    let input = RenderInput {
+        objects: objects.iter().map(encode).collect::<Result<_>>()?,
+        state: state.clone(),
+        ..RenderInput::default()
+    };
+    let answers = [
+        client(Some(&allowed))?.render_exports(named("server")).await?.into_inner(),
+        client(Some(&stranger))?
+            .render_exports(export_inline(input.clone(), values.clone()))
+            .await?
+            .into_inner(),
+    ];
+    for answer in &answers {
+        ensure!(answer.failure.is_none(), "{:?}", answer.failure);
+        let login = json!({"user": "alice", "host": "example.org"});
+        assert_eq!(decode(answer.exports.get("login").cloned())?, login);
+        let published = decode(answer.published.first().cloned())?;
+        assert_eq!((&published["metadata"]["name"], &published["data"]), (&json!("shop-login"), &login));
+        assert_eq!(decode(answer.state.get("exportlogin").cloned())?, json!({"runs": 7}));
+    }
+    assert_eq!(answers[0].published, answers[1].published);
+    // Three calls, one blueprint (`blueprints.md` 2.5).
+    let (_, metrics) = system.admin("renderer", "/metrics").await?;
+    let hits = metrics.lines().find_map(|line| {
+        line.strip_prefix("groundwork_renderer_blueprints_total{outcome=\"hit\"} ")?.parse::<u64>().ok()
+    });
+    ensure!(hits.is_some_and(|hits| hits >= 2), "{hits:?}");
+
+    let mut nobody = client(None)?;
+    let without = export_inline(input.clone(), ExportValues::default());
+    let refused = nobody.render_exports(without.clone()).await.err().context("no token is refused")?;
+    assert_eq!(told(&refused), (Code::Unauthenticated, "TOKEN_INVALID".to_owned()));
+    // A job that would fail is an answer.
+    let failed = client(Some(&stranger))?.render_exports(without).await?.into_inner();
+    ensure!(failed.failure.is_some() && failed.published.is_empty(), "{failed:?}");
+    let twice = RenderExportsRequest { state, ..export_inline(input, values) };
+    for request in [twice, RenderExportsRequest::default()] {
+        let refused =
+            client(Some(&stranger))?.render_exports(request).await.err().context("it is refused")?;
+        assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+    }
+    Ok(())
+}
+
+/// Objects of an example as calls take them, and the files of its blueprint.
+#[derive(Default)]
+struct Example {
+    objects: Vec<Value>,
+    blueprint: HashMap<String, Vec<u8>>,
+}
+
+impl Example {
+    /// `component`: the folder of the sources of the component that is used in the end, for calls that read no repository.
+    fn read(name: &str, component: Option<&str>) -> Result<Self> {
+        let folder = workspace().join("examples").join(name);
+        let mut example = Self::default();
+        let mut descriptor = None;
+        if let Some(component) = component {
+            let sources = folder.join("components/sources").join(component);
+            descriptor = Some(read_descriptor(&sources.join("component-descriptor.yaml"))?);
+            let root = sources.join("blueprint");
+            for file in files_below(&root)? {
+                let path = file.strip_prefix(&root)?.display().to_string();
+                example.blueprint.insert(path, std::fs::read(&file)?);
+            }
+        }
+        let mut files: Vec<_> = std::fs::read_dir(&folder)?.collect::<Result<_, _>>()?;
+        files.sort_by_key(std::fs::DirEntry::file_name);
+        for file in files.iter().map(std::fs::DirEntry::path) {
+            if file.extension().is_none_or(|extension| extension != "yaml") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&file)?;
+            for document in yaml::parse_all(&text, yaml::Options::default())? {
+                let mut object = document.to_value();
+                if object["kind"] == "Namespace" {
+                    continue;
+                }
+                if let (true, Some(descriptor)) = (object["kind"] == "Installation", &descriptor) {
+                    object["spec"]["componentDescriptor"] = json!({"inline": descriptor});
+                }
+                example.objects.push(object);
+            }
+        }
+        if !example.objects.iter().any(|object| object["kind"] == "Context") {
+            let namespace = example.objects[0]["metadata"]["namespace"].as_str().unwrap_or_default();
+            example.objects.push(default_context(namespace));
+        }
+        Ok(example)
+    }
+
+    fn installation(&self, name: &str) -> Result<Value> {
+        let is_it = |object: &&Value| object["kind"] == "Installation" && object["metadata"]["name"] == name;
+        self.objects.iter().find(is_it).cloned().context("the example has it")
+    }
+
+    /// The input of a call about one Installation.
+    fn input(&self, installation: &Value, given: &Map<String, Value>) -> Result<RenderInput> {
+        let others = self.objects.iter().filter(|object| object["kind"] != "Installation");
+        // What is nested brings its own blueprint.
+        let is_root = installation["spec"]["blueprint"].get("inline").is_none();
+        Ok(RenderInput {
+            objects: others.chain([installation]).map(encode).collect::<Result<_>>()?,
+            blueprint: if is_root { self.blueprint.clone() } else { HashMap::new() },
+            given: wire(given)?,
+            ..RenderInput::default()
+        })
+    }
+}
+
+/// The access to the files of the blueprint is filled in when a store is written; a descriptor has one.
+fn read_descriptor(file: &Path) -> Result<Value> {
+    let mut descriptor = yaml::from_str(&std::fs::read_to_string(file)?)?;
+    for resource in descriptor["component"]["resources"].as_array_mut().into_iter().flatten() {
+        if resource.get("access").is_none() {
+            resource["access"] = json!({"type": "localBlob", "localReference": "blueprint"});
+        }
+    }
+    Ok(descriptor)
+}
+
+/// Renders an Installation and all that is nested in it, and then what it exports; as a program would do it with nothing but calls.
+/// `scope`: what the children of this one find, by name.
+async fn walk(
+    client: &mut Client,
+    example: &Example,
+    installation: &Value,
+    given: &Map<String, Value>,
+    mut scope: Map<String, Value>,
+    items: &mut Vec<Value>,
+) -> Result<RenderExportsResponse> {
+    let input = example.input(installation, given)?;
+    let answer = client.render(render_inline(input.clone())).await?.into_inner();
+    if let Some(failure) = answer.failure {
+        return Ok(RenderExportsResponse { failure: Some(failure), ..RenderExportsResponse::default() });
+    }
+    for item in answer.deploy_items {
+        items.push(decode(Some(item))?);
+    }
+    for child in answer.children {
+        let child = decode(child.installation)?;
+        let imports = child["spec"]["imports"]["data"].as_array().cloned().unwrap_or_default();
+        let value = |import: &Value| {
+            let (name, reference) = (import["name"].as_str()?, import["dataRef"].as_str()?);
+            Some((name.to_owned(), scope.get(reference)?.clone()))
+        };
+        let given = imports.iter().filter_map(value).collect();
+        let exported = Box::pin(walk(client, example, &child, &given, Map::new(), items)).await?;
+        ensure!(exported.failure.is_none(), "{:?}", exported.failure);
+        for object in exported.published {
+            let object = decode(Some(object))?;
+            // Names of objects are hashes where Kubernetes does not take what was written.
+            let key = object["metadata"]["labels"][label::DATA_KEY].as_str().unwrap_or_default().to_owned();
+            scope.insert(key, object["data"].clone());
+        }
+    }
+    let execution =
+        answer.execution.map(|execution| decode(Some(execution))).transpose()?.unwrap_or_default();
+    let templates = execution["spec"]["deployItems"].as_array().cloned().unwrap_or_default();
+    let mock = templates.iter().filter_map(|template| {
+        Some((template["name"].as_str()?.to_owned(), template["config"]["export"].clone()))
+    });
+    let values = ExportValues {
+        deploy_items: wire(&mock.collect())?,
+        data_objects: wire(&scope)?,
+        targets: HashMap::new(),
+    };
+    Ok(client.render_exports(export_inline(input, values)).await?.into_inner())
+}
+
+/// DeployItems without the time of rendering, by name.
+fn comparable(items: &[Value]) -> BTreeMap<String, Value> {
+    let item = |item: &Value| {
+        let mut item = item.clone();
+        if let Some(annotations) = item["metadata"]["annotations"].as_object_mut() {
+            annotations.remove("landscaper.gardener.cloud/reconcile-time");
+        }
+        let name = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        (name, json!([item["metadata"], item["spec"]]))
+    };
+    items.iter().map(item).collect()
+}
+
+/// What `groundwork render -o json` prints of the DeployItems of an example; they are the same over the wire.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_and_calls_give_the_same_items() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "parity").await?;
+    let stranger = account(&case, "stranger", &[]).await?;
+    let mut client = RendererClient::new(channel(system, "renderer", Some(&stranger))?);
+    let conditional = json!({"foo": "value of foo", "bar": "value of bar"});
+    let shop = json!({"domain": "shop.example.org", "replicas": 2});
+    for (name, component, roots, scope) in [
+        ("shop", None, &["shop", "monitor"][..], shop),
+        ("conditional", Some("released/v1.0.0"), &["both", "neither", "only-bar", "only-foo"], conditional),
+        ("echo-server", Some("own/my-own-echo-server-v0.2.0"), &["server"], json!({})),
+    ] {
+        let output = Command::new(system.binary("groundwork")?)
+            .args(["render", "-o", "json"])
+            .arg(workspace().join("examples").join(name))
+            .output()?;
+        let list: Value = serde_json::from_slice(&output.stdout)?;
+        let printed = list["items"].as_array().cloned().unwrap_or_default();
+        let printed: Vec<Value> = printed.into_iter().filter(|item| item["kind"] == "DeployItem").collect();
+        ensure!(!printed.is_empty(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+
+        let mut example = Example::read(name, component)?;
+        let (mut items, mut failed) = (Vec::new(), Vec::new());
+        for root in roots {
+            let installation = example.installation(root)?;
+            let given = Map::new();
+            let exported =
+                walk(&mut client, &example, &installation, &given, map(scope.clone()), &mut items).await?;
+            failed.extend(exported.failure.map(|failure| format!("{root}: {}", failure.message)));
+            for object in exported.published {
+                example.objects.push(decode(Some(object))?);
+            }
+        }
+        assert_eq!((items.len(), comparable(&items)), (printed.len(), comparable(&printed)), "{name}");
+        // Of the conditional imports one cannot be met.
+        assert_eq!(failed.len(), usize::from(name == "conditional"), "{name}: {failed:?}");
+    }
+    Ok(())
+}
+
+/// Calls of each kind at the same time, and how many turns each of their templates takes.
+const CALLS: usize = 12;
+const STEPS: usize = 300_000;
+
+/// Rendering has threads of its own: whoever asks for the health of the service is answered while many calls compute.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_calls_do_not_stop_the_health_check() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "crowd").await?;
+    let stranger = account(&case, "stranger", &[]).await?;
+    let client = || Ok::<_, anyhow::Error>(Client::new(channel(system, "renderer", Some(&stranger))?));
+    let loops = format!("{{{{ range {STEPS} }}}}{{{{ end }}}}");
+    let text = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
+        "deployExecutions": [{"name": "d", "type": "GoTemplate", "template": loops}],
+        "exportExecutions": [{"name": "e", "type": "GoTemplate", "template": loops}],
+    });
+    let imports: Vec<Value> = (0..2_000)
+        .map(|number| json!({"name": format!("import-{number}"), "schema": {"type": "string"}}))
+        .collect();
+    let wide = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint", "imports": imports,
+    });
+    let installation: Installation = crate::support::installation("crowd", "server", &text.to_string());
+    let input = RenderInput {
+        objects: vec![encode(&installation)?, encode(default_context("crowd"))?],
+        ..RenderInput::default()
+    };
+    let begin = Instant::now();
+    let mut calls = Vec::new();
+    for _ in 0..CALLS {
+        let (mut renders, mut exports, mut checks) = (client()?, client()?, client()?);
+        let (input, wide) = (input.clone(), wide.to_string());
+        calls.push(tokio::spawn(async move {
+            let request = ValidateRequest { blueprint: one_file(&wide), ..ValidateRequest::default() };
+            let (rendered, exported, checked) = tokio::join!(
+                renders.render(render_inline(input.clone())),
+                exports.render_exports(export_inline(input, ExportValues::default())),
+                checks.validate(request),
+            );
+            ensure!(rendered?.into_inner().failure.is_none(), "it is rendered");
+            ensure!(exported?.into_inner().failure.is_none(), "it is exported");
+            assert_eq!(checked?.into_inner().findings, []);
+            Ok(())
+        }));
+    }
+    let calls = tokio::spawn(join_all(calls));
+    let mut health = HealthClient::new(channel(system, "renderer", None)?);
+    let (mut answers, mut slowest) = (0_u32, Duration::ZERO);
+    while !calls.is_finished() {
+        let asked = Instant::now();
+        health.check(HealthCheckRequest::default()).await?;
+        slowest = slowest.max(asked.elapsed());
+        answers += 1;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let all = begin.elapsed();
+    for call in calls.await? {
+        call??;
+    }
+    // Where calls hold the threads that serve, the slowest takes a third of the time.
+    ensure!(answers >= 5 && slowest * 4 < all, "{answers} answers, the slowest after {slowest:?} of {all:?}");
+    Ok(())
+}
