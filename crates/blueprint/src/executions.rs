@@ -1,10 +1,10 @@
 //! The four lists of executions of a blueprint (`blueprints.md` section 4): what each is given, what its output means, and the state
 //! that is kept from one run to the next. Nothing of an Installation is decided here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use groundwork_api::{InstallationTemplate, TemplateExecutor};
+use groundwork_api::{InstallationTemplate, List, TemplateExecutor};
 use serde_json::{Map, Value, json};
 
 use crate::bindings::Bindings;
@@ -76,6 +76,27 @@ pub enum ExecutionError {
     /// TPL-007.
     #[error("error while decoding templated execution: {source} (execution {executor:?})")]
     Decode { executor: String, source: DecodeError },
+}
+
+impl Blueprint {
+    /// Keys of the states that its executions may have stored (`blueprints.md` 4.6), each once. A blueprint none of whose files has the
+    /// word `state` has none, so that nobody looks for what cannot be there.
+    pub fn state_keys(&self) -> Vec<String> {
+        if !self.mentions_state {
+            return Vec::new();
+        }
+        let definition = &self.definition;
+        let lists = [
+            (ExecutionKind::Deploy, &definition.deploy_executions),
+            (ExecutionKind::Subinstallation, &definition.subinstallation_executions),
+            (ExecutionKind::Export, &definition.export_executions),
+        ];
+        let keys = |(kind, executors): (ExecutionKind, &List<TemplateExecutor>)| {
+            executors.iter().filter_map(move |executor| kind.state_key(&executor.name)).collect::<Vec<_>>()
+        };
+        let keys: BTreeSet<String> = lists.into_iter().flat_map(keys).collect();
+        keys.into_iter().collect()
+    }
 }
 
 /// Runs the executions of a blueprint, list by list.

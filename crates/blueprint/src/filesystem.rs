@@ -71,6 +71,18 @@ impl Filesystem {
         }
     }
 
+    /// Whether any file has these bytes in it.
+    pub fn contain(&self, bytes: &[u8]) -> bool {
+        fn has(directory: &Directory, finder: &memchr::memmem::Finder<'_>) -> bool {
+            directory.values().any(|entry| match entry {
+                Entry::File(content) => finder.find(content).is_some(),
+                Entry::Directory(directory) => has(directory, finder),
+                Entry::Link(_) => false,
+            })
+        }
+        has(&self.root, &memchr::memmem::Finder::new(bytes))
+    }
+
     /// The entries of a directory, sorted by name; links are shown as what they lead to.
     ///
     /// # Errors

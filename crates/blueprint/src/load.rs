@@ -27,6 +27,8 @@ pub struct Blueprint {
     /// Templates that have been parsed, schemas that have been compiled; clones of a blueprint share them.
     pub(crate) templates: Arc<ParsedTemplates>,
     pub(crate) schemas: Arc<CompiledSchemas>,
+    /// Whether any file has the word `state`, without which no template keeps one.
+    pub(crate) mentions_state: bool,
     /// Oddities that do not stop anything.
     pub warnings: Vec<String>,
 }
@@ -61,6 +63,7 @@ impl Blueprint {
         }
         Ok(Self {
             definition,
+            mentions_state: files.contain(b"state"),
             files: Arc::new(files),
             templates: Arc::default(),
             schemas: Arc::default(),

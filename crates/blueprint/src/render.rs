@@ -136,18 +136,19 @@ fn render_objects(
 }
 
 /// Checks the imports once more, as before rendering, and runs the export executions (`blueprints.md` section 0, step 9). `states` is as
-/// in [`render`].
+/// in [`render`]. What the executions see of the Installation's own scope may follow from its imports, so `values` is asked for it.
 ///
 /// # Errors
 ///
 /// See [`RenderError`].
 pub fn render_exports(
     request: &Request<'_>,
-    values: &ExportValues,
+    values: impl FnOnce(&Imports) -> ExportValues,
     states: &mut States,
 ) -> Result<RenderedExports, RenderError> {
     let (mut executions, imports) = begin(request, states)?;
-    let exports = executions.exports(&imports.values, values).map_err(RenderError::ExportExecution);
+    let values = values(&imports);
+    let exports = executions.exports(&imports.values, &values).map_err(RenderError::ExportExecution);
     *states = executions.states;
     Ok(RenderedExports { exports: exports?, warnings: executions.warnings, origins: executions.origins })
 }

@@ -96,6 +96,23 @@ pub fn export_values<'a>(
     }
 }
 
+/// The same, of objects of both kinds.
+pub(crate) fn values_of<'a>(
+    installation: &Installation,
+    deploy_items: Map<String, Value>,
+    objects: impl Iterator<Item = &'a ScopedObject> + Clone,
+) -> ExportValues {
+    let data = objects.clone().filter_map(|object| match object {
+        ScopedObject::Data(object) => Some(object),
+        ScopedObject::Target(_) => None,
+    });
+    let targets = objects.filter_map(|object| match object {
+        ScopedObject::Target(target) => Some(target),
+        ScopedObject::Data(_) => None,
+    });
+    export_values(installation, deploy_items, data, targets)
+}
+
 struct Publisher<'a> {
     source: Copier<'a>,
     /// Where the objects go; empty for the scope of the namespace.
@@ -261,6 +278,7 @@ fn target_hash(target: &Target) -> String {
 /// What is written into `status.imports`, and the hash over all imports.
 pub(crate) fn fingerprints(
     installation: &Installation,
+    scope: &str,
     objects: &dyn ImportedObjects,
 ) -> (Vec<ImportStatus>, String) {
     let mut statuses = Vec::new();
@@ -270,7 +288,7 @@ pub(crate) fn fingerprints(
         let (written, print, generation) = if let Some(name) =
             import.data_ref.as_deref().filter(|name| !name.is_empty())
         {
-            let object = objects.data_object(&object_name("", name));
+            let object = objects.data_object(&object_name(scope, name));
             let generation = object.as_ref().and_then(|object| object.metadata.generation);
             (name, object.map(|object| data_fingerprint(&object)), generation)
         } else if let Some(reference) = &import.secret_ref {
@@ -293,7 +311,7 @@ pub(crate) fn fingerprints(
     }
     for import in installation.spec.target_imports() {
         let print = |name: &str| {
-            let target = objects.target(&object_name("", name));
+            let target = objects.target(&object_name(scope, name));
             target.map(|target| {
                 (target_fingerprint(&target, objects), target.metadata.generation.unwrap_or_default())
             })
@@ -322,12 +340,46 @@ pub(crate) fn fingerprints(
                 target_maps.insert(import.name.clone(), Value::from(text));
                 (None, prints.iter().map(|(_, (_, generation))| *generation).max().unwrap_or_default())
             }
-            Ok(TargetSource::ListRef(_) | TargetSource::MapRef(_)) | Err(_) => continue,
+            Ok(TargetSource::ListRef(name)) => {
+                let (prints, generation) = passed_on(objects, scope, name, label::DATA_INDEX);
+                let mut prints: Vec<(usize, String)> =
+                    prints.into_iter().map(|(index, print)| (index.parse().unwrap_or_default(), print)).collect();
+                prints.sort();
+                let text: Vec<&str> = prints.iter().map(|(_, print)| print.as_str()).collect();
+                let text = if text.is_empty() { String::new() } else { json!(text).to_string() };
+                target_lists.insert(import.name.clone(), Value::from(text));
+                (Some(name), generation)
+            }
+            Ok(TargetSource::MapRef(name)) => {
+                let (prints, generation) = passed_on(objects, scope, name, label::DATA_TARGET_MAP_KEY);
+                let text: Map<String, Value> =
+                    prints.into_iter().map(|(key, print)| (key, Value::from(print))).collect();
+                let text = if text.is_empty() { String::new() } else { Value::Object(text).to_string() };
+                target_maps.insert(import.name.clone(), Value::from(text));
+                (Some(name), generation)
+            }
+            Err(_) => continue,
         };
         statuses.push(import_status(&import.name, "target", written, Some(generation)));
     }
     let all = json!({"DataObjects": data, "Targets": targets, "TargetLists": target_lists, "TargetMaps": target_maps});
     (statuses, sha1(all.to_string()))
+}
+
+/// Places and fingerprints of the elements of a list or map that the parent passes on, and their largest generation.
+fn passed_on(
+    objects: &dyn ImportedObjects,
+    scope: &str,
+    import: &str,
+    place: &str,
+) -> (Vec<(String, String)>, i64) {
+    let targets = objects.imported_targets(scope, import);
+    let element = |target: &Target| {
+        let place = target.metadata.labels.as_ref().and_then(|labels| labels.get(place)).cloned();
+        (place.unwrap_or_default(), target_fingerprint(target, objects))
+    };
+    let generation = targets.iter().filter_map(|target| target.metadata.generation).max();
+    (targets.iter().map(element).collect(), generation.unwrap_or_default())
 }
 
 fn import_status(name: &str, type_: &str, written: Option<&str>, generation: Option<i64>) -> ImportStatus {

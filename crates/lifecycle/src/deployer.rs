@@ -11,7 +11,7 @@ use groundwork_api::{
 
 use crate::conditions::{ConditionUpdate, merge_condition};
 use crate::error::OperationError;
-use crate::machine::{Job, is_final, phase};
+use crate::machine::{HasJob as _, Phase};
 
 /// The type of items that no cluster is needed for: what they export stands in their configuration (`installations.md` 7.8).
 pub const MOCK_TYPE: &str = "landscaper.gardener.cloud/mock";
@@ -39,26 +39,26 @@ pub fn work_of(item: &DeployItem, deployer: &DeployerInformation, now: &Time) ->
     let annotations = item.metadata.annotations.as_ref();
     let is_ignored =
         annotations.and_then(|all| all.get(annotation::IGNORE)).is_some_and(|value| value == "true");
-    if is_ignored || !Job::new(status.job_id.as_ref(), status.job_id_finished.as_ref()).is_running() {
+    if is_ignored || !item.job().is_running() {
         return Work::None;
     }
-    if !is_final(status.phase.as_deref()) {
+    if !item.phase().is_final() {
         return Work::Continue;
     }
     let is_deleting = item.metadata.deletion_timestamp.is_some();
     let generation = item.metadata.generation.unwrap_or_default();
     let is_unchanged = item.spec.update_on_change_only == Some(true)
-        && status.phase.as_deref() == Some(phase::SUCCEEDED)
+        && status.phase.as_deref() == Some(Phase::Succeeded.as_str())
         && status.observed_generation == generation
         && !is_deleting;
     let mut item = item.clone();
     let status = item.status.get_or_insert_default();
     pick_up(status, deployer, generation, now);
     if is_unchanged {
-        end(status, phase::SUCCEEDED, now);
+        end(status, Phase::Succeeded, now);
     } else {
-        let start = if is_deleting { phase::INIT_DELETE } else { phase::INIT };
-        status.phase = Some(start.to_owned());
+        let start = if is_deleting { Phase::InitDelete } else { Phase::Init };
+        status.phase = Some(start.into());
     }
     Work::PickUp { item: Box::new(item), is_done: is_unchanged }
 }
@@ -74,8 +74,8 @@ fn pick_up(status: &mut DeployItemStatus, deployer: &DeployerInformation, genera
     status.deploy_item_phase = None;
 }
 
-pub(crate) fn end(status: &mut DeployItemStatus, phase: &str, now: &Time) {
-    status.phase = Some(phase.to_owned());
+pub(crate) fn end(status: &mut DeployItemStatus, phase: Phase, now: &Time) {
+    status.phase = Some(phase.into());
     status.job_id_finished = status.job_id.clone();
     status.transition_times.get_or_insert_default().finished_time = Some(now.clone());
 }
@@ -107,8 +107,8 @@ impl Verdict {
         let is_deleting = item.metadata.deletion_timestamp.is_some();
         let current = item.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
         let phase = match (error.codes.iter().any(|code| code.is_unrecoverable()), is_deleting) {
-            (true, true) => phase::DELETE_FAILED.to_owned(),
-            (true, false) => phase::FAILED.to_owned(),
+            (true, true) => Phase::DeleteFailed.into(),
+            (true, false) => Phase::Failed.into(),
             (false, _) => current,
         };
         Self { phase, error: Some(error), provider_status: None, exports: Exports::Keep }
@@ -136,8 +136,8 @@ pub fn conclude(item: &DeployItem, verdict: Verdict, now: &Time) -> DeployItem {
         Exports::None => status.export_ref = None,
         Exports::In(reference) => status.export_ref = Some(reference),
     }
-    if is_final(Some(&verdict.phase)) {
-        end(status, &verdict.phase, now);
+    if Phase::of(Some(&verdict.phase)).is_final() {
+        end(status, Phase::of(Some(&verdict.phase)), now);
     } else {
         status.phase = Some(verdict.phase);
     }

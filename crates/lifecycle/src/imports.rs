@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::{Map, Value};
 
 use crate::data::SOURCE_TYPE_IMPORT;
-use crate::names::object_name;
+use crate::names::{ROOT_SCOPE, object_name};
 
 /// The entries of a Secret (decoded) or ConfigMap (`data` and `binaryData` in one).
 pub type Entries = BTreeMap<String, Vec<u8>>;
@@ -95,15 +95,17 @@ pub struct ImportedNames {
     pub targets: BTreeSet<String>,
     pub secrets: BTreeSet<String>,
     pub config_maps: BTreeSet<String>,
+    /// Imports of the parent that are lists or maps of Targets.
+    pub parent_targets: BTreeSet<String>,
 }
 
 impl ImportedNames {
-    /// What a job of a root Installation has to read.
-    pub fn of(installation: &Installation) -> Self {
+    /// What a job of an Installation has to read that lives in this scope.
+    pub fn of(installation: &Installation, scope: &str) -> Self {
         let mut names = Self::default();
         for import in installation.spec.data_imports() {
             if let Some(name) = import.data_ref.as_deref().filter(|name| !name.is_empty()) {
-                names.data_objects.insert(object_name(ROOT_SCOPE, name));
+                names.data_objects.insert(object_name(scope, name));
             }
             names.secrets.extend(import.secret_ref.as_ref().map(|reference| reference.name.clone()));
             names.config_maps.extend(import.config_map_ref.as_ref().map(|reference| reference.name.clone()));
@@ -113,10 +115,14 @@ impl ImportedNames {
                 Ok(TargetSource::Single(name)) => vec![name],
                 Ok(TargetSource::List(names)) => names,
                 Ok(TargetSource::Map(names)) => names.into_values().collect(),
-                // Refused when they are loaded.
-                Ok(TargetSource::ListRef(_) | TargetSource::MapRef(_)) | Err(_) => Vec::new(),
+                Ok(TargetSource::ListRef(name) | TargetSource::MapRef(name)) => {
+                    // A root has no parent; that is refused when they are loaded.
+                    names.parent_targets.extend((scope != ROOT_SCOPE).then(|| name.to_owned()));
+                    Vec::new()
+                }
+                Err(_) => Vec::new(),
             };
-            names.targets.extend(targets.into_iter().map(|name| object_name(ROOT_SCOPE, name)));
+            names.targets.extend(targets.into_iter().map(|name| object_name(scope, name)));
         }
         names
     }
@@ -160,9 +166,6 @@ struct Loader<'a> {
     /// The scope that the Installation lives in.
     scope: &'a str,
 }
-
-/// Root Installations live in the scope of their namespace.
-const ROOT_SCOPE: &str = "";
 
 impl Loader<'_> {
     fn data(&self, import: &DataImport) -> Result<Value, String> {

@@ -28,7 +28,8 @@ use crate::error::OperationError;
 use crate::gaps::{self, Written};
 use crate::imports::{self, ImportedObjects};
 use crate::objects;
-use crate::validate::{validate, validate_as};
+use crate::names::ROOT_SCOPE;
+use crate::validate::validate_as;
 pub use blueprint::{BlueprintCache, BlueprintDigest};
 pub use component::findings;
 pub use resolution::{OverwriteChange, Resolution, resolve};
@@ -51,19 +52,21 @@ pub struct Inputs<'a> {
     pub blueprint: Option<&'a Filesystem>,
     /// What templates may reach.
     pub capabilities: &'a Capabilities,
-    /// A caller that carries out nested installations, exports and state by itself; in a cluster this version does not have them.
+    /// The scope that the Installation lives in; [`ROOT_SCOPE`] for a root.
+    pub scope: &'a str,
+    /// What executions have stored before; absent while nobody has looked, see [`Outcome::unread_states`].
+    pub states: Option<&'a States>,
+    /// Blueprints that have been loaded before.
+    pub cache: Option<&'a dyn BlueprintCache>,
+    /// Of a caller without a cluster.
     pub offline: Option<Offline<'a>>,
 }
 
 /// What a caller without a cluster knows of an Installation beside its object.
 #[derive(Debug, Clone, Copy)]
 pub struct Offline<'a> {
-    /// The scope that the Installation lives in; empty for a root.
-    pub scope: &'a str,
     /// Values that stand in the place of data imports.
     pub given: &'a BTreeMap<String, Value>,
-    /// What executions have stored before.
-    pub states: &'a States,
     /// Whether messages may hold values of imports.
     pub show_values: bool,
 }
@@ -98,6 +101,10 @@ pub struct Outcome {
     pub imports: Imports,
     /// What executions want to have stored, all of it.
     pub states: States,
+    /// Keys of states that executions may have stored before. Without them nothing was rendered: the caller reads them, and calls again.
+    pub unread_states: Vec<String>,
+    /// Whether there is anything to render, check or map when the job completes.
+    pub has_exports: bool,
     /// Where items and nested installations come from.
     pub origins: Origins,
     /// What people should know although nothing failed.
@@ -120,6 +127,8 @@ pub struct ExportOutcome {
     pub origins: Origins,
     /// What executions want to have stored, all of it.
     pub states: States,
+    /// As in [`Outcome::unread_states`].
+    pub unread_states: Vec<String>,
     pub error: Option<JobError>,
     pub warnings: Vec<Warning>,
 }
@@ -179,40 +188,33 @@ const CONSTRUCT_EXPORTS: &str = "ConstructExports";
 ///
 /// It always answers: an error is part of the outcome, beside what had been found before it.
 pub fn render(inputs: &Inputs<'_>) -> Outcome {
-    render_with(inputs, None)
-}
-
-/// The same, for callers that keep blueprints.
-pub fn render_with(inputs: &Inputs<'_>, blueprints: Option<&dyn BlueprintCache>) -> Outcome {
     let mut outcome = Outcome::default();
-    if let Err(error) = run(inputs, blueprints, &mut outcome) {
+    if let Err(error) = run(inputs, &mut outcome) {
         outcome.error = Some(error);
     }
     outcome
 }
 
-fn run(
-    inputs: &Inputs<'_>,
-    blueprints: Option<&dyn BlueprintCache>,
-    outcome: &mut Outcome,
-) -> Result<(), JobError> {
-    outcome.states = stored(inputs);
-    let material = Material::gather(inputs, blueprints, outcome)?;
+fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), JobError> {
+    let material = Material::gather(inputs, outcome)?;
+    match inputs.states {
+        Some(states) => outcome.states = states.clone(),
+        None => outcome.unread_states = material.blueprint.state_keys(),
+    }
+    if !outcome.unread_states.is_empty() {
+        return Ok(());
+    }
+    outcome.has_exports = exports_something(inputs.installation, &material.blueprint);
     let supplied = load_imports(inputs, &material.blueprint, outcome)?;
     let rendered = groundwork_blueprint::render(&material.request(inputs, &supplied), &mut outcome.states);
     let written = Written {
         installation: inputs.installation,
         context: inputs.context,
-        blueprint: Some(&material.blueprint.definition),
         items: rendered.as_ref().map(|rendered| &rendered.deploy_items[..]).unwrap_or_default(),
-        is_offline: inputs.offline.is_some(),
     };
     outcome.warnings.extend(gaps::left_out(&written).into_iter().map(Warning::from));
     record(&rendered, outcome);
     let rendered = rendered.map_err(|error| render_error(&error))?;
-    if inputs.offline.is_none() {
-        refuse_in_cluster(&rendered, &outcome.states)?;
-    }
     outcome.children = material.children(inputs.installation, &rendered)?;
     outcome.dropped = rendered.dropped;
     let execution = objects::execution(inputs.installation, rendered.deploy_items);
@@ -226,19 +228,20 @@ fn run(
     Ok(())
 }
 
-/// Renders, checks and maps what an Installation exports. It always answers, as [`render`] does.
-pub fn export(inputs: &Inputs<'_>, values: &ExportValues) -> ExportOutcome {
-    export_with(inputs, None, values)
+/// Whether an Installation publishes something, or its blueprint says what has to be published.
+fn exports_something(installation: &Installation, blueprint: &Blueprint) -> bool {
+    let (spec, definition) = (&installation.spec, &blueprint.definition);
+    !spec.data_exports().is_empty()
+        || !spec.target_exports().is_empty()
+        || !definition.exports.is_empty()
+        || !definition.export_executions.is_empty()
 }
 
-/// The same, for callers that keep blueprints.
-pub fn export_with(
-    inputs: &Inputs<'_>,
-    blueprints: Option<&dyn BlueprintCache>,
-    values: &ExportValues,
-) -> ExportOutcome {
+/// Renders, checks and maps what an Installation exports. It always answers, as [`render`] does. `values` is asked for what export
+/// executions see beside the imports.
+pub fn export(inputs: &Inputs<'_>, values: impl FnOnce(&Imports) -> ExportValues) -> ExportOutcome {
     let mut outcome = ExportOutcome::default();
-    if let Err(error) = run_exports(inputs, blueprints, values, &mut outcome) {
+    if let Err(error) = run_exports(inputs, values, &mut outcome) {
         outcome.error = Some(error);
     }
     outcome
@@ -246,14 +249,19 @@ pub fn export_with(
 
 fn run_exports(
     inputs: &Inputs<'_>,
-    blueprints: Option<&dyn BlueprintCache>,
-    values: &ExportValues,
+    values: impl FnOnce(&Imports) -> ExportValues,
     outcome: &mut ExportOutcome,
 ) -> Result<(), JobError> {
-    outcome.states = stored(inputs);
     // What it finds out beside the material has been told when the Installation was rendered.
     let mut rendering = Outcome::default();
-    let material = Material::gather(inputs, blueprints, &mut rendering)?;
+    let material = Material::gather(inputs, &mut rendering)?;
+    match inputs.states {
+        Some(states) => outcome.states = states.clone(),
+        None => outcome.unread_states = material.blueprint.state_keys(),
+    }
+    if !outcome.unread_states.is_empty() {
+        return Ok(());
+    }
     let supplied = load_imports(inputs, &material.blueprint, &mut rendering)?;
     let request = material.request(inputs, &supplied);
     let rendered = groundwork_blueprint::render_exports(&request, values, &mut outcome.states);
@@ -283,11 +291,6 @@ fn run_exports(
     Ok(())
 }
 
-/// What executions have stored before; a caller in a cluster keeps nothing.
-fn stored(inputs: &Inputs<'_>) -> States {
-    inputs.offline.map(|offline| offline.states.clone()).unwrap_or_default()
-}
-
 /// What the templates of an Installation work on.
 struct Material {
     selection: Option<Selection>,
@@ -299,14 +302,10 @@ struct Material {
 }
 
 impl Material {
-    fn gather(
-        inputs: &Inputs<'_>,
-        blueprints: Option<&dyn BlueprintCache>,
-        outcome: &mut Outcome,
-    ) -> Result<Self, JobError> {
+    fn gather(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Self, JobError> {
         let selection = begin(inputs, outcome)?;
         let root = selection.as_ref().map(|selection| selection.root(inputs.repositories)).transpose()?;
-        let blueprint = blueprint::resolve(inputs.installation, root.as_ref(), inputs.blueprint, blueprints)?;
+        let blueprint = blueprint::resolve(inputs.installation, root.as_ref(), inputs.blueprint, inputs.cache)?;
         let mut components = Components::default();
         let mut schemas = None;
         if let (Some(selection), Some(root)) = (&selection, &root) {
@@ -373,50 +372,15 @@ impl Material {
     }
 }
 
-/// What this version does not carry out in a cluster. Passwords that a template makes anew in each job would break what was deployed with
-/// the former ones, and children that nobody starts would pass for done.
-fn refuse_in_cluster(rendered: &Rendered, states: &States) -> Result<(), OperationError> {
-    if !rendered.subinstallations.is_empty() {
-        let names: Vec<&str> = rendered.subinstallations.iter().map(InstallationTemplate::name).collect();
-        let cause = format!(
-            "the blueprint has nested installations ({}), which this version runs with groundwork render only",
-            names.join(", ")
-        );
-        return Err(OperationError::caused_by(INIT, CREATE, (CREATE, "EnsureSubinstallations"), cause));
-    }
-    if states.is_empty() {
-        return Ok(());
-    }
-    let keys: Vec<&str> = states.keys().map(String::as_str).collect();
-    let cause = format!(
-        "executions set state ({}), which this version does not keep from one job to the next in a cluster; remove it",
-        keys.join(", ")
-    );
-    Err(OperationError::caused_by(INIT, CREATE, (CREATE, "ReconcileExecution"), cause))
-}
-
 /// The steps before anything is looked up.
 fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, JobError> {
-    let violations = match inputs.offline {
-        Some(offline) => validate_as(inputs.installation, offline.scope.is_empty()),
-        None => validate(inputs.installation),
-    };
+    let violations = validate_as(inputs.installation, inputs.scope == ROOT_SCOPE);
     if !violations.is_empty() {
         return Err(OperationError::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
     }
     let selection = component::select(inputs, outcome)?;
     refuse_signature(inputs.installation)?;
-    let written = Written {
-        installation: inputs.installation,
-        context: inputs.context,
-        blueprint: None,
-        items: &[],
-        is_offline: inputs.offline.is_some(),
-    };
-    match gaps::refusal(&written) {
-        Some(error) => Err(error.into()),
-        None => Ok(selection),
-    }
+    Ok(selection)
 }
 
 /// A demand that cannot be met must not pass for one that was.
@@ -441,14 +405,13 @@ fn load_imports(
     blueprint: &Blueprint,
     outcome: &mut Outcome,
 ) -> Result<Supplied, JobError> {
-    let (scope, mut given) =
-        inputs.offline.map_or(("", BTreeMap::new()), |offline| (offline.scope, offline.given.clone()));
+    let mut given = inputs.offline.map_or(BTreeMap::new(), |offline| offline.given.clone());
     let is_imported = |name: &str| {
         let mut imports = inputs.installation.spec.data_imports().iter();
         blueprint.declares_import(name) || imports.any(|import| import.name == name)
     };
     given.retain(|name, _| is_imported(name));
-    let loaded = imports::load(inputs.installation, scope, inputs.objects, &given);
+    let loaded = imports::load(inputs.installation, inputs.scope, inputs.objects, &given);
     let mut supplied = loaded.map_err(|problems| {
         let message = problems.join("; ");
         outcome.conditions.push(imports_invalid(message.clone()));

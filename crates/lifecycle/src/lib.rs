@@ -21,20 +21,25 @@ mod message;
 mod names;
 mod objects;
 mod prepare;
+mod siblings;
 mod validate;
 
 pub use conditions::{ConditionUpdate, merge_condition};
 pub use data::{ScopedObject, export_objects, export_values, import_copies};
 pub use error::OperationError;
-pub use gaps::{Effect, GAPS, Gap, topics};
+pub use gaps::{GAPS, Gap, topics};
 pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet, is_import_of};
 pub use job::{
     BlueprintCache, BlueprintDigest, Child, ExportOutcome, Inputs, JobError, Offline, Outcome,
-    OverwriteChange, OverwriteReport, Resolution, Subject, Warning, export, export_with, findings, render,
-    render_with, resolve,
+    OverwriteChange, OverwriteReport, Resolution, Subject, Warning, export, findings, render, resolve,
 };
 pub use message::is_shortened;
-pub use names::{deploy_item_name, object_name, scope_name};
+pub use names::{
+    ROOT_SCOPE, deploy_item_name, living_scope, object_name, parent_name, scope_name, state_secret_name,
+};
 pub use objects::{deploy_items, execution};
-pub use prepare::{Prepared, imports_hash, prepare};
+pub use prepare::{
+    Completion, OwnNames, OwnScope, Prepared, UnreadStates, complete, imports_hash, item_exports, prepare, state_of,
+};
+pub use siblings::{DataKind, DataName, Family, Interface, Relations, SiblingIndex};
 pub use validate::validate;

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use data_encoding::{Encoding, Specification};
-use groundwork_api::ObjectMeta;
+use groundwork_api::{Installation, Kind as _, ObjectMeta, OwnerReference};
 use groundwork_kubernetes::is_dns_subdomain;
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
@@ -29,6 +29,30 @@ pub fn object_name(scope: &str, key: &str) -> String {
         return key.to_owned();
     }
     BASE32.encode(&Sha1::digest(format!("{scope}/{key}")))
+}
+
+/// The scope of a namespace, where Installations live that no other one has made.
+pub const ROOT_SCOPE: &str = "";
+
+/// The scope that an Installation lives in: that of its namespace, or the one that its parent opens (4.1).
+pub fn living_scope(installation: &Installation) -> String {
+    let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
+    parent_name(installation).map_or_else(String::new, |parent| scope_name(namespace, parent))
+}
+
+/// The name of the Installation that owns another one; `None` for a root (2.1).
+pub fn parent_name(installation: &Installation) -> Option<&str> {
+    let mut owners = installation.metadata.owner_references.iter().flatten();
+    let is_parent = |owner: &&OwnerReference| {
+        let group = owner.api_version.split_once('/').map(|(group, _)| group);
+        owner.kind == Installation::KIND && group == Some(Installation::GROUP)
+    };
+    owners.find(is_parent).map(|owner| owner.name.as_str())
+}
+
+/// The name of the Secret that keeps the state of an execution (`blueprints.md` 4.6).
+pub fn state_secret_name(installation: &str, key: &str) -> String {
+    BASE32.encode(&Sha1::digest(format!("{installation}/{key}")))
 }
 
 /// The longest value that a label may have.

@@ -10,7 +10,10 @@ use groundwork_api::{
 
 use groundwork_blueprint::{ChildMetadata, child_object_name};
 
-use crate::names::{deploy_item_name, subinstallation_suffix};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+
+use crate::names::{deploy_item_name, state_secret_name, subinstallation_suffix};
 
 /// The Execution that carries the deploy items of an Installation.
 pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) -> Execution {
@@ -51,6 +54,24 @@ pub(crate) fn subinstallation(
         },
         spec,
         ..Installation::default()
+    }
+}
+
+/// The entry of a Secret that holds the state of an execution.
+pub(crate) const STATE_ENTRY: &str = "config";
+
+/// The Secret that keeps the state of an execution, as long as the Installation exists (`blueprints.md` 4.6).
+pub(crate) fn state_secret(installation: &Installation, key: &str, state: &str) -> Secret {
+    let name = installation.metadata.name.as_deref().unwrap_or_default();
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(state_secret_name(name, key)),
+            namespace: installation.metadata.namespace.clone(),
+            finalizers: None,
+            ..owned_by(installation)
+        },
+        data: Some([(STATE_ENTRY.to_owned(), ByteString(state.as_bytes().to_vec()))].into()),
+        ..Secret::default()
     }
 }
 

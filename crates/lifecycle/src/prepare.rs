@@ -1,12 +1,19 @@
-//! Everything that a job computes before it writes: the rendering, the copies of the imports, their fingerprints.
+//! Everything that a job computes before it writes: the rendering, the copies of the imports, their fingerprints; at the end the exports.
 
-use groundwork_api::{ImportStatus, Installation};
+use std::collections::BTreeSet;
 
-use crate::data;
+use groundwork_api::{DataObject, Execution, ImportStatus, Installation};
+use groundwork_blueprint::States;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Map, Value};
+
+use crate::data::{self, ScopedObject};
 use crate::error::OperationError;
 use crate::imports::ImportedObjects;
-use crate::job::{BlueprintCache, Inputs, Outcome, render_with};
-use crate::machine::Write;
+use crate::job::{Inputs, Outcome, Warning, export, render};
+use crate::machine::{Change, Write};
+use crate::names::{object_name, scope_name};
+use crate::objects;
 
 /// The result of rendering for one job.
 #[derive(Debug, Clone)]
@@ -21,30 +28,160 @@ pub struct Prepared {
     pub has_imports: bool,
     /// Hash over all imports (`installations.md` 5.4).
     pub imports_hash: String,
-    /// Copies of the imports in the own scope.
-    pub(crate) copies: Vec<Write>,
+    /// States of executions that changed, and copies of the imports in the own scope; the former also if rendering failed
+    /// (`blueprints.md` 4.6).
+    pub(crate) writes: Vec<Write>,
 }
 
-/// Renders for the job that the Installation has; the cache is asked for its blueprint first.
-pub fn prepare(inputs: &Inputs<'_>, blueprints: Option<&dyn BlueprintCache>) -> Prepared {
+/// The exports of one job, rendered when everything below has finished.
+#[derive(Debug, Clone)]
+pub struct Completion {
+    pub generation: i64,
+    pub job_id: String,
+    pub error: Option<OperationError>,
+    pub warnings: Vec<Warning>,
+    /// Hash over all imports as they were now.
+    pub imports_hash: String,
+    /// States of executions that changed, then exports.
+    pub(crate) writes: Vec<Write>,
+    pub(crate) has_exports: bool,
+}
+
+/// Executions may have stored states under these keys, and nobody has looked: read them and call again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadStates(pub Vec<String>);
+
+/// What lies in the own scope of an Installation, beside the copies of its imports.
+#[derive(Debug, Clone, Default)]
+pub struct OwnScope {
+    /// What the items export, by their names.
+    pub deploy_items: Map<String, Value>,
+    /// What the nested installations export.
+    pub exports: Vec<ScopedObject>,
+}
+
+/// Names of the objects that export executions see in the own scope of an Installation, beside the copies of its imports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnNames {
+    /// The DataObject with the exports of the items, if they export anything.
+    pub holder: Option<String>,
+    pub data_objects: BTreeSet<String>,
+    pub targets: BTreeSet<String>,
+}
+
+impl OwnNames {
+    /// What the Execution has collected, and what the nested installations publish.
+    pub fn of<'a>(
+        installation: &Installation,
+        execution: Option<&Execution>,
+        children: impl Iterator<Item = &'a Installation>,
+    ) -> Self {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        let scope =
+            scope_name(&part(&installation.metadata.namespace), &part(&installation.metadata.name));
+        let holder = execution.and_then(|execution| execution.status.as_ref()?.export_ref.as_ref());
+        let mut names = Self { holder: holder.map(|holder| holder.name.clone()), ..Self::default() };
+        for child in children {
+            let data = child.spec.data_exports().iter().map(|export| object_name(&scope, &export.data_ref));
+            names.data_objects.extend(data);
+            let targets = child.spec.target_exports().iter();
+            names.targets.extend(targets.map(|export| object_name(&scope, &export.target)));
+        }
+        names
+    }
+}
+
+/// What the items of an Execution export, by name: null where an item exports nothing, nothing at all without an Execution (6.1).
+pub fn item_exports(execution: Option<&Execution>, holder: Option<DataObject>) -> Map<String, Value> {
+    if let Some(Value::Object(values)) = holder.and_then(|holder| holder.data.into_value()) {
+        return values;
+    }
+    let templates = execution.and_then(|execution| execution.spec.templates().ok());
+    let names = templates.iter().flat_map(|templates| templates.iter());
+    names.map(|template| (template.name.clone(), Value::Null)).collect()
+}
+
+/// Renders for the job that the Installation has.
+///
+/// # Errors
+///
+/// See [`UnreadStates`]; everything else is part of the outcome.
+pub fn prepare(inputs: &Inputs<'_>) -> Result<Prepared, UnreadStates> {
     let installation = inputs.installation;
-    let job_id = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
-    let outcome = render_with(inputs, blueprints);
-    let (imports, imports_hash) = data::fingerprints(installation, inputs.objects);
-    let copies = if outcome.error.is_none() {
-        data::import_copies(installation, &job_id, &outcome.imports).into_iter().map(Write::from).collect()
-    } else {
-        Vec::new()
-    };
-    Prepared {
+    let mut outcome = render(inputs);
+    if !outcome.unread_states.is_empty() {
+        return Err(UnreadStates(std::mem::take(&mut outcome.unread_states)));
+    }
+    let (imports, imports_hash) = data::fingerprints(installation, inputs.scope, inputs.objects);
+    let job_id = job_id(installation);
+    let mut writes = changed_states(installation, inputs.states, &outcome.states);
+    if outcome.error.is_none() {
+        let copies = data::import_copies(installation, &job_id, &outcome.imports);
+        writes.extend(copies.into_iter().map(Write::from));
+    }
+    Ok(Prepared {
         generation: installation.metadata.generation.unwrap_or_default(),
         job_id,
         has_imports: !imports.is_empty(),
         imports,
         imports_hash,
-        copies,
+        writes,
         outcome,
+    })
+}
+
+/// Renders, checks and maps what the Installation exports at the end of its job (`installations.md` 6.1).
+///
+/// # Errors
+///
+/// See [`UnreadStates`]; everything else is part of the answer.
+pub fn complete(inputs: &Inputs<'_>, own: &OwnScope) -> Result<Completion, UnreadStates> {
+    let installation = inputs.installation;
+    let job_id = job_id(installation);
+    let outcome = export(inputs, |imports| {
+        let copies = data::import_copies(installation, &job_id, imports);
+        data::values_of(installation, own.deploy_items.clone(), copies.iter().chain(&own.exports))
+    });
+    if !outcome.unread_states.is_empty() {
+        return Err(UnreadStates(outcome.unread_states));
     }
+    let mut writes = changed_states(installation, inputs.states, &outcome.states);
+    let exports = data::export_objects(installation, inputs.scope, &job_id, &outcome.exports);
+    let has_exports = !exports.is_empty();
+    if outcome.error.is_none() {
+        writes.extend(exports.into_iter().map(|object| match object {
+            ScopedObject::Data(object) => Write::DataObject(Change::Publish(object)),
+            ScopedObject::Target(target) => Write::Target(Change::Publish(target)),
+        }));
+    }
+    Ok(Completion {
+        generation: installation.metadata.generation.unwrap_or_default(),
+        imports_hash: imports_hash(installation, inputs.scope, inputs.objects),
+        error: outcome.error.map(|error| error.cause),
+        warnings: outcome.warnings,
+        job_id,
+        writes,
+        has_exports,
+    })
+}
+
+fn job_id(installation: &Installation) -> String {
+    installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default()
+}
+
+/// Writes of the Secrets whose state is another one than before.
+fn changed_states(installation: &Installation, before: Option<&States>, now: &States) -> Vec<Write> {
+    let changed =
+        now.iter().filter(|(key, state)| before.and_then(|before| before.get(*key)) != Some(*state));
+    changed
+        .map(|(key, state)| Write::Secret(Change::Ensure(objects::state_secret(installation, key, state))))
+        .collect()
+}
+
+/// The state that a Secret keeps; `None` if there is none in it.
+pub fn state_of(secret: &Secret) -> Option<String> {
+    let entry = secret.data.as_ref()?.get(objects::STATE_ENTRY)?;
+    String::from_utf8(entry.0.clone()).ok()
 }
 
 impl Prepared {
@@ -53,17 +190,32 @@ impl Prepared {
         let outcome = Outcome { error: Some(error.into()), ..Outcome::default() };
         Self {
             generation: installation.metadata.generation.unwrap_or_default(),
-            job_id: installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default(),
+            job_id: job_id(installation),
             outcome,
             imports: Vec::new(),
             has_imports: false,
             imports_hash: String::new(),
-            copies: Vec::new(),
+            writes: Vec::new(),
+        }
+    }
+}
+
+impl Completion {
+    /// A job that came to its end before its exports were rendered.
+    pub fn failed(installation: &Installation, error: OperationError) -> Self {
+        Self {
+            generation: installation.metadata.generation.unwrap_or_default(),
+            job_id: job_id(installation),
+            error: Some(error),
+            warnings: Vec::new(),
+            imports_hash: String::new(),
+            writes: Vec::new(),
+            has_exports: false,
         }
     }
 }
 
 /// The hash over all imports as they are now.
-pub fn imports_hash(installation: &Installation, objects: &dyn ImportedObjects) -> String {
-    data::fingerprints(installation, objects).1
+pub fn imports_hash(installation: &Installation, scope: &str, objects: &dyn ImportedObjects) -> String {
+    data::fingerprints(installation, scope, objects).1
 }

@@ -5,11 +5,13 @@ mod cron;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use groundwork_api::{Installation, InstallationSpec, Kind, TargetSource, TargetSourceError};
+use groundwork_api::{Installation, InstallationSpec, TargetSource, TargetSourceError};
 use groundwork_blueprint::{FieldError, FieldPath, Violation, exactly_one_of};
 use groundwork_kubernetes::looks_like_dns_label;
 use regex::Regex;
 use serde_json::{Value, json};
+
+use crate::names::parent_name;
 
 /// 63 characters of a label value less the scope prefix `Inst.`.
 const LONGEST_NAME: usize = 58;
@@ -50,9 +52,7 @@ pub(crate) fn validate_as(installation: &Installation, is_root: bool) -> Vec<Fie
 
 /// No other Installation owns it (`installations.md` 2.1).
 pub(crate) fn is_root(installation: &Installation) -> bool {
-    let group = format!("{}/", Installation::GROUP);
-    let mut owners = installation.metadata.owner_references.iter().flatten();
-    !owners.any(|owner| owner.kind == Installation::KIND && owner.api_version.starts_with(&group))
+    parent_name(installation).is_none()
 }
 
 /// Rule 1: `metadata.name` or `generateName`, from which names and labels are made.

@@ -3,7 +3,7 @@
 use groundwork_api::{AnyJson, DeployItem};
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
-use groundwork_lifecycle::machine::phase;
+use groundwork_lifecycle::machine::Phase;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -54,11 +54,11 @@ pub(crate) enum Removal {
 pub(crate) fn install(item: &DeployItem) -> Result<Plan, OperationError> {
     let configuration = configuration(item)?;
     let current = item.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
-    let is_first = current.is_empty() || current == phase::INIT;
+    let is_first = current.is_empty() || current == Phase::Init.as_str();
     let phase = match (configuration.phase, configuration.initial_phase) {
         (Some(phase), _) => Some(phase),
         (None, Some(initial)) => is_first.then_some(initial),
-        (None, None) => Some(phase::SUCCEEDED.to_owned()),
+        (None, None) => Some(Phase::Succeeded.into()),
     };
     Ok(Plan {
         phase,
@@ -108,18 +108,18 @@ fn configuration(item: &DeployItem) -> Result<Configuration, OperationError> {
 }
 
 const PHASES: [&str; 8] = [
-    phase::INIT,
-    phase::PROGRESSING,
-    phase::COMPLETING,
-    phase::SUCCEEDED,
-    phase::FAILED,
-    phase::INIT_DELETE,
-    phase::DELETING,
-    phase::DELETE_FAILED,
+    Phase::Init.as_str(),
+    Phase::Progressing.as_str(),
+    Phase::Completing.as_str(),
+    Phase::Succeeded.as_str(),
+    Phase::Failed.as_str(),
+    Phase::InitDelete.as_str(),
+    Phase::Deleting.as_str(),
+    Phase::DeleteFailed.as_str(),
 ];
 
 /// An item that is to go either fails to go, or takes its time.
-const DELETE_PHASES: [&str; 2] = [phase::DELETE_FAILED, phase::DELETING];
+const DELETE_PHASES: [&str; 2] = [Phase::DeleteFailed.as_str(), Phase::Deleting.as_str()];
 
 /// What the decoder expected; it quotes what it found, which may be secret.
 fn problem(error: &serde_json::Error) -> String {

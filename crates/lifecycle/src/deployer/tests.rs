@@ -42,9 +42,9 @@ fn unchanged_items_are_left_alone_where_they_say_so() {
         let finished = if is_left_alone { "second" } else { "first" };
         assert_eq!(status.job_id_finished.as_deref(), Some(finished), "{case}");
         let phase = match (is_left_alone, metadata == &deleted) {
-            (true, _) => phase::SUCCEEDED,
-            (false, true) => phase::INIT_DELETE,
-            (false, false) => phase::INIT,
+            (true, _) => Phase::Succeeded.as_str(),
+            (false, true) => Phase::InitDelete.as_str(),
+            (false, false) => Phase::Init.as_str(),
         };
         assert_eq!(status.phase.as_deref(), Some(phase), "{case}");
         assert_eq!(status.observed_generation, i64::from(generation), "{case}");

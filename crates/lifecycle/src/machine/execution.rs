@@ -10,10 +10,10 @@ use groundwork_api::{
 };
 use serde_json::Value;
 
-use super::items::{Classes, classify, classify_deletion, job as item_job, waiting_since};
+use super::items::{Classes, classify, classify_deletion, waiting_since};
 use super::metadata::{annotation as annotation_of, has_finalizer, is_set, without_finalizer};
-use super::phase;
-use super::protocol::{Job, is_final, started, triggered};
+use super::phase::Phase;
+use super::protocol::{self, HasJob as _, started};
 use super::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write, write_some};
 use super::tree::{Known, Templates, Tree};
 use crate::deployer::{end, record};
@@ -25,10 +25,7 @@ const PROGRESSING: &str = "handlePhaseProgressing";
 const DELETING: &str = "handlePhaseDeleting";
 
 pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
-    let is_idle = |installation: &Installation| {
-        let status = installation.status.clone().unwrap_or_default();
-        !Job::new(status.job_id.as_ref(), status.job_id_finished.as_ref()).is_running()
-    };
+    let is_idle = |installation: &Installation| !installation.job().is_running();
     let execution = match &tree.execution {
         // Work on an Execution comes from the job of its Installation.
         Known::Unread if tree.installation.get().is_some_and(is_idle) => return Next::Rest,
@@ -42,45 +39,39 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     if annotation_of(&execution.metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
         return interrupt(tree, &execution, moment);
     }
-    if !job(&execution).is_running() {
+    if !execution.job().is_running() {
         return Next::Rest;
     }
-    if is_final(execution.status.as_ref().and_then(|status| status.phase.as_deref())) {
+    if execution.phase().is_final() {
         return start(tree, &execution, moment);
     }
     let templates = match tree.templates(&execution) {
         Ok(templates) => templates,
         Err(error) => {
             let error = OperationError::new(OPERATION, "GetDeployItems", error.to_string());
-            return finish(&execution, moment, phase::FAILED, Some(&error));
+            return finish(&execution, moment, Phase::Failed, Some(&error));
         }
     };
-    let current = phase_of(&execution);
-    if current != phase::COMPLETING
+    let current = execution.phase();
+    if current != Phase::Completing
         && let Some(step) = read_items(tree, &execution)
     {
         return step;
     }
     match current {
-        phase::INIT => init(tree, &execution, &templates, moment),
-        phase::PROGRESSING => progressing(tree, &execution, &templates, moment),
-        phase::COMPLETING => completing(tree, &execution, &templates, moment),
-        phase::INIT_DELETE => init_delete(tree, &execution, moment),
-        phase::DELETING => deleting(tree, &execution, moment),
-        _ => Next::Rest,
+        Phase::Init => init(tree, &execution, &templates, moment),
+        Phase::Progressing => progressing(tree, &execution, &templates, moment),
+        Phase::Completing => completing(tree, &execution, &templates, moment),
+        Phase::InitDelete => init_delete(tree, &execution, moment),
+        Phase::Deleting => deleting(tree, &execution, moment),
+        Phase::None
+        | Phase::ObjectsCreated
+        | Phase::Succeeded
+        | Phase::Failed
+        | Phase::TriggerDelete
+        | Phase::DeleteFailed
+        | Phase::Unknown => Next::Rest,
     }
-}
-
-pub(super) fn job(execution: &Execution) -> Job<'_> {
-    let status = execution.status.as_ref();
-    Job::new(
-        status.and_then(|status| status.job_id.as_ref()),
-        status.and_then(|status| status.job_id_finished.as_ref()),
-    )
-}
-
-pub(super) fn phase_of(execution: &Execution) -> &str {
-    execution.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
 pub(super) fn patch(patch: MetadataPatch) -> Next {
@@ -93,12 +84,13 @@ fn status(execution: &Execution, change: impl FnOnce(&mut ExecutionStatus)) -> N
     write(Write::Execution(Change::Status(execution)))
 }
 
-/// Gives the Execution a job.
-pub(super) fn trigger(execution: &Execution, id: &str, now: &Time) -> Next {
-    status(execution, |status| {
-        status.job_id = Some(id.to_owned());
-        status.transition_times = Some(triggered(now));
-    })
+/// The Execution with a job.
+pub(super) fn triggered(execution: &Execution, id: &str, now: &Time) -> Execution {
+    let mut execution = execution.clone();
+    let status = execution.status.get_or_insert_default();
+    status.job_id = Some(id.to_owned());
+    status.transition_times = Some(protocol::triggered(now));
+    execution
 }
 
 /// What to store in place of an Execution, if it is not as it should be. `None` for `wanted` empties it.
@@ -148,22 +140,22 @@ fn start(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
     let generation = execution.metadata.generation.unwrap_or_default();
     let is_deleting = execution.metadata.deletion_timestamp.is_some();
     status(execution, |status| {
-        enter(status, if is_deleting { phase::INIT_DELETE } else { phase::INIT }, &moment.now);
+        enter(status, if is_deleting { Phase::InitDelete } else { Phase::Init }, &moment.now);
         status.observed_generation = generation;
         status.transition_times = Some(started(status.transition_times.as_ref(), &moment.now));
         status.deploy_item_cache = None;
     })
 }
 
-fn enter(status: &mut ExecutionStatus, phase: &str, now: &Time) {
-    if status.phase.as_deref() != Some(phase) {
-        status.phase = Some(phase.to_owned());
+fn enter(status: &mut ExecutionStatus, phase: Phase, now: &Time) {
+    if status.phase.as_deref() != Some(phase.as_str()) {
+        status.phase = Some(phase.into());
         status.phase_transition_time = Some(now.clone());
     }
     status.last_error = None;
 }
 
-fn finish(execution: &Execution, moment: &Moment, phase: &str, error: Option<&OperationError>) -> Next {
+fn finish(execution: &Execution, moment: &Moment, phase: Phase, error: Option<&OperationError>) -> Next {
     status(execution, |status| {
         let previous = status.last_error.take();
         enter(status, phase, &moment.now);
@@ -173,7 +165,7 @@ fn finish(execution: &Execution, moment: &Moment, phase: &str, error: Option<&Op
     })
 }
 
-fn failed(execution: &Execution, moment: &Moment, phase: &str, reason: &'static str, message: &str) -> Next {
+fn failed(execution: &Execution, moment: &Moment, phase: Phase, reason: &'static str, message: &str) -> Next {
     finish(execution, moment, phase, Some(&OperationError::child(OPERATION, reason, message)))
 }
 
@@ -198,9 +190,9 @@ fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
 
 fn init(tree: &mut Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
     if is_given_up(tree) {
-        return failed(execution, moment, phase::FAILED, "CreateOrUpdateDeployItem", GIVEN_UP);
+        return failed(execution, moment, Phase::Failed, "CreateOrUpdateDeployItem", GIVEN_UP);
     }
-    let orphans = tree.items.orphans(templates);
+    let orphans = tree.items.orphans(|name| templates.contains(name));
     if let Some(step) = delete_items(orphans.iter().copied()) {
         return step;
     }
@@ -225,7 +217,7 @@ fn init(tree: &mut Tree, execution: &Execution, templates: &Templates, moment: &
     };
     let waits = waiting_error(execution, moment);
     status(execution, |status| {
-        enter(status, phase::PROGRESSING, &moment.now);
+        enter(status, Phase::Progressing, &moment.now);
         status.transition_times.get_or_insert_default().wait_time = Some(moment.now.clone());
         if !cache.active_dis.is_empty() || !cache.orphaned_dis.is_empty() {
             status.last_error = Some(waits);
@@ -294,7 +286,7 @@ fn ensure_items(
                     return Some(failed(
                         execution,
                         moment,
-                        phase::FAILED,
+                        Phase::Failed,
                         "CreateOrUpdateDeployItem",
                         &message,
                     ));
@@ -338,11 +330,11 @@ fn stamp_template_time(item: &mut DeployItem, moment: &Moment) {
 }
 
 fn progressing(tree: &Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
-    let id = job(execution).id;
+    let id = execution.job().id;
     if let Some(step) = expire_items(tree, id, moment) {
         return step;
     }
-    let orphans = tree.items.orphans(templates);
+    let orphans = tree.items.orphans(|name| templates.contains(name));
     if !orphans.is_empty() {
         return remove_orphans(tree, &orphans, execution, moment);
     }
@@ -356,17 +348,17 @@ fn progressing(tree: &Tree, execution: &Execution, templates: &Templates, moment
     }
     if !classes.failed.is_empty() {
         let message = "has failed or missing deploy items";
-        return failed(execution, moment, phase::FAILED, PROGRESSING, message);
+        return failed(execution, moment, Phase::Failed, PROGRESSING, message);
     }
     if is_given_up && !classes.runnable.is_empty() {
-        return failed(execution, moment, phase::FAILED, PROGRESSING, GIVEN_UP);
+        return failed(execution, moment, Phase::Failed, PROGRESSING, GIVEN_UP);
     }
     if classes.pending > 0 {
-        return failed(execution, moment, phase::FAILED, PROGRESSING, "items could not be started");
+        return failed(execution, moment, Phase::Failed, PROGRESSING, "items could not be started");
     }
     if exports_something(tree, execution) {
         return status(execution, |status| {
-            enter(status, phase::COMPLETING, &moment.now);
+            enter(status, Phase::Completing, &moment.now);
             if let Some(cache) = &mut status.deploy_item_cache {
                 cache.orphaned_dis = List::absent();
             }
@@ -377,7 +369,7 @@ fn progressing(tree: &Tree, execution: &Execution, templates: &Templates, moment
     if let Some(cache) = execution.status.as_mut().and_then(|status| status.deploy_item_cache.as_mut()) {
         cache.orphaned_dis = List::absent();
     }
-    finish(&execution, moment, phase::SUCCEEDED, None)
+    finish(&execution, moment, Phase::Succeeded, None)
 }
 
 /// Triggers the items that may run; nothing is triggered once one has failed.
@@ -388,9 +380,9 @@ fn trigger_items(classes: &Classes<'_>, execution: &Execution, moment: &Moment) 
     let trigger = |item: &&DeployItem| {
         let mut item = (*item).clone();
         let status = item.status.get_or_insert_default();
-        status.job_id = Some(job(execution).id.to_owned());
+        status.job_id = Some(execution.job().id.to_owned());
         status.job_id_generation_time = Some(moment.now.clone());
-        status.transition_times = Some(triggered(&moment.now));
+        status.transition_times = Some(protocol::triggered(&moment.now));
         Write::DeployItem(Change::Status(item))
     };
     write_some(classes.runnable.iter().map(trigger))
@@ -406,7 +398,7 @@ fn remove_orphans(tree: &Tree, orphans: &[&DeployItem], execution: &Execution, m
 
 /// Has items that are being deleted go in this job.
 fn delete_all(tree: &Tree, items: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
-    let id = job(execution).id;
+    let id = execution.job().id;
     if let Some(step) = expire_items(tree, id, moment) {
         return step;
     }
@@ -416,7 +408,7 @@ fn delete_all(tree: &Tree, items: &[&DeployItem], execution: &Execution, moment:
     }
     if classes.running.is_empty() && !classes.failed.is_empty() {
         let message = "has failed or missing deploy items";
-        return failed(execution, moment, phase::FAILED, PROGRESSING, message);
+        return failed(execution, moment, Phase::Failed, PROGRESSING, message);
     }
     Next::Rest
 }
@@ -426,7 +418,7 @@ fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
     let timeout = moment.pickup_timeout?;
     let is_late = |item: &&DeployItem| {
         let since = waiting_since(item);
-        item_job(item).id == id && since.is_some_and(|since| moment.now.0.duration_since(since) >= timeout)
+        item.job().id == id && since.is_some_and(|since| moment.now.0.duration_since(since) >= timeout)
     };
     let late: Vec<&DeployItem> = tree.items.present().filter(is_late).take(MOST_WRITES).collect();
     let target = |item: &&DeployItem| item.spec.target.as_ref().map(|target| target.name.clone());
@@ -464,7 +456,7 @@ fn end_item(
     now: &Time,
 ) {
     record(status, error, now);
-    let phase = if is_deleting { phase::DELETE_FAILED } else { phase::FAILED };
+    let phase = if is_deleting { Phase::DeleteFailed } else { Phase::Failed };
     end(status, phase, now);
 }
 
@@ -473,8 +465,8 @@ fn interrupt(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
     if let Some(step) = read_items(tree, execution) {
         return step;
     }
-    let id = job(execution).id;
-    let unfinished = |item: &&DeployItem| item_job(item).finished != id;
+    let id = execution.job().id;
+    let unfinished = |item: &&DeployItem| item.job().finished != id;
     let end = |item: &DeployItem| {
         let mut item = item.clone();
         let is_deleting = item.metadata.deletion_timestamp.is_some();
@@ -484,7 +476,7 @@ fn interrupt(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
         end_item(status, is_deleting, &error, &moment.now);
         Write::DeployItem(Change::Status(item))
     };
-    if job(execution).is_running()
+    if execution.job().is_running()
         && let Some(step) = write_some(tree.items.present().filter(unfinished).map(end))
     {
         return step;
@@ -531,7 +523,7 @@ fn completing(tree: &mut Tree, execution: &Execution, templates: &Templates, mom
     }
     let mut finished = execution.clone();
     finished.status.get_or_insert_default().export_ref = Some(reference);
-    finish(&finished, moment, phase::SUCCEEDED, None)
+    finish(&finished, moment, Phase::Succeeded, None)
 }
 
 // === deleting ===
@@ -552,7 +544,7 @@ fn init_delete(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
     }
     let items = tree.items.present().map(name_of).collect();
     status(execution, |status| {
-        enter(status, phase::DELETING, &moment.now);
+        enter(status, Phase::Deleting, &moment.now);
         status.transition_times.get_or_insert_default().wait_time = Some(moment.now.clone());
         // All of them go; whoever takes over in the middle reads them by name.
         status.deploy_item_cache =
@@ -561,7 +553,7 @@ fn init_delete(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
 }
 
 fn deleting(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
-    let id = job(execution).id;
+    let id = execution.job().id;
     if let Some(step) = expire_items(tree, id, moment) {
         return step;
     }
@@ -588,7 +580,7 @@ fn deleting(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
         return Next::Rest;
     }
     let message = if classes.failed.is_empty() { "has pending items" } else { "has failed items" };
-    failed(execution, moment, phase::DELETE_FAILED, DELETING, message)
+    failed(execution, moment, Phase::DeleteFailed, DELETING, message)
 }
 
 /// The end of a job one of whose writes the API server will never accept.
@@ -598,11 +590,11 @@ pub(super) fn refused(
     cause: &str,
     moment: &Moment,
 ) -> Option<Write> {
-    if !job(execution).is_running() {
+    if !execution.job().is_running() {
         return None;
     }
-    let is_deleting = matches!(phase_of(execution), phase::INIT_DELETE | phase::DELETING);
-    let phase = if is_deleting { phase::DELETE_FAILED } else { phase::FAILED };
+    let is_deleting = matches!(execution.phase(), Phase::InitDelete | Phase::Deleting);
+    let phase = if is_deleting { Phase::DeleteFailed } else { Phase::Failed };
     match failed(execution, moment, phase, reason, cause) {
         Next::Write(mut writes) => writes.pop(),
         _ => None,

@@ -2,19 +2,20 @@
 //! (`installations.md` 2, 7, 8, 10).
 //!
 //! ```text
-//! Tree (Installation, Execution, DeployItems as last read or written)
-//!    └─ next ──> Read | Prepare | Write | Rest
+//! Tree (Installation, Execution, DeployItems, nested installations as last read or written)
+//!    └─ next ──> Read | Prepare | Complete | Write | Rest | Wait
 //!          the caller does it, puts what came back into the Tree, and asks again
 //! ```
 //!
 //! One step is one write, or several that do not depend on one another, so a process may die between any two and another one
 //! finds its way: whatever a step needs is read from the objects. What a Tree remembers beyond them only saves reads.
 
+mod children;
 mod execution;
 mod installation;
 mod items;
 mod metadata;
-pub mod phase;
+mod phase;
 mod protocol;
 mod status;
 mod step;
@@ -24,9 +25,11 @@ mod tree;
 
 pub use installation::{MOST_ATTEMPTS, report};
 pub use items::Items;
-pub use protocol::{Job, is_final};
+pub use children::{Child, Children};
+pub use phase::Phase;
+pub use protocol::{HasJob, Job, Standing};
 pub use status::{READY, RECONCILING, STALLED};
-pub use step::{Change, MetadataPatch, Moment, Need, Next, Read, Write};
+pub use step::{Change, MetadataPatch, Moment, Need, Next, Predecessors, Read, Sibling, Write};
 pub use tree::{Known, Part, StaleCopy, Tree};
 
 /// The next step for a tree.
@@ -40,7 +43,7 @@ pub fn next(tree: &mut Tree, moment: &Moment) -> Next {
 /// What follows from the API server's final no to something that a job needs: its end. `None` if no job runs.
 ///
 /// A job that can never end would hold off every other one, and its deletion too (2.1, 2.2).
-pub fn refused(tree: &Tree, need: Need, cause: &str, moment: &Moment) -> Option<Write> {
+pub fn refused(tree: &mut Tree, need: Need, cause: &str, moment: &Moment) -> Option<Write> {
     let of_execution = |reason| execution::refused(tree.execution.get()?, reason, cause, moment);
     match need {
         Need::Exports | Need::ExportHolder => of_execution("collectAndUpdateExports"),
@@ -48,5 +51,9 @@ pub fn refused(tree: &Tree, need: Need, cause: &str, moment: &Moment) -> Option<
         Need::DataCopy => installation::refused(tree, "CreateDataObjects", cause, moment),
         Need::TargetCopy => installation::refused(tree, "CreateTargets", cause, moment),
         Need::Execution => installation::refused(tree, "CreateOrUpdateExecution", cause, moment),
+        Need::Child => installation::refused(tree, "InstallationCreatingFailed", cause, moment),
+        Need::DataExport => installation::refused(tree, "CreateDataObjects", cause, moment),
+        Need::TargetExport => installation::refused(tree, "CreateTargets", cause, moment),
+        Need::State => installation::refused(tree, "StoreState", cause, moment),
     }
 }

@@ -1,13 +1,8 @@
 //! The job protocol (`installations.md` 2.1).
 
-use groundwork_api::{Time, TransitionTimes};
+use groundwork_api::{DeployItem, Execution, Installation, ResourceExt, Time, TransitionTimes};
 
-use super::phase;
-
-/// Whether a phase ends a job. The empty one, before the first job, counts as an end too.
-pub fn is_final(phase: Option<&str>) -> bool {
-    matches!(phase.unwrap_or_default(), "" | phase::SUCCEEDED | phase::FAILED | phase::DELETE_FAILED)
-}
+use super::phase::Phase;
 
 /// The job that an object has been given, and the last one that it finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +24,57 @@ impl<'a> Job<'a> {
         self.id != self.finished
     }
 }
+
+/// An object that takes part in jobs.
+pub trait HasJob: ResourceExt + Clone {
+    fn job(&self) -> Job<'_>;
+    fn phase(&self) -> Phase;
+
+    /// Where the object stands in a job that it has been given, or has not been given yet.
+    fn standing(&self, current: &str) -> Standing {
+        let job = self.job();
+        if job.finished == current {
+            if self.phase() == Phase::Succeeded { Standing::Succeeded } else { Standing::Failed }
+        } else if job.id == current {
+            Standing::Running
+        } else {
+            Standing::Waiting
+        }
+    }
+
+    fn is_deleting(&self) -> bool {
+        self.meta().deletion_timestamp.is_some()
+    }
+}
+
+/// Where an object stands in a job (7.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It has not been given the job.
+    Waiting,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+macro_rules! has_job {
+    ($($kind:ty),*) => {$(
+        impl HasJob for $kind {
+            fn job(&self) -> Job<'_> {
+                let status = self.status.as_ref();
+                Job::new(
+                    status.and_then(|status| status.job_id.as_ref()),
+                    status.and_then(|status| status.job_id_finished.as_ref()),
+                )
+            }
+
+            fn phase(&self) -> Phase {
+                Phase::of(self.status.as_ref().and_then(|status| status.phase.as_deref()))
+            }
+        }
+    )*};
+}
+has_job!(Installation, Execution, DeployItem);
 
 /// What enters a start phase has its clock started; the trigger time stays.
 pub(super) fn started(times: Option<&TransitionTimes>, now: &Time) -> TransitionTimes {

@@ -4,8 +4,8 @@ use groundwork_api::{Condition, Installation, InstallationStatus, LastError, Tim
 
 use groundwork_component::OVERWRITE_CONDITION;
 
-use super::phase;
-use super::protocol::{is_final, started, triggered};
+use super::phase::Phase;
+use super::protocol::{started, triggered};
 use crate::conditions::{ConditionUpdate, merge_condition};
 use crate::error::OperationError;
 
@@ -43,7 +43,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The first phase of a job. The cache of children is only valid within one job (10.3).
-    pub(super) fn start(mut self, phase: &str) -> Self {
+    pub(super) fn start(mut self, phase: Phase) -> Self {
         let generation = self.installation.metadata.generation.unwrap_or_default();
         let now = self.now;
         let status = self.status();
@@ -54,11 +54,11 @@ impl<'a> Draft<'a> {
     }
 
     /// Another phase. A step that went well clears the last error (1.0).
-    pub(super) fn phase(mut self, phase: &str) -> Self {
+    pub(super) fn phase(mut self, phase: Phase) -> Self {
         let now = self.now.clone();
         let status = self.status();
-        if status.phase.as_deref() != Some(phase) {
-            status.phase = Some(phase.to_owned());
+        if status.phase.as_deref() != Some(phase.as_str()) {
+            status.phase = Some(phase.into());
             status.phase_transition_time = Some(now);
         }
         status.rendering_attempts = None;
@@ -67,8 +67,8 @@ impl<'a> Draft<'a> {
     }
 
     /// How often rendering has been begun.
-    pub(super) fn rendering(mut self, attempts: i64) -> Self {
-        self.status().rendering_attempts = Some(attempts);
+    pub(super) fn rendering(mut self, attempts: Option<i64>) -> Self {
+        self.status().rendering_attempts = attempts;
         self
     }
 
@@ -80,7 +80,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The last phase of a job.
-    pub(super) fn finish(mut self, phase: &str) -> Self {
+    pub(super) fn finish(mut self, phase: Phase) -> Self {
         self = self.phase(phase);
         let now = self.now.clone();
         let status = self.status();
@@ -126,12 +126,13 @@ impl<'a> Draft<'a> {
 /// The three conditions that follow from phase, job and last error.
 fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
     let Some(status) = status else { return Vec::new() };
-    let is_running = status.job_id != status.job_id_finished || !is_final(status.phase.as_deref());
+    let phase = Phase::of(status.phase.as_deref());
+    let is_running = status.job_id != status.job_id_finished || !phase.is_final();
     let current = status.phase.as_deref().filter(|phase| !phase.is_empty()).unwrap_or("Triggered");
     let error = status.last_error.as_ref();
     let reason = error.map_or(current, |error| error.reason.as_str());
     let message = error.map(|error| error.message.clone());
-    let succeeded = !is_running && current == phase::SUCCEEDED;
+    let succeeded = !is_running && phase == Phase::Succeeded;
     let failed = !is_running && !succeeded;
     let said = |text: &str| message.clone().unwrap_or_else(|| text.to_owned());
     let condition = |type_name, status_, reason: &str, message: String| ConditionUpdate {
@@ -152,7 +153,7 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
         ];
     }
     let ready = match (succeeded, failed) {
-        (true, _) => condition(READY, true, phase::SUCCEEDED, "the last job succeeded".to_owned()),
+        (true, _) => condition(READY, true, Phase::Succeeded.as_str(), "the last job succeeded".to_owned()),
         (false, true) => condition(READY, false, reason, said("the last job failed")),
         (false, false) => condition(READY, false, reason, said("a job is running")),
     };

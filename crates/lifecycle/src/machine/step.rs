@@ -1,10 +1,18 @@
 //! The words in which the machine and its caller speak: what to read, what to write, and what a job cannot do without.
 
-use groundwork_api::metadata::label;
+use std::collections::{BTreeMap, BTreeSet};
+
+use groundwork_api::metadata::{annotation, label, operation};
 use groundwork_api::{
     DataObject, DeployItem, Execution, Installation, ObjectMeta, ResourceExt, Target, Time,
 };
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Secret;
+
+use super::metadata::annotation as annotation_of;
+use super::phase::Phase;
+use super::protocol::HasJob as _;
+use crate::siblings::DataName;
 
 /// What a step takes from the outside.
 #[derive(Debug, Clone)]
@@ -24,12 +32,18 @@ pub enum Next {
     Read(Read),
     /// Read the inputs of the job, render, and put the result into [`Tree`](super::Tree)`::prepared`.
     Prepare,
+    /// Read the inputs of the job and what lies in the own scope, render the exports, and put the result into
+    /// [`Tree`](super::Tree)`::completion`.
+    Complete,
     /// Read the imported objects again and put their hash into [`Tree`](super::Tree)`::imports_hash`.
     HashImports,
     /// Write these, in any order and side by side, and put the objects as stored into the Tree.
     Write(Vec<Write>),
     /// Nothing, until an object changes.
     Rest,
+    /// Nothing, here and below, until another Installation has come further. Its event says so; since that may get lost, look again now and
+    /// then.
+    Wait,
 }
 
 /// An object or several to read directly from the API server.
@@ -47,6 +61,52 @@ pub enum Read {
     Target(String),
     /// Names of DataObjects and Targets in the Installation's own scope that stem from another job.
     StaleCopies,
+    /// Names of DataObjects and Targets that the Installation exported in former jobs.
+    OwnExports,
+    /// All nested installations with the label of the Installation.
+    ListChildren,
+    /// Nested installations by name.
+    Children(Vec<String>),
+    /// The siblings whose exports the Installation imports, for [`Tree`](super::Tree)`::predecessors`.
+    Predecessors,
+    /// Names of the siblings that import its exports, for [`Tree`](super::Tree)`::dependents`.
+    Dependents,
+    /// The siblings that import its exports, for [`Tree`](super::Tree)`::successors`.
+    Successors,
+}
+
+/// A sibling as read from the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sibling {
+    pub name: String,
+    pub job_id: String,
+    pub job_id_finished: String,
+    pub phase: Phase,
+    /// A job was asked for that has not begun.
+    pub requests_job: bool,
+}
+
+impl Sibling {
+    pub fn of(installation: &Installation) -> Self {
+        let job = installation.job();
+        let operation = annotation_of(&installation.metadata, annotation::OPERATION);
+        Self {
+            name: installation.name_any(),
+            job_id: job.id.to_owned(),
+            job_id_finished: job.finished.to_owned(),
+            phase: installation.phase(),
+            requests_job: operation == Some(operation::RECONCILE),
+        }
+    }
+}
+
+/// What the siblings of an Installation have to do with it (5.2).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Predecessors {
+    /// Those that exist.
+    pub found: Vec<Sibling>,
+    pub ambiguous: BTreeMap<DataName, BTreeSet<String>>,
+    pub cycle: Option<Vec<String>>,
 }
 
 /// The most writes of one step, so that a caller can let others go between two steps.
@@ -57,10 +117,16 @@ pub(super) const MOST_WRITES: usize = 32;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     Installation(Change<Installation>),
+    /// A nested installation.
+    Child(Change<Installation>),
+    /// Another Installation of the same scope.
+    Sibling(MetadataPatch),
     Execution(Change<Execution>),
     DeployItem(Change<DeployItem>),
     DataObject(Change<DataObject>),
     Target(Change<Target>),
+    /// What an execution keeps from one job to the next.
+    Secret(Change<Secret>),
 }
 
 /// What happens to an object. Every change of something that exists carries the resourceVersion it was decided on.
@@ -70,6 +136,8 @@ pub enum Change<K> {
     Create(K),
     /// Create it, or replace what has its name.
     Ensure(K),
+    /// The same, unless another Installation owns what has its name.
+    Publish(K),
     Replace(K),
     /// Replace the status.
     Status(K),
@@ -96,9 +164,11 @@ impl<K: ResourceExt> Change<K> {
     /// Name of the object that changes.
     pub fn name(&self) -> String {
         match self {
-            Self::Create(object) | Self::Ensure(object) | Self::Replace(object) | Self::Status(object) => {
-                object.name_any()
-            }
+            Self::Create(object)
+            | Self::Ensure(object)
+            | Self::Publish(object)
+            | Self::Replace(object)
+            | Self::Status(object) => object.name_any(),
             Self::Metadata(MetadataPatch { name, .. }) | Self::Delete { name, .. } => name.clone(),
         }
     }
@@ -139,6 +209,11 @@ pub enum Need {
     /// The copy of a data import, or of a target import.
     DataCopy,
     TargetCopy,
+    Child,
+    /// What is published in the scope of the siblings.
+    DataExport,
+    TargetExport,
+    State,
 }
 
 impl Need {
@@ -151,9 +226,19 @@ impl Need {
             }
             Write::DataObject(Change::Ensure(_)) => Some(Self::DataCopy),
             Write::Target(Change::Ensure(_)) => Some(Self::TargetCopy),
+            Write::DataObject(Change::Publish(_)) => Some(Self::DataExport),
+            Write::Target(Change::Publish(_)) => Some(Self::TargetExport),
+            Write::Child(Change::Create(_) | Change::Replace(_)) => Some(Self::Child),
+            Write::Secret(_) => Some(Self::State),
             Write::Execution(Change::Create(_) | Change::Replace(_)) => Some(Self::Execution),
             Write::Execution(Change::Status(_)) => Some(Self::ExecutionStatus),
-            _ => None,
+            Write::Installation(_)
+            | Write::Child(_)
+            | Write::Sibling(_)
+            | Write::Execution(_)
+            | Write::DeployItem(_)
+            | Write::DataObject(_)
+            | Write::Target(_) => None,
         }
     }
 }

@@ -5,6 +5,8 @@ mod deletion;
 mod ends;
 mod large;
 mod lives;
+mod nested;
+mod roots;
 
 use serde_json::{Value, json};
 

@@ -10,8 +10,10 @@ use groundwork_kubernetes::ResourceVersion;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
+use super::children::Children;
 use super::items::{Items, waiting_since};
-use crate::prepare::Prepared;
+use super::step::{Predecessors, Sibling};
+use crate::prepare::{Completion, Prepared};
 
 /// What is known of one object.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -83,16 +85,17 @@ pub enum Part<'a> {
     Installation,
     Execution,
     Item(&'a str),
+    Child(&'a str),
 }
 
-/// A DataObject or Target that an earlier job left in the own scope of an Installation.
+/// A DataObject or Target that an earlier job of an Installation left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleCopy {
     pub is_target: bool,
     pub name: String,
     pub uid: String,
-    /// Version in which it was found to be left over.
-    pub resource_version: String,
+    /// Version in which it was found to be left over; absent where its UID is enough.
+    pub resource_version: Option<String>,
 }
 
 /// The templates of an Execution, decoded once for each of its versions.
@@ -118,15 +121,32 @@ pub struct Tree {
     pub installation: Known<Installation>,
     pub execution: Known<Execution>,
     pub items: Items,
+    /// The nested installations.
+    pub children: Children<Installation>,
     /// What the current pass of `Init` has rendered.
     pub prepared: Option<Prepared>,
+    /// The exports that the current pass of `Completing` has rendered.
+    pub completion: Option<Completion>,
     /// Hash of the imports as read last.
     pub imports_hash: Option<String>,
     /// Export values of the items by template name, while the Execution completes.
     pub exports: Option<Map<String, Value>>,
     /// What is left over in the own scope, as found last.
     pub stale_copies: Option<Vec<StaleCopy>>,
-    /// How many import copies of this pass have been written.
+    /// What former jobs exported, as found last.
+    pub own_exports: Option<Vec<StaleCopy>>,
+    /// Siblings whose exports are imported, as read last.
+    pub predecessors: Option<Predecessors>,
+    /// The same as they were when the current pass of `Init` began.
+    pub(super) sampled: Option<Predecessors>,
+    /// Siblings that import what is exported: their names at the end of a job, and what they look like before a deletion.
+    pub dependents: Option<Vec<String>>,
+    pub successors: Option<Vec<Sibling>>,
+    /// How many of the dependents have been triggered.
+    pub(super) triggered: usize,
+    /// The current job is known to export nothing.
+    pub(super) exports_nothing: Option<String>,
+    /// How many import copies and states of this pass, or exports, have been written.
     pub(super) copies_written: usize,
     /// The export holder of this pass has been written.
     pub(super) exports_written: bool,
@@ -157,6 +177,10 @@ impl Tree {
         self.installation.compare(newest(Part::Installation).as_deref(), is_fresh);
         self.execution.compare(newest(Part::Execution).as_deref(), is_fresh);
         self.items.for_each(|name, item| item.compare(newest(Part::Item(name)).as_deref(), is_fresh));
+        self.children.for_each(|name, child| child.compare(newest(Part::Child(name)).as_deref(), is_fresh));
+        // Nobody tells this tree when others change.
+        self.predecessors = None;
+        self.successors = None;
     }
 
     /// When the first of the items that nobody has picked up yet must have been (7.6).
@@ -187,11 +211,24 @@ impl Tree {
         Ok(templates)
     }
 
+    /// Drops what a former job left.
+    pub(super) fn forget_job(&mut self) {
+        self.forget_pass();
+        self.own_exports = None;
+        self.dependents = None;
+        self.successors = None;
+        self.exports_nothing = None;
+        self.triggered = 0;
+    }
+
     /// Drops what one pass gathered, before the next one.
     pub(super) fn forget_pass(&mut self) {
         self.prepared = None;
+        self.completion = None;
         self.imports_hash = None;
         self.stale_copies = None;
+        self.predecessors = None;
+        self.sampled = None;
         self.copies_written = 0;
     }
 }

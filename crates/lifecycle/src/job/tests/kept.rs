@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use groundwork_blueprint::{Blueprint, ExportValues, Filesystem};
 
 use super::*;
-use crate::job::{BlueprintCache, BlueprintDigest, export_with, render_with};
+use crate::job::{BlueprintCache, BlueprintDigest, Inputs, export, render};
 
 /// Keeps everything, and counts.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Kept {
 
     /// The message of a job that fails.
     fn error(&self, world: &World) -> Option<String> {
-        render_with(&world.inputs(), Some(self)).error.map(|error| error.cause.message)
+        render(&Inputs { cache: Some(self), ..world.inputs() }).error.map(|error| error.cause.message)
     }
 }
 
@@ -59,10 +59,10 @@ fn what_is_the_same_is_loaded_once_and_gives_the_same() {
     let inline = world(&[&with_inline_blueprint(""), EMPTY_CONTEXT]);
     let plain = inline.render();
     for _ in 0..3 {
-        let outcome = render_with(&inline.inputs(), Some(&kept));
+        let outcome = render(&Inputs { cache: Some(&kept), ..inline.inputs() });
         assert_eq!((outcome.error, outcome.deploy_items), (None, plain.deploy_items.clone()));
     }
-    let outcome = export_with(&inline.inputs(), Some(&kept), &ExportValues::default());
+    let outcome = export(&Inputs { cache: Some(&kept), ..inline.inputs() }, |_| ExportValues::default());
     assert_eq!(outcome.error, None);
     assert_eq!(kept.counts(), (3, 1, 1));
 
@@ -86,8 +86,8 @@ fn errors_and_files_that_are_tried_are_not_kept() {
     let mut files = Filesystem::default();
     files.insert("blueprint.yaml", EMPTY).unwrap();
     let inline = world(&[&with_inline_blueprint(""), EMPTY_CONTEXT]);
-    let inputs = crate::job::Inputs { blueprint: Some(&files), ..inline.inputs() };
-    assert_eq!(render_with(&inputs, Some(&kept)).error, None);
+    let inputs = Inputs { blueprint: Some(&files), cache: Some(&kept), ..inline.inputs() };
+    assert_eq!(render(&inputs).error, None);
     assert_eq!(kept.counts(), (0, 2, 0));
 }
 

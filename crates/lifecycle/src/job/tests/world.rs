@@ -7,13 +7,14 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use flate2::{Compression, write::GzEncoder};
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
-use groundwork_blueprint::Capabilities;
+use groundwork_blueprint::{Capabilities, States};
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::imports::{Entries, ObjectSet};
 use crate::job::{Inputs, Outcome, render};
+use crate::names::ROOT_SCOPE;
 
 /// Templates of these tests reach nothing.
 static NO_CAPABILITIES: Capabilities = Capabilities { clock: None, randomness: None, deadline: None };
@@ -25,6 +26,7 @@ pub(super) struct World {
     overwrites: Option<ComponentVersionOverwrites>,
     pub(super) objects: ObjectSet,
     stores: Stores,
+    states: States,
 }
 
 impl World {
@@ -77,6 +79,9 @@ impl World {
             repositories: &self.stores,
             blueprint: None,
             capabilities: &NO_CAPABILITIES,
+            scope: ROOT_SCOPE,
+            states: Some(&self.states),
+            cache: None,
             offline: None,
         }
     }

@@ -3,28 +3,40 @@ use std::sync::Arc;
 
 use groundwork_api::metadata::FINALIZER;
 use groundwork_api::{
-    Context, DataObject, DeployItem, DeployerInformation, Execution, Installation, ObjectMeta, ResourceExt,
-    Target, Time,
+    Context, DataObject, DeployItem, DeployerInformation, Execution, Installation, ObjectMeta,
+    ObjectReference, ResourceExt, Target, Time,
 };
 use groundwork_blueprint::Capabilities;
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    Change, MetadataPatch, Moment, Need, Next, Read, StaleCopy, Tree, Write, next, phase, refused,
+    Change, HasJob as _, Known, MetadataPatch, Moment, Need, Next, Phase, Predecessors, Read, Sibling,
+    StaleCopy, Tree, Write, next, refused,
 };
+use crate::data::ScopedObject;
 use crate::deployer::{Exports, Verdict, Work, conclude, work_of};
-use crate::imports::{Entries, ImportedObjects};
+use crate::imports::{Entries, ImportedObjects, is_import_of};
 use crate::job::Inputs;
-use crate::prepare::{imports_hash, prepare};
+use crate::names::{living_scope, parent_name, scope_name, state_secret_name};
+use crate::prepare::{
+    OwnNames, OwnScope, UnreadStates, complete, imports_hash, item_exports, prepare, state_of,
+};
+use crate::siblings::{Family, Interface, SiblingIndex};
 
-/// An API server with the objects of one namespace, a deployer, and a process that works on one Installation.
+/// The Installation that most tests are about.
+const SERVER: &str = "server";
+
+/// An API server with the objects of one namespace, a deployer, and a process that works on its Installations.
 pub(super) struct Cluster {
-    pub(super) installation: Option<Installation>,
-    pub(super) execution: Option<Execution>,
+    pub(super) installations: BTreeMap<String, Installation>,
+    pub(super) executions: BTreeMap<String, Execution>,
     pub(super) items: BTreeMap<String, DeployItem>,
     pub(super) data_objects: BTreeMap<String, DataObject>,
     pub(super) targets: BTreeMap<String, Target>,
+    pub(super) secrets: BTreeMap<String, Secret>,
     version: u64,
     seconds: i64,
     jobs: u32,
@@ -44,21 +56,18 @@ pub(super) struct Cluster {
     pub(super) worked: Vec<String>,
     /// How many steps wrote something.
     pub(super) batches: usize,
-    tree: Tree,
+    trees: BTreeMap<String, Tree>,
 }
 
 impl Cluster {
     pub(super) fn new(installation: Value) -> Self {
-        let mut installation: Installation = serde_json::from_value(installation).unwrap();
-        installation.metadata.uid = Some("installation-uid".to_owned());
-        installation.metadata.generation = Some(1);
-        installation.metadata.resource_version = Some("1".to_owned());
-        Self {
-            installation: Some(installation),
-            execution: None,
+        let mut cluster = Self {
+            installations: BTreeMap::new(),
+            executions: BTreeMap::new(),
             items: BTreeMap::new(),
             data_objects: BTreeMap::new(),
             targets: BTreeMap::new(),
+            secrets: BTreeMap::new(),
             version: 1,
             seconds: 0,
             jobs: 0,
@@ -71,15 +80,43 @@ impl Cluster {
             has_no_deployer: false,
             worked: Vec::new(),
             batches: 0,
-            tree: Tree::new("team", "server"),
-        }
+            trees: BTreeMap::new(),
+        };
+        cluster.apply(installation);
+        cluster
     }
 
     // === what users do ===
 
+    /// Creates a root Installation.
+    pub(super) fn apply(&mut self, installation: Value) {
+        let mut installation: Installation = serde_json::from_value(installation).unwrap();
+        let name = installation.name_any();
+        installation.metadata.uid = Some(format!("uid-{name}"));
+        installation.metadata.generation = Some(1);
+        installation.metadata.resource_version = Some(self.next_version());
+        self.installations.insert(name, installation);
+    }
+
+    pub(super) fn server(&self) -> &Installation {
+        &self.installations[SERVER]
+    }
+
+    pub(super) fn execution(&self) -> Option<&Execution> {
+        self.executions.get(SERVER)
+    }
+
+    pub(super) fn execution_mut(&mut self) -> &mut Execution {
+        self.executions.get_mut(SERVER).unwrap()
+    }
+
     pub(super) fn annotate(&mut self, name: &str, value: &str) {
+        self.annotate_one(SERVER, name, value);
+    }
+
+    pub(super) fn annotate_one(&mut self, installation: &str, name: &str, value: &str) {
         let version = self.next_version();
-        let metadata = &mut self.installation.as_mut().unwrap().metadata;
+        let metadata = &mut self.installations.get_mut(installation).unwrap().metadata;
         metadata.annotations.get_or_insert_default().insert(name.to_owned(), value.to_owned());
         metadata.resource_version = Some(version);
     }
@@ -87,15 +124,19 @@ impl Cluster {
     pub(super) fn change_spec(&mut self, installation: Value) {
         let version = self.next_version();
         let changed: Installation = serde_json::from_value(installation).unwrap();
-        let stored = self.installation.as_mut().unwrap();
+        let stored = self.installations.get_mut(&changed.name_any()).unwrap();
         stored.spec = changed.spec;
         stored.metadata.generation = stored.metadata.generation.map(|generation| generation + 1);
         stored.metadata.resource_version = Some(version);
     }
 
     pub(super) fn delete(&mut self) {
+        self.delete_one(SERVER);
+    }
+
+    pub(super) fn delete_one(&mut self, installation: &str) {
         let (version, now) = (self.next_version(), self.now());
-        let metadata = &mut self.installation.as_mut().unwrap().metadata;
+        let metadata = &mut self.installations.get_mut(installation).unwrap().metadata;
         metadata.deletion_timestamp = Some(now);
         metadata.resource_version = Some(version);
     }
@@ -107,23 +148,46 @@ impl Cluster {
     // === what is seen ===
 
     pub(super) fn phase(&self) -> String {
-        let status = self.installation.as_ref().and_then(|installation| installation.status.clone());
-        status.unwrap_or_default().phase.unwrap_or_default()
+        self.phase_of(SERVER)
+    }
+
+    pub(super) fn phase_of(&self, installation: &str) -> String {
+        self.installations.get(installation).map_or(String::new(), |found| found.phase().into())
     }
 
     pub(super) fn error(&self) -> String {
-        let status = self.installation.as_ref().unwrap().status.clone().unwrap_or_default();
+        self.error_of(SERVER)
+    }
+
+    pub(super) fn error_of(&self, installation: &str) -> String {
+        let status = self.installations[installation].status.clone().unwrap_or_default();
         status
             .last_error
             .map(|error| format!("{}/{}: {}", error.operation, error.reason, error.message))
             .unwrap_or_default()
     }
 
+    /// Where everybody stands, and why, and how it came to that.
+    pub(super) fn told(&self) -> String {
+        let line = |name: &String| format!("{name} {}: {}\n", self.phase_of(name), self.error_of(name));
+        self.installations.keys().map(line).collect::<String>() + &self.log.join("\n")
+    }
+
+    /// The value of a DataObject by the end of its name, or by all of it.
+    pub(super) fn data(&self, name: &str) -> Option<Value> {
+        self.data_objects.get(name)?.data.get().cloned()
+    }
+
+    /// The nested installation made from a template.
+    pub(super) fn child(&self, template: &str) -> Option<&Installation> {
+        self.installations.values().find(|found| super::super::Child::template(*found) == Some(template))
+    }
+
     /// Everything, without what differs between two runs that do the same.
     pub(super) fn dump(&self) -> Value {
         let mut dump = json!({
-            "installation": self.installation, "execution": self.execution, "items": self.items.values().collect::<Vec<_>>(),
-            "dataObjects": self.data_objects, "targets": self.targets,
+            "installations": self.installations, "executions": self.executions, "items": self.items.values().collect::<Vec<_>>(),
+            "dataObjects": self.data_objects, "targets": self.targets, "secrets": self.secrets,
         });
         strip(&mut dump);
         dump
@@ -137,14 +201,23 @@ impl Cluster {
 
     /// Works until nothing happens any more. The process dies after `writes` writes and is started again; `None` lets it live.
     pub(super) fn run(&mut self, mut writes: Option<usize>) {
-        for _ in 0..200 {
+        for _ in 0..400 {
             let before = self.version;
-            self.tree.installation = super::super::Known::Unread;
-            self.tree.execution = super::super::Known::Unread;
-            self.tree.items = super::super::Items::default();
-            self.settle(&mut writes);
-            if std::mem::take(&mut self.is_dead) {
-                return;
+            for name in self.installations.keys().cloned().collect::<Vec<_>>() {
+                let mut tree = self.trees.remove(&name).unwrap_or_else(|| Tree::new("team", &name));
+                tree.outdate(|_| None);
+                tree.installation = Known::Unread;
+                tree.execution = Known::Unread;
+                tree.items = super::super::Items::default();
+                tree.children = super::super::Children::default();
+                if self.settle(&name, &mut tree, &mut writes) {
+                    self.trees.insert(name, tree);
+                } else {
+                    self.trees.clear();
+                }
+                if std::mem::take(&mut self.is_dead) {
+                    return;
+                }
             }
             if !self.has_no_deployer {
                 self.deploy();
@@ -156,7 +229,8 @@ impl Cluster {
         panic!("it never comes to rest:\n{}", self.log.join("\n"));
     }
 
-    fn settle(&mut self, writes: &mut Option<usize>) {
+    /// Works on one Installation; false when the process died.
+    fn settle(&mut self, name: &str, tree: &mut Tree, writes: &mut Option<usize>) -> bool {
         for _ in 0..500 {
             self.seconds += 1;
             self.jobs += 1;
@@ -165,40 +239,34 @@ impl Cluster {
                 job_id: format!("job-{}", self.jobs),
                 pickup_timeout: Some(jiff::SignedDuration::from_mins(5)),
             };
-            match next(&mut self.tree, &moment) {
-                Next::Rest => return,
-                Next::Read(read) => self.read(&read),
+            match next(tree, &moment) {
+                Next::Rest | Next::Wait => return true,
+                Next::Read(read) => self.read(tree, &read),
                 Next::Prepare if self.dies_of_rendering => {
                     self.renderings += 1;
                     self.is_dead = true;
-                    self.tree = Tree::new("team", "server");
-                    return;
+                    return false;
                 }
                 Next::Prepare => {
-                    let context = Context::default();
-                    let installation = self.installation.clone().unwrap();
-                    let inputs = Inputs {
-                        installation: &installation,
-                        context: Some(&context),
-                        overwrites: None,
-                        objects: &*self,
-                        repositories: &NoRepositories,
-                        blueprint: None,
-                        capabilities: &Capabilities::default(),
-                        offline: None,
-                    };
-                    self.tree.prepared = Some(prepare(&inputs, None));
+                    let prepared = self.with_inputs(name, |inputs| prepare(inputs));
+                    tree.prepared = Some(prepared);
+                }
+                Next::Complete => {
+                    let own = self.own_scope(tree);
+                    let completion = self.with_inputs(name, |inputs| complete(inputs, &own));
+                    tree.completion = Some(completion);
                 }
                 Next::HashImports => {
-                    let hash = imports_hash(self.installation.as_ref().unwrap(), &*self);
-                    self.tree.imports_hash = Some(hash);
+                    let installation = &self.installations[name];
+                    let scope = living_scope(installation);
+                    tree.imports_hash = Some(imports_hash(installation, &scope, &*self));
                 }
                 Next::Write(batch) => {
                     assert!((1..=32).contains(&batch.len()), "{}", batch.len());
                     self.batches += 1;
                     for write in batch {
-                        if !self.carry_out(write, writes, &moment) {
-                            break;
+                        if !self.carry_out(tree, write, writes, &moment) {
+                            return false;
                         }
                     }
                 }
@@ -207,19 +275,70 @@ impl Cluster {
         panic!("it goes round in circles:\n{}", self.log.join("\n"));
     }
 
+    /// Calls with everything that a job reads, and once more when it turns out that it keeps state.
+    fn with_inputs<T>(&self, name: &str, job: impl Fn(&Inputs<'_>) -> Result<T, UnreadStates>) -> T {
+        let context = Context::default();
+        let installation = &self.installations[name];
+        let scope = living_scope(installation);
+        let mut states = None;
+        loop {
+            let done = job(&Inputs {
+                installation,
+                context: Some(&context),
+                overwrites: None,
+                objects: self,
+                repositories: &NoRepositories,
+                blueprint: None,
+                capabilities: &Capabilities::default(),
+                scope: &scope,
+                states: states.as_ref(),
+                cache: None,
+                offline: None,
+            });
+            match done {
+                Ok(done) => return done,
+                Err(UnreadStates(keys)) => {
+                    assert!(states.is_none(), "it asks once");
+                    let state = |key: String| {
+                        let secret = self.secrets.get(&state_secret_name(name, &key))?;
+                        Some((key, state_of(secret)?))
+                    };
+                    states = Some(keys.into_iter().filter_map(state).collect());
+                }
+            }
+        }
+    }
+
+    fn own_scope(&self, tree: &Tree) -> OwnScope {
+        let installation = tree.installation.get().unwrap();
+        let names = OwnNames::of(installation, tree.execution.get(), tree.children.present());
+        let holder = names.holder.and_then(|name| self.data_objects.get(&name).cloned());
+        let data = names.data_objects.iter().filter_map(|name| self.data_objects.get(name).cloned());
+        let targets = names.targets.iter().filter_map(|name| self.targets.get(name).cloned());
+        OwnScope {
+            deploy_items: item_exports(tree.execution.get(), holder),
+            exports: data.map(ScopedObject::Data).chain(targets.map(ScopedObject::Target)).collect(),
+        }
+    }
+
     /// One write of a step. False when the process died of it.
-    fn carry_out(&mut self, write: Write, writes: &mut Option<usize>, moment: &Moment) -> bool {
+    fn carry_out(
+        &mut self,
+        tree: &mut Tree,
+        write: Write,
+        writes: &mut Option<usize>,
+        moment: &Moment,
+    ) -> bool {
         if self.is_refused(&write) {
-            let ending = Need::of(&write).and_then(|need| refused(&self.tree, need, "it is refused", moment));
-            self.write(ending.expect("a refused creation ends the job"));
+            let ending = Need::of(&write).and_then(|need| refused(tree, need, "it is refused", moment));
+            self.write(tree, ending.expect("a refused creation ends the job"));
             return true;
         }
-        self.write(write);
+        self.write(tree, write);
         match writes {
             Some(0) => {
                 // Killed: all that was known is lost.
                 *writes = None;
-                self.tree = Tree::new("team", "server");
                 false
             }
             Some(left) => {
@@ -235,112 +354,230 @@ impl Cluster {
             Write::Execution(Change::Create(_)) => "Execution",
             Write::DeployItem(Change::Create(_)) => "DeployItem",
             Write::DataObject(Change::Ensure(_)) => "DataObject",
+            Write::Child(Change::Create(_)) => "Child",
+            Write::DataObject(Change::Publish(object)) => return self.is_taken(object),
             _ => return false,
         };
         self.refuses == Some(kind)
     }
 
-    fn read(&mut self, read: &Read) {
+    /// 4.3: what another Installation owns is not taken over.
+    fn is_taken(&self, wanted: &DataObject) -> bool {
+        let owner = |object: &DataObject| object.owner_references().first().map(|owner| owner.uid.clone());
+        let found = self.data_objects.get(&wanted.name_any());
+        found.and_then(owner).is_some_and(|uid| Some(uid) != owner(wanted))
+    }
+
+    fn siblings(&self) -> SiblingIndex {
+        let mut index = SiblingIndex::default();
+        for (name, installation) in &self.installations {
+            index.insert(family(installation), name, Interface::of(&installation.spec));
+        }
+        index
+    }
+
+    fn sibling(&self, name: &str) -> Option<Sibling> {
+        self.installations.get(name).map(Sibling::of)
+    }
+
+    fn read(&self, tree: &mut Tree, read: &Read) {
+        let name = tree.name.clone();
+        let installation = self.installations.get(&name);
         match read {
-            Read::Installation => self.tree.installation = self.installation.clone().into(),
-            Read::Execution => self.tree.execution = self.execution.clone().into(),
-            Read::ListItems => self.tree.items.set_list(self.items.values().cloned()),
+            Read::Installation => tree.installation = installation.cloned().into(),
+            Read::Execution => tree.execution = self.executions.get(&name).cloned().into(),
+            Read::ListItems => {
+                let is_ours = |item: &&DeployItem| {
+                    item.labels().get("execution.landscaper.gardener.cloud/managed-by") == Some(&name)
+                };
+                tree.items.set_list(self.items.values().filter(is_ours).cloned());
+            }
             Read::Items(names) => {
                 for name in names {
-                    self.tree.items.insert(name.clone(), self.items.get(name).cloned().into());
+                    tree.items.insert(name.clone(), self.items.get(name).cloned().into());
+                }
+            }
+            Read::ListChildren => {
+                let is_ours = |child: &&Installation| {
+                    child.labels().get("landscaper.gardener.cloud/encompassed-by") == Some(&name)
+                };
+                tree.children.set_list(self.installations.values().filter(is_ours).cloned());
+            }
+            Read::Children(names) => {
+                for name in names {
+                    tree.children.insert(name.clone(), self.installations.get(name).cloned().into());
                 }
             }
             Read::Exports(secrets) => {
-                let values =
-                    secrets.iter().map(|(template, secret)| (template.clone(), json!({"secret": secret})));
-                self.tree.exports = Some(values.collect::<Map<_, _>>());
+                let value = |secret: &String| {
+                    let found = self.secrets.get(secret).and_then(|found| found.data.as_ref()?.get("config"));
+                    let found = found.and_then(|bytes| serde_json::from_slice(&bytes.0).ok());
+                    found.unwrap_or_else(|| json!({"secret": secret}))
+                };
+                let values = secrets.iter().map(|(template, secret)| (template.clone(), value(secret)));
+                tree.exports = Some(values.collect::<Map<_, _>>());
             }
             Read::Target(name) => {
-                self.tree.targets.insert(name.clone(), self.targets.contains_key(name));
+                tree.targets.insert(name.clone(), self.targets.contains_key(name));
             }
             Read::StaleCopies => {
-                let job = self.installation.as_ref().unwrap().status.clone().unwrap().job_id;
+                let installation = installation.unwrap();
+                let job = installation.status.clone().unwrap().job_id;
+                let scope = scope_name("team", &name);
                 let is_stale = |metadata: &ObjectMeta| {
                     let labels = metadata.labels.clone().unwrap_or_default();
-                    labels
-                        .get("data.landscaper.gardener.cloud/context")
-                        .is_some_and(|scope| scope.starts_with("Inst"))
+                    labels.get("data.landscaper.gardener.cloud/context") == Some(&scope)
                         && labels.get("data.landscaper.gardener.cloud/jobid") != job.as_ref()
                 };
-                let data = self.data_objects.values().filter(|object| is_stale(&object.metadata));
-                let copy = |object: &DataObject| StaleCopy {
-                    is_target: false,
-                    name: object.name_any(),
-                    uid: object.uid().unwrap_or_default(),
-                    resource_version: object.resource_version().unwrap_or_default(),
+                tree.stale_copies = Some(self.copies(installation, is_stale));
+            }
+            Read::OwnExports => {
+                let is_export = |metadata: &ObjectMeta| {
+                    let labels = metadata.labels.clone().unwrap_or_default();
+                    labels.get("data.landscaper.gardener.cloud/sourceType").is_some_and(|kind| kind == "export")
                 };
-                self.tree.stale_copies = Some(data.map(copy).collect());
+                tree.own_exports = Some(self.copies(installation.unwrap(), is_export));
+            }
+            Read::Predecessors => {
+                let installation = installation.unwrap();
+                let interface = Interface::of(&installation.spec);
+                let relations = self.siblings().relations(&family(installation), &name, &interface);
+                tree.predecessors = Some(Predecessors {
+                    found: relations.predecessors.iter().filter_map(|name| self.sibling(name)).collect(),
+                    ambiguous: relations.ambiguous,
+                    cycle: relations.cycle,
+                });
+            }
+            Read::Dependents => {
+                tree.dependents = Some(self.siblings().successors_of("team", &name).1.into_iter().collect());
+            }
+            Read::Successors => {
+                let names = self.siblings().successors_of("team", &name).1;
+                tree.successors = Some(names.iter().filter_map(|name| self.sibling(name)).collect());
             }
         }
     }
 
-    fn write(&mut self, write: Write) {
+    /// Objects of an Installation of both kinds whose metadata are such.
+    fn copies(&self, owner: &Installation, is_one: impl Fn(&ObjectMeta) -> bool) -> Vec<StaleCopy> {
+        let uid = owner.uid().unwrap();
+        let is_owned = |metadata: &ObjectMeta| {
+            let mut owners = metadata.owner_references.iter().flatten();
+            owners.any(|owner| owner.uid == uid) && is_one(metadata)
+        };
+        let copy = |is_target, metadata: &ObjectMeta| StaleCopy {
+            is_target,
+            name: metadata.name.clone().unwrap(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone(),
+        };
+        let data = self.data_objects.values().filter(|object| is_owned(&object.metadata));
+        let targets = self.targets.values().filter(|object| is_owned(&object.metadata));
+        data.map(|object| copy(false, &object.metadata))
+            .chain(targets.map(|object| copy(true, &object.metadata)))
+            .collect()
+    }
+
+    fn write(&mut self, tree: &mut Tree, write: Write) {
         let version = self.next_version();
         let now = self.now();
         let log = match write {
             Write::Installation(change) => {
-                let line = describe("Installation", self.installation.is_some(), &change, |object| {
-                    object.status.as_ref()?.phase.clone()
-                });
-                let stored = change_one(self.installation.take(), change, &version, &now);
-                if let Some(installation) = &stored {
-                    self.tree.installation.store(installation.clone());
-                }
-                self.installation = collect(stored);
-                if self.installation.is_none() {
-                    self.data_objects.retain(|_, object| object.metadata.owner_references.is_none());
+                let (line, stored) = self.change_installation("Installation", change, &version, &now);
+                if let Some(installation) = stored {
+                    tree.installation.store(installation);
                 }
                 line
             }
+            Write::Child(change) => {
+                let (line, stored) = self.change_installation("Child", change, &version, &now);
+                if let Some(installation) = stored {
+                    tree.children.store(installation);
+                }
+                line
+            }
+            Write::Sibling(patch) => {
+                if self.installations.contains_key(&patch.name) {
+                    self.change_installation("Sibling", Change::Metadata(patch), &version, &now).0
+                } else {
+                    "miss Sibling".to_owned()
+                }
+            }
             Write::Execution(change) => {
-                let line = describe("Execution", self.execution.is_some(), &change, |object| {
+                let name = change.name();
+                let line = describe("Execution", self.executions.contains_key(&name), &change, |object| {
                     object.status.as_ref()?.phase.clone()
                 });
-                let stored = change_one(self.execution.take(), change, &version, &now);
+                let stored = change_one(self.executions.remove(&name), change, &version, &now);
                 if let Some(execution) = &stored {
-                    self.tree.execution.store(execution.clone());
+                    tree.execution.store(execution.clone());
                 }
-                self.execution = collect(stored);
+                self.executions.extend(collect(stored).map(|stored| (name, stored)));
                 line
             }
             Write::DeployItem(change) => {
-                let line =
-                    describe("DeployItem", self.items.contains_key(&change.name()), &change, |object| {
-                        object.status.as_ref()?.phase.clone()
-                    });
                 let name = change.name();
+                let line = describe("DeployItem", self.items.contains_key(&name), &change, |object| {
+                    object.status.as_ref()?.phase.clone()
+                });
                 let stored = change_one(self.items.remove(&name), change, &version, &now);
                 if let Some(item) = &stored {
-                    self.tree.items.store(item.clone());
+                    tree.items.store(item.clone());
                 }
-                if let Some(item) = collect(stored) {
-                    self.items.insert(name, item);
-                }
+                self.items.extend(collect(stored).map(|stored| (name, stored)));
                 line
             }
             Write::DataObject(change) => {
-                let line = describe("DataObject", false, &change, |_| None);
                 let name = change.name();
-                if let Some(object) = change_one(self.data_objects.remove(&name), change, &version, &now) {
-                    self.data_objects.insert(name, object);
-                }
+                let line = describe("DataObject", false, &change, |_| None);
+                let stored = change_one(self.data_objects.remove(&name), change, &version, &now);
+                self.data_objects.extend(stored.map(|stored| (name, stored)));
                 line
             }
             Write::Target(change) => {
-                let line = describe("Target", false, &change, |_| None);
                 let name = change.name();
-                if let Some(object) = change_one(self.targets.remove(&name), change, &version, &now) {
-                    self.targets.insert(name, object);
-                }
+                let line = describe("Target", false, &change, |_| None);
+                let stored = change_one(self.targets.remove(&name), change, &version, &now);
+                self.targets.extend(stored.map(|stored| (name, stored)));
+                line
+            }
+            Write::Secret(change) => {
+                let name = change.name();
+                let line = describe("Secret", false, &change, |_| None);
+                let stored = change_one(self.secrets.remove(&name), change, &version, &now);
+                self.secrets.extend(stored.map(|stored| (name, stored)));
                 line
             }
         };
         self.log.push(log);
+    }
+
+    /// A change of an Installation; when it goes, so does what it owns and nobody holds.
+    fn change_installation(
+        &mut self,
+        kind: &str,
+        change: Change<Installation>,
+        version: &str,
+        now: &Time,
+    ) -> (String, Option<Installation>) {
+        let name = change.name();
+        let line = describe(kind, self.installations.contains_key(&name), &change, |object| {
+            object.status.as_ref()?.phase.clone()
+        });
+        let stored = change_one(self.installations.remove(&name), change, version, now);
+        match collect(stored.clone()) {
+            Some(kept) => drop(self.installations.insert(name, kept)),
+            None => {
+                let uid = stored.as_ref().and_then(ResourceExt::uid).unwrap_or_default();
+                let is_free = |metadata: &ObjectMeta| {
+                    metadata.owner_references.iter().flatten().all(|owner| owner.uid != uid)
+                };
+                self.data_objects.retain(|_, object| is_free(&object.metadata));
+                self.targets.retain(|_, object| is_free(&object.metadata));
+                self.secrets.retain(|_, object| is_free(&object.metadata));
+            }
+        }
+        (line, stored)
     }
 
     /// One look of the mock deployer at every item.
@@ -373,18 +610,30 @@ impl Cluster {
                 continue;
             }
             let is_deleting = item.metadata.deletion_timestamp.is_some();
-            let good = if is_deleting { phase::DELETE_FAILED } else { phase::SUCCEEDED };
+            let good = if is_deleting { Phase::DeleteFailed } else { Phase::Succeeded };
             let verdict = Verdict {
-                phase: verdict.unwrap_or(good).to_owned(),
+                phase: verdict.unwrap_or(good.as_str()).to_owned(),
                 error: None,
                 provider_status: None,
-                exports: Exports::Keep,
+                exports: self.export(&item),
             };
             let concluded = conclude(&item, verdict, &now);
             if concluded != self.items[&name] {
                 self.store_item(concluded);
             }
         }
+    }
+
+    /// What the configuration of an item says that it exports.
+    fn export(&mut self, item: &DeployItem) -> Exports {
+        let Some(values) = item.spec.config.get().and_then(|config| config.get("export")) else {
+            return Exports::Keep;
+        };
+        let name = format!("{}-export", item.name_any());
+        let entry = ByteString(values.to_string().into_bytes());
+        let secret = Secret { data: Some([("config".to_owned(), entry)].into()), ..Secret::default() };
+        self.secrets.insert(name.clone(), secret);
+        Exports::In(ObjectReference { name, namespace: None })
     }
 
     fn store_item(&mut self, mut item: DeployItem) {
@@ -422,7 +671,7 @@ fn change_one<K: ResourceExt + Clone + StatusOf>(
             object.meta_mut().generation = Some(1);
             object
         }
-        Change::Ensure(mut object) => {
+        Change::Ensure(mut object) | Change::Publish(mut object) => {
             object.meta_mut().uid = Some(format!("uid-{}", object.name_any()));
             object
         }
@@ -439,7 +688,9 @@ fn change_one<K: ResourceExt + Clone + StatusOf>(
             stored
         }
         Change::Metadata(MetadataPatch { resource_version, finalizers, annotations, .. }) => {
-            check(&stored, resource_version);
+            if resource_version.is_some() {
+                check(&stored, resource_version);
+            }
             let mut stored = stored?;
             if finalizers.is_some() {
                 stored.meta_mut().finalizers = finalizers;
@@ -493,11 +744,21 @@ impl StatusOf for Target {
     fn take_status(&mut self, _: Self) {}
 }
 
+impl StatusOf for Secret {
+    fn take_status(&mut self, _: Self) {}
+}
+
+/// Where an Installation looks for siblings.
+fn family(installation: &Installation) -> Family {
+    Family { namespace: "team".to_owned(), parent: parent_name(installation).map(str::to_owned) }
+}
+
 fn describe<K>(kind: &str, exists: bool, change: &Change<K>, phase: impl Fn(&K) -> Option<String>) -> String {
     match change {
         Change::Create(_) if exists => format!("find {kind}"),
         Change::Create(_) => format!("create {kind}"),
         Change::Ensure(_) => format!("ensure {kind}"),
+        Change::Publish(_) => format!("publish {kind}"),
         Change::Replace(_) => format!("replace {kind}"),
         Change::Status(object) => format!("status {kind} {}", phase(object).unwrap_or_default()),
         Change::Metadata(patch) => {
@@ -548,8 +809,8 @@ impl ImportedObjects for Cluster {
         None
     }
 
-    fn imported_targets(&self, _: &str, _: &str) -> Vec<Target> {
-        Vec::new()
+    fn imported_targets(&self, scope: &str, import: &str) -> Vec<Target> {
+        self.targets.values().filter(|target| is_import_of(target, scope, import)).cloned().collect()
     }
 }
 

@@ -7,7 +7,7 @@ fn a_deletion_goes_from_the_items_up() {
     cluster.log.clear();
     cluster.delete();
     cluster.run(None);
-    assert!(cluster.installation.is_none() && cluster.execution.is_none() && cluster.items.is_empty());
+    assert!(cluster.installations.is_empty() && cluster.executions.is_empty() && cluster.items.is_empty());
     assert_eq!(
         cluster.log,
         [
@@ -36,7 +36,7 @@ fn an_installation_that_never_ran_just_goes() {
     cluster.run(None);
     cluster.delete();
     cluster.run(None);
-    assert!(cluster.installation.is_none(), "{:?}", cluster.log);
+    assert!(cluster.installations.is_empty(), "{:?}", cluster.log);
 }
 
 /// 8.3: a failed deletion stays, and a request starts it again.
@@ -53,7 +53,7 @@ fn a_failed_deletion_can_be_repeated() {
     cluster.verdicts.clear();
     cluster.annotate("landscaper.gardener.cloud/operation", "reconcile");
     cluster.run(None);
-    assert!(cluster.installation.is_none());
+    assert!(cluster.installations.is_empty());
 }
 
 /// The annotation of `installations.md` 8.4.
@@ -65,7 +65,7 @@ fn deleting_without_uninstalling_asks_no_deployer() {
     cluster.annotate("landscaper.gardener.cloud/delete-without-uninstall", "true");
     cluster.delete();
     cluster.run(None);
-    assert!(cluster.installation.is_none() && cluster.items.is_empty());
+    assert!(cluster.installations.is_empty() && cluster.items.is_empty());
 }
 
 /// 8.6: an Execution deleted by hand goes with the next job, and comes back.
@@ -73,15 +73,15 @@ fn deleting_without_uninstalling_asks_no_deployer() {
 fn an_execution_deleted_by_hand_is_made_anew() {
     let mut cluster = cluster(&["a"]);
     cluster.run(None);
-    let execution = cluster.execution.as_mut().unwrap();
+    let execution = cluster.execution_mut();
     execution.metadata.deletion_timestamp =
         Some(groundwork_api::Time(jiff::Timestamp::from_second(1_780_000_000).unwrap()));
     cluster.run(None);
-    assert!(cluster.execution.is_some(), "it waits for a job");
+    assert!(cluster.execution().is_some(), "it waits for a job");
     cluster.annotate("landscaper.gardener.cloud/operation", "reconcile");
     cluster.run(None);
     assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
-    assert!(cluster.execution.unwrap().metadata.deletion_timestamp.is_none());
+    assert!(cluster.execution().unwrap().metadata.deletion_timestamp.is_none());
 }
 
 /// An Execution that only has the name is somebody else's, and stays.
@@ -92,14 +92,14 @@ fn a_foreign_execution_is_left_alone() {
         "metadata": {"name": "server", "namespace": "team", "uid": "foreign", "resourceVersion": "1", "finalizers": ["x"]},
         "spec": {"deployItems": [{"name": "theirs", "type": "t"}]},
     });
-    cluster.execution = Some(serde_json::from_value(foreign).unwrap());
+    cluster.executions.insert("server".to_owned(), serde_json::from_value(foreign).unwrap());
     cluster.run(None);
     assert_eq!(cluster.phase(), "Failed");
     assert!(cluster.error().contains("belongs to something else"), "{}", cluster.error());
     cluster.delete();
     cluster.run(None);
-    assert!(cluster.installation.is_none());
-    assert!(cluster.execution.unwrap().metadata.deletion_timestamp.is_none());
+    assert!(cluster.installations.is_empty());
+    assert!(cluster.execution().unwrap().metadata.deletion_timestamp.is_none());
 }
 
 /// 8.6: an item deleted by hand that cannot go ends the job that waits for it.
@@ -127,9 +127,7 @@ fn finalizers_of_others_are_waited_for() {
     let mut cluster = cluster(&["a"]);
     cluster.run(None);
     cluster
-        .execution
-        .as_mut()
-        .unwrap()
+        .execution_mut()
         .metadata
         .finalizers
         .as_mut()
@@ -138,9 +136,9 @@ fn finalizers_of_others_are_waited_for() {
     cluster.delete();
     cluster.run(None);
     assert_eq!(cluster.phase(), "Deleting");
-    cluster.execution = None;
+    cluster.executions.clear();
     cluster.run(None);
-    assert!(cluster.installation.is_none());
+    assert!(cluster.installations.is_empty());
 }
 
 /// 3.2: a request to interrupt that came too late ends no later job.
@@ -148,12 +146,12 @@ fn finalizers_of_others_are_waited_for() {
 fn an_interrupt_of_a_finished_job_is_dropped() {
     let mut cluster = cluster(&["a"]);
     cluster.run(None);
-    let annotations = &mut cluster.execution.as_mut().unwrap().metadata.annotations;
+    let annotations = &mut cluster.execution_mut().metadata.annotations;
     annotations
         .get_or_insert_default()
         .insert("landscaper.gardener.cloud/operation".to_owned(), "interrupt".to_owned());
     cluster.annotate("landscaper.gardener.cloud/operation", "reconcile");
     cluster.run(None);
     assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
-    assert!(cluster.execution.unwrap().metadata.annotations.unwrap().is_empty());
+    assert!(cluster.execution().unwrap().metadata.annotations.as_ref().unwrap().is_empty());
 }

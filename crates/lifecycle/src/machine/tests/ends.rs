@@ -31,7 +31,7 @@ fn rendering_that_ends_the_process_is_given_up() {
     cluster.annotate(RECONCILE.0, RECONCILE.1);
     cluster.run(None);
     assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
-    assert_eq!(cluster.installation.unwrap().status.unwrap().rendering_attempts, None);
+    assert_eq!(cluster.server().status.clone().unwrap().rendering_attempts, None);
 }
 
 /// Deletion is looked at before rendering.
@@ -43,7 +43,7 @@ fn what_is_being_deleted_is_not_rendered() {
     assert_eq!(cluster.renderings, 1);
     cluster.delete();
     cluster.run(None);
-    assert!(cluster.installation.is_none(), "{:?}", cluster.log);
+    assert!(cluster.installations.is_empty(), "{:?}", cluster.log);
     assert_eq!(cluster.renderings, 1);
 }
 
@@ -57,7 +57,7 @@ fn what_is_being_deleted_starts_no_more_items() {
     cluster.log.clear();
     cluster.has_no_deployer = false;
     cluster.run(None);
-    assert!(cluster.installation.is_none(), "{:?}", cluster.log);
+    assert!(cluster.installations.is_empty(), "{:?}", cluster.log);
     assert!(cluster.log.iter().any(|line| line == "status Execution Failed"), "{:?}", cluster.log);
 }
 
@@ -116,7 +116,7 @@ fn dependencies_can_be_reversed() {
     assert_eq!((depends("a"), depends("b")), (Some("b".to_owned()), None));
     cluster.delete();
     cluster.run(None);
-    assert!(cluster.installation.is_none(), "{:?}", cluster.log);
+    assert!(cluster.installations.is_empty(), "{:?}", cluster.log);
 }
 
 /// 7.3: items that wait for each other are deleted all the same. A job that dies while it turns a dependency round leaves that behind.
@@ -131,7 +131,7 @@ fn a_circle_of_dependencies_does_not_bar_the_deletion() {
     }
     cluster.delete();
     cluster.run(None);
-    assert!(cluster.installation.is_none(), "{:?}", cluster.log);
+    assert!(cluster.installations.is_empty(), "{:?}", cluster.log);
 }
 
 /// 1.6: the finalizer keeps the items from losing their owner.
@@ -139,12 +139,12 @@ fn a_circle_of_dependencies_does_not_bar_the_deletion() {
 fn a_finalizer_taken_away_by_hand_comes_back() {
     let mut cluster = cluster(&["a"]);
     cluster.run(None);
-    cluster.execution.as_mut().unwrap().metadata.finalizers = None;
+    cluster.execution_mut().metadata.finalizers = None;
     cluster.items.values_mut().for_each(|item| item.metadata.finalizers = None);
     cluster.annotate(RECONCILE.0, RECONCILE.1);
     cluster.run(None);
     let ours = Some(vec!["finalizer.landscaper.gardener.cloud".to_owned()]);
-    assert_eq!(cluster.execution.unwrap().metadata.finalizers, ours);
+    assert_eq!(cluster.execution().unwrap().metadata.finalizers, ours);
     assert!(cluster.items.values().all(|item| item.metadata.finalizers == ours));
 }
 
@@ -157,7 +157,7 @@ fn what_is_waited_for_is_told() {
     cluster.has_no_deployer = true;
     cluster.run(None);
     assert_eq!(cluster.error(), "handlePhaseProgressing/JobIDFinished: the execution is not finished");
-    let error = cluster.execution.as_ref().unwrap().status.clone().unwrap().last_error.unwrap();
+    let error = cluster.execution().unwrap().status.clone().unwrap().last_error.unwrap();
     assert_eq!(
         (error.operation.as_str(), error.reason.as_str(), error.message.as_str()),
         ("handleReconcilePhase", "handlePhaseProgressing", "some running items")
@@ -166,7 +166,7 @@ fn what_is_waited_for_is_told() {
     cluster.has_no_deployer = false;
     cluster.run(None);
     assert_eq!((cluster.phase().as_str(), cluster.error().as_str()), ("Succeeded", ""));
-    let status = cluster.execution.unwrap().status.unwrap();
+    let status = cluster.execution().unwrap().status.clone().unwrap();
     assert_eq!(status.last_error, None);
     let cache = status.deploy_item_cache.unwrap();
     assert!(cache.orphaned_dis.is_empty(), "2.3: {cache:?}");
@@ -179,7 +179,7 @@ fn nothing_is_said_about_items_when_there_are_none() {
     let mut cluster = cluster(&["a"]);
     cluster.run(None);
     let condition = |cluster: &Cluster| {
-        let status = cluster.installation.as_ref().unwrap().status.clone().unwrap();
+        let status = cluster.server().status.clone().unwrap();
         status.conditions.iter().find(|one| one.type_ == "ReconcileExecution").map(|one| one.reason.clone())
     };
     assert_eq!(condition(&cluster).as_deref(), Some("ExecutionDeployed"));
@@ -201,7 +201,7 @@ fn long_messages_do_not_bar_the_end_of_a_job() {
     let mut cluster = Cluster::new(object);
     cluster.run(None);
     assert_eq!(cluster.phase(), "Failed");
-    let status = serde_json::to_string(&cluster.installation.unwrap().status).unwrap();
+    let status = serde_json::to_string(&cluster.server().status).unwrap();
     assert!(status.len() < 60_000, "{}", status.len());
     assert!(status.contains("bytes in all, sha256 "));
 }

@@ -26,7 +26,7 @@ fn independent_writes_go_together() {
     cluster.batches = 0;
     cluster.delete();
     cluster.run(None);
-    assert!(cluster.installation.is_none() && cluster.items.is_empty());
+    assert!(cluster.installations.is_empty() && cluster.items.is_empty());
     assert!(cluster.batches < 13 + 2 * 200 / 25, "{} steps for 400 writes about items", cluster.batches);
 }
 

@@ -1,0 +1,198 @@
+//! Nested installations as their parent sees them (6.2, 6.3, 8; `blueprints.md` 9.5).
+
+use std::collections::HashMap;
+
+use groundwork_api::metadata::{FINALIZER, annotation};
+use groundwork_api::{
+    Installation, List, NamePair, NamedObjectReference, ObjectReference, ResourceExt as _,
+    SubInstallationCache,
+};
+
+use super::{CREATE, INIT, fail};
+use crate::error::OperationError;
+use crate::job::Outcome;
+use crate::machine::children::Child as _;
+use crate::machine::metadata::{has_finalizer, is_set};
+use crate::machine::protocol::{HasJob as _, triggered};
+use crate::machine::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write_some};
+use crate::machine::tree::Tree;
+
+/// At the start of a job the old cache says where to begin; it is cleared in the same write (10.3). One that never had a job has no
+/// children.
+pub(super) fn start(tree: &mut Tree, installation: &Installation) {
+    let Some(status) = &installation.status else {
+        tree.children.set_names([]);
+        return;
+    };
+    match &status.sub_inst_cache {
+        Some(cache) => tree.children.set_names(cached_names(cache)),
+        None if status.job_id_finished.as_ref().is_none_or(String::is_empty) => tree.children.set_names([]),
+        None => {}
+    }
+}
+
+fn cached_names(cache: &SubInstallationCache) -> Vec<String> {
+    let active = cache.active_subs.iter().map(|pair| &pair.object_name);
+    active.chain(cache.orphaned_subs.iter()).cloned().collect()
+}
+
+/// Makes sure that every child is known as it is; `None` when that is so.
+pub(super) fn read(tree: &mut Tree, installation: &Installation) -> Option<Next> {
+    if !tree.children.is_complete() {
+        match installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref()) {
+            Some(cache) => tree.children.set_names(cached_names(cache)),
+            None => return Some(Next::Read(Read::ListChildren)),
+        }
+    }
+    let unread = tree.children.unread();
+    (!unread.is_empty()).then_some(Next::Read(Read::Children(unread)))
+}
+
+/// Creates or updates the children, and asks for the deletion of those whose template is gone; `None` when all are as they should be.
+pub(super) fn ensure(
+    tree: &mut Tree,
+    installation: &Installation,
+    outcome: &Outcome,
+    moment: &Moment,
+) -> Option<Next> {
+    if let Some(step) = read(tree, installation) {
+        return Some(step);
+    }
+    let failed = |reason: &'static str, cause: String| {
+        let error = OperationError::caused_by(INIT, CREATE, (CREATE, reason), cause);
+        Some(fail(installation, moment, &error, &outcome.conditions))
+    };
+    if let Some(dangling) = tree.children.present().find(|child| child.template().is_none()) {
+        let cause = format!(
+            "dangling installation found {}: it has no annotation {}",
+            dangling.name_any(),
+            annotation::SUBINSTALLATION_NAME
+        );
+        return failed("DanglingSubinstallation", cause);
+    }
+    let wanted: HashMap<&str, &Installation> =
+        outcome.children.iter().map(|child| (child.template.as_str(), &child.installation)).collect();
+    let orphans = tree.children.orphans(|template| wanted.contains_key(template));
+    if let Some(step) = delete_orphans(&orphans) {
+        return Some(step);
+    }
+    let (mut writes, mut checked) = (Vec::new(), Vec::new());
+    let mut is_held_up = false;
+    for child in &outcome.children {
+        if writes.len() >= MOST_WRITES {
+            break;
+        }
+        match tree.children.of_template(&child.template) {
+            Some(found) if found.is_deleting() => {
+                // As an orphan of this job (6.2): it goes, and is made anew then.
+                if found.job().finished == installation.job().id {
+                    let cause = format!(
+                        "an installation {} should be created which is currently under deletion, and that failed",
+                        found.name_any()
+                    );
+                    return failed("EnsureSubinstallations", cause);
+                }
+                is_held_up = true;
+                writes.extend(mark(found).or_else(|| give_job(found, installation, moment)));
+            }
+            Some(found) if tree.children.is_checked(found) => {}
+            Some(found) => match updated(found, &child.installation) {
+                Some(updated) => writes.push(Write::Child(Change::Replace(updated))),
+                None => checked.push(found.name_any()),
+            },
+            None => {
+                let name = child.installation.name_any();
+                if tree.children.get(&name).is_some_and(|known| known.get().is_some()) {
+                    let cause = format!(
+                        "unable to create installation for {}: {name} exists already and belongs to something else",
+                        child.template
+                    );
+                    return failed("CreateOrUpdateInstallation", cause);
+                }
+                writes.push(Write::Child(Change::Create(child.installation.clone())));
+            }
+        }
+    }
+    tree.children.check(checked);
+    let step = write_some(writes.into_iter());
+    step.or_else(|| is_held_up.then_some(Next::Rest))
+}
+
+/// Nothing is left of what a user put onto a child: spec, labels and annotations are those of its template (1.7). `None` when it is
+/// already so.
+fn updated(found: &Installation, wanted: &Installation) -> Option<Installation> {
+    let mut updated = found.clone();
+    updated.spec = wanted.spec.clone();
+    updated.metadata.labels.clone_from(&wanted.metadata.labels);
+    updated.metadata.annotations.clone_from(&wanted.metadata.annotations);
+    updated.metadata.owner_references.clone_from(&wanted.metadata.owner_references);
+    if !has_finalizer(&found.metadata) {
+        updated.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
+    }
+    (updated != *found).then_some(updated)
+}
+
+/// No sibling holds up what nobody wants any more: they are marked, then deleted (6.2).
+fn delete_orphans(orphans: &[&Installation]) -> Option<Next> {
+    if let Some(step) = write_some(orphans.iter().filter_map(|orphan| mark(orphan))) {
+        return Some(step);
+    }
+    let here = orphans.iter().filter(|orphan| !orphan.is_deleting());
+    write_some(here.map(|orphan| Write::Child(Change::delete(&orphan.metadata))))
+}
+
+fn mark(child: &Installation) -> Option<Write> {
+    annotated(child, annotation::DELETE_IGNORE_SUCCESSORS)
+}
+
+/// The write that sets an annotation to `true`; `None` if it is.
+pub(super) fn annotated(child: &Installation, name: &'static str) -> Option<Write> {
+    if is_set(&child.metadata, name) {
+        return None;
+    }
+    let annotations = vec![(name, Some("true".to_owned()))];
+    Some(Write::Child(Change::Metadata(MetadataPatch {
+        annotations,
+        ..MetadataPatch::of(&child.metadata)
+    })))
+}
+
+/// Hands the job of the parent down; `None` when that has been done.
+pub(super) fn give_job(child: &Installation, parent: &Installation, moment: &Moment) -> Option<Write> {
+    let id = parent.job().id;
+    // A job that runs is never replaced; it ends by itself.
+    if child.job().id == id || child.job().is_running() {
+        return None;
+    }
+    let mut child = child.clone();
+    let status = child.status.get_or_insert_default();
+    status.job_id = Some(id.to_owned());
+    status.transition_times = Some(triggered(&moment.now));
+    Some(Write::Child(Change::Status(child)))
+}
+
+/// What the status says of the children: those that were asked for, in the order of the templates, and those that go.
+pub(super) fn known(tree: &Tree, outcome: &Outcome) -> (SubInstallationCache, Vec<NamedObjectReference>) {
+    let active = outcome.children.iter().filter_map(|child| {
+        let found = tree.children.of_template(&child.template)?;
+        Some((child.template.clone(), found.name_any(), found.metadata.namespace.clone()))
+    });
+    let active: Vec<_> = active.collect();
+    let is_active = |template: &str| active.iter().any(|(name, ..)| name == template);
+    let orphaned: Vec<String> =
+        tree.children.orphans(is_active).into_iter().map(groundwork_api::ResourceExt::name_any).collect();
+    let cache = SubInstallationCache {
+        active_subs: active
+            .iter()
+            .map(|(template, name, _)| NamePair { spec_name: template.clone(), object_name: name.clone() })
+            .collect(),
+        orphaned_subs: if orphaned.is_empty() { List::absent() } else { orphaned.into() },
+        ..SubInstallationCache::default()
+    };
+    let reference = |(template, name, namespace): (String, String, Option<String>)| NamedObjectReference {
+        name: template,
+        reference: ObjectReference { name, namespace },
+        ..NamedObjectReference::default()
+    };
+    (cache, active.into_iter().map(reference).collect())
+}

@@ -1,0 +1,82 @@
+//! `ObjectsCreated`: what nobody wants any more goes, then everything else is given the job (2.2).
+
+use groundwork_api::{Installation, List, ResourceExt as _};
+
+use super::{children, fail, give_job, own_execution, status, tell};
+use crate::error::OperationError;
+use crate::machine::phase::Phase;
+use crate::machine::protocol::{HasJob as _, Standing};
+use crate::machine::status::Draft;
+use crate::machine::step::{Moment, Next, Read, write_some};
+use crate::machine::tree::Tree;
+
+pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
+    if let Some(step) = children::read(tree, installation) {
+        return step;
+    }
+    let orphans: Vec<&Installation> = tree.children.present().filter(|child| child.is_deleting()).collect();
+    if !orphans.is_empty() {
+        return wait_for_orphans(&orphans, installation, moment);
+    }
+    hand_down(tree, installation, moment, Phase::Progressing)
+}
+
+/// No other child is started before those are gone that nobody wants any more.
+fn wait_for_orphans(orphans: &[&Installation], installation: &Installation, moment: &Moment) -> Next {
+    let jobs = orphans.iter().filter_map(|orphan| children::give_job(orphan, installation, moment));
+    if let Some(step) = write_some(jobs) {
+        return step;
+    }
+    let names = || orphans.iter().map(|orphan| orphan.name_any()).collect::<Vec<_>>().join(", ");
+    let id = installation.job().id;
+    if orphans.iter().all(|orphan| orphan.standing(id) == Standing::Failed) {
+        let message = format!("the deletion of orphaned subinstallations failed: {}", names());
+        let error =
+            OperationError::child("handlePhaseObjectsCreated", "AllOrphanedSubinstallationsFailed", message);
+        return fail(installation, moment, &error, &[]);
+    }
+    let message = format!("orphaned subinstallations are still being deleted: {}", names());
+    let error =
+        OperationError::waiting("handlePhaseObjectsCreated", "OrphanedSubinstsStillDeleting", message);
+    tell(installation, &error, moment).unwrap_or(Next::Rest)
+}
+
+/// Gives the job to children and Execution, and waits for them in another phase.
+pub(super) fn hand_down(tree: &Tree, installation: &Installation, moment: &Moment, waiting: Phase) -> Next {
+    if tree.execution.is_unread() {
+        return Next::Read(Read::Execution);
+    }
+    let execution = own_execution(tree, installation);
+    let own = execution.and_then(|execution| give_job(execution, installation, moment));
+    let below =
+        tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
+    if let Some(step) = write_some(below.chain(own)) {
+        return step;
+    }
+    let mut draft = Draft::of(installation, &moment.now).phase(waiting).waiting();
+    if let Some(cache) = &mut draft.status().sub_inst_cache
+        && waiting == Phase::Progressing
+    {
+        cache.orphaned_subs = List::absent();
+    }
+    // In the same write as the phase: the reference needs another one to say so (2.5, write 13).
+    let names: Vec<String> = tree.children.present().map(|child| child.name_any()).collect();
+    if waiting == Phase::Progressing
+        && let Some(error) = unfinished(&names, execution.is_some())
+    {
+        return status(draft.error(&error, None));
+    }
+    status(draft)
+}
+
+/// What is waited for, if anything is.
+pub(super) fn unfinished(children: &[String], execution: bool) -> Option<OperationError> {
+    let names = children.join(", ");
+    let message = match (children.is_empty(), execution) {
+        (true, true) => "the execution is not finished".to_owned(),
+        (false, true) => format!("the execution and subinstallations are not finished: {names}"),
+        (false, false) => format!("subinstallations are not finished: {names}"),
+        (true, false) => return None,
+    };
+    Some(OperationError::waiting(super::PROGRESSING, "JobIDFinished", message))
+}

@@ -1,0 +1,107 @@
+//! `InitDelete`, `TriggerDelete`, `Deleting` (2.2, 8).
+
+use groundwork_api::Installation;
+use groundwork_api::metadata::annotation;
+
+use super::{DELETING, children, created, fail, give_job, own_execution, patch, siblings, status};
+use crate::error::OperationError;
+use crate::machine::metadata::{has_finalizer, is_set, without_finalizer};
+use crate::machine::phase::Phase;
+use crate::machine::protocol::{HasJob as _, Standing};
+use crate::machine::status::Draft;
+use crate::machine::step::{Change, MetadataPatch, Moment, Next, Read, Write, write_some};
+use crate::machine::tree::Tree;
+
+/// Asks for the deletion of all that is below.
+pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
+    if let Some(step) = siblings::check_successors(tree, installation, moment) {
+        return step;
+    }
+    if let Some(step) = read_below(tree, installation) {
+        return step;
+    }
+    let execution = own_execution(tree, installation);
+    if execution.is_none() && tree.children.present().next().is_none() {
+        return release(installation);
+    }
+    if is_set(&installation.metadata, annotation::DELETE_WITHOUT_UNINSTALL) {
+        let own = execution.filter(|own| !is_set(&own.metadata, annotation::DELETE_WITHOUT_UNINSTALL));
+        let own = own.map(|own| {
+            let annotations = vec![(annotation::DELETE_WITHOUT_UNINSTALL, Some("true".to_owned()))];
+            execution_patch(MetadataPatch { annotations, ..MetadataPatch::of(&own.metadata) })
+        });
+        let marks = tree
+            .children
+            .present()
+            .filter_map(|child| children::annotated(child, annotation::DELETE_WITHOUT_UNINSTALL));
+        if let Some(step) = write_some(marks.chain(own)) {
+            return step;
+        }
+    }
+    let own = execution.filter(|own| !own.is_deleting());
+    let own = own.map(|own| Write::Execution(Change::delete(&own.metadata)));
+    let below = tree.children.present().filter(|child| !child.is_deleting());
+    let below = below.map(|child| Write::Child(Change::delete(&child.metadata)));
+    if let Some(step) = write_some(below.chain(own)) {
+        return step;
+    }
+    status(Draft::of(installation, &moment.now).phase(Phase::TriggerDelete))
+}
+
+fn execution_patch(patch: MetadataPatch) -> Write {
+    Write::Execution(Change::Metadata(patch))
+}
+
+pub(super) fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
+    if let Some(step) = children::read(tree, installation) {
+        return step;
+    }
+    created::hand_down(tree, installation, moment, Phase::Deleting)
+}
+
+/// Waits until nothing is left, or only what has failed.
+pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
+    if let Some(step) = read_below(tree, installation) {
+        return step;
+    }
+    let execution = own_execution(tree, installation);
+    let own = execution.and_then(|own| give_job(own, installation, moment));
+    let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
+    if let Some(step) = write_some(below.chain(own)) {
+        return step;
+    }
+    let id = installation.job().id;
+    let standings: Vec<Standing> = tree
+        .children
+        .present()
+        .map(|child| child.standing(id))
+        .chain(execution.map(|own| own.standing(id)))
+        .collect();
+    if standings.is_empty() {
+        return release(installation);
+    }
+    if !standings.iter().all(|standing| matches!(standing, Standing::Failed | Standing::Succeeded)) {
+        return Next::Rest;
+    }
+    let message = match (execution.is_some(), tree.children.present().next().is_some()) {
+        (true, false) => "the execution could not be deleted",
+        (false, _) => "subinstallations could not be deleted",
+        (true, true) => "the execution and subinstallations could not be deleted",
+    };
+    let error = OperationError::child(DELETING, "UndeletedSubobjects", message);
+    fail(installation, moment, &error, &[])
+}
+
+fn read_below(tree: &mut Tree, installation: &Installation) -> Option<Next> {
+    if tree.execution.is_unread() {
+        return Some(Next::Read(Read::Execution));
+    }
+    children::read(tree, installation)
+}
+
+/// Nothing is left: the object goes, unless finalizers of others keep it a while longer.
+fn release(installation: &Installation) -> Next {
+    let is_ours = has_finalizer(&installation.metadata);
+    if is_ours { patch(without_finalizer(&installation.metadata)) } else { Next::Rest }
+}
+

@@ -1,0 +1,227 @@
+//! `Init`: old exports go, predecessors are waited for, everything is rendered and written (2.2).
+
+use groundwork_api::{Installation, List, ObjectReference};
+use groundwork_component::OVERWRITE_CONDITION;
+
+use super::{CREATE, INIT, children, fail, give_job, owned_by, siblings, status};
+use crate::conditions::ConditionUpdate;
+use crate::error::OperationError;
+use crate::machine::execution;
+use crate::machine::phase::Phase;
+use crate::machine::protocol::HasJob as _;
+use crate::machine::status::Draft;
+use crate::machine::step::{Change, MOST_WRITES, Moment, Next, Read, Write, write, write_some};
+use crate::machine::tree::{Known, StaleCopy, Tree};
+use crate::prepare::Prepared;
+
+pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
+    if installation.is_deleting() {
+        // Nothing has been started yet, so the job ends here and the deletion begins.
+        let error =
+            OperationError::child(INIT, "Deleting", "the installation was deleted before it was rendered");
+        return fail(installation, moment, &error, &[]);
+    }
+    if let Some(step) = delete_exports(tree, installation) {
+        return step;
+    }
+    if let Some(step) = siblings::check_predecessors(tree, installation, moment) {
+        return step;
+    }
+    if let Some(step) = count_attempt(tree, installation, moment) {
+        return step;
+    }
+    let Some(prepared) = tree.prepared.take().filter(|prepared| fits(prepared, installation)) else {
+        tree.prepared = None;
+        tree.imports_hash = None;
+        tree.copies_written = 0;
+        return Next::Prepare;
+    };
+    let step = create_objects(tree, installation, &prepared, moment);
+    if step != Next::Prepare {
+        tree.prepared = Some(prepared);
+    }
+    step
+}
+
+/// 6.2: an export that is there stems from the last job of its exporter, and no later one has begun. Once a job is enough.
+fn delete_exports(tree: &mut Tree, installation: &Installation) -> Option<Next> {
+    let status_ = installation.status.as_ref();
+    let is_first = status_.is_none_or(|status| status.job_id_finished.as_ref().is_none_or(String::is_empty));
+    if is_first {
+        return None;
+    }
+    let Some(exports) = &mut tree.own_exports else { return Some(Next::Read(Read::OwnExports)) };
+    let some = exports.len().min(MOST_WRITES);
+    write_some(exports.drain(..some).map(delete_copy))
+}
+
+pub(super) fn delete_copy(copy: StaleCopy) -> Write {
+    let StaleCopy { is_target, name, uid, resource_version } = copy;
+    let uid = Some(uid);
+    if is_target {
+        Write::Target(Change::Delete { name, uid, resource_version })
+    } else {
+        Write::DataObject(Change::Delete { name, uid, resource_version })
+    }
+}
+
+/// How often rendering may end the process that does it before the job is given up.
+pub const MOST_ATTEMPTS: i64 = 3;
+
+/// Counts a rendering that another process has begun and not lived through, before this one begins it again.
+fn count_attempt(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Option<Next> {
+    let id = installation.job().id;
+    if tree.begun.as_deref() == Some(id) {
+        return None;
+    }
+    let status_ = installation.status.as_ref();
+    let attempts = status_.and_then(|status| status.rendering_attempts).unwrap_or_default();
+    if attempts >= MOST_ATTEMPTS {
+        let message = format!(
+            "the renderer ended {attempts} times while it rendered this installation, most likely because rendering takes more \
+             memory than it has; make the blueprint or its imports smaller, and start the job again"
+        );
+        let error = OperationError::new(INIT, "RenderingEndsProcess", message);
+        return Some(fail(installation, moment, &error, &[]));
+    }
+    tree.begun = Some(id.to_owned());
+    let draft = Draft::of(installation, &moment.now).rendering(Some(attempts + 1));
+    if attempts == 0 {
+        return Some(status(draft));
+    }
+    let message = format!(
+        "the renderer ended while it rendered this installation; attempt {} of {MOST_ATTEMPTS}",
+        attempts + 1
+    );
+    let error = OperationError::transient(INIT, "RenderingEndsProcess", message);
+    let previous = status_.and_then(|status| status.last_error.as_ref());
+    Some(status(draft.error(&error, previous)))
+}
+
+/// Writes what was rendered.
+fn create_objects(
+    tree: &mut Tree,
+    installation: &Installation,
+    prepared: &Prepared,
+    moment: &Moment,
+) -> Next {
+    if let Some(step) = write_some(prepared.writes.iter().skip(tree.copies_written).cloned()) {
+        tree.copies_written += if let Next::Write(writes) = &step { writes.len() } else { 0 };
+        return step;
+    }
+    if let Some(error) = &prepared.outcome.error {
+        return fail(installation, moment, &error.cause, &prepared.outcome.conditions);
+    }
+    if let Some(step) = children::ensure(tree, installation, &prepared.outcome, moment) {
+        return step;
+    }
+    if let Some(step) = ensure_execution(tree, installation, prepared, moment) {
+        return step;
+    }
+    if let Some(step) = siblings::compare_predecessors(tree, installation) {
+        return step;
+    }
+    if prepared.has_imports {
+        match &tree.imports_hash {
+            None => return Next::HashImports,
+            Some(hash) if *hash != prepared.imports_hash => {
+                // An import changed while its copies were written (10.4): once more from the start.
+                tree.forget_pass();
+                return Next::Prepare;
+            }
+            Some(_) => {}
+        }
+    }
+    tree.imports_hash = None;
+    tree.exports_nothing = (!prepared.outcome.has_exports).then(|| prepared.job_id.clone());
+    status(objects_created(tree, installation, prepared, moment))
+}
+
+/// The write that ends `Init`.
+fn objects_created<'m>(
+    tree: &Tree,
+    installation: &Installation,
+    prepared: &Prepared,
+    moment: &'m Moment,
+) -> Draft<'m> {
+    let execution = tree.execution.get().map(|execution| ObjectReference {
+        name: execution.metadata.name.clone().unwrap_or_default(),
+        namespace: execution.metadata.namespace.clone(),
+    });
+    let updates = prepared.outcome.conditions.iter().filter(|update| update.type_name != OVERWRITE_CONDITION);
+    let mut draft = Draft::of(installation, &moment.now)
+        .phase(Phase::ObjectsCreated)
+        .conditions(updates)
+        .conditions(&created_conditions(prepared))
+        .without(&prepared.outcome.obsolete_conditions);
+    let status_ = draft.status();
+    status_.execution_ref = execution;
+    status_.imports_hash = Some(prepared.imports_hash.clone());
+    status_.observed_generation = prepared.generation;
+    status_.imports =
+        if prepared.imports.is_empty() { List::absent() } else { prepared.imports.clone().into() };
+    let (cache, references) = children::known(tree, &prepared.outcome);
+    status_.sub_inst_cache = Some(cache);
+    status_.installation_refs = if references.is_empty() { List::absent() } else { references.into() };
+    draft
+}
+
+/// Whether a rendering is about the spec and the job that the object has now.
+fn fits(prepared: &Prepared, installation: &Installation) -> bool {
+    Some(prepared.generation) == installation.metadata.generation
+        && prepared.job_id == installation.job().id
+}
+
+fn created_conditions(prepared: &Prepared) -> Vec<ConditionUpdate> {
+    let mut updates = vec![ConditionUpdate::new(
+        "EnsureSubInstallations",
+        true,
+        "InstallationsInstalled",
+        "All Installations are successfully applied",
+    )];
+    let is_copy = |write: &Write| matches!(write, Write::DataObject(_) | Write::Target(_));
+    if prepared.writes.iter().any(is_copy) {
+        let message = "Import data successfully created";
+        updates.push(ConditionUpdate::new("CreateImports", true, "ImportsCreated", message));
+    }
+    updates
+}
+
+/// Creates or updates the Execution, or empties it if nothing is rendered any more (6.2). `None` when it is as it
+/// should be.
+fn ensure_execution(
+    tree: &mut Tree,
+    installation: &Installation,
+    prepared: &Prepared,
+    moment: &Moment,
+) -> Option<Next> {
+    if tree.execution.is_unread() {
+        let status = installation.status.as_ref();
+        let is_first = status.is_none_or(|status| {
+            status.execution_ref.is_none() && status.job_id_finished.as_ref().is_none_or(String::is_empty)
+        });
+        if !is_first || prepared.outcome.execution.is_none() {
+            return Some(Next::Read(Read::Execution));
+        }
+        // It cannot exist yet; if it does after all, creating it says so.
+        tree.execution = Known::Absent;
+    }
+    let wanted = prepared.outcome.execution.as_ref();
+    let Some(found) = tree.execution.get() else {
+        return wanted.map(|execution| write(Write::Execution(Change::Create(execution.clone()))));
+    };
+    if let Err(error) = owned_by(found, installation) {
+        return Some(fail(installation, moment, &error, &prepared.outcome.conditions));
+    }
+    if found.is_deleting() {
+        // Deleted by hand (8.6): this job finishes the deletion, then it is created anew.
+        if found.job().finished == installation.job().id {
+            let cause = "the execution is being deleted, and that failed";
+            let error = OperationError::caused_by(INIT, CREATE, (CREATE, "ReconcileExecution"), cause);
+            return Some(fail(installation, moment, &error, &prepared.outcome.conditions));
+        }
+        return Some(give_job(found, installation, moment).map_or(Next::Rest, write));
+    }
+    let updated = execution::updated(found, installation, wanted)?;
+    Some(write(Write::Execution(Change::Replace(updated))))
+}

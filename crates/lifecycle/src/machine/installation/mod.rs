@@ -1,0 +1,318 @@
+//! The phases of an Installation (`installations.md` 2.1, 2.2, 3, 8).
+//!
+//! ```text
+//! next ──> requests (finalizer, dependents, interrupt, new job)
+//!      └─> by phase: init ── created ── progressing ── completing     siblings: predecessors, successors, dependents
+//!                    deleting (InitDelete, TriggerDelete, Deleting)   children: nested installations
+//! ```
+
+mod children;
+mod completing;
+mod created;
+mod deleting;
+mod init;
+mod progressing;
+mod siblings;
+
+use std::sync::Arc;
+
+use groundwork_api::metadata::{annotation, operation};
+use groundwork_api::{DependentToTrigger, ErrorCode, Execution, Installation, List};
+use groundwork_component::OVERWRITE_CONDITION;
+
+use super::execution;
+use super::metadata::{annotation as annotation_of, has_finalizer, is_set, with_finalizer};
+use super::phase::Phase;
+use super::protocol::HasJob as _;
+use super::status::Draft;
+use super::step::{Change, MetadataPatch, Moment, Next, Read, Write, write};
+use super::tree::{Known, Tree};
+use crate::conditions::ConditionUpdate;
+use crate::error::OperationError;
+use crate::validate::is_root;
+
+pub use init::MOST_ATTEMPTS;
+
+const INIT: &str = "handlePhaseInit";
+const PROGRESSING: &str = "handlePhaseProgressing";
+const COMPLETING: &str = "handlePhaseCompleting";
+const DELETING: &str = "handlePhaseDeleting";
+const CREATE: &str = "CreateImportsAndSubobjects";
+
+pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
+    let installation = match &tree.installation {
+        Known::Unread => return Next::Read(Read::Installation),
+        Known::Absent => return Next::Rest,
+        Known::Present(installation) => Arc::clone(installation),
+    };
+    let step = next_of(tree, &installation, moment);
+    // Who has to be told of the end of a job is looked up once it is certain that it ends.
+    if tree.dependents.is_none() && ends_job(&installation, &step) && siblings::has_dependents(&installation) {
+        return Next::Read(Read::Dependents);
+    }
+    with_dependents(tree, step)
+}
+
+/// Whether a step is the write that ends the job of an Installation.
+fn ends_job(installation: &Installation, step: &Next) -> bool {
+    let Next::Write(writes) = step else { return false };
+    installation.job().is_running()
+        && writes.iter().any(|write| match write {
+            Write::Installation(Change::Status(object)) => {
+                !object.job().is_running() && object.phase().is_final()
+            }
+            _ => false,
+        })
+}
+
+/// The write that ends a job names those who are to be triggered after it (5.6).
+fn with_dependents(tree: &mut Tree, mut step: Next) -> Next {
+    let Some(installation) = tree.installation.get().filter(|found| ends_job(found, &step)) else {
+        return step;
+    };
+    if installation.is_deleting() {
+        return step;
+    }
+    let names = tree.dependents.iter().flatten();
+    let list: Vec<DependentToTrigger> = names.map(|name| DependentToTrigger { name: name.clone() }).collect();
+    if let Next::Write(writes) = &mut step {
+        for write in writes {
+            if let Write::Installation(Change::Status(object)) = write {
+                let status = object.status.get_or_insert_default();
+                // Those in a circle would trigger one another for ever.
+                let is_cyclic = status.last_error.as_ref().is_some_and(|error| {
+                    error.codes.iter().any(|code| code == ErrorCode::CyclicDependencies.as_str())
+                });
+                let none = list.is_empty() || is_cyclic;
+                status.dependents_to_trigger = if none { List::absent() } else { List::from(list.clone()) };
+            }
+        }
+    }
+    tree.dependents = None;
+    step
+}
+
+fn next_of(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
+    let metadata = &installation.metadata;
+    if is_set(metadata, annotation::IGNORE) {
+        return Next::Rest;
+    }
+    let is_deleting = installation.is_deleting();
+    if !has_finalizer(metadata) {
+        return if is_deleting { Next::Rest } else { patch(with_finalizer(metadata)) };
+    }
+    if let Some(step) = siblings::trigger_dependents(tree, installation, moment) {
+        return step;
+    }
+    if annotation_of(metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
+        return interrupt(tree, installation);
+    }
+    let running = installation.job().is_running();
+    let requests_job = annotation_of(metadata, annotation::OPERATION) == Some(operation::RECONCILE);
+    if requests_job && (!is_root(installation) || (tree.request_taken && running)) {
+        tree.request_taken = false;
+        return patch(without_request(installation));
+    }
+    if !running {
+        return trigger(tree, installation, moment, requests_job);
+    }
+    match installation.phase() {
+        Phase::None | Phase::Succeeded | Phase::Failed | Phase::DeleteFailed => {
+            start(tree, installation, Draft::of(installation, &moment.now), is_deleting)
+        }
+        Phase::Init => init::next(tree, installation, moment),
+        Phase::ObjectsCreated => created::next(tree, installation, moment),
+        Phase::Progressing => progressing::next(tree, installation, moment),
+        Phase::Completing => completing::next(tree, installation, moment),
+        Phase::InitDelete => deleting::init(tree, installation, moment),
+        Phase::TriggerDelete => deleting::trigger(tree, installation, moment),
+        Phase::Deleting => deleting::next(tree, installation, moment),
+        Phase::Unknown => Next::Rest,
+    }
+}
+
+fn patch(patch: MetadataPatch) -> Next {
+    write(Write::Installation(Change::Metadata(patch)))
+}
+
+fn status(draft: Draft<'_>) -> Next {
+    write(Write::Installation(Change::Status(draft.done())))
+}
+
+fn without_request(installation: &Installation) -> MetadataPatch {
+    MetadataPatch {
+        annotations: vec![(annotation::OPERATION, None), (annotation::RECONCILE_REASON, None)],
+        ..MetadataPatch::of(&installation.metadata)
+    }
+}
+
+/// 2.1: a job starts at a root that is idle, because somebody asks for it, the spec changed, or it is deleted.
+fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, requests_job: bool) -> Next {
+    let metadata = &installation.metadata;
+    let status_ = installation.status.as_ref();
+    let is_deleting = installation.is_deleting();
+    let deletes = is_deleting && !installation.phase().is_of_deletion();
+    // 3.4; the annotation `operation`, which would be set and removed again at once, is left out.
+    let observed = status_.map_or(0, |status| status.observed_generation);
+    let changed = is_set(metadata, annotation::RECONCILE_IF_CHANGED)
+        && metadata.generation.unwrap_or_default() != observed
+        && !is_deleting;
+    if !is_root(installation) || !(requests_job || changed || deletes) {
+        let is_told = status_.is_some_and(|status| !status.conditions.is_empty());
+        let waits = is_root(installation) && !is_deleting && !is_told;
+        if !waits {
+            return Next::Rest;
+        }
+        let mut draft = Draft::of(installation, &moment.now);
+        draft.status();
+        return status(draft);
+    }
+    let draft = Draft::of(installation, &moment.now).trigger(&moment.job_id);
+    if requests_job {
+        tree.forget_job();
+        tree.request_taken = true;
+        return status(draft);
+    }
+    // With no annotation to remove in between, the job begins in the same write.
+    let id = moment.job_id.clone();
+    let step = start(tree, installation, draft, is_deleting);
+    tree.begun = Some(id);
+    step
+}
+
+/// The first write of a job. It counts the rendering that follows as begun: a process that dies of it leaves the count behind.
+fn start(tree: &mut Tree, installation: &Installation, draft: Draft<'_>, is_deleting: bool) -> Next {
+    tree.forget_job();
+    children::start(tree, installation);
+    if is_deleting {
+        return status(draft.start(Phase::InitDelete));
+    }
+    tree.begun = Some(installation.job().id.to_owned());
+    status(draft.start(Phase::Init).rendering(Some(1)))
+}
+
+/// 3.2: what is below is told first, so that a crash leaves the request in place.
+fn interrupt(tree: &mut Tree, installation: &Installation) -> Next {
+    let running = installation.job().is_running();
+    if running {
+        if tree.execution.is_unread() {
+            return Next::Read(Read::Execution);
+        }
+        if let Some(read) = children::read(tree, installation) {
+            return read;
+        }
+        let own = tree.execution.get().map(|execution| &execution.metadata);
+        let told = |metadata: &groundwork_api::ObjectMeta| {
+            annotation_of(metadata, annotation::OPERATION) == Some(operation::INTERRUPT)
+        };
+        let request = |metadata| MetadataPatch {
+            annotations: vec![(annotation::OPERATION, Some(operation::INTERRUPT.to_owned()))],
+            ..MetadataPatch::of(metadata)
+        };
+        if let Some(metadata) = own.filter(|metadata| !told(metadata)) {
+            return execution::patch(request(metadata));
+        }
+        let unfinished = tree.children.present().filter(|child| child.job().finished != installation.job().id);
+        let untold = unfinished.filter(|child| !told(&child.metadata));
+        let writes = untold.map(|child| Write::Child(Change::Metadata(request(&child.metadata))));
+        if let Some(step) = super::step::write_some(writes) {
+            return step;
+        }
+    }
+    patch(without_request(installation))
+}
+
+/// The Execution, if it belongs to the Installation: one that only has its name is none of its business.
+fn own_execution<'a>(tree: &'a Tree, installation: &Installation) -> Option<&'a Execution> {
+    tree.execution.get().filter(|execution| owned_by(execution, installation).is_ok())
+}
+
+fn owned_by(found: &Execution, installation: &Installation) -> Result<(), OperationError> {
+    let owners = found.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    let uid = installation.metadata.uid.as_deref().unwrap_or_default();
+    if controllers.any(|owner| owner.uid == uid) {
+        return Ok(());
+    }
+    let name = found.metadata.name.as_deref().unwrap_or_default();
+    let cause =
+        format!("the execution {name} exists already and belongs to something else; delete or rename it");
+    Err(OperationError::caused_by(INIT, CREATE, (CREATE, "ReconcileExecution"), cause))
+}
+
+/// Hands the job of the Installation down to its Execution; `None` when that has been done.
+fn give_job(execution: &Execution, installation: &Installation, moment: &Moment) -> Option<Write> {
+    let id = installation.job().id;
+    if execution.job().id == id {
+        return None;
+    }
+    let metadata = &execution.metadata;
+    let change = if annotation_of(metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
+        // Meant for a job that is over; it must not end this one.
+        let annotations = vec![(annotation::OPERATION, None)];
+        Change::Metadata(MetadataPatch { annotations, ..MetadataPatch::of(metadata) })
+    } else {
+        Change::Status(execution::triggered(execution, id, &moment.now))
+    };
+    Some(Write::Execution(change))
+}
+
+/// Ends the job without success.
+fn fail(
+    installation: &Installation,
+    moment: &Moment,
+    error: &OperationError,
+    updates: &[ConditionUpdate],
+) -> Next {
+    let previous = installation.status.as_ref().and_then(|status| status.last_error.as_ref());
+    let is_deletion = installation.is_deleting() && installation.phase().is_of_deletion();
+    let phase = if is_deletion { Phase::DeleteFailed } else { Phase::Failed };
+    let updates = updates.iter().filter(|update| update.type_name != OVERWRITE_CONDITION);
+    status(Draft::of(installation, &moment.now).finish(phase).conditions(updates).error(error, previous))
+}
+
+/// Says what the job waits for; the phase stays. `None` when the status says so already.
+fn tell(installation: &Installation, error: &OperationError, moment: &Moment) -> Option<Next> {
+    let previous = installation.status.as_ref().and_then(|status| status.last_error.as_ref());
+    let draft = Draft::of(installation, &moment.now).error(error, previous).done();
+    let is_told = draft.status == installation.status;
+    (!is_told).then(|| write(Write::Installation(Change::Status(draft))))
+}
+
+/// The write that tells about an error which may go away by itself; the phase stays. `None` when the status says
+/// so already.
+pub fn report(tree: &Tree, error: &OperationError, moment: &Moment) -> Option<Write> {
+    match tell(tree.installation.get()?, error, moment)? {
+        Next::Write(mut writes) => writes.pop(),
+        _ => None,
+    }
+}
+
+/// The end of a job one of whose writes the API server will never accept.
+pub(super) fn refused(tree: &mut Tree, reason: &'static str, cause: &str, moment: &Moment) -> Option<Write> {
+    let installation = Arc::clone(match &tree.installation {
+        Known::Present(installation) => installation,
+        Known::Unread | Known::Absent => return None,
+    });
+    if !installation.job().is_running() {
+        return None;
+    }
+    let step = if installation.phase() == Phase::Completing {
+        let update = ConditionUpdate::new("CreateExports", false, reason, cause);
+        let error = OperationError::new(COMPLETING, "CreateOrUpdateExports", cause);
+        fail(&installation, moment, &error, &[update])
+    } else {
+        let (condition, step) = match reason {
+            "CreateOrUpdateExecution" => ("ReconcileExecution", "ReconcileExecution"),
+            "InstallationCreatingFailed" => ("EnsureSubInstallations", "EnsureSubinstallations"),
+            _ => ("CreateImports", "ConstructImports"),
+        };
+        let update = ConditionUpdate::new(condition, false, reason, cause);
+        let error = OperationError::caused_by(INIT, CREATE, (CREATE, step), cause);
+        fail(&installation, moment, &error, &[update])
+    };
+    match with_dependents(tree, step) {
+        Next::Write(mut writes) => writes.pop(),
+        _ => None,
+    }
+}

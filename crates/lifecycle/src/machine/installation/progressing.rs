@@ -1,0 +1,72 @@
+//! `Progressing`: everything below works; its end is collected (2.2).
+
+use groundwork_api::{Installation, ResourceExt as _};
+
+use super::{children, fail, give_job, status};
+use crate::error::OperationError;
+use crate::machine::phase::Phase;
+use crate::machine::protocol::{HasJob as _, Standing};
+use crate::machine::status::Draft;
+use crate::machine::step::{Moment, Next, Read, write, write_some};
+use crate::machine::tree::{Known, Tree};
+
+/// A failed child does not stop the others: all are waited for.
+pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
+    let status_ = installation.status.as_ref();
+    let expects_execution = status_.is_some_and(|status| status.execution_ref.is_some());
+    let id = installation.job().id;
+    if let Some(step) = children::read(tree, installation) {
+        return step;
+    }
+    let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
+    if let Some(step) = write_some(below) {
+        return step;
+    }
+    let execution_failed = match &tree.execution {
+        Known::Unread => return Next::Read(Read::Execution),
+        Known::Absent => expects_execution,
+        Known::Present(execution) => match execution.standing(id) {
+            Standing::Waiting | Standing::Running => {
+                return give_job(execution, installation, moment).map_or(Next::Rest, write);
+            }
+            Standing::Succeeded => false,
+            Standing::Failed => true,
+        },
+    };
+    let is_unfinished =
+        |child: &Installation| matches!(child.standing(id), Standing::Waiting | Standing::Running);
+    if tree.children.present().any(is_unfinished) {
+        return Next::Rest;
+    }
+    let mut failed: Vec<String> = tree
+        .children
+        .present()
+        .filter(|child| child.standing(id) == Standing::Failed)
+        .map(|child| child.name_any())
+        .collect();
+    failed.extend(missing(tree, installation));
+    failed.sort();
+    if execution_failed || !failed.is_empty() {
+        let mut parts = Vec::new();
+        if !failed.is_empty() {
+            parts.push(format!("Failed sub-installation(s): {}", failed.join(", ")));
+        }
+        if execution_failed {
+            parts.push("Execution is failed".to_owned());
+        }
+        let error =
+            OperationError::child("buildErrorIfFailedChild", "children failed", parts.join("; "));
+        return fail(installation, moment, &error, &[]);
+    }
+    tree.copies_written = 0;
+    status(Draft::of(installation, &moment.now).phase(Phase::Completing))
+}
+
+/// Children that were removed by force count as failed.
+fn missing<'a>(tree: &'a Tree, installation: &'a Installation) -> impl Iterator<Item = String> {
+    let cache = installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref());
+    let active = cache.into_iter().flat_map(|cache| cache.active_subs.iter());
+    let is_gone =
+        |name: &&String| tree.children.get(name).is_none_or(|child| child.get().is_none());
+    active.map(|pair| &pair.object_name).filter(is_gone).cloned().collect::<Vec<_>>().into_iter()
+}

@@ -1,0 +1,226 @@
+//! Siblings: those whose exports are waited for, those that wait, and those that are triggered (5.2, 5.3, 5.5, 5.6, 8.2).
+
+use std::collections::BTreeSet;
+
+use groundwork_api::metadata::{annotation, operation};
+use groundwork_api::{ErrorCode, Installation, List};
+
+use super::{COMPLETING, fail, status, tell};
+use crate::error::OperationError;
+use crate::machine::metadata::is_set;
+use crate::machine::phase::Phase;
+use crate::machine::protocol::HasJob as _;
+use crate::machine::status::Draft;
+use crate::machine::step::{MetadataPatch, Moment, Next, Predecessors, Read, Sibling, Write, write_some};
+use crate::machine::tree::Tree;
+use crate::siblings::{DataKind, Interface};
+use crate::validate::is_root;
+
+const OPERATION: &str = "init";
+const ALL_FINISHED: &str = "AllPredecessorsFinished";
+const ALL_SUCCEEDED: &str = "AllPredecessorsSucceeded";
+const GUARD: &str = "CheckSuccessorSibling";
+
+/// What checks 1 and 2 of 5.3 say of the predecessors.
+enum Verdict {
+    Good,
+    /// Names of those that have not finished.
+    Unfinished(Vec<String>),
+    Bad(OperationError),
+}
+
+fn judge(predecessors: &Predecessors, installation: &Installation) -> Verdict {
+    if let Some(cycle) = &predecessors.cycle {
+        let message = format!("the installations have a cycle: {}", cycle.join(" -{depends_on}-> "));
+        let mut error = OperationError::new(OPERATION, "CyclicDependencies", message);
+        error.codes.push(ErrorCode::CyclicDependencies);
+        return Verdict::Bad(error);
+    }
+    if let Some(((kind, name), exporters)) = predecessors.ambiguous.first_key_value() {
+        let kind = match kind {
+            DataKind::Data => "data",
+            DataKind::Target => "target",
+        };
+        let exporters = exporters.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "the {kind} {name:?}, which is imported, is exported by several installations: {exporters}; only one may"
+        );
+        return Verdict::Bad(OperationError::new(OPERATION, "AmbiguousPredecessors", message));
+    }
+    let is_root = is_root(installation);
+    let id = installation.job().id;
+    let is_finished = |sibling: &&Sibling| {
+        if is_root {
+            !sibling.requests_job && sibling.job_id == sibling.job_id_finished
+        } else {
+            sibling.job_id_finished == id
+        }
+    };
+    let names = |siblings: Vec<&Sibling>| -> Vec<String> {
+        siblings.into_iter().map(|sibling| sibling.name.clone()).collect()
+    };
+    let (finished, unfinished): (Vec<&Sibling>, Vec<&Sibling>) =
+        predecessors.found.iter().partition(is_finished);
+    if !unfinished.is_empty() {
+        return Verdict::Unfinished(names(unfinished));
+    }
+    let failed: Vec<&Sibling> =
+        finished.into_iter().filter(|sibling| sibling.phase != Phase::Succeeded).collect();
+    if failed.is_empty() {
+        return Verdict::Good;
+    }
+    let message = format!("predecessors have not succeeded: {}", names(failed).join(", "));
+    Verdict::Bad(OperationError::new(OPERATION, ALL_SUCCEEDED, message))
+}
+
+fn imports_from_siblings(installation: &Installation) -> bool {
+    !Interface::of(&installation.spec).imports.is_empty()
+}
+
+fn not_finished(names: &[String]) -> OperationError {
+    let message = format!(
+        "Op: CheckPredecessors - Reason: NotCompletedDependents - Message: predecessors are not finished: {}",
+        names.join(", ")
+    );
+    OperationError::waiting(OPERATION, ALL_FINISHED, message)
+}
+
+/// What holds `Init` up because of siblings; `None` if nothing does.
+pub(super) fn check_predecessors(
+    tree: &mut Tree,
+    installation: &Installation,
+    moment: &Moment,
+) -> Option<Next> {
+    if tree.sampled.is_some() || !imports_from_siblings(installation) {
+        return None;
+    }
+    let Some(predecessors) = tree.predecessors.take() else { return Some(Next::Read(Read::Predecessors)) };
+    match judge(&predecessors, installation) {
+        Verdict::Good => {
+            tree.sampled = Some(predecessors);
+            None
+        }
+        Verdict::Bad(error) => Some(fail(installation, moment, &error, &[])),
+        Verdict::Unfinished(names) => {
+            // Waiting is no attempt to render: it may outlive many processes.
+            tree.begun = None;
+            let previous = installation.status.as_ref().and_then(|status| status.last_error.as_ref());
+            let draft = Draft::of(installation, &moment.now).rendering(None);
+            let told = draft.error(&not_finished(&names), previous).done();
+            if told.status == installation.status {
+                return Some(Next::Wait);
+            }
+            // The next look follows at once, and may find more.
+            Some(super::write(Write::Installation(crate::machine::step::Change::Status(told))))
+        }
+    }
+}
+
+/// 10.4: the predecessors must be the same, with the same jobs, as when the pass began; else it is done again. `None` if they are.
+pub(super) fn compare_predecessors(tree: &mut Tree, installation: &Installation) -> Option<Next> {
+    // Those of a child are held by the job that they share.
+    let sampled = tree.sampled.as_ref().filter(|sampled| !sampled.found.is_empty())?;
+    if !is_root(installation) {
+        return None;
+    }
+    let Some(now) = &tree.predecessors else { return Some(Next::Read(Read::Predecessors)) };
+    let jobs = |predecessors: &Predecessors| -> BTreeSet<(String, String)> {
+        let found = predecessors.found.iter();
+        found.map(|sibling| (sibling.name.clone(), sibling.job_id.clone())).collect()
+    };
+    if jobs(sampled) == jobs(now) {
+        return None;
+    }
+    tree.forget_pass();
+    Some(Next::Read(Read::Predecessors))
+}
+
+/// The same checks when the job completes, where nothing is waited for any more (5.3). `None` if they hold.
+pub(super) fn check_again(
+    tree: &mut Tree,
+    installation: &Installation,
+) -> Option<Result<Next, OperationError>> {
+    // What a child depends on has finished in the job that both have, and begins no other one before it.
+    if !is_root(installation) || !imports_from_siblings(installation) {
+        return None;
+    }
+    let Some(predecessors) = &tree.predecessors else { return Some(Ok(Next::Read(Read::Predecessors))) };
+    match judge(predecessors, installation) {
+        Verdict::Good => None,
+        Verdict::Bad(error) => Some(Err(error)),
+        Verdict::Unfinished(names) => {
+            let message = format!(
+                "predecessors have begun another job since this one began: {}; it is started again when they are finished",
+                names.join(", ")
+            );
+            Some(Err(OperationError::new(COMPLETING, ALL_FINISHED, message)))
+        }
+    }
+}
+
+/// Whether the end of its job triggers others. Children share a job, so that nobody has to start one for them.
+pub(super) fn has_dependents(installation: &Installation) -> bool {
+    is_root(installation)
+        && !installation.is_deleting()
+        && !Interface::of(&installation.spec).exports.is_empty()
+}
+
+/// 5.6: triggers those whose predecessor has finished, then clears the list. A crash in between triggers all again.
+pub(super) fn trigger_dependents(
+    tree: &mut Tree,
+    installation: &Installation,
+    moment: &Moment,
+) -> Option<Next> {
+    let list = installation.status.as_ref().map(|status| &status.dependents_to_trigger)?;
+    if list.is_empty() {
+        return None;
+    }
+    let patch = |name: &str| MetadataPatch {
+        name: name.to_owned(),
+        annotations: vec![
+            (annotation::OPERATION, Some(operation::RECONCILE.to_owned())),
+            (annotation::RECONCILE_REASON, None),
+        ],
+        ..MetadataPatch::default()
+    };
+    let left = list.iter().skip(tree.triggered).map(|dependent| Write::Sibling(patch(&dependent.name)));
+    if let Some(step) = write_some(left) {
+        tree.triggered += if let Next::Write(writes) = &step { writes.len() } else { 0 };
+        return Some(step);
+    }
+    tree.triggered = 0;
+    let mut draft = Draft::of(installation, &moment.now);
+    draft.status().dependents_to_trigger = List::absent();
+    Some(status(draft))
+}
+
+/// 8.2: what others still import is not deleted. `None` if nothing is in the way.
+pub(super) fn check_successors(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Option<Next> {
+    if is_set(&installation.metadata, annotation::DELETE_IGNORE_SUCCESSORS)
+        || Interface::of(&installation.spec).exports.is_empty()
+    {
+        return None;
+    }
+    let Some(successors) = tree.successors.take() else { return Some(Next::Read(Read::Successors)) };
+    if successors.is_empty() {
+        // It holds for the rest of this phase.
+        tree.successors = Some(successors);
+        return None;
+    }
+    let id = installation.job().id;
+    let has_failed = |sibling: &&Sibling| {
+        sibling.job_id_finished == id && sibling.phase == Phase::DeleteFailed
+    };
+    let (failed, others): (Vec<&Sibling>, Vec<&Sibling>) = successors.iter().partition(has_failed);
+    let names = |siblings: &[&Sibling]| {
+        siblings.iter().map(|sibling| sibling.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    if others.is_empty() {
+        let message = format!("deletion of a sibling failed: {}", names(&failed));
+        let error = OperationError::child(GUARD, "SiblingDeleteError", message);
+        return Some(fail(installation, moment, &error, &[]));
+    }
+    let message = format!("a sibling still imports some of the exports: {}", names(&others));
+    let error = OperationError::waiting(GUARD, "SiblingImport", message);
+    Some(tell(installation, &error, moment).unwrap_or(Next::Wait))
+}

@@ -1,0 +1,366 @@
+//! Who imports what whom exports, among the Installations of one scope (`installations.md` 5.1, 5.2, 5.5).
+//!
+//! ```text
+//! spec ──> Interface ──insert──> SiblingIndex ──> predecessors, successors, exporters of one name, cycles
+//! ```
+//!
+//! An index, so that what one Installation costs does not grow with the number of those beside it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use groundwork_api::{InstallationSpec, TargetSource};
+
+/// Data and Targets have names of their own: one never stands in for the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DataKind {
+    Data,
+    Target,
+}
+
+/// The name of a value in a scope.
+pub type DataName = (DataKind, String);
+
+/// What an Installation gives to its siblings and takes from them. What is named with `#`, Secrets, ConfigMaps, and lists and maps that
+/// the parent passes on come from no sibling (5.2).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interface {
+    pub exports: BTreeSet<DataName>,
+    pub imports: BTreeSet<DataName>,
+}
+
+impl Interface {
+    /// Promises of `optimization` count: what exports nothing to siblings has no successors, what imports nothing from them no
+    /// predecessors (5.1).
+    pub fn of(spec: &InstallationSpec) -> Self {
+        let promise = |is_made: fn(&groundwork_api::Optimization) -> Option<bool>| {
+            spec.optimization.as_ref().and_then(is_made) == Some(true)
+        };
+        let mut interface = Self::default();
+        if !promise(|optimization| optimization.has_no_sibling_exports) {
+            let data = spec.data_exports().iter().map(|export| (DataKind::Data, export.data_ref.clone()));
+            let targets =
+                spec.target_exports().iter().map(|export| (DataKind::Target, export.target.clone()));
+            interface.exports.extend(data.chain(targets));
+        }
+        if !promise(|optimization| optimization.has_no_sibling_imports) {
+            let data = spec.data_imports().iter().filter_map(|import| import.data_ref.as_deref());
+            let data = data.map(|name| (DataKind::Data, name));
+            let targets = spec.target_imports().iter().flat_map(|import| match import.source() {
+                Ok(TargetSource::Single(name)) => vec![name],
+                Ok(TargetSource::List(names)) => names,
+                Ok(TargetSource::Map(names)) => names.into_values().collect(),
+                Ok(TargetSource::ListRef(_) | TargetSource::MapRef(_)) | Err(_) => Vec::new(),
+            });
+            let imports = data.chain(targets.map(|name| (DataKind::Target, name)));
+            let imports = imports.filter(|(_, name)| !name.is_empty() && !name.starts_with('#'));
+            interface.imports.extend(imports.map(|(kind, name)| (kind, name.to_owned())));
+        }
+        interface
+    }
+
+    fn is_empty(&self) -> bool {
+        self.exports.is_empty() && self.imports.is_empty()
+    }
+}
+
+/// The Installations of one scope: those of a namespace without a parent, or the children of one parent.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Family {
+    pub namespace: String,
+    /// Absent for roots.
+    pub parent: Option<String>,
+}
+
+/// What the siblings of one Installation have to do with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Relations {
+    /// Names of the siblings whose exports it imports, sorted.
+    pub predecessors: BTreeSet<String>,
+    /// Imported names that several siblings export, with those.
+    pub ambiguous: BTreeMap<DataName, BTreeSet<String>>,
+    /// The members of a cycle that it belongs to, from the smallest one on, which is repeated at the end. Each depends on the next.
+    pub cycle: Option<Vec<String>>,
+}
+
+/// The interfaces of many Installations, by what they name.
+#[derive(Debug, Default)]
+pub struct SiblingIndex {
+    members: HashMap<(String, String), Member>,
+    families: HashMap<Family, FamilyIndex>,
+}
+
+#[derive(Debug)]
+struct Member {
+    family: Family,
+    interface: Interface,
+}
+
+#[derive(Debug, Default)]
+struct FamilyIndex {
+    exporters: HashMap<DataName, BTreeSet<String>>,
+    importers: HashMap<DataName, BTreeSet<String>>,
+}
+
+/// Installations that are looked at in the search for a cycle.
+const MOST_VISITED: usize = 10_000;
+
+impl SiblingIndex {
+    /// Takes in what an Installation names now.
+    pub fn insert(&mut self, family: Family, name: &str, interface: Interface) {
+        let key = (family.namespace.clone(), name.to_owned());
+        if self.members.get(&key).is_some_and(|member| member.family == family && member.interface == interface)
+        {
+            return;
+        }
+        self.remove(&family.namespace, name);
+        if interface.is_empty() {
+            return;
+        }
+        let index = self.families.entry(family.clone()).or_default();
+        for export in &interface.exports {
+            index.exporters.entry(export.clone()).or_default().insert(name.to_owned());
+        }
+        for import in &interface.imports {
+            index.importers.entry(import.clone()).or_default().insert(name.to_owned());
+        }
+        self.members.insert(key, Member { family, interface });
+    }
+
+    /// Forgets an Installation.
+    pub fn remove(&mut self, namespace: &str, name: &str) {
+        let Some(member) = self.members.remove(&(namespace.to_owned(), name.to_owned())) else { return };
+        let Some(index) = self.families.get_mut(&member.family) else { return };
+        for (names, by_name) in [
+            (&member.interface.exports, &mut index.exporters),
+            (&member.interface.imports, &mut index.importers),
+        ] {
+            for data in names {
+                if let Some(found) = by_name.get_mut(data) {
+                    found.remove(name);
+                    if found.is_empty() {
+                        by_name.remove(data);
+                    }
+                }
+            }
+        }
+        if index.exporters.is_empty() && index.importers.is_empty() {
+            self.families.remove(&member.family);
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What the siblings of an Installation with this interface have to do with it.
+    pub fn relations(&self, family: &Family, name: &str, interface: &Interface) -> Relations {
+        let mut relations = Relations::default();
+        let Some(index) = self.families.get(family) else { return relations };
+        for import in &interface.imports {
+            let exporters: BTreeSet<String> = index
+                .exporters
+                .get(import)
+                .into_iter()
+                .flatten()
+                .filter(|exporter| *exporter != name)
+                .cloned()
+                .collect();
+            if exporters.len() > 1 {
+                relations.ambiguous.insert(import.clone(), exporters.clone());
+            }
+            relations.predecessors.extend(exporters);
+        }
+        relations.cycle = self.cycle(family, name, &relations.predecessors);
+        relations
+    }
+
+    /// Names of the siblings that import what an Installation with this interface exports, sorted.
+    pub fn successors(&self, family: &Family, name: &str, interface: &Interface) -> BTreeSet<String> {
+        let Some(index) = self.families.get(family) else { return BTreeSet::new() };
+        let importers = interface.exports.iter().filter_map(|export| index.importers.get(export)).flatten();
+        importers.filter(|importer| *importer != name).cloned().collect()
+    }
+
+    /// As [`SiblingIndex::successors`] for an Installation that was taken in.
+    pub fn successors_of(&self, namespace: &str, name: &str) -> (Option<&Family>, BTreeSet<String>) {
+        match self.members.get(&(namespace.to_owned(), name.to_owned())) {
+            Some(member) => {
+                (Some(&member.family), self.successors(&member.family, name, &member.interface))
+            }
+            None => (None, BTreeSet::new()),
+        }
+    }
+
+    /// Names of the siblings whose exports an Installation imports that was taken in, sorted.
+    pub fn predecessors_of(&self, namespace: &str, name: &str) -> BTreeSet<String> {
+        let Some(member) = self.members.get(&(namespace.to_owned(), name.to_owned())) else {
+            return BTreeSet::new();
+        };
+        self.direct_predecessors(&member.family, name, &member.interface)
+    }
+
+    fn direct_predecessors(&self, family: &Family, name: &str, interface: &Interface) -> BTreeSet<String> {
+        let Some(index) = self.families.get(family) else { return BTreeSet::new() };
+        let exporters = interface.imports.iter().filter_map(|import| index.exporters.get(import)).flatten();
+        exporters.filter(|exporter| *exporter != name).cloned().collect()
+    }
+
+    /// The shortest way from an Installation over predecessors back to itself: breadth first, and names in order, so that the answer is
+    /// the same each time.
+    fn cycle(&self, family: &Family, name: &str, first: &BTreeSet<String>) -> Option<Vec<String>> {
+        let mut came_from: HashMap<String, Option<String>> = HashMap::new();
+        let mut queue = std::collections::VecDeque::new();
+        for predecessor in first {
+            came_from.insert(predecessor.clone(), None);
+            queue.push_back(predecessor.clone());
+        }
+        while let Some(current) = queue.pop_front() {
+            if came_from.len() > MOST_VISITED {
+                return None;
+            }
+            for next in self.predecessors_of(&family.namespace, &current) {
+                if next == name {
+                    return Some(closed(walk_back(&came_from, current), name));
+                }
+                if !came_from.contains_key(&next) {
+                    came_from.insert(next.clone(), Some(current.clone()));
+                    queue.push_back(next);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The way that led to a member, first to last.
+fn walk_back(came_from: &HashMap<String, Option<String>>, last: String) -> Vec<String> {
+    let mut way = vec![last];
+    while let Some(Some(before)) = way.last().and_then(|member| came_from.get(member)) {
+        way.push(before.clone());
+    }
+    way.reverse();
+    way
+}
+
+/// The cycle of a member and the way over its predecessors, from the smallest member on, which is repeated at the end.
+fn closed(way: Vec<String>, name: &str) -> Vec<String> {
+    let mut cycle: Vec<String> = std::iter::once(name.to_owned()).chain(way).collect();
+    let smallest = cycle.iter().enumerate().min_by_key(|(_, member)| *member).map_or(0, |(at, _)| at);
+    cycle.rotate_left(smallest);
+    cycle.extend(cycle.first().cloned());
+    cycle
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn family() -> Family {
+        Family { namespace: "team".to_owned(), parent: None }
+    }
+
+    /// `name: imports > exports`; a leading `@` stands for a Target.
+    fn index(members: &[&str]) -> SiblingIndex {
+        let mut index = SiblingIndex::default();
+        for member in members {
+            let (name, interface) = parse(member);
+            index.insert(family(), &name, interface);
+        }
+        index
+    }
+
+    fn parse(member: &str) -> (String, Interface) {
+        let (name, rest) = member.split_once(": ").unwrap();
+        let (imports, exports) = rest.split_once('>').unwrap();
+        let names = |text: &str| {
+            let name = |name: &str| match name.strip_prefix('@') {
+                Some(name) => (DataKind::Target, name.to_owned()),
+                None => (DataKind::Data, name.to_owned()),
+            };
+            text.split_whitespace().map(name).collect()
+        };
+        (name.to_owned(), Interface { imports: names(imports), exports: names(exports) })
+    }
+
+    fn relations(members: &[&str], of: usize) -> Relations {
+        let (name, interface) = parse(members[of]);
+        index(members).relations(&family(), &name, &interface)
+    }
+
+    #[test]
+    fn edges_follow_from_names_of_one_kind() {
+        let members = ["db: > access @cluster", "web: access @x >", "job: @cluster > access2", "own: a > a"];
+        let names = |of: usize| relations(&members, of).predecessors.into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!((names(0), names(1), names(2), names(3)), (String::new(), "db".into(), "db".into(), String::new()));
+        let index = index(&members);
+        let (_, successors) = index.successors_of("team", "db");
+        assert_eq!(successors.into_iter().collect::<Vec<_>>(), ["job", "web"]);
+        assert_eq!(index.successors_of("other", "db"), (None, BTreeSet::new()));
+    }
+
+    #[test]
+    fn what_goes_away_is_forgotten() {
+        let mut index = index(&["db: > a", "web: a >"]);
+        index.remove("team", "db");
+        let (name, interface) = parse("web: a >");
+        assert_eq!(index.relations(&family(), &name, &interface), Relations::default());
+        index.insert(family(), "db", parse("db: > b").1);
+        index.insert(family(), "web", parse("web: b >").1);
+        assert_eq!(index.predecessors_of("team", "web").into_iter().collect::<Vec<_>>(), ["db"]);
+        index.insert(family(), "web", Interface::default());
+        index.remove("team", "db");
+        assert!(index.members.is_empty() && index.families.is_empty());
+    }
+
+    /// 5.2: several exporters of a name are told with it.
+    #[test]
+    fn several_exporters() {
+        let found = relations(&["a: > x", "b: > x", "c: x >"], 2);
+        let (name, exporters) = found.ambiguous.first_key_value().unwrap();
+        assert_eq!(name, &(DataKind::Data, "x".to_owned()));
+        assert_eq!(exporters.iter().cloned().collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    /// 5.5: each depends on the next, from the smallest member on.
+    #[test]
+    fn cycles() {
+        let members = ["c: e > c", "e: d > e", "d: c > d", "f: c >"];
+        for of in 0..3 {
+            assert_eq!(relations(&members, of).cycle.unwrap().join(" "), "c e d c");
+        }
+        assert_eq!(relations(&members, 3).cycle, None, "it only depends on one");
+        assert_eq!(relations(&["a: b > a", "b: a > b"], 1).cycle.unwrap().join(" "), "a b a");
+    }
+
+    #[test]
+    fn interfaces_of_specs() {
+        let spec = |optimization| -> InstallationSpec {
+            serde_json::from_value(json!({
+                "blueprint": {},
+                "imports": {
+                    "data": [
+                        {"name": "a", "dataRef": "x"}, {"name": "b", "dataRef": "#y"}, {"name": "c", "secretRef": {"name": "s"}},
+                    ],
+                    "targets": [
+                        {"name": "d", "target": "t"}, {"name": "e", "targets": ["u", "v"]}, {"name": "f", "targetMap": {"k": "w"}},
+                        {"name": "g", "targetListRef": "l"}, {"name": "h", "targetMapRef": "m"},
+                    ],
+                },
+                "exports": {"data": [{"name": "i", "dataRef": "z"}], "targets": [{"name": "j", "target": "t2"}]},
+                "optimization": optimization,
+            }))
+            .unwrap()
+        };
+        let shown = |names: &BTreeSet<DataName>| {
+            names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        let interface = Interface::of(&spec(json!({})));
+        assert_eq!((shown(&interface.imports), shown(&interface.exports)), ("x t u v w".into(), "z t2".into()));
+        let promised =
+            Interface::of(&spec(json!({"hasNoSiblingImports": true, "hasNoSiblingExports": true})));
+        assert_eq!(promised, Interface::default());
+    }
+}
