@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use groundwork_api::{WATCHED, crds};
+use groundwork_api::{DeployItem, Execution, Installation, Kind as _, WATCHED, crds, view};
 use groundwork_bus::{Bus, BusError, Change, Event, Feed, Filter, Kind, Record, Snapshot};
 use groundwork_controller::{BusArguments, ConnectError};
 use serde_json::{Value, json};
@@ -195,7 +195,7 @@ fn text(event: &Event) -> String {
         None => object.name.clone(),
     };
     let (what, rest) = match &event.change {
-        Change::Applied(snapshot) => ("applied", status(snapshot)),
+        Change::Applied(snapshot) => ("applied", status(object.kind.plural(), snapshot)),
         Change::Deleted { .. } => ("deleted", String::new()),
     };
     let version = event.change.resource_version();
@@ -209,15 +209,23 @@ fn columns(time: &str, kind: &str, object: &str, what: &str, version: &str, stat
 }
 
 /// Phase and jobs, where they are shown.
-fn status(snapshot: &Snapshot) -> String {
-    let status = snapshot.fields.get("status").unwrap_or(&Value::Null);
+fn status(plural: &str, snapshot: &Snapshot) -> String {
+    let (phase, job) = match plural {
+        Installation::PLURAL => {
+            let installation = view::Installation(snapshot);
+            (installation.phase(), installation.job())
+        }
+        Execution::PLURAL => (view::Execution(snapshot).phase(), view::Execution(snapshot).job()),
+        DeployItem::PLURAL => (view::DeployItem(snapshot).phase(), view::DeployItem(snapshot).job()),
+        _ => Default::default(),
+    };
     let mut rest = String::new();
-    for (label, field) in [("phase", "phase"), ("job", "jobID"), ("finished", "jobIDFinished")] {
-        if let Some(value) = status.get(field).and_then(Value::as_str).filter(|value| !value.is_empty()) {
+    for (label, value) in [("phase", phase), ("job", job.id), ("finished", job.finished)] {
+        if !value.is_empty() {
             rest.push_str(&format!("  {label}={value}"));
         }
     }
-    if snapshot.deletion_timestamp.is_some() {
+    if snapshot.is_deleting() {
         rest.push_str("  deleting");
     }
     rest

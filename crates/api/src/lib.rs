@@ -33,9 +33,9 @@ mod package_resources;
 mod package_revision;
 mod package_variant;
 mod package_variant_set;
-mod projection;
 mod repository;
 mod schema;
+pub mod view;
 
 pub use k8s_openapi::ByteString;
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
@@ -64,5 +64,5 @@ pub use package_resources::*;
 pub use package_revision::*;
 pub use package_variant::*;
 pub use package_variant_set::*;
-pub use projection::{WATCHED, Watched, is_own_annotation, project};
 pub use repository::*;
+pub use view::{WATCHED, Watched};

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use groundwork_api::view::Snapshot;
 use groundwork_kubernetes::ResourceVersion;
 use tokio::sync::watch;
 
 use crate::feed::Feed;
-use crate::object::{Kind, ObjectId, Snapshot};
+use crate::object::{Kind, ObjectId};
 use crate::record::{Change, Record};
 
 /// The latest known state of every object of some kinds. Cheap to clone; clones are the same index.
@@ -241,8 +242,9 @@ impl Content {
 
 #[cfg(test)]
 mod tests {
+    use groundwork_api::view::Owner;
+
     use super::*;
-    use crate::object::Owner;
     use crate::record::{ClusterIdentity, Event, SyncMarker};
 
     fn kind(plural: &str) -> Kind {

@@ -37,9 +37,10 @@ pub use bus::Bus;
 pub use delivery::{Delivery, Receipt};
 pub use error::{BusError, PublishError};
 pub use feed::{Feed, IndexFeed};
+pub use groundwork_api::view::{Owner, Snapshot};
 pub use index::Index;
 pub use nats::{Login, NatsOptions};
-pub use object::{Kind, ObjectId, Owner, Snapshot};
+pub use object::{Kind, ObjectId};
 pub use record::{
     Change, ClusterIdentity, Event, Filter, Interest, Published, Record, Stored, StreamState, SyncMarker,
     WorkState,

@@ -1,9 +1,10 @@
 //! What the stream holds.
 
+use groundwork_api::view::Snapshot;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::object::{Kind, ObjectId, Snapshot};
+use crate::object::{Kind, ObjectId};
 
 /// What happened to an object.
 #[derive(Clone, Debug, PartialEq)]

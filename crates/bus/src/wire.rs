@@ -2,12 +2,12 @@
 
 use async_nats::{HeaderMap, HeaderValue};
 use bytes::Bytes;
+use groundwork_api::view::Snapshot;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::MAX_EVENT_BYTES;
 use crate::error::PublishError;
-use crate::object::Snapshot;
 use crate::record::{Change, ClusterIdentity, Event, Interest, Record, SyncMarker};
 use crate::subject::{self, Subject};
 
@@ -202,8 +202,10 @@ impl Wire {
 
 #[cfg(test)]
 mod tests {
+    use groundwork_api::view::Owner;
+
     use super::*;
-    use crate::object::{Kind, ObjectId, Owner};
+    use crate::object::{Kind, ObjectId};
 
     fn installation(change: Change) -> Event {
         Event {

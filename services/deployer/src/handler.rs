@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use groundwork_api::metadata::{FINALIZER, annotation};
 use groundwork_api::{
     ByteString, DeployItem, DeployerInformation, Kind as _, ObjectMeta, ObjectReference, OwnerReference,
-    ResourceExt, Target, Time,
+    ResourceExt, Target, Time, view,
 };
 use groundwork_bus::{Change, Index, ObjectId, Snapshot};
 use groundwork_controller::{
@@ -73,13 +73,10 @@ impl Handler for MockDeployer {
     }
 }
 
-/// Whether the projection of an item shows work for this deployer.
+/// Whether an item that looks like this is work for this deployer.
 fn waits(snapshot: &Snapshot) -> bool {
-    let text = |path: [&str; 2]| {
-        let parent = snapshot.fields.get(path[0]);
-        parent.and_then(|parent| parent.get(path[1])).and_then(Value::as_str).unwrap_or_default()
-    };
-    text(["spec", "type"]) == mock::TYPE && text(["status", "jobID"]) != text(["status", "jobIDFinished"])
+    let item = view::DeployItem(snapshot);
+    item.deployer_type() == mock::TYPE && item.job().is_running()
 }
 
 fn now() -> Time {

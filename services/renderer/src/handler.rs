@@ -5,8 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use groundwork_api::metadata::label;
-use groundwork_api::{DeployItem, ErrorCode, Execution, Installation, Kind as _, Time};
+use groundwork_api::{DeployItem, ErrorCode, Execution, Installation, Kind as _, Time, view};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::{
@@ -22,7 +21,7 @@ use tonic::Status;
 
 use crate::blueprints::Blueprints;
 use crate::components::Components;
-use crate::snapshots::{PICKUP_MARGIN, job_status, needs_work, pickup_deadline};
+use crate::snapshots::{PICKUP_MARGIN, needs_work, pickup_deadline};
 use crate::{inputs, job_log, steps};
 
 /// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
@@ -92,8 +91,10 @@ impl Handler for Installations {
                 owner.map(|name| self.installation_of(object, &name)).into_iter().collect()
             }
             // Progress of an item decides nothing; its end does.
-            (DeployItem::PLURAL, Change::Applied(snapshot)) if job_status(snapshot).is_idle() => {
-                let name = snapshot.labels.get(label::MANAGED_BY);
+            (DeployItem::PLURAL, Change::Applied(snapshot))
+                if !view::DeployItem(snapshot).job().is_running() =>
+            {
+                let name = view::DeployItem(snapshot).execution();
                 name.map(|name| self.installation_of(object, name)).into_iter().collect()
             }
             _ => Vec::new(),
@@ -112,7 +113,7 @@ impl Handler for Installations {
                 Some((object.clone(), Timestamp::now()))
             }
             DeployItem::PLURAL => {
-                let name = snapshot.labels.get(label::MANAGED_BY)?;
+                let name = view::DeployItem(snapshot).execution()?;
                 self.owners().insert(object.clone(), name.clone());
                 let at = pickup_deadline(snapshot, self.pickup_timeout?)?;
                 Some((self.installation_of(object, name), at))

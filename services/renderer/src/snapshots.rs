@@ -1,75 +1,35 @@
 //! What the snapshots of Installations and DeployItems say about whether and when they need handling.
 
-use groundwork_api::metadata::{FINALIZER, annotation};
+use groundwork_api::metadata::FINALIZER;
+use groundwork_api::view;
 use groundwork_bus::Snapshot;
 use groundwork_lifecycle::machine::phase;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 /// A key is handled this long after the time-out of a pick-up (`installations.md` 7.6).
 pub(crate) const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
-/// What a snapshot shows of the job of its object.
-pub(crate) struct JobStatus<'a> {
-    id: &'a str,
-    finished: &'a str,
-    phase: &'a str,
-}
-
-impl JobStatus<'_> {
-    /// No job runs.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.id == self.finished
-    }
-}
-
-fn status_text<'a>(snapshot: &'a Snapshot, field: &str) -> &'a str {
-    let status = snapshot.fields.get("status");
-    status.and_then(|status| status.get(field)).and_then(Value::as_str).unwrap_or_default()
-}
-
-pub(crate) fn job_status(snapshot: &Snapshot) -> JobStatus<'_> {
-    JobStatus {
-        id: status_text(snapshot, "jobID"),
-        finished: status_text(snapshot, "jobIDFinished"),
-        phase: status_text(snapshot, "phase"),
-    }
-}
-
 /// Whether an Installation that looks like this may have something to do.
 pub(crate) fn needs_work(snapshot: &Snapshot) -> bool {
-    let job = job_status(snapshot);
-    let is_deleting = snapshot.deletion_timestamp.is_some();
-    let has_finalizer = snapshot.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
-    let status = snapshot.fields.get("status");
-    let observed = status
-        .and_then(|status| status.get("observedGeneration"))
-        .and_then(Value::as_i64)
-        .unwrap_or_default();
-    let follows_spec =
-        snapshot.annotations.get(annotation::RECONCILE_IF_CHANGED).is_some_and(|value| value == "true");
-    (!has_finalizer && !is_deleting)
-        || snapshot.annotations.contains_key(annotation::OPERATION)
-        || !job.is_idle()
-        || (is_deleting && has_finalizer && job.phase != phase::DELETE_FAILED)
-        || (follows_spec && snapshot.generation != Some(observed))
+    let installation = view::Installation(snapshot);
+    let has_finalizer = snapshot.has_finalizer(FINALIZER);
+    (!has_finalizer && !snapshot.is_deleting())
+        || installation.operation().is_some()
+        || installation.job().is_running()
+        || (snapshot.is_deleting() && has_finalizer && installation.phase() != phase::DELETE_FAILED)
+        || (installation.follows_spec() && !installation.is_observed())
 }
 
 /// When an item that nobody has picked up yet must have been.
 pub(crate) fn pickup_deadline(snapshot: &Snapshot, timeout: SignedDuration) -> Option<Timestamp> {
-    let time = |field| status_text(snapshot, field).parse::<Timestamp>().ok();
-    let generated = time("jobIDGenerationTime")?;
-    let waits = !job_status(snapshot).is_idle()
-        && time("lastReconcileTime").is_none_or(|picked_up| picked_up < generated);
-    if !waits {
-        return None;
-    }
-    generated.checked_add(timeout).and_then(|at| at.checked_add(PICKUP_MARGIN)).ok()
+    let since = view::DeployItem(snapshot).waits_since()?;
+    since.checked_add(timeout).and_then(|at| at.checked_add(PICKUP_MARGIN)).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use groundwork_api::metadata::annotation;
+    use serde_json::{Value, json};
 
     use super::*;
 

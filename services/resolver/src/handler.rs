@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, Kind as Typed};
+use groundwork_api::{
+    ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, Kind as Typed, view,
+};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_controller::{ApiError, Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
-use groundwork_lifecycle::machine::Job;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::contexts::DefaultContexts;
 use crate::resolution_inputs::{Depth, ResolutionInputs};
@@ -58,9 +58,8 @@ impl Handler for ResolverHandler {
         }
         if object.kind == kind::<ComponentVersionOverwrites>() {
             let contexts = index.of_kind(&kind::<Context>(), Some(namespace));
-            let naming = contexts
-                .iter()
-                .filter(|(_, context)| text(context, &["componentVersionOverwrites"]) == object.name);
+            let naming =
+                contexts.iter().filter(|(_, context)| view::Context(context).overwrites() == object.name);
             return naming.flat_map(|(context, _)| users_of(namespace, &context.name, index)).collect();
         }
         match change {
@@ -83,8 +82,7 @@ impl Handler for ResolverHandler {
             let wait = if is_initial_sync { Duration::ZERO } else { GRACE + GRACE / 4 };
             return Some((key, Timestamp::now().checked_add(wait).ok()?));
         }
-        let is_concerned =
-            is_initial_sync && object.kind == kind::<Installation>() && job(snapshot).is_running();
+        let is_concerned = is_initial_sync && object.kind == kind::<Installation>() && is_running(snapshot);
         is_concerned.then(|| (object.clone(), Timestamp::now()))
     }
 
@@ -103,7 +101,7 @@ impl Handler for ResolverHandler {
         }
         // The condition of a job is that of its `Resolve`; what changed meanwhile is told when it has ended.
         match request.index.get(request.key) {
-            Some(snapshot) if job(&snapshot).is_running() => return Ok(Reconciled::requeue_after(JOB)),
+            Some(snapshot) if is_running(&snapshot) => return Ok(Reconciled::requeue_after(JOB)),
             Some(_) => {}
             None => return Ok(Reconciled::default()),
         }
@@ -127,7 +125,7 @@ impl Handler for ResolverHandler {
 
 impl ResolverHandler {
     fn default_context(&self, namespace: &ObjectId, change: &Change) -> Option<Key> {
-        let is_there = matches!(change, Change::Applied(snapshot) if snapshot.deletion_timestamp.is_none());
+        let is_there = matches!(change, Change::Applied(snapshot) if !snapshot.is_deleting());
         let concerns = is_there && self.contexts.concern(&namespace.name);
         concerns.then(|| ObjectId::new(kind::<Context>(), Some(&namespace.name), DEFAULT_CONTEXT))
     }
@@ -136,40 +134,22 @@ impl ResolverHandler {
 /// The Installations that use a Context and have had a job.
 fn users_of(namespace: &str, context: &str, index: &Index) -> Vec<Key> {
     let installations = index.of_kind(&kind::<Installation>(), Some(namespace));
-    let users = installations.into_iter().filter(|(_, installation)| {
-        let named = text(installation, &["spec", "context"]);
-        let named = if named.is_empty() { DEFAULT_CONTEXT } else { named };
-        named == context && !job(installation).id.is_empty() && installation.deletion_timestamp.is_none()
+    let users = installations.into_iter().filter(|(_, snapshot)| {
+        let installation = view::Installation(snapshot);
+        installation.context() == context && installation.job().is_known() && !snapshot.is_deleting()
     });
     users.map(|(key, _)| key).collect()
 }
 
 /// Between two jobs the spec has changed.
-fn has_newer_spec(installation: &Snapshot) -> bool {
-    let job = job(installation);
-    let status = installation.fields.get("status");
-    let observed = status.and_then(|status| status.get("observedGeneration")).and_then(Value::as_i64);
-    !job.id.is_empty()
-        && !job.is_running()
-        && installation.deletion_timestamp.is_none()
-        && installation.generation != observed
+fn has_newer_spec(snapshot: &Snapshot) -> bool {
+    let installation = view::Installation(snapshot);
+    let job = installation.job();
+    job.is_known() && !job.is_running() && !snapshot.is_deleting() && !installation.is_observed()
 }
 
-/// The jobs of an Installation, as its projection shows them.
-fn job(installation: &Snapshot) -> Job<'_> {
-    Job {
-        id: text(installation, &["status", "jobID"]),
-        finished: text(installation, &["status", "jobIDFinished"]),
-    }
-}
-
-fn text<'a>(snapshot: &'a Snapshot, path: &[&str]) -> &'a str {
-    let (first, rest) = path.split_first().map_or(("", path), |(first, rest)| (*first, rest));
-    let value = snapshot.fields.get(first);
-    rest.iter()
-        .fold(value, |value, step| value.and_then(|value| value.get(step)))
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+fn is_running(installation: &Snapshot) -> bool {
+    view::Installation(installation).job().is_running()
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use groundwork_api::{Kind as Typed, PackageRevision, PackageVariant, PackageVariantSet};
+use groundwork_api::{Kind as Typed, PackageRevision, PackageVariant, PackageVariantSet, view};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
 use groundwork_variant::FINALIZER;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::watches::Watches;
 use crate::{package_variant, set};
@@ -53,8 +52,9 @@ impl Shared {
 
     /// Remembers whose child a variant is.
     fn remember_owner(&self, variant: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
-        let owner = snapshot.owner_references.iter().find(|owner| owner.controller)?;
-        let set = (owner.kind == PackageVariantSet::KIND)
+        let owner = snapshot.controller()?;
+        let set = owner
+            .is_a::<PackageVariantSet>()
             .then(|| ObjectId::new(kind::<PackageVariantSet>(), variant.namespace.as_deref(), &owner.name))?;
         self.memory().sets.insert(variant.clone(), set.clone());
         Some(set)
@@ -160,17 +160,11 @@ impl Handler for SelectedHandler {
 
 /// Whether a variant's own state asks for something.
 fn needs_work(variant: &Snapshot) -> bool {
-    let has_finalizer = variant.finalizers.iter().any(|name| name == FINALIZER);
-    let observed = at(variant, &["status", "observedGeneration"]).and_then(Value::as_i64);
-    match variant.deletion_timestamp {
-        Some(_) => has_finalizer,
-        None => !has_finalizer || observed != variant.generation,
+    let has_finalizer = variant.has_finalizer(FINALIZER);
+    if variant.is_deleting() {
+        return has_finalizer;
     }
-}
-
-fn at<'a>(snapshot: &'a Snapshot, path: &[&str]) -> Option<&'a Value> {
-    let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(snapshot.fields.get(*first)?, |value, step| value.get(step))
+    !has_finalizer || view::PackageVariant(variant).observed_generation() != variant.generation
 }
 
 /// The sets in the namespace of an object.
@@ -182,13 +176,8 @@ fn sets_in(object: &ObjectId, index: &Index) -> Vec<(ObjectId, Snapshot)> {
 /// then the group has to do.
 fn selecting(object: &ObjectId, index: &Index) -> Vec<Key> {
     let selects = |set: &Snapshot| {
-        let targets = at(set, &["spec", "targets"]).and_then(Value::as_array);
-        targets.into_iter().flatten().any(|target| {
-            let version = target["objectSelector"]["apiVersion"].as_str();
-            version.is_some_and(|version| {
-                version.split_once('/').map_or("", |(group, _)| group) == object.kind.group()
-            })
-        })
+        let targets = view::PackageVariantSet(set).targets();
+        targets.iter().any(|target| target.group() == Some(object.kind.group()))
     };
     let sets = sets_in(object, index).into_iter();
     sets.filter(|(_, set)| selects(set)).map(|(key, _)| key).collect()
@@ -197,9 +186,9 @@ fn selecting(object: &ObjectId, index: &Index) -> Vec<Key> {
 /// The sets whose upstream a package revision is of. Its name begins with repository and package (`packagevariants.md` 1.5).
 fn upstream_of(revision: &ObjectId, index: &Index) -> Vec<Key> {
     let names = |set: &Snapshot| {
-        let text =
-            |field: &str| at(set, &["spec", "upstream", field]).and_then(Value::as_str).unwrap_or_default();
-        revision.name.starts_with(&format!("{}.{}.", text("repo"), text("package").replace('/', ".")))
+        let set = view::PackageVariantSet(set);
+        let package = set.upstream_package().replace('/', ".");
+        revision.name.starts_with(&format!("{}.{package}.", set.upstream_repository()))
     };
     let sets = sets_in(revision, index).into_iter();
     sets.filter(|(_, set)| names(set)).map(|(key, _)| key).collect()

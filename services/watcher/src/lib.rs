@@ -24,7 +24,6 @@ mod metrics;
 mod publication;
 mod publisher;
 mod scopes;
-mod snapshot;
 mod source;
 mod status;
 mod stream_writer;

@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use crate::ledger::{Key, Uid, Version};
 use crate::scopes::Scope;
-use crate::snapshot::snapshot;
 
 /// Objects in a page of a list of which nothing but metadata is read.
 const METADATA_PAGE: u32 = 500;
@@ -133,7 +132,7 @@ impl Source {
         let mut objects = Vec::new();
         for name in names {
             if let Some(object) = self.api.get_metadata_opt(name).await? {
-                objects.push((key(&object.metadata), snapshot(object.metadata, &[], &Value::Null)));
+                objects.push((key(&object.metadata), Snapshot::new(object.metadata, &[], &Value::Null)));
             }
         }
         Ok(Page { objects, version: String::new(), next: None })
@@ -193,7 +192,7 @@ impl Source {
             Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                 let (metadata, content) = parts(object);
                 let key = key(&metadata);
-                let snapshot = snapshot(metadata, self.fields, &content);
+                let snapshot = Snapshot::new(metadata, self.fields, &content);
                 let version = snapshot.resource_version.clone();
                 Ok((SourceEvent::Applied(key, Box::new(snapshot)), version))
             }
@@ -245,7 +244,7 @@ pub(crate) fn source_error(scope: &Scope, verb: &'static str, error: kube::Error
 fn page<T: Clone>(list: ObjectList<T>, parts: fn(T) -> (ObjectMeta, Value), fields: &[&str]) -> Page {
     let objects = list.items.into_iter().map(|object| {
         let (metadata, content) = parts(object);
-        (key(&metadata), snapshot(metadata, fields, &content))
+        (key(&metadata), Snapshot::new(metadata, fields, &content))
     });
     Page {
         objects: objects.collect(),

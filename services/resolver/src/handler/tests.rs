@@ -1,5 +1,5 @@
 use groundwork_bus::{Event, Feed, Record};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::Settings;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use groundwork_api::{Installation, Kind as Typed, Time, WATCHED, crds, project};
+use groundwork_api::{Installation, Kind as Typed, Time, WATCHED, crds};
 use groundwork_bus::{Bus, Change, Event, Kind, ObjectId, Record, Snapshot, SyncMarker};
 use groundwork_grpc::{Channel, TokenSource, connect, with_limits};
 use groundwork_proto::component::v1::{Json, ObjectName, Reference};
@@ -217,20 +217,17 @@ impl World {
     pub(crate) async fn publish_value(&self, object: &Value, kind: &str) {
         let watched = WATCHED.iter().find(|watched| watched.kind == kind).unwrap();
         let metadata = &object["metadata"];
-        let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         let event = Event {
             object: ObjectId::new(
                 Kind::new(watched.group, watched.plural),
                 metadata["namespace"].as_str(),
-                text("name"),
+                metadata["name"].as_str().unwrap_or_default(),
             ),
-            change: Change::Applied(Snapshot {
-                uid: text("uid"),
-                resource_version: text("resourceVersion"),
-                generation: metadata["generation"].as_i64(),
-                fields: project(watched.fields, object),
-                ..Snapshot::default()
-            }),
+            change: Change::Applied(Snapshot::new(
+                serde_json::from_value(metadata.clone()).unwrap(),
+                watched.fields,
+                object,
+            )),
             trace: None,
             replay: None,
             time: jiff::Timestamp::now(),

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use groundwork_bus::{Event, Feed, Record};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 

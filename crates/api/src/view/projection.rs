@@ -2,10 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::{
-    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind,
-    PackageVariant, PackageVariantSet, Repository, Target,
-};
+use super::{Context, DeployItem, Execution, Installation, PackageVariant, PackageVariantSet};
+use crate::Kind;
 
 /// A kind whose changes are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +15,7 @@ pub struct Watched {
     pub plural: &'static str,
     /// Objects of it lie in namespaces.
     pub is_namespaced: bool,
-    /// Fields that an event shows beside the metadata; without any, only metadata is asked for. `[]` goes through a
-    /// list.
+    /// Fields that an event shows beside the metadata; without any, only metadata is asked for. See [`project`].
     pub fields: &'static [&'static str],
 }
 
@@ -39,64 +36,24 @@ const fn core(kind: &'static str, plural: &'static str, is_namespaced: bool) -> 
 
 /// The kinds that the services need.
 pub const WATCHED: [Watched; 13] = [
-    ours::<Installation>(&[
-        "spec.context",
-        "spec.componentDescriptor.ref.componentName",
-        "spec.componentDescriptor.ref.version",
-        "spec.blueprint.ref.resourceName",
-        "spec.imports.data[].name",
-        "spec.imports.data[].dataRef",
-        "spec.imports.data[].secretRef.name",
-        "spec.imports.data[].configMapRef.name",
-        "spec.imports.targets[].name",
-        "spec.imports.targets[].target",
-        "spec.exports.data[].name",
-        "spec.exports.data[].dataRef",
-        "spec.exports.targets[].name",
-        "spec.exports.targets[].target",
-        "status.phase",
-        "status.jobID",
-        "status.jobIDFinished",
-        "status.observedGeneration",
-        "status.executionRef.name",
-    ]),
-    ours::<Execution>(&["spec.context", "status.phase", "status.jobID", "status.jobIDFinished"]),
-    ours::<DeployItem>(&[
-        "spec.type",
-        "spec.context",
-        "spec.target.name",
-        "status.phase",
-        "status.jobID",
-        "status.jobIDGenerationTime",
-        "status.jobIDFinished",
-        "status.lastReconcileTime",
-        "status.exportRef.name",
-    ]),
-    ours::<DataObject>(&[]),
-    ours::<Target>(&[]),
-    ours::<Context>(&["componentVersionOverwrites", "ocmConfig.name", "registryPullSecrets[].name"]),
-    ours::<ComponentVersionOverwrites>(&[]),
-    ours::<PackageVariantSet>(&[
-        "spec.upstream.repo",
-        "spec.upstream.package",
-        "spec.targets[].objectSelector.apiVersion",
-        "spec.targets[].objectSelector.kind",
-        "status.observedGeneration",
-    ]),
-    ours::<PackageVariant>(&[
-        "spec.upstream.repo",
-        "spec.upstream.package",
-        "spec.downstream.repo",
-        "spec.downstream.package",
-        "status.observedGeneration",
-    ]),
-    ours::<Repository>(&[]),
+    ours::<crate::Installation>(Installation::FIELDS),
+    ours::<crate::Execution>(Execution::FIELDS),
+    ours::<crate::DeployItem>(DeployItem::FIELDS),
+    ours::<crate::DataObject>(&[]),
+    ours::<crate::Target>(&[]),
+    ours::<crate::Context>(Context::FIELDS),
+    ours::<crate::ComponentVersionOverwrites>(&[]),
+    ours::<crate::PackageVariantSet>(PackageVariantSet::FIELDS),
+    ours::<crate::PackageVariant>(PackageVariant::FIELDS),
+    ours::<crate::Repository>(&[]),
     core("Namespace", "namespaces", false),
     core("Secret", "secrets", true),
     core("ConfigMap", "configmaps", true),
 ];
 
-/// The parts of an object that `fields` name. Missing ones are left out.
+/// The parts of an object that `fields` name. Missing ones are left out, and so is whatever is no text, number or truth value.
+///
+/// In a path, `[]` goes through a list and `*` through a map; what ends in `{}` shows that a part is there, and nothing of it.
 pub fn project(fields: &[&str], object: &Value) -> Map<String, Value> {
     let mut shown = Map::new();
     for field in fields {
@@ -114,35 +71,47 @@ fn pick(value: &Value, path: &[&str]) -> Option<Value> {
         // Only plain values are shown; whatever else stands there is not a name.
         return (value.is_string() || value.is_number() || value.is_boolean()).then(|| value.clone());
     };
-    let (name, is_list) = step.strip_suffix("[]").map_or((*step, false), |name| (name, true));
-    let member = value.get(name)?;
-    let inner = if is_list {
-        let element = |element: &Value| pick(element, rest).unwrap_or_else(|| Value::Object(Map::new()));
-        Value::Array(member.as_array()?.iter().map(element).collect())
+    if *step == "*" {
+        let members = value.as_object()?.iter();
+        let members = members.filter_map(|(name, member)| Some((name.clone(), pick(member, rest)?)));
+        return Some(Value::Object(members.collect()));
+    }
+    let empty = || Value::Object(Map::new());
+    let (name, inner) = if let Some(name) = step.strip_suffix("[]") {
+        let elements = value.get(name)?.as_array()?.iter();
+        (name, Value::Array(elements.map(|element| pick(element, rest).unwrap_or_else(empty)).collect()))
+    } else if let Some(name) = step.strip_suffix("{}") {
+        (name, value.get(name)?.as_object().map(|_| empty())?)
     } else {
-        pick(member, rest)?
+        (*step, pick(value.get(*step)?, rest)?)
     };
     Some(Value::Object(Map::from_iter([(name.to_owned(), inner)])))
 }
 
 fn merge(shown: &mut Map<String, Value>, found: Map<String, Value>) {
     for (name, value) in found {
-        match (shown.get_mut(&name), value) {
-            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
-            (Some(Value::Array(old)), Value::Array(new)) => {
-                for (old, new) in old.iter_mut().zip(new) {
-                    if let (Value::Object(old), Value::Object(new)) = (old, new) {
-                        merge(old, new);
-                    }
-                }
-            }
-            (_, value) => {
+        match shown.get_mut(&name) {
+            Some(old) => merge_value(old, value),
+            None => {
                 shown.insert(name, value);
             }
         }
     }
 }
 
+/// Two paths show parts of one value: elements of a list by position, and nothing of an element is an empty object.
+fn merge_value(shown: &mut Value, found: Value) {
+    match (shown, found) {
+        (Value::Object(shown), Value::Object(found)) => merge(shown, found),
+        (Value::Array(shown), Value::Array(found)) => {
+            for (shown, found) in shown.iter_mut().zip(found) {
+                merge_value(shown, found);
+            }
+        }
+        (Value::String(_) | Value::Number(_) | Value::Bool(_), Value::Object(found)) if found.is_empty() => {}
+        (shown, found) => *shown = found,
+    }
+}
 /// Whether an annotation is one of ours, or of the systems whose objects we handle.
 pub fn is_own_annotation(name: &str) -> bool {
     let domain = name.split('/').next().unwrap_or_default();
@@ -171,7 +140,7 @@ mod tests {
             "status": {"phase": "Init", "lastError": {"message": "secret"}, "observedGeneration": 3},
         });
         assert_eq!(
-            Value::Object(project(WATCHED[0].fields, &object)),
+            Value::Object(project(Installation::FIELDS, &object)),
             json!({
                 "spec": {
                     "context": "default",
@@ -181,6 +150,25 @@ mod tests {
             })
         );
         assert!(project(WATCHED[3].fields, &json!({"data": "secret"})).is_empty());
+    }
+
+    #[test]
+    fn lists_maps_and_parts() {
+        let check = |fields: &[&str], object: Value, expected: Value| {
+            assert_eq!(Value::Object(project(fields, &object)), expected, "{fields:?} of {object}");
+        };
+        let lists = ["a[].n", "a[].l[]", "a[].l[].*"];
+        check(
+            &lists,
+            json!({"a": [{"n": 1, "l": ["x", "y"]}, {"l": [{"k": "x"}, {"k": {"deep": "no"}}]}, "odd"]}),
+            json!({"a": [{"n": 1, "l": ["x", "y"]}, {"l": [{"k": "x"}, {}]}, {}]}),
+        );
+        check(&["l[].*", "l[]"], json!({"l": ["x", {"k": "y"}]}), json!({"l": ["x", {"k": "y"}]}));
+        check(&["m.*"], json!({"m": {"a": "x", "b": ["no"], "c": {"no": 1}}}), json!({"m": {"a": "x"}}));
+        check(&["p{}", "p.n"], json!({"p": {"hidden": "no"}}), json!({"p": {}}));
+        check(&["p{}", "p.n"], json!({"p": {"n": true}}), json!({"p": {"n": true}}));
+        check(&["p{}", "p.n"], json!({"p": "no"}), json!({}));
+        check(&["m.*", "l[].n", "p.q.r"], json!({"m": 1, "l": {}, "p": {"q": []}}), json!({}));
     }
 
     #[test]

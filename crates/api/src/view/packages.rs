@@ -1,0 +1,48 @@
+//! PackageVariantSets and PackageVariants as events show them.
+
+use super::fields::{view, view_part};
+
+view! {
+    /// A PackageVariantSet as an event shows it.
+    PackageVariantSet
+    fields {
+        /// Repository of the upstream package.
+        upstream_repository: &'a str = "spec.upstream.repo",
+        /// Path of the upstream package.
+        upstream_package: &'a str = "spec.upstream.package",
+    }
+    lists {
+        /// What it selects.
+        targets: TargetSelector,
+    }
+    parts {}
+    shown { "spec.targets[].objectSelector.kind", "status.observedGeneration", }
+}
+
+view_part! {
+    /// An entry of what a set selects.
+    TargetSelector at "spec.targets[]" "." {
+        /// API version of the objects that it selects; empty where it selects no objects.
+        api_version: &'a str = "objectSelector.apiVersion",
+    }
+}
+
+impl<'a> TargetSelector<'a> {
+    /// API group of the objects that it selects; none where it selects no objects.
+    pub fn group(self) -> Option<&'a str> {
+        let version = Some(self.api_version()).filter(|version| !version.is_empty())?;
+        Some(version.split_once('/').map_or("", |(group, _)| group))
+    }
+}
+
+view! {
+    /// A PackageVariant as an event shows it.
+    PackageVariant
+    fields {
+        /// Generation that was worked on.
+        observed_generation: Option<i64> = "status.observedGeneration",
+    }
+    lists {}
+    parts {}
+    shown { "spec.upstream.repo", "spec.upstream.package", "spec.downstream.repo", "spec.downstream.package", }
+}

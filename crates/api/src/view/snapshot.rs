@@ -1,0 +1,177 @@
+//! An object as an event shows it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::projection::{is_own_annotation, project};
+
+/// What an event shows of an object, and the body of its message.
+///
+/// It holds no values: whoever decides something reads the object from the API server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Snapshot {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.generation`, where the kind has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// `metadata.deletionTimestamp`, as the API server wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<String>,
+    /// `metadata.ownerReferences`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owner_references: Vec<Owner>,
+    /// `metadata.labels`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Those of `metadata.annotations` that the publisher lets through: the ones of our groups.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// `metadata.finalizers`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// What [`WATCHED`](super::WATCHED) lists of the kind; the views know what is in it.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub fields: Map<String, Value>,
+}
+
+/// An owner reference.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Owner {
+    /// API version of the owner.
+    pub api_version: String,
+    /// Kind (not plural) of the owner.
+    pub kind: String,
+    /// Name of the owner.
+    pub name: String,
+    /// UID of the owner.
+    pub uid: String,
+    /// Whether the owner is the one controller.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub controller: bool,
+}
+
+impl Snapshot {
+    /// What an event shows of an object: metadata, and of the content nothing but what the paths of `fields` name.
+    pub fn new(metadata: ObjectMeta, fields: &[&str], content: &Value) -> Self {
+        let annotations = metadata.annotations.unwrap_or_default().into_iter();
+        Self {
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            generation: metadata.generation,
+            deletion_timestamp: metadata.deletion_timestamp.map(|time| time.0.to_string()),
+            owner_references: metadata
+                .owner_references
+                .unwrap_or_default()
+                .into_iter()
+                .map(Owner::from)
+                .collect(),
+            labels: metadata.labels.unwrap_or_default(),
+            annotations: annotations.filter(|(name, _)| is_own_annotation(name)).collect(),
+            finalizers: metadata.finalizers.unwrap_or_default(),
+            fields: project(fields, content),
+        }
+    }
+
+    /// The object waits for its finalizers.
+    pub fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// Whether a finalizer keeps the object.
+    pub fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers.iter().any(|finalizer| finalizer == name)
+    }
+
+    /// A label; empty where it is missing, since both mean the same (`installations.md` 4.3).
+    pub fn label(&self, name: &str) -> &str {
+        self.labels.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// An annotation of ours; empty where it is missing.
+    pub fn annotation(&self, name: &str) -> &str {
+        self.annotations.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Whether an annotation says `true`: no other word switches anything on.
+    pub fn is_annotated(&self, name: &str) -> bool {
+        self.annotation(name) == "true"
+    }
+
+    /// The owner that controls the object.
+    pub fn controller(&self) -> Option<&Owner> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+}
+
+impl Owner {
+    /// Whether the owner is of this kind, in whatever version.
+    pub fn is_a<K: crate::Kind>(&self) -> bool {
+        self.kind == K::KIND && self.api_version.split_once('/').map_or("", |(group, _)| group) == K::GROUP
+    }
+}
+
+impl From<OwnerReference> for Owner {
+    fn from(owner: OwnerReference) -> Self {
+        Self {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid,
+            controller: owner.controller.unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_listed_is_shown() {
+        let metadata = serde_json::from_value(json!({
+            "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7", "generation": 2,
+            "deletionTimestamp": "2026-01-02T03:04:05Z",
+            "labels": {"l": "v"},
+            "finalizers": ["f"],
+            "annotations": {
+                "landscaper.gardener.cloud/operation": "reconcile",
+                "kubectl.kubernetes.io/last-applied-configuration": "canary",
+            },
+            "managedFields": [{"manager": "canary"}],
+            "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "o", "uid": "ou", "controller": true,
+                "blockOwnerDeletion": true}],
+        }))
+        .unwrap();
+        let content = json!({"spec": {"shown": "yes", "hidden": "canary"}});
+        let shown = serde_json::to_value(Snapshot::new(metadata, &["spec.shown"], &content)).unwrap();
+        assert_eq!(
+            shown,
+            json!({
+                "uid": "u", "resourceVersion": "7", "generation": 2, "deletionTimestamp": "2026-01-02T03:04:05Z",
+                "labels": {"l": "v"},
+                "finalizers": ["f"],
+                "annotations": {"landscaper.gardener.cloud/operation": "reconcile"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "o", "uid": "ou", "controller": true}],
+                "fields": {"spec": {"shown": "yes"}},
+            })
+        );
+    }
+
+    #[test]
+    fn an_empty_snapshot_is_short() {
+        let snapshot = Snapshot { uid: "u".into(), resource_version: "7".into(), ..Snapshot::default() };
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert_eq!(text, r#"{"uid":"u","resourceVersion":"7"}"#);
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
+    }
+}
