@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use groundwork_api::{Context, DEFAULT_CONTEXT, Installation, InstallationTemplate, ObjectMeta, ResourceExt};
 use groundwork_blueprint::{Capabilities, SiblingGraph};
 use groundwork_lifecycle::{
-    Inputs, Offline, OperationError, Outcome, export, export_objects, import_copies, render, scope_name,
+    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, export, export_objects, import_copies, render,
+    scope_name,
 };
 use groundwork_registry::RepositoryMap;
 use serde_json::{Map, Value};
@@ -19,8 +20,6 @@ use crate::rendering::{Published, Rendering};
 
 /// Nested installations inside each other: a component that refers to itself has no end.
 const DEEPEST: usize = 32;
-/// The scope of a namespace.
-const ROOT_SCOPE: &str = "";
 /// No job of a cluster stands behind what is made here.
 const NO_JOB: &str = "";
 
@@ -157,7 +156,7 @@ impl<'a> Runner<'a> {
         let (items, unknown_items) = self.item_exports(rendering);
         let values = self.world.export_values(&node.installation, items);
         let states = self.states.of(&node.installation);
-        let outcome = self.with_inputs(node, &states, |inputs| export(inputs, &values));
+        let outcome = self.with_inputs(node, &states, |inputs| export(inputs, |_| values));
         self.keep_states(node, outcome.states.clone());
         // A value that is missing here may come from a deployer.
         let unknown = unknown_items.first().map(|item| {
@@ -245,10 +244,11 @@ impl<'a> Runner<'a> {
             repositories: self.repositories,
             blueprint: None,
             capabilities: &self.capabilities,
+            scope: &node.scope,
+            states: Some(states),
+            cache: None,
             offline: Some(Offline {
-                scope: &node.scope,
                 given: if node.is_root() { &self.given } else { &nothing },
-                states,
                 show_values: self.show_values,
             }),
         })

@@ -165,6 +165,15 @@ impl Index {
         let _ = self.inner.progress.subscribe().wait_for(|progress| *progress >= position).await;
     }
 
+    /// Waits until it knows an object in this version, or in one that came after it. A version that cannot be compared is not waited for.
+    pub async fn knows(&self, object: &ObjectId, version: &str) {
+        let Some(wanted) = ResourceVersion::parse(version) else { return };
+        let known = || self.version(object).and_then(|known| ResourceVersion::parse(&known));
+        let has_come = |_: &u64| known().is_some_and(|known| known >= wanted);
+        // The sender lives in self, so there is always a next value.
+        let _ = self.inner.progress.subscribe().wait_for(has_come).await;
+    }
+
     /// Whether everything of these kinds is known: their sync markers have come, and all that was on the stream.
     pub fn synced(&self, kinds: &[Kind]) -> bool {
         let content = self.read();
@@ -390,7 +399,10 @@ mod tests {
                 index.apply(&feed);
             }
         };
-        tokio::join!(index.passed(5), index.until_synced(&kinds), feeding);
+        let object = id(None, "y");
+        tokio::join!(index.passed(5), index.until_synced(&kinds), index.knows(&object, "6"), feeding);
+        index.knows(&object, "5").await;
+        index.knows(&object, "not a version").await;
         assert!(index.position() == 6 && index.synced(&kinds));
     }
 }

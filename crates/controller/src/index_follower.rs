@@ -31,6 +31,9 @@ pub(crate) async fn follow(
     loop {
         let was_synced = index.synced(&kinds);
         let next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)).await;
+        if let Feed::Record { record: Record::Object(event), .. } = &next {
+            handler.observe(&event.object, &event.change);
+        }
         index.apply(&next);
         let is_synced = index.synced(&kinds);
         match (was_synced, is_synced) {

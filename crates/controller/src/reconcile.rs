@@ -18,6 +18,12 @@ pub trait Handler: Send + Sync + 'static {
     /// The keys that a change concerns; none if there is nothing to do for it. The index knows the change when this is called.
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key>;
 
+    /// Takes note of a change before the index knows it, and so before [`Handler::keys`] is asked about it. Every replica is told of
+    /// every change, in the order of the stream.
+    fn observe(&self, object: &ObjectId, change: &Change) {
+        let _ = (object, change);
+    }
+
     /// A key to reconcile although no event will come, and when: now for work that a process has left behind, later for time-outs.
     ///
     /// Called whenever the index learns of an object, with `is_initial_sync` while it is filled for the first time. A later answer about

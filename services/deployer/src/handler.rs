@@ -14,7 +14,7 @@ use groundwork_controller::{
 };
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
-use groundwork_lifecycle::machine::{is_final, phase};
+use groundwork_lifecycle::machine::Phase;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
@@ -153,7 +153,7 @@ impl MockDeployer {
         verdict: Verdict,
         objects: &Objects,
     ) -> Result<Reconciled, ReconcileError> {
-        let is_end = is_final(Some(&verdict.phase));
+        let is_end = Phase::of(Some(&verdict.phase)).is_final();
         let error = verdict.error.clone();
         let concluded = conclude(item, verdict, &now());
         if concluded != *item {

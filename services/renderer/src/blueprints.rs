@@ -101,13 +101,13 @@ fn size(files: &Filesystem) -> Option<u32> {
 mod tests {
     use groundwork_api::{Context, Installation};
     use groundwork_blueprint::Capabilities;
-    use groundwork_lifecycle::{Inputs, ObjectSet, render_with};
+    use groundwork_lifecycle::{Inputs, ObjectSet, ROOT_SCOPE, render};
     use groundwork_registry::RepositoryMap;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn render(blueprints: &Blueprints, tree: &Value) {
+    fn render_tree(blueprints: &Blueprints, tree: &Value) {
         let installation: Installation = serde_json::from_value(json!({
             "metadata": {"name": "server", "namespace": "team"},
             "spec": {"blueprint": {"inline": {"filesystem": tree}}},
@@ -121,9 +121,12 @@ mod tests {
             repositories: &RepositoryMap::empty("none"),
             blueprint: None,
             capabilities: &Capabilities::default(),
+            scope: ROOT_SCOPE,
+            states: None,
+            cache: Some(blueprints),
             offline: None,
         };
-        assert_eq!(render_with(&inputs, Some(blueprints)).error, None);
+        assert_eq!(render(&inputs).error, None);
     }
 
     fn tree(extra: &Value) -> Value {
@@ -141,9 +144,9 @@ mod tests {
     fn what_is_kept_is_counted_and_not_loaded_again() {
         let blueprints = Blueprints::new(&Metrics::default());
         for _ in 0..3 {
-            render(&blueprints, &tree(&json!("text")));
+            render_tree(&blueprints, &tree(&json!("text")));
         }
-        render(&blueprints.clone(), &tree(&json!("other")));
+        render_tree(&blueprints.clone(), &tree(&json!("other")));
         assert_eq!(counts(&blueprints), (2, 2, 2));
     }
 
@@ -153,7 +156,7 @@ mod tests {
         let circle =
             json!({"a": {"$type": "symlink", "value": "/"}, "b": {"$type": "symlink", "value": "/"}});
         for extra in [json!("x".repeat(LARGEST as usize)), circle] {
-            render(&blueprints, &tree(&extra));
+            render_tree(&blueprints, &tree(&extra));
         }
         assert_eq!(counts(&blueprints), (0, 2, 0));
     }
@@ -164,7 +167,7 @@ mod tests {
         // As if there were room for four.
         blueprints.kept = cache(u64::from(4 * (CAPACITY / MOST)));
         for number in 0..20 {
-            render(&blueprints, &tree(&json!(number)));
+            render_tree(&blueprints, &tree(&json!(number)));
             assert!(counts(&blueprints).2 <= 4, "{number}");
         }
     }

@@ -3,14 +3,13 @@
 mod answer;
 mod request;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use groundwork_api::{ComponentVersionOverwrites, Context, Installation, Kind};
-use groundwork_blueprint::{ExportValues, States};
+use groundwork_api::{Installation, Kind};
 use groundwork_controller::{ApiError, Objects, WorkError, Workers};
 use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_kubernetes::is_dns_subdomain;
-use groundwork_lifecycle::{Inputs, ObjectSet, Offline, export_with, render_with, validate};
+use groundwork_lifecycle::{Inputs, ROOT_SCOPE, UnreadStates, export, render, validate};
 use groundwork_manifest::{JsonError, Schemas};
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::renderer::v1::renderer_server::Renderer;
@@ -19,13 +18,13 @@ use groundwork_proto::renderer::v1::{
     ValidateResponse, Violation, render_exports_request, render_request,
 };
 use groundwork_proto::status::{self, reasons};
-use groundwork_registry::RepositoryMap;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::blueprints::Blueprints;
-use crate::components::{Components, RemoteRepositories};
+use crate::components::Components;
 use crate::inputs;
+use crate::rendering::Material;
 use request::Inline;
 
 /// The service behind the contract.
@@ -63,7 +62,7 @@ impl Renderer for Service {
             Some(render_request::Input::Inline(input)) => {
                 self.work(move || {
                     let inline = Inline::read(input)?;
-                    let outcome = inline.with_inputs(|inputs| render_with(inputs, Some(&blueprints)));
+                    let outcome = inline.with_inputs(&blueprints, render);
                     let mut answer = answer::rendered(&inline.installation, &outcome)?;
                     answer.warnings.extend(inline.unused(&outcome));
                     Ok(answer)
@@ -71,9 +70,13 @@ impl Renderer for Service {
                 .await
             }
             Some(render_request::Input::Installation(name)) => {
-                let named = self.named(&metadata, name).await?;
-                self.work_on(named, move |inputs| {
-                    answer::rendered(inputs.installation, &render_with(inputs, Some(&blueprints)))
+                let material = self.named(&metadata, name).await?;
+                self.work_on(material, |inputs| {
+                    let mut outcome = render(inputs);
+                    if !outcome.unread_states.is_empty() {
+                        return Ok(Err(UnreadStates(std::mem::take(&mut outcome.unread_states))));
+                    }
+                    answer::rendered(inputs.installation, &outcome).map(Ok)
                 })
                 .await
             }
@@ -96,32 +99,30 @@ impl Renderer for Service {
                 self.work(move || {
                     let values = request::export_values(&values)?;
                     let inline = Inline::read(input)?;
-                    let export = |inputs: &Inputs<'_>| export_with(inputs, Some(&blueprints), &values);
-                    answer::exported(&inline.installation, &inline.with_inputs(export))
+                    let outcome = inline.with_inputs(&blueprints, |inputs| export(inputs, |_| values));
+                    answer::exported(&inline.installation, ROOT_SCOPE, &outcome)
                 })
                 .await
             }
             Some(render_exports_request::Input::Installation(name)) => {
-                let named = self.named(&metadata, name).await?;
-                self.work_on(named, move |inputs| {
+                let material = self.named(&metadata, name).await?;
+                self.work_on(material, move |inputs| {
                     let values = request::export_values(&values)?;
-                    let states = request::states(&state, "state")?;
-                    exports(inputs, &blueprints, &values, &states)
+                    let given = request::states(&state, "state")?;
+                    // What the caller gives stands in the place of what is stored.
+                    let given = (!given.is_empty()).then_some(&given);
+                    let inputs = Inputs { states: given.or(inputs.states), ..*inputs };
+                    let mut outcome = export(&inputs, |_| values);
+                    if !outcome.unread_states.is_empty() {
+                        return Ok(Err(UnreadStates(std::mem::take(&mut outcome.unread_states))));
+                    }
+                    answer::exported(inputs.installation, inputs.scope, &outcome).map(Ok)
                 })
                 .await
             }
             None => Err(missing("input")),
         }
     }
-}
-
-/// What a job of an Installation of the cluster reads.
-struct Named {
-    installation: Installation,
-    context: Option<Context>,
-    overwrites: Option<ComponentVersionOverwrites>,
-    objects: ObjectSet,
-    remote: Option<RemoteRepositories>,
 }
 
 impl Service {
@@ -133,38 +134,34 @@ impl Service {
         self.workers.run(work).await.map_err(interrupted)?.map(Response::new)
     }
 
-    /// The same on an Installation of the cluster. An answer that lacks what the resolver could not say is none.
+    /// The same on an Installation of the cluster, and once more with states if it keeps some. An answer that lacks what the resolver could
+    /// not say is none.
     async fn work_on<T: Send + 'static>(
         &self,
-        named: Named,
-        work: impl FnOnce(&Inputs<'_>) -> Result<T, Status> + Send + 'static,
+        material: Material,
+        work: impl Fn(&Inputs<'_>) -> Result<Result<T, UnreadStates>, Status> + Clone + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        let answers = named.remote.clone();
-        let done = self.work(move || {
-            let none = RepositoryMap::empty("a resolver (none is configured)");
-            work(&Inputs {
-                installation: &named.installation,
-                context: named.context.as_ref(),
-                overwrites: named.overwrites.as_ref(),
-                objects: &named.objects,
-                repositories: match &named.remote {
-                    Some(remote) => remote,
-                    None => &none,
-                },
-                blueprint: None,
-                capabilities: &inputs::capabilities(),
-                offline: None,
-            })
-        });
-        let done = done.await;
-        match answers.and_then(|answers| answers.unavailable()) {
-            None => done,
-            Some(why) => Err(status::unavailable(reasons::RESOLVER_UNAVAILABLE, why)),
+        let material = Arc::new(material);
+        let mut states = None;
+        loop {
+            let (inner, blueprints, work) = (Arc::clone(&material), self.blueprints.clone(), work.clone());
+            let work = move || inner.with_inputs(states.as_ref(), &blueprints, work);
+            let done = self.workers.run(work).await.map_err(interrupted)?;
+            if let Some(why) = material.unavailable() {
+                return Err(status::unavailable(reasons::RESOLVER_UNAVAILABLE, why));
+            }
+            match done? {
+                Ok(answer) => return Ok(Response::new(answer)),
+                Err(UnreadStates(keys)) => {
+                    let read = inputs::states(&material.installation, &keys, &self.objects).await;
+                    states = Some(read.map_err(unavailable)?);
+                }
+            }
         }
     }
 
     /// Reads what the next job of an Installation would read, for those who may see it.
-    async fn named(&self, metadata: &MetadataMap, name: ObjectName) -> Result<Named, Status> {
+    async fn named(&self, metadata: &MetadataMap, name: ObjectName) -> Result<Material, Status> {
         let name = checked(name, "installation")?;
         let namespace = Some(name.namespace.as_str());
         let installation = ResourceAttributes {
@@ -184,29 +181,12 @@ impl Service {
         })?;
         let (context, overwrites) =
             inputs::context(&installation, &self.objects).await.map_err(unavailable)?;
-        let objects =
-            inputs::fetch(&installation, context.as_ref(), &self.objects).await.map_err(unavailable)?;
         let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
         let remote = self.components.as_ref().map(|components| components.repositories(name, &job));
-        Ok(Named { installation, context, overwrites, objects, remote })
+        let material = Material::read(installation, context, overwrites, remote, &self.objects);
+        material.await.map_err(unavailable)
     }
 }
-
-/// What an Installation of the cluster would publish. No job does that in this version, so the caller carries out exports and state.
-fn exports(
-    inputs: &Inputs<'_>,
-    blueprints: &Blueprints,
-    values: &ExportValues,
-    states: &States,
-) -> Result<RenderExportsResponse, Status> {
-    let given = BTreeMap::new();
-    let offline = Offline { scope: ROOT_SCOPE, given: &given, states, show_values: false };
-    let inputs = Inputs { offline: Some(offline), ..*inputs };
-    answer::exported(inputs.installation, &export_with(&inputs, Some(blueprints), values))
-}
-
-/// The scope of a namespace, where Installations live that no other one has made.
-const ROOT_SCOPE: &str = "";
 
 /// Every rule that an Installation breaks.
 fn violations(json: &Json) -> Result<Vec<Violation>, Status> {

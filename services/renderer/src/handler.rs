@@ -1,44 +1,41 @@
 //! Installations, from an event to rest.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use groundwork_api::{DeployItem, ErrorCode, Execution, Installation, Kind as _, Time, view};
+use groundwork_api::{DeployItem, Execution, Installation, Kind as _, Time, view};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
-use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::{
-    ApiError, Handler, Key, Objects, ReconcileError, ReconcileRequest, Reconciled, WarningEvent, WorkError,
-    Workers,
+    ApiError, Handler, Key, Objects, ReconcileError, ReconcileRequest, Reconciled, WarningEvent,
 };
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
-use groundwork_lifecycle::{Inputs, OperationError, Prepared, imports_hash, is_shortened, prepare};
-use groundwork_proto::component::v1::ObjectName;
+use groundwork_lifecycle::{OperationError, Warning, imports_hash, is_shortened, living_scope};
 use groundwork_proto::status::reasons;
 use jiff::{SignedDuration, Timestamp};
 use tonic::Status;
 
-use crate::blueprints::Blueprints;
-use crate::components::Components;
+use crate::relations::ObjectRelations;
+use crate::rendering::Renderings;
 use crate::snapshots::{PICKUP_MARGIN, needs_work, pickup_deadline};
+use crate::steps::Reader;
 use crate::{inputs, job_log, steps};
 
 /// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
 const MAX_STEPS: usize = 2_000;
 /// After so many writes the others get a turn: an Installation with thousands of items is no reason for a small one to wait.
 const WRITES_PER_TURN: usize = 64;
+/// Who waits for siblings looks again after this time, should an event have got lost (`installations.md` 2.2).
+const SAFETY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Works on Installations, their Executions and DeployItems.
 pub(crate) struct Installations {
-    pub(crate) components: Option<Components>,
     pub(crate) pickup_timeout: Option<SignedDuration>,
-    workers: Workers,
-    blueprints: Blueprints,
+    renderings: Renderings,
     /// What is known of running jobs. It only saves reads: every write carries the version it was decided on.
     trees: Mutex<HashMap<Key, Tree>>,
-    /// Whose item an item is, for the moment when it is gone.
-    owners: Mutex<HashMap<ObjectId, String>>,
+    relations: RwLock<ObjectRelations>,
 }
 
 pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
@@ -46,56 +43,75 @@ pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
 }
 
 impl Installations {
-    pub(crate) fn new(
-        components: Option<Components>,
-        pickup_timeout: Option<SignedDuration>,
-        workers: Workers,
-        blueprints: Blueprints,
-    ) -> Self {
-        Self {
-            components,
-            pickup_timeout,
-            workers,
-            blueprints,
-            trees: Mutex::default(),
-            owners: Mutex::default(),
-        }
+    pub(crate) fn new(renderings: Renderings, pickup_timeout: Option<SignedDuration>) -> Self {
+        Self { pickup_timeout, renderings, trees: Mutex::default(), relations: RwLock::default() }
     }
 
     fn trees(&self) -> MutexGuard<'_, HashMap<Key, Tree>> {
         self.trees.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn owners(&self) -> MutexGuard<'_, HashMap<ObjectId, String>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn relations(&self) -> RwLockReadGuard<'_, ObjectRelations> {
+        self.relations.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The Installation that an object belongs to, by name: that is the name of its Execution too.
-    fn installation_of(&self, object: &ObjectId, name: &str) -> Key {
-        ObjectId::new(kind::<Installation>(), object.namespace.as_deref(), name)
+    fn relations_mut(&self) -> RwLockWriteGuard<'_, ObjectRelations> {
+        self.relations.write().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whom a change of an Installation concerns: itself, and who waits for it once it is at rest.
+    fn keys_of_installation(&self, object: &ObjectId, snapshot: &Snapshot, index: &Index) -> Vec<Key> {
+        let mut keys = Vec::new();
+        if needs_work(snapshot) {
+            keys.push(object.clone());
+        }
+        if !view::Installation(snapshot).job().is_running() {
+            let relations = self.relations();
+            let parent = relations.owner(object).cloned();
+            let names = parent.into_iter().chain(relations.successors_of(object));
+            let keys_of_names = names.map(|name| installation_of(object, &name)).collect::<Vec<_>>();
+            drop(relations);
+            keys.extend(self.waiting(keys_of_names.into_iter(), index));
+        }
+        keys
+    }
+
+    /// Those of the Installations that may wait for something.
+    fn waiting(&self, installations: impl Iterator<Item = Key>, index: &Index) -> Vec<Key> {
+        installations.filter(|key| index.get(key).is_some_and(|snapshot| needs_work(&snapshot))).collect()
+    }
+}
+
+/// The Installation of this name in the namespace of an object. An Execution has the name of its Installation.
+pub(crate) fn installation_of(object: &ObjectId, name: &str) -> Key {
+    ObjectId::new(kind::<Installation>(), object.namespace.as_deref(), name)
 }
 
 #[async_trait]
 impl Handler for Installations {
-    fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
+    fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         match (object.kind.plural(), change) {
             (Installation::PLURAL, Change::Deleted { .. }) => {
                 self.trees().remove(object);
-                Vec::new()
+                let gone = self.relations().gone(object);
+                // Its parent counts what is left, and those wait that it imported from.
+                let names = gone.owner.into_iter().chain(gone.predecessors);
+                self.waiting(names.map(|name| installation_of(object, &name)), index)
             }
-            (Installation::PLURAL, Change::Applied(snapshot)) if needs_work(snapshot) => vec![object.clone()],
-            (Execution::PLURAL, _) => vec![self.installation_of(object, &object.name)],
+            (Installation::PLURAL, Change::Applied(snapshot)) => {
+                self.keys_of_installation(object, snapshot, index)
+            }
+            (Execution::PLURAL, _) => vec![installation_of(object, &object.name)],
             (DeployItem::PLURAL, Change::Deleted { .. }) => {
-                let owner = self.owners().remove(object);
-                owner.map(|name| self.installation_of(object, &name)).into_iter().collect()
+                let owner = self.relations().gone(object).owner;
+                owner.map(|name| installation_of(object, &name)).into_iter().collect()
             }
             // Progress of an item decides nothing; its end does.
             (DeployItem::PLURAL, Change::Applied(snapshot))
                 if !view::DeployItem(snapshot).job().is_running() =>
             {
                 let name = view::DeployItem(snapshot).execution();
-                name.map(|name| self.installation_of(object, name)).into_iter().collect()
+                name.map(|name| installation_of(object, name)).into_iter().collect()
             }
             _ => Vec::new(),
         }
@@ -114,28 +130,36 @@ impl Handler for Installations {
             }
             DeployItem::PLURAL => {
                 let name = view::DeployItem(snapshot).execution()?;
-                self.owners().insert(object.clone(), name.clone());
                 let at = pickup_deadline(snapshot, self.pickup_timeout?)?;
-                Some((self.installation_of(object, name), at))
+                Some((installation_of(object, name), at))
             }
             _ => None,
         }
     }
 
+    fn observe(&self, object: &ObjectId, change: &Change) {
+        self.relations_mut().observe(object, change);
+    }
+
     fn reset(&self) {
         self.trees().clear();
+        self.relations_mut().clear();
     }
 
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
         let namespace = request.key.namespace.clone().unwrap_or_default();
         let known = self.trees().remove(request.key);
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, request.key.name.clone()));
-        outdate(&mut tree, &request);
+        outdate(&mut tree, &request, &self.relations());
         match self.run_steps(&mut tree, &request).await {
             Ok(Progress::Partial) => {
                 tree.goes_on = true;
                 self.trees().insert(request.key.clone(), tree);
                 Ok(Reconciled::requeue())
+            }
+            Ok(Progress::Waiting) => {
+                self.trees().insert(request.key.clone(), tree);
+                Ok(Reconciled::requeue_after(SAFETY_INTERVAL))
             }
             Ok(Progress::Done) => {
                 if job_log::running_job(&tree).is_none() {
@@ -183,10 +207,12 @@ enum Progress {
     Done,
     /// There is more to do, after the other keys that wait.
     Partial,
+    /// Siblings have to come further; an event tells, unless it gets lost.
+    Waiting,
 }
 
 /// Why an attempt ends before everything is done.
-enum AttemptError {
+pub(crate) enum AttemptError {
     Api(ApiError),
     /// Something else that may go away by itself; the status tells of it.
     Transient(OperationError),
@@ -217,9 +243,10 @@ impl Installations {
             }
             match next(tree, &self.moment()) {
                 Next::Rest => return Ok(Progress::Done),
+                Next::Wait => return Ok(Progress::Waiting),
                 Next::Read(read) => {
                     let need = matches!(read, Read::Exports(_)).then_some(Need::Exports);
-                    if let Err(error) = steps::read(tree, read, request.objects, request.index).await {
+                    if let Err(error) = self.reader(request).read(tree, read).await {
                         self.handle_api_error(error, need, tree, request).await?;
                     }
                 }
@@ -234,15 +261,26 @@ impl Installations {
                     }
                 }
                 Next::Prepare => {
-                    let prepared = self.prepare(tree, request).await?;
-                    log_shortened(&prepared);
-                    tell_warnings(tree, &prepared, request.objects).await;
+                    let prepared = self.renderings.prepare(tree, request.objects).await?;
+                    let error = prepared.outcome.error.as_ref().map(|error| &error.cause);
+                    log_shortened(error);
+                    let job = &prepared.job_id;
+                    tell_warnings(tree, job, job, &prepared.outcome.warnings, request.objects).await;
                     tree.prepared = Some(prepared);
+                }
+                Next::Complete => {
+                    let completion = self.renderings.complete(tree, request.objects).await?;
+                    log_shortened(completion.error.as_ref());
+                    let job = completion.job_id.clone();
+                    let occurrence = format!("{job}/exports");
+                    tell_warnings(tree, &job, &occurrence, &completion.warnings, request.objects).await;
+                    tree.completion = Some(completion);
                 }
                 Next::HashImports => {
                     let Some(installation) = tree.installation.get() else { return Ok(Progress::Done) };
                     let objects = inputs::fetch(installation, None, request.objects).await?;
-                    tree.imports_hash = Some(imports_hash(installation, &objects));
+                    tree.imports_hash =
+                        Some(imports_hash(installation, &living_scope(installation), &objects));
                 }
             }
         }
@@ -263,6 +301,9 @@ impl Installations {
         if !error.is_final() && !is_gone {
             return Err(error.into());
         }
+        if tree.dependents.is_none() {
+            self.reader(request).read(tree, Read::Dependents).await?;
+        }
         let Some(ending) = refused(tree, need, &error.to_string(), &self.moment()) else {
             return Err(error.into());
         };
@@ -272,128 +313,16 @@ impl Installations {
         }
     }
 
+    fn reader<'a>(&'a self, request: &'a ReconcileRequest<'_>) -> Reader<'a> {
+        Reader { objects: request.objects, index: request.index, installations: self }
+    }
+
     fn moment(&self) -> Moment {
         Moment {
             now: Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default()),
             job_id: uuid::Uuid::new_v4().to_string(),
             pickup_timeout: self.pickup_timeout,
         }
-    }
-
-    /// Reads all inputs of the job and renders.
-    async fn prepare(
-        &self,
-        tree: &mut Tree,
-        request: &ReconcileRequest<'_>,
-    ) -> Result<Prepared, AttemptError> {
-        let installation = tree.installation.get().cloned().unwrap_or_default();
-        let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
-        let name = ObjectName { namespace: tree.namespace.clone(), name: tree.name.clone() };
-        let own = if asks_resolver(&installation) {
-            None
-        } else {
-            let (context, overwrites) = inputs::context(&installation, request.objects).await?;
-            // The resolver makes a default Context that a job needs.
-            let is_known = context.is_some() || self.components.is_none();
-            is_known.then_some((context, overwrites))
-        };
-        if let Some((context, overwrites)) = own {
-            let objects = inputs::fetch(&installation, context.as_ref(), request.objects).await?;
-            let about = installation.clone();
-            let blueprints = self.blueprints.clone();
-            let render = move || {
-                let inputs = Inputs {
-                    installation: &installation,
-                    context: context.as_ref(),
-                    overwrites: overwrites.as_ref(),
-                    objects: &objects,
-                    repositories: &groundwork_registry::RepositoryMap::empty(
-                        "the resolver's repositories.yaml",
-                    ),
-                    blueprint: None,
-                    capabilities: &inputs::capabilities(),
-                    offline: None,
-                };
-                prepare(&inputs, Some(&blueprints))
-            };
-            return self.rendered(&about, render).await;
-        }
-        let Some(components) = &self.components else {
-            let message = "the Installation names a component, and no resolver is configured (--resolver)";
-            return Err(AttemptError::Transient(OperationError::transient(
-                "InitPrerequisites",
-                "Resolve",
-                message,
-            )));
-        };
-        let resolved =
-            components.resolve(name.clone(), &job).await.map_err(|status| resolve_failed(&status, tree))?;
-        tree.installation.store(resolved.installation.clone());
-        let installation = resolved.installation;
-        if let Some(error) = resolved.error {
-            return Ok(Prepared::failed(&installation, error));
-        }
-        let objects = inputs::fetch(&installation, resolved.context.as_ref(), request.objects).await?;
-        let repositories = components.repositories(name, &job);
-        let answers = repositories.clone();
-        let about = installation.clone();
-        let blueprints = self.blueprints.clone();
-        let render = move || {
-            let inputs = Inputs {
-                installation: &installation,
-                context: resolved.context.as_ref(),
-                overwrites: resolved.overwrites.as_ref(),
-                objects: &objects,
-                repositories: &repositories,
-                blueprint: None,
-                capabilities: &inputs::capabilities(),
-                offline: None,
-            };
-            prepare(&inputs, Some(&blueprints))
-        };
-        let prepared = self.rendered(&about, render).await?;
-        match answers.unavailable() {
-            None => Ok(prepared),
-            Some(why) => {
-                let message = format!("the resolver cannot be asked: {why}");
-                Err(AttemptError::Transient(OperationError::transient(
-                    "InitPrerequisites",
-                    "Resolve",
-                    message,
-                )))
-            }
-        }
-    }
-
-    /// Renders beside the runtime. What takes too long, or panics, would do so again: it ends the job.
-    async fn rendered(
-        &self,
-        installation: &Installation,
-        render: impl FnOnce() -> Prepared + Send + 'static,
-    ) -> Result<Prepared, AttemptError> {
-        let problem = match self.workers.run(render).await {
-            Ok(prepared) => return Ok(prepared),
-            Err(problem) => problem,
-        };
-        let (reason, code) = match problem {
-            WorkError::TimedOut(_) => ("RenderTimeout", ErrorCode::Timeout),
-            WorkError::Panicked => ("RenderFailed", ErrorCode::InternalProblem),
-            WorkError::Overloaded(_) => {
-                let message = format!("rendering: {problem}");
-                return Err(AttemptError::Transient(OperationError::transient(
-                    "Reconcile",
-                    "RenderFailed",
-                    message,
-                )));
-            }
-        };
-        let error = OperationError {
-            operation: "handlePhaseInit".into(),
-            reason: reason.into(),
-            message: format!("rendering this installation: {problem}"),
-            codes: vec![code],
-        };
-        Ok(Prepared::failed(installation, error))
     }
 
     /// Tells in the status what keeps the job from going on.
@@ -406,22 +335,26 @@ impl Installations {
 }
 
 /// What did not stop the job and people should know all the same: in the log and in an Event, once a job.
-async fn tell_warnings(tree: &mut Tree, prepared: &Prepared, objects: &Objects) {
-    let warnings: Vec<&str> =
-        prepared.outcome.warnings.iter().map(|warning| warning.message.as_str()).collect();
-    let job = &prepared.job_id;
-    if warnings.is_empty() || tree.warned.as_ref() == Some(job) {
+async fn tell_warnings(
+    tree: &mut Tree,
+    job: &str,
+    occurrence: &str,
+    warnings: &[Warning],
+    objects: &Objects,
+) {
+    let warnings: Vec<&str> = warnings.iter().map(|warning| warning.message.as_str()).collect();
+    if warnings.is_empty() || tree.warned.as_deref() == Some(occurrence) {
         return;
     }
     let message = warnings.join("; ");
     tracing::warn!(job, warnings = message, "rendering left something out");
-    tree.warned = Some(job.clone());
+    tree.warned = Some(occurrence.to_owned());
     let Some(installation) = tree.installation.get() else { return };
     let report = WarningEvent {
         reason: "RenderWarnings",
         message: &message,
         component: "groundwork-renderer",
-        occurrence: job,
+        occurrence,
     };
     if let Err(error) = objects.warn(installation, &report).await {
         tracing::warn!(%error, "an Event could not be recorded");
@@ -429,19 +362,27 @@ async fn tell_warnings(tree: &mut Tree, prepared: &Prepared, objects: &Objects) 
 }
 
 /// The status has only the beginning of a long message.
-fn log_shortened(prepared: &Prepared) {
-    let Some(error) = &prepared.outcome.error else { return };
-    if is_shortened(&error.cause.message) {
-        let OperationError { operation, reason, message, .. } = &error.cause;
+fn log_shortened(error: Option<&OperationError>) {
+    let Some(error) = error else { return };
+    if is_shortened(&error.message) {
+        let OperationError { operation, reason, message, .. } = error;
         tracing::warn!(%operation, %reason, message, "a message that is too long for a status");
     }
 }
 
 /// Forgets what is outdated in a tree that was kept: by the events of this replica, and by the index, which sees those of all.
-fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>) {
+fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRelations) {
     for (object, version) in request.changed {
         match object.kind.plural() {
-            Installation::PLURAL => tree.installation.outdate(version),
+            Installation::PLURAL if object == request.key => tree.installation.outdate(version),
+            Installation::PLURAL => {
+                // A sibling that has finished wakes this one, too.
+                let is_child = relations.owner(object) == Some(&request.key.name)
+                    || tree.children.get(&object.name).is_some();
+                if is_child {
+                    tree.children.outdate(&object.name, version);
+                }
+            }
             Execution::PLURAL => tree.execution.outdate(version),
             _ => tree.items.outdate(&object.name, version),
         }
@@ -452,6 +393,7 @@ fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>) {
             Part::Installation => request.key.clone(),
             Part::Execution => ObjectId::new(kind::<Execution>(), namespace, request.key.name.as_str()),
             Part::Item(name) => ObjectId::new(kind::<DeployItem>(), namespace, name),
+            Part::Child(name) => ObjectId::new(kind::<Installation>(), namespace, name),
         };
         request.index.version(&id)
     });
@@ -466,22 +408,13 @@ fn until_pickup(tree: &Tree, timeout: SignedDuration) -> Option<Duration> {
 /// Another job, or no Installation any more: what this decision was about is history.
 const OUTDATED: [&str; 2] = [reasons::JOB_SUPERSEDED, reasons::INSTALLATION_NOT_FOUND];
 
-fn resolve_failed(status: &Status, tree: &Tree) -> AttemptError {
+pub(crate) fn resolve_failed(status: &Status, tree: &Tree) -> AttemptError {
     if groundwork_proto::status::reason(status).is_some_and(|reason| OUTDATED.contains(&reason.as_str())) {
         let object = format!("{} {}/{}", Installation::PLURAL, tree.namespace, tree.name);
         return AttemptError::Api(ApiError::Conflict(object));
     }
     let message = format!("the resolver cannot be asked: {}", status.message());
     AttemptError::Transient(OperationError::transient("InitPrerequisites", "Resolve", message))
-}
-
-/// The resolver is asked about components, and to take back what it once said.
-fn asks_resolver(installation: &Installation) -> bool {
-    let status = installation.status.as_ref();
-    installation.spec.component_descriptor.is_some()
-        || status.is_some_and(|status| {
-            status.conditions.iter().any(|condition| condition.type_ == OVERWRITE_CONDITION)
-        })
 }
 
 #[cfg(test)]

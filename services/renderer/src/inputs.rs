@@ -4,10 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::try_join_all;
+use groundwork_api::metadata::label;
 use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, ResourceExt, Target};
-use groundwork_blueprint::Capabilities;
+use groundwork_blueprint::{Capabilities, States};
 use groundwork_controller::{ApiError, Objects};
-use groundwork_lifecycle::{ImportedNames, ObjectSet};
+use groundwork_lifecycle::machine::Tree;
+use groundwork_lifecycle::{
+    ImportedNames, ObjectSet, OwnNames, OwnScope, ScopedObject, item_exports, living_scope, state_of,
+    state_secret_name,
+};
+use k8s_openapi::api::core::v1::Secret;
 
 /// When templates are stopped. Workers give work up earlier; this ends it.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -24,13 +30,18 @@ pub(crate) async fn fetch(
     objects: &Objects,
 ) -> Result<ObjectSet, ApiError> {
     let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
-    let mut names = ImportedNames::of(installation);
+    let scope = living_scope(installation);
+    let mut names = ImportedNames::of(installation, &scope);
     names.config_maps.extend(context.and_then(Context::ocm_config_map).map(str::to_owned));
     let mut fetched = ObjectSet::default();
     for object in read_all(&names.data_objects, |name| objects.get::<DataObject>(namespace, name)).await? {
         fetched.data_objects.insert(object.name_any(), object);
     }
-    for target in read_all(&names.targets, |name| objects.get::<Target>(namespace, name)).await? {
+    let mut targets = read_all(&names.targets, |name| objects.get::<Target>(namespace, name)).await?;
+    for import in &names.parent_targets {
+        targets.extend(passed_on(installation, &scope, import, objects).await?);
+    }
+    for target in targets {
         // Its content belongs to the fingerprint of the imports.
         names.secrets.extend(target.spec.secret_ref.as_ref().map(|reference| reference.name.clone()));
         fetched.targets.insert(target.name_any(), target);
@@ -42,6 +53,59 @@ pub(crate) async fn fetch(
         fetched.add_config_map(map);
     }
     Ok(fetched)
+}
+
+/// The elements of a list or map of Targets that the parent passes on, as its current job has copied them (4.4). They are listed by
+/// their labels: nothing else says how many there are, and events about them may be on their way.
+async fn passed_on(
+    installation: &Installation,
+    scope: &str,
+    import: &str,
+    objects: &Objects,
+) -> Result<Vec<Target>, ApiError> {
+    let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
+    let job = installation.status.as_ref().and_then(|status| status.job_id.as_deref()).unwrap_or_default();
+    let labels = format!(
+        "{}={scope},{}={import},{}=import,{}={job}",
+        label::DATA_CONTEXT,
+        label::DATA_KEY,
+        label::DATA_SOURCE_TYPE,
+        label::DATA_JOB_ID
+    );
+    objects.list::<Target>(namespace, &labels).await
+}
+
+/// What executions of an Installation have stored under these keys (`blueprints.md` 4.6).
+pub(crate) async fn states(
+    installation: &Installation,
+    keys: &[String],
+    objects: &Objects,
+) -> Result<States, ApiError> {
+    let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
+    let name = installation.name_any();
+    let mut states = States::new();
+    for key in keys {
+        let secret = objects.get::<Secret>(namespace, &state_secret_name(&name, key)).await?;
+        states.extend(secret.as_ref().and_then(state_of).map(|state| (key.clone(), state)));
+    }
+    Ok(states)
+}
+
+/// What lies in the own scope of an Installation beside the copies of its imports: exports of its items and of its children. Their names
+/// follow from specs, so that nothing rests on events that may be on their way.
+pub(crate) async fn own_scope(tree: &Tree, objects: &Objects) -> Result<OwnScope, ApiError> {
+    let Some(installation) = tree.installation.get() else { return Ok(OwnScope::default()) };
+    let execution = tree.execution.get();
+    let names = OwnNames::of(installation, execution, tree.children.present());
+    let holder = match &names.holder {
+        Some(name) => objects.get::<DataObject>(&tree.namespace, name).await?,
+        None => None,
+    };
+    let data =
+        read_all(&names.data_objects, |name| objects.get::<DataObject>(&tree.namespace, name)).await?;
+    let targets = read_all(&names.targets, |name| objects.get::<Target>(&tree.namespace, name)).await?;
+    let exports = data.into_iter().map(ScopedObject::Data).chain(targets.into_iter().map(ScopedObject::Target));
+    Ok(OwnScope { deploy_items: item_exports(execution, holder), exports: exports.collect() })
 }
 
 /// Those of the named objects that exist.

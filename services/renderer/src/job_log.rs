@@ -1,13 +1,13 @@
 //! The end of a job, in the log: one line, so that a log at its usual level shows what was done.
 
 use groundwork_api::{Installation, InstallationStatus};
-use groundwork_lifecycle::machine::{Tree, phase};
+use groundwork_lifecycle::machine::{HasJob as _, Phase, Tree};
 use jiff::SignedDuration;
 
 /// The job that an Installation has and that has not ended.
 pub(crate) fn running_job(tree: &Tree) -> Option<String> {
-    let status = tree.installation.get()?.status.as_ref()?;
-    (status.job_id != status.job_id_finished).then(|| status.job_id.clone()).flatten()
+    let job = tree.installation.get()?.job();
+    job.is_running().then(|| job.id.to_owned())
 }
 
 /// Logs the end of the job that ran before something was written, if that ended it. Only the write that ends a job is followed by
@@ -26,7 +26,7 @@ pub(crate) fn log_end(before: Option<String>, tree: &Tree) {
         return;
     }
     let seconds = duration(status).map(|duration| duration.as_secs());
-    if status.phase.as_deref() == Some(phase::SUCCEEDED) {
+    if Phase::of(status.phase.as_deref()) == Phase::Succeeded {
         tracing::info!(%installation, job, seconds, "the job succeeded");
     } else {
         let reason = status.last_error.as_ref().map(|error| error.reason.as_str());

@@ -14,6 +14,8 @@ mod grpc;
 mod handler;
 mod inputs;
 mod job_log;
+mod relations;
+mod rendering;
 mod snapshots;
 mod steps;
 
@@ -40,6 +42,7 @@ use kube::Client;
 use blueprints::Blueprints;
 use components::Components;
 use handler::{Installations, kind};
+use rendering::Renderings;
 
 /// Name of the service and of its consumers.
 pub const SERVICE: &str = "renderer";
@@ -184,7 +187,7 @@ impl Renderer {
             let controller = Controller {
                 bus,
                 objects,
-                handler: Arc::new(Installations::new(components, pickup, workers, blueprints)),
+                handler: Arc::new(Installations::new(Renderings { components, workers, blueprints }, pickup)),
                 options: Options {
                     service: SERVICE,
                     work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],

@@ -3,7 +3,7 @@
 use groundwork_api::metadata::FINALIZER;
 use groundwork_api::view;
 use groundwork_bus::Snapshot;
-use groundwork_lifecycle::machine::phase;
+use groundwork_lifecycle::machine::Phase;
 use jiff::{SignedDuration, Timestamp};
 
 /// A key is handled this long after the time-out of a pick-up (`installations.md` 7.6).
@@ -16,8 +16,9 @@ pub(crate) fn needs_work(snapshot: &Snapshot) -> bool {
     (!has_finalizer && !snapshot.is_deleting())
         || installation.operation().is_some()
         || installation.job().is_running()
-        || (snapshot.is_deleting() && has_finalizer && installation.phase() != phase::DELETE_FAILED)
+        || (snapshot.is_deleting() && has_finalizer && installation.phase() != Phase::DeleteFailed.as_str())
         || (installation.follows_spec() && !installation.is_observed())
+        || !installation.dependents_to_trigger().is_empty()
 }
 
 /// When an item that nobody has picked up yet must have been.

@@ -1,62 +1,265 @@
 //! Carries out the steps that the state machine asks for: reads into its tree, and writes from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use groundwork_api::metadata::label;
 use groundwork_api::{
     DataObject, DeployItem, ErrorCode, Execution, Installation, Kind as _, LastError, ObjectMeta,
-    ResourceExt, Target,
+    ResourceExt, Target, view,
 };
-use groundwork_bus::Index;
+use groundwork_bus::{Index, ObjectId};
 use groundwork_controller::{ApiError, Metadata, Objects, Stored, WarningEvent};
-use groundwork_lifecycle::machine::{Change, Known, MetadataPatch, Need, Read, StaleCopy, Tree, Write};
-use groundwork_lifecycle::scope_name;
+use groundwork_lifecycle::machine::{
+    Change, HasJob as _, Known, MetadataPatch, Need, Predecessors, Read, Sibling, StaleCopy, Tree, Write,
+};
+use groundwork_lifecycle::{
+    DataName, Family, Interface, living_scope, object_name, parent_name, scope_name,
+};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
-use crate::job_log;
+use crate::handler::{Installations, kind};
+use crate::{job_log, relations};
 
 /// The entry of an export Secret that holds the values.
 const EXPORT_ENTRY: &str = "config";
 
-/// Reads what a step needs into the tree.
-pub(crate) async fn read(
-    tree: &mut Tree,
-    read: Read,
-    objects: &Objects,
-    index: &Index,
-) -> Result<(), ApiError> {
-    let (namespace, name) = (tree.namespace.clone(), tree.name.clone());
-    match read {
-        Read::Installation => {
-            tree.installation = objects.get::<Installation>(&namespace, &name).await?.into();
-        }
-        Read::Execution => tree.execution = objects.get::<Execution>(&namespace, &name).await?.into(),
-        Read::ListItems => {
-            let labels = format!("{}={name}", label::MANAGED_BY);
-            tree.items.set_list(objects.list::<DeployItem>(&namespace, &labels).await?);
-        }
-        Read::Items(names) => {
-            let reads = names.iter().map(|item| objects.get::<DeployItem>(&namespace, item));
-            for (name, item) in names.iter().zip(futures::future::try_join_all(reads).await?) {
-                tree.items.insert(name.clone(), item.into());
+/// Reads what steps need.
+pub(crate) struct Reader<'a> {
+    pub(crate) objects: &'a Objects,
+    pub(crate) index: &'a Index,
+    pub(crate) installations: &'a Installations,
+}
+
+impl Reader<'_> {
+    /// Reads what a step needs into the tree.
+    pub(crate) async fn read(&self, tree: &mut Tree, read: Read) -> Result<(), ApiError> {
+        let (namespace, name, objects) = (tree.namespace.clone(), tree.name.clone(), self.objects);
+        match read {
+            Read::Installation => {
+                tree.installation = objects.get::<Installation>(&namespace, &name).await?.into();
+            }
+            Read::Execution => tree.execution = objects.get::<Execution>(&namespace, &name).await?.into(),
+            Read::ListItems => {
+                let labels = format!("{}={name}", label::MANAGED_BY);
+                tree.items.set_list(objects.list::<DeployItem>(&namespace, &labels).await?);
+            }
+            Read::Items(names) => {
+                for (name, item) in self.read_all(&namespace, names).await? {
+                    tree.items.insert(name, item.into());
+                }
+            }
+            Read::ListChildren => {
+                let labels = format!("{}={name}", label::ENCOMPASSED_BY);
+                tree.children.set_list(objects.list::<Installation>(&namespace, &labels).await?);
+            }
+            Read::Children(names) => {
+                for (name, child) in self.read_all(&namespace, names).await? {
+                    tree.children.insert(name, child.into());
+                }
+            }
+            Read::Exports(secrets) => {
+                let mut exports = Map::new();
+                for (template, secret) in secrets {
+                    exports.insert(template, export_values(objects, &namespace, &secret).await?);
+                }
+                tree.exports = Some(exports);
+            }
+            Read::Target(target) => {
+                let exists = objects.get::<Target>(&namespace, &target).await?.is_some();
+                tree.targets.insert(target, exists);
+            }
+            Read::StaleCopies => tree.stale_copies = Some(self.stale_copies(tree).await?),
+            Read::OwnExports => tree.own_exports = Some(self.own_exports(tree).await?),
+            Read::Predecessors => tree.predecessors = Some(self.predecessors(tree).await?),
+            Read::Dependents => {
+                tree.dependents = Some(self.successors(tree).into_iter().collect());
+            }
+            Read::Successors => {
+                let names = self.successors(tree).into_iter().collect();
+                let found = self.read_all::<Installation>(&namespace, names).await?;
+                let found = found.into_iter().filter_map(|(_, found)| found);
+                tree.successors = Some(found.map(|found| Sibling::of(&found)).collect());
             }
         }
-        Read::Exports(secrets) => {
-            let mut exports = Map::new();
-            for (template, secret) in secrets {
-                exports.insert(template, export_values(objects, &namespace, &secret).await?);
-            }
-            tree.exports = Some(exports);
-        }
-        Read::Target(target) => {
-            let exists = objects.get::<Target>(&namespace, &target).await?.is_some();
-            tree.targets.insert(target, exists);
-        }
-        Read::StaleCopies => tree.stale_copies = Some(stale_copies(tree, objects, index).await?),
+        Ok(())
     }
-    Ok(())
+
+    /// Objects by name, in this order.
+    async fn read_all<K: Stored>(
+        &self,
+        namespace: &str,
+        names: Vec<String>,
+    ) -> Result<Vec<(String, Option<K>)>, ApiError> {
+        let reads = names.iter().map(|name| self.objects.get::<K>(namespace, name));
+        let found = futures::future::try_join_all(reads).await?;
+        Ok(names.into_iter().zip(found).collect())
+    }
+
+    /// Copies of imports that stem from another job than the current one. The index names them, and may be behind: each is
+    /// read, and deleted only in the version that was read.
+    async fn stale_copies(&self, tree: &Tree) -> Result<Vec<StaleCopy>, ApiError> {
+        let Some(installation) = tree.installation.get() else { return Ok(Vec::new()) };
+        let job = installation.job().id;
+        let scope = scope_name(&tree.namespace, &tree.name);
+        let is_stale = |labels: &BTreeMap<String, String>| {
+            labels.get(label::DATA_CONTEXT) == Some(&scope)
+                && labels.get(label::DATA_JOB_ID).is_some_and(|written| written != job)
+        };
+        let mut copies = Vec::new();
+        for id in self.index.owned_by(installation.metadata.uid.as_deref().unwrap_or_default()) {
+            if !self.index.get(&id).is_some_and(|snapshot| is_stale(&snapshot.labels)) {
+                continue;
+            }
+            let found = self.metadata(tree, &id).await?;
+            let found = found.filter(|found| found.labels.as_ref().is_some_and(is_stale));
+            copies.extend(found.map(|found| StaleCopy {
+                is_target: id.kind.plural() == Target::PLURAL,
+                name: id.name,
+                uid: found.uid.unwrap_or_default(),
+                resource_version: Some(found.resource_version.unwrap_or_default()),
+            }));
+        }
+        Ok(copies)
+    }
+
+    /// What the Installation has exported: what the index knows of it, and what the spec names, since the index may be behind. Objects are
+    /// told apart by their UIDs, whatever becomes of them meanwhile.
+    async fn own_exports(&self, tree: &Tree) -> Result<Vec<StaleCopy>, ApiError> {
+        let Some(installation) = tree.installation.get() else { return Ok(Vec::new()) };
+        let own = installation.metadata.uid.clone().unwrap_or_default();
+        let mut exports = BTreeMap::new();
+        for id in self.index.owned_by(&own) {
+            let Some(snapshot) = self.index.get(&id) else { continue };
+            if view::Data(&snapshot).source_type() == "export" {
+                exports.insert(id, snapshot.uid);
+            }
+        }
+        let scope = living_scope(installation);
+        let namespace = Some(tree.namespace.as_str());
+        let data = installation.spec.data_exports().iter();
+        let data = data.map(|export| (kind::<DataObject>(), object_name(&scope, &export.data_ref)));
+        let targets = installation.spec.target_exports().iter();
+        let targets = targets.map(|export| (kind::<Target>(), object_name(&scope, &export.target)));
+        for (kind, name) in data.chain(targets) {
+            let id = ObjectId::new(kind, namespace, name);
+            if exports.contains_key(&id) {
+                continue;
+            }
+            let Some(found) = self.metadata(tree, &id).await? else { continue };
+            if found.owner_references.iter().flatten().any(|owner| owner.uid == own) {
+                exports.insert(id, found.uid.unwrap_or_default());
+            }
+        }
+        let copy = |(id, uid): (ObjectId, String)| StaleCopy {
+            is_target: id.kind.plural() == Target::PLURAL,
+            name: id.name,
+            uid,
+            resource_version: None,
+        };
+        Ok(exports.into_iter().map(copy).collect())
+    }
+
+    async fn metadata(&self, tree: &Tree, id: &ObjectId) -> Result<Option<ObjectMeta>, ApiError> {
+        if id.kind.plural() == Target::PLURAL {
+            metadata::<Target>(self.objects, &tree.namespace, &id.name).await
+        } else {
+            metadata::<DataObject>(self.objects, &tree.namespace, &id.name).await
+        }
+    }
+
+    /// Siblings whose exports are imported, as they are now.
+    async fn predecessors(&self, tree: &Tree) -> Result<Predecessors, ApiError> {
+        let Some(installation) = tree.installation.get() else { return Ok(Predecessors::default()) };
+        match parent_name(installation) {
+            None => self.root_predecessors(tree, installation).await,
+            Some(parent) => self.child_predecessors(tree, installation, parent).await,
+        }
+    }
+
+    /// Events name the candidates: those that came before the job of this one are known when its own event has come.
+    async fn root_predecessors(
+        &self,
+        tree: &Tree,
+        installation: &Installation,
+    ) -> Result<Predecessors, ApiError> {
+        let id = ObjectId::new(kind::<Installation>(), Some(tree.namespace.as_str()), tree.name.as_str());
+        let version = installation.resource_version().unwrap_or_default();
+        if tokio::time::timeout(MOST_LAG, self.index.knows(&id, &version)).await.is_err() {
+            return Err(ApiError::Transient {
+                verb: "follow",
+                object: id.to_string(),
+                problem: "events have not told of it for a while".to_owned(),
+            });
+        }
+        let family = Family { namespace: tree.namespace.clone(), parent: None };
+        let interface = Interface::of(&installation.spec);
+        let relations = self.installations.relations().of(&family, &tree.name, &interface);
+        let names = relations.predecessors.into_iter().collect();
+        let found = self.read_all::<Installation>(&tree.namespace, names).await?;
+        let found = found.into_iter().filter_map(|(_, found)| found).filter(is_root);
+        Ok(Predecessors {
+            found: found.map(|found| Sibling::of(&found)).collect(),
+            ambiguous: relations.ambiguous,
+            cycle: relations.cycle,
+        })
+    }
+
+    /// The parent names all its children. What an event shows of one that has the job is what the parent wrote for this job; others are
+    /// read.
+    async fn child_predecessors(
+        &self,
+        tree: &Tree,
+        installation: &Installation,
+        parent: &str,
+    ) -> Result<Predecessors, ApiError> {
+        let Some(parent) = self.objects.get::<Installation>(&tree.namespace, parent).await? else {
+            return Ok(Predecessors::default());
+        };
+        let job = installation.job().id;
+        let cache = parent.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref());
+        let names = cache.into_iter().flat_map(|cache| cache.active_subs.iter());
+        let names = names.map(|pair| &pair.object_name).filter(|name| **name != tree.name);
+        let imports = Interface::of(&installation.spec).imports;
+        let feeds = |exports: &BTreeSet<DataName>| exports.iter().any(|export| imports.contains(export));
+        let mut wanted = Vec::new();
+        for name in names {
+            let id = ObjectId::new(kind::<Installation>(), Some(tree.namespace.as_str()), name.as_str());
+            let known = self.index.get(&id);
+            let known = known.filter(|snapshot| view::Installation(snapshot).job_id() == job);
+            let is_known_stranger = known.is_some_and(|snapshot| {
+                !feeds(&relations::interface(view::Installation(&snapshot)).exports)
+            });
+            if !is_known_stranger {
+                wanted.push(name.clone());
+            }
+        }
+        let found = self.read_all::<Installation>(&tree.namespace, wanted).await?;
+        let found = found.into_iter().filter_map(|(_, found)| found);
+        let found = found.filter(|sibling| feeds(&Interface::of(&sibling.spec).exports));
+        Ok(Predecessors {
+            found: found.map(|found| Sibling::of(&found)).collect(),
+            ..Predecessors::default()
+        })
+    }
+
+    /// Names of the siblings that import what the Installation exports, as far as events have told.
+    fn successors(&self, tree: &Tree) -> BTreeSet<String> {
+        let Some(installation) = tree.installation.get() else { return BTreeSet::new() };
+        let parent = parent_name(installation).map(str::to_owned);
+        let family = Family { namespace: tree.namespace.clone(), parent };
+        let interface = Interface::of(&installation.spec);
+        self.installations.relations().successors(&family, &tree.name, &interface)
+    }
+}
+
+/// Events are waited for no longer than this before the attempt is repeated.
+const MOST_LAG: Duration = Duration::from_secs(5);
+
+fn is_root(installation: &Installation) -> bool {
+    parent_name(installation).is_none()
 }
 
 async fn export_values(objects: &Objects, namespace: &str, name: &str) -> Result<Value, ApiError> {
@@ -67,38 +270,6 @@ async fn export_values(objects: &Objects, namespace: &str, name: &str) -> Result
     let bytes = entry.ok_or_else(|| invalid("it has no entry \"config\""))?;
     // The decoder's message would quote the value.
     serde_json::from_slice(&bytes.0).map_err(|_| invalid("its entry \"config\" is not JSON"))
-}
-
-/// Copies of imports that stem from another job than the current one. The index names them, and may be behind: each is
-/// read, and deleted only in the version that was read.
-async fn stale_copies(tree: &Tree, objects: &Objects, index: &Index) -> Result<Vec<StaleCopy>, ApiError> {
-    let Some(installation) = tree.installation.get() else { return Ok(Vec::new()) };
-    let job = installation.status.as_ref().and_then(|status| status.job_id.as_deref()).unwrap_or_default();
-    let scope = scope_name(&tree.namespace, &tree.name);
-    let is_stale = |labels: &BTreeMap<String, String>| {
-        labels.get(label::DATA_CONTEXT) == Some(&scope)
-            && labels.get(label::DATA_JOB_ID).is_some_and(|written| written != job)
-    };
-    let mut copies = Vec::new();
-    for id in index.owned_by(installation.metadata.uid.as_deref().unwrap_or_default()) {
-        if !index.get(&id).is_some_and(|snapshot| is_stale(&snapshot.labels)) {
-            continue;
-        }
-        let is_target = id.kind.plural() == Target::PLURAL;
-        let found = if is_target {
-            metadata::<Target>(objects, &tree.namespace, &id.name).await?
-        } else {
-            metadata::<DataObject>(objects, &tree.namespace, &id.name).await?
-        };
-        let Some(found) = found.filter(|found| found.labels.as_ref().is_some_and(is_stale)) else { continue };
-        copies.push(StaleCopy {
-            is_target,
-            name: id.name,
-            uid: found.uid.unwrap_or_default(),
-            resource_version: found.resource_version.unwrap_or_default(),
-        });
-    }
-    Ok(copies)
 }
 
 async fn metadata<K: Stored>(
@@ -149,6 +320,7 @@ struct Errors {
 /// The object as a write left it; `None` if it is gone.
 enum Written {
     Installation(Option<Box<Installation>>),
+    Child(String, Option<Box<Installation>>),
     Execution(Option<Box<Execution>>),
     Item(String, Option<Box<DeployItem>>),
     /// Nothing that a tree holds.
@@ -167,6 +339,18 @@ async fn write_one(
             let error = stored.as_ref().and_then(installation_error);
             warn(stored.as_ref(), error, errors.installation.as_ref(), objects).await;
             Written::Installation(stored.map(Box::new))
+        }
+        Write::Child(change) => {
+            let name = change.name();
+            Written::Child(name, apply(change, namespace, objects).await?.map(Box::new))
+        }
+        Write::Sibling(patch) => {
+            apply::<Installation>(Change::Metadata(patch), namespace, objects).await?;
+            Written::Other
+        }
+        Write::Secret(change) => {
+            apply(change, namespace, objects).await?;
+            Written::Other
         }
         Write::Execution(change) => {
             let stored = apply(change, namespace, objects).await?;
@@ -198,6 +382,8 @@ fn update_tree(tree: &mut Tree, stored: Written) {
     match stored {
         Written::Installation(Some(object)) => tree.installation.store(*object),
         Written::Installation(None) => tree.installation = Known::Absent,
+        Written::Child(_, Some(child)) => tree.children.store(*child),
+        Written::Child(name, None) => tree.children.insert(name, Known::Absent),
         Written::Execution(Some(object)) => tree.execution.store(*object),
         Written::Execution(None) => tree.execution = Known::Absent,
         Written::Item(_, Some(item)) => tree.items.store(*item),
@@ -221,7 +407,11 @@ async fn apply<K: Stored>(
             Err(ApiError::AlreadyExists(_)) => objects.get::<K>(namespace, &object.name_any()).await,
             answer => answer.map(Some),
         },
-        Change::Ensure(object) => ensure(object, namespace, objects).await.map(Some),
+        Change::Ensure(object) => ensure(object, namespace, objects, |_| Ok(())).await.map(Some),
+        Change::Publish(object) => {
+            let owner = object.owner_references().iter().map(|owner| owner.uid.clone()).collect::<Vec<_>>();
+            ensure(object, namespace, objects, |found| ours_or_free(found, &owner)).await.map(Some)
+        }
         Change::Replace(object) => objects.replace(&object).await.map(Some),
         Change::Status(object) => objects.replace_status(&object).await.map(Some),
         Change::Metadata(patch) => {
@@ -240,11 +430,17 @@ async fn apply<K: Stored>(
 }
 
 /// Creates, or replaces what has the name.
-async fn ensure<K: Stored>(mut object: K, namespace: &str, objects: &Objects) -> Result<K, ApiError> {
+async fn ensure<K: Stored>(
+    mut object: K,
+    namespace: &str,
+    objects: &Objects,
+    may_take: impl FnOnce(&K) -> Result<(), ApiError>,
+) -> Result<K, ApiError> {
     match objects.create(&object).await {
         Err(ApiError::AlreadyExists(text)) => {
             let found = objects.get::<K>(namespace, &object.name_any()).await?;
             let found = found.ok_or(ApiError::Conflict(text))?;
+            may_take(&found)?;
             if holds(&found, &object) {
                 return Ok(found);
             }
@@ -252,6 +448,22 @@ async fn ensure<K: Stored>(mut object: K, namespace: &str, objects: &Objects) ->
             objects.replace(&object).await
         }
         answer => answer,
+    }
+}
+
+/// 4.3: what another Installation owns is not taken over; what nobody owns is.
+fn ours_or_free<K: Stored>(found: &K, owners: &[String]) -> Result<(), ApiError> {
+    let mut others = found.owner_references().iter().filter(|owner| {
+        owner.kind == <Installation as groundwork_api::Kind>::KIND && !owners.contains(&owner.uid)
+    });
+    match others.next() {
+        None => Ok(()),
+        Some(other) => Err(ApiError::Refused(format!(
+            "{}: it conflicts with an existing one that the installation {} owns; export under another name, or stop that one \
+             from exporting it",
+            found.name_any(),
+            other.name
+        ))),
     }
 }
 

@@ -3,7 +3,7 @@
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation, ResourceExt};
 use groundwork_blueprint::Capabilities;
 use groundwork_controller::{ApiError, Objects, Stored};
-use groundwork_lifecycle::{Inputs, ObjectSet, Resolution, resolve};
+use groundwork_lifecycle::{Inputs, ObjectSet, ROOT_SCOPE, Resolution, resolve};
 use groundwork_registry::RepositoryMap;
 use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -61,6 +61,9 @@ impl ResolutionInputs {
             repositories: &RepositoryMap::default(),
             blueprint: None,
             capabilities: &Capabilities::default(),
+            scope: ROOT_SCOPE,
+            states: None,
+            cache: None,
             offline: None,
         })
     }

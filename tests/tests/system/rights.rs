@@ -316,7 +316,7 @@ async fn a_missing_right_is_named() -> Result<()> {
     system.plane.create_namespace(namespace).await?;
     system.kubectl(&["delete", "clusterrolebinding", "groundwork-renderer"]).await?;
     let without_secrets = "clusterrole/groundwork-renderer";
-    let patch = r#"[{"op": "test", "path": "/rules/7/resources", "value": ["secrets", "configmaps"]}, {"op": "remove", "path": "/rules/7"}]"#;
+    let patch = r#"[{"op": "test", "path": "/rules/8/resources", "value": ["secrets", "configmaps"]}, {"op": "remove", "path": "/rules/8"}]"#;
     system.kubectl(&["patch", without_secrets, "--type=json", "-p", patch]).await?;
     system
         .kubectl(&[

@@ -148,7 +148,7 @@ impl<K: Child> Children<K> {
     }
 
     /// Children whose template is gone.
-    pub(super) fn orphans<'a>(&'a self, has_template: impl Fn(&str) -> bool) -> Vec<&'a K> {
+    pub(super) fn orphans(&self, has_template: impl Fn(&str) -> bool) -> Vec<&K> {
         let is_orphan = |child: &&K| child.template().is_none_or(|name| !has_template(name));
         self.present().filter(is_orphan).collect()
     }

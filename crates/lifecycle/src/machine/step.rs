@@ -9,7 +9,7 @@ use groundwork_api::{
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Secret;
 
-use super::metadata::annotation as annotation_of;
+use super::metadata::{annotation as annotation_of, is_set};
 use super::phase::Phase;
 use super::protocol::HasJob as _;
 use crate::siblings::DataName;
@@ -89,13 +89,18 @@ pub struct Sibling {
 impl Sibling {
     pub fn of(installation: &Installation) -> Self {
         let job = installation.job();
-        let operation = annotation_of(&installation.metadata, annotation::OPERATION);
+        let metadata = &installation.metadata;
+        let observed = installation.status.as_ref().map_or(0, |status| status.observed_generation);
+        // 3.4: who follows its spec has asked by changing it.
+        let follows = is_set(metadata, annotation::RECONCILE_IF_CHANGED)
+            && metadata.generation.unwrap_or_default() != observed;
+        let asks = annotation_of(metadata, annotation::OPERATION) == Some(operation::RECONCILE);
         Self {
             name: installation.name_any(),
             job_id: job.id.to_owned(),
             job_id_finished: job.finished.to_owned(),
             phase: installation.phase(),
-            requests_job: operation == Some(operation::RECONCILE),
+            requests_job: (asks || follows) && !installation.is_deleting(),
         }
     }
 }

@@ -16,8 +16,6 @@ use serde::Serialize;
 use serde_json::Value;
 use tonic::Status;
 
-use super::ROOT_SCOPE;
-
 /// What a job would write.
 pub(super) fn rendered(installation: &Installation, outcome: &Outcome) -> Result<RenderResponse, Status> {
     let now = Time(Timestamp::now());
@@ -47,10 +45,11 @@ pub(super) fn rendered(installation: &Installation, outcome: &Outcome) -> Result
 /// What an Installation would publish.
 pub(super) fn exported(
     installation: &Installation,
+    scope: &str,
     outcome: &ExportOutcome,
 ) -> Result<RenderExportsResponse, Status> {
     let job = installation.status.as_ref().and_then(|status| status.job_id.as_deref()).unwrap_or_default();
-    let published = export_objects(installation, ROOT_SCOPE, job, &outcome.exports);
+    let published = export_objects(installation, scope, job, &outcome.exports);
     let exports = outcome.exports.declared.iter().map(|(name, value)| Ok((name.clone(), encode(value)?)));
     Ok(RenderExportsResponse {
         exports: exports.collect::<Result<_, Status>>()?,

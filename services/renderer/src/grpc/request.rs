@@ -6,7 +6,7 @@ use groundwork_api::{
     ComponentVersionOverwrites, Context, DataObject, Installation, Kind, ResourceExt, Target,
 };
 use groundwork_blueprint::{ExportValues, Filesystem, States};
-use groundwork_lifecycle::{Inputs, ObjectSet, Offline, Outcome};
+use groundwork_lifecycle::{Inputs, ObjectSet, Offline, Outcome, ROOT_SCOPE};
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1::Json;
 use groundwork_proto::renderer::v1::{ExportValues as WireValues, RenderInput};
@@ -17,7 +17,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tonic::Status;
 
-use super::{ROOT_SCOPE, invalid};
+use super::invalid;
+use crate::blueprints::Blueprints;
 
 /// Objects, files and values that a call may bring along, of each kind.
 pub(super) const MOST_OBJECTS: usize = 1_000;
@@ -97,7 +98,7 @@ impl Inline {
     }
 
     /// Calls with what was brought along; nothing else is read. The caller carries out nested installations, exports and state.
-    pub(super) fn with_inputs<T>(&self, job: impl FnOnce(&Inputs<'_>) -> T) -> T {
+    pub(super) fn with_inputs<T>(&self, blueprints: &Blueprints, job: impl FnOnce(&Inputs<'_>) -> T) -> T {
         job(&Inputs {
             installation: &self.installation,
             context: self.context.as_ref(),
@@ -106,12 +107,10 @@ impl Inline {
             repositories: &RepositoryMap::empty("the cluster (a call with all inputs reads no repository)"),
             blueprint: self.files.as_ref(),
             capabilities: &crate::inputs::capabilities(),
-            offline: Some(Offline {
-                scope: ROOT_SCOPE,
-                given: &self.given,
-                states: &self.states,
-                show_values: false,
-            }),
+            scope: ROOT_SCOPE,
+            states: Some(&self.states),
+            cache: Some(blueprints),
+            offline: Some(Offline { given: &self.given, show_values: false }),
         })
     }
 

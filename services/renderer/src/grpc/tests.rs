@@ -1,4 +1,5 @@
-use groundwork_lifecycle::{export, render};
+use groundwork_lifecycle::{ROOT_SCOPE, export, render};
+use groundwork_telemetry::Metrics;
 use groundwork_proto::renderer::v1::{
     ExportValues as WireValues, Finding, RenderExportsResponse, RenderInput, RenderResponse, Severity,
 };
@@ -41,9 +42,14 @@ fn input(spec: &str, blueprint: &str) -> RenderInput {
     }
 }
 
+/// None is kept.
+fn blueprints() -> Blueprints {
+    Blueprints::new(&Metrics::default())
+}
+
 fn rendered(input: RenderInput) -> RenderResponse {
     let inline = Inline::read(input).unwrap();
-    let outcome = inline.with_inputs(render);
+    let outcome = inline.with_inputs(&blueprints(), render);
     let mut answer = answer::rendered(&inline.installation, &outcome).unwrap();
     answer.warnings.extend(inline.unused(&outcome));
     answer
@@ -52,7 +58,8 @@ fn rendered(input: RenderInput) -> RenderResponse {
 fn exported(input: RenderInput, values: &WireValues) -> RenderExportsResponse {
     let inline = Inline::read(input).unwrap();
     let values = export_values(values).unwrap();
-    answer::exported(&inline.installation, &inline.with_inputs(|inputs| export(inputs, &values))).unwrap()
+    let outcome = inline.with_inputs(&blueprints(), |inputs| export(inputs, |_| values));
+    answer::exported(&inline.installation, ROOT_SCOPE, &outcome).unwrap()
 }
 
 #[track_caller]

@@ -1,6 +1,6 @@
 //! `ObjectsCreated`: what nobody wants any more goes, then everything else is given the job (2.2).
 
-use groundwork_api::{Installation, List, ResourceExt as _};
+use groundwork_api::{Installation, List, ResourceExt};
 
 use super::{children, fail, give_job, own_execution, status, tell};
 use crate::error::OperationError;
@@ -60,7 +60,7 @@ pub(super) fn hand_down(tree: &Tree, installation: &Installation, moment: &Momen
         cache.orphaned_subs = List::absent();
     }
     // In the same write as the phase: the reference needs another one to say so (2.5, write 13).
-    let names: Vec<String> = tree.children.present().map(|child| child.name_any()).collect();
+    let names: Vec<String> = tree.children.present().map(ResourceExt::name_any).collect();
     if waiting == Phase::Progressing
         && let Some(error) = unfinished(&names, execution.is_some())
     {

@@ -1,6 +1,6 @@
 //! `Progressing`: everything below works; its end is collected (2.2).
 
-use groundwork_api::{Installation, ResourceExt as _};
+use groundwork_api::{Installation, ResourceExt};
 
 use super::{children, fail, give_job, status};
 use crate::error::OperationError;
@@ -42,7 +42,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         .children
         .present()
         .filter(|child| child.standing(id) == Standing::Failed)
-        .map(|child| child.name_any())
+        .map(ResourceExt::name_any)
         .collect();
     failed.extend(missing(tree, installation));
     failed.sort();

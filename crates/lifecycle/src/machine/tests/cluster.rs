@@ -248,7 +248,7 @@ impl Cluster {
                     return false;
                 }
                 Next::Prepare => {
-                    let prepared = self.with_inputs(name, |inputs| prepare(inputs));
+                    let prepared = self.with_inputs(name, prepare);
                     tree.prepared = Some(prepared);
                 }
                 Next::Complete => {
