@@ -188,7 +188,10 @@ impl Objects {
         change: &Metadata,
     ) -> Result<K, ApiError> {
         check::<K>(namespace, Some(name))?;
-        let mut metadata = json!({"resourceVersion": change.resource_version});
+        let mut metadata = json!({});
+        if let Some(version) = &change.resource_version {
+            metadata["resourceVersion"] = json!(version);
+        }
         if let Some(finalizers) = &change.finalizers {
             metadata["finalizers"] = json!(finalizers);
         }

@@ -342,8 +342,10 @@ pub(crate) fn fingerprints(
             }
             Ok(TargetSource::ListRef(name)) => {
                 let (prints, generation) = passed_on(objects, scope, name, label::DATA_INDEX);
-                let mut prints: Vec<(usize, String)> =
-                    prints.into_iter().map(|(index, print)| (index.parse().unwrap_or_default(), print)).collect();
+                let mut prints: Vec<(usize, String)> = prints
+                    .into_iter()
+                    .map(|(index, print)| (index.parse().unwrap_or_default(), print))
+                    .collect();
                 prints.sort();
                 let text: Vec<&str> = prints.iter().map(|(_, print)| print.as_str()).collect();
                 let text = if text.is_empty() { String::new() } else { json!(text).to_string() };

@@ -1,6 +1,6 @@
 //! What this version does not do yet: one table for the command, the calls and the cluster. The sentence of the README comes from it.
 
-use groundwork_api::{Context, DeployItemTemplate, Installation};
+use groundwork_api::{Context, DeployItemTemplate};
 
 /// Something that people can write and that has no effect yet.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,6 @@ pub struct Gap {
 /// What was written, as far as it is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written<'a> {
-    pub(crate) installation: &'a Installation,
     pub(crate) context: Option<&'a Context>,
     pub(crate) items: &'a [DeployItemTemplate],
 }
@@ -24,11 +23,6 @@ const REGISTRIES: &str = "registries";
 
 /// Everything that people can write and that is not built.
 pub const GAPS: &[Gap] = &[
-    Gap {
-        topic: "automatic reconciles",
-        field: "spec.automaticReconcile",
-        is_used: |written| written.installation.spec.automatic_reconcile.is_some(),
-    },
     Gap {
         topic: "signatures",
         field: "verificationSignatures of the context",
@@ -52,10 +46,8 @@ pub const GAPS: &[Gap] = &[
 ];
 
 /// Topics that are refused where they are met, by whatever meets them.
-const FURTHER_TOPICS: &[&str] = &[
-    "drafts of package revisions",
-    "times and durations in expressions of sets",
-];
+const FURTHER_TOPICS: &[&str] =
+    &["drafts of package revisions", "times and durations in expressions of sets"];
 
 /// All topics, each once, in the order of the tables.
 pub fn topics() -> Vec<&'static str> {
@@ -89,14 +81,6 @@ mod tests {
     /// Each row is met by something that people can write.
     #[test]
     fn every_gap_is_told() {
-        let installation: Installation = serde_json::from_value(json!({
-            "metadata": {"name": "a"},
-            "spec": {
-                "blueprint": {},
-                "automaticReconcile": {"succeededReconcile": {}},
-            },
-        }))
-        .unwrap();
         let context: Context = serde_json::from_value(json!({
             "metadata": {"name": "default"},
             "registryPullSecrets": [{"name": "a"}],
@@ -107,13 +91,11 @@ mod tests {
         let item: DeployItemTemplate =
             serde_json::from_value(json!({"name": "a", "type": "t", "onDelete": {}})).unwrap();
         let written = Written {
-            installation: &installation,
             context: Some(&context),
             items: std::slice::from_ref(&item),
         };
         assert_eq!(left_out(&written).len(), GAPS.len());
-        let plain = Installation::default();
-        let written = Written { installation: &plain, context: None, items: &[] };
+        let written = Written { context: None, items: &[] };
         assert_eq!(left_out(&written), Vec::<String>::new());
     }
 

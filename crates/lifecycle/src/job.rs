@@ -27,8 +27,8 @@ use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 use crate::gaps::{self, Written};
 use crate::imports::{self, ImportedObjects};
-use crate::objects;
 use crate::names::ROOT_SCOPE;
+use crate::objects;
 use crate::validate::validate_as;
 pub use blueprint::{BlueprintCache, BlueprintDigest};
 pub use component::findings;
@@ -208,7 +208,6 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), JobError> {
     let supplied = load_imports(inputs, &material.blueprint, outcome)?;
     let rendered = groundwork_blueprint::render(&material.request(inputs, &supplied), &mut outcome.states);
     let written = Written {
-        installation: inputs.installation,
         context: inputs.context,
         items: rendered.as_ref().map(|rendered| &rendered.deploy_items[..]).unwrap_or_default(),
     };
@@ -305,7 +304,8 @@ impl Material {
     fn gather(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Self, JobError> {
         let selection = begin(inputs, outcome)?;
         let root = selection.as_ref().map(|selection| selection.root(inputs.repositories)).transpose()?;
-        let blueprint = blueprint::resolve(inputs.installation, root.as_ref(), inputs.blueprint, inputs.cache)?;
+        let blueprint =
+            blueprint::resolve(inputs.installation, root.as_ref(), inputs.blueprint, inputs.cache)?;
         let mut components = Components::default();
         let mut schemas = None;
         if let (Some(selection), Some(root)) = (&selection, &root) {

@@ -9,7 +9,9 @@
 //! Pure: callers read the objects that an Installation names before they call, and write what comes back.
 //! The rules are those of the chapter `installations.md`.
 
+mod automatic;
 mod conditions;
+mod cron;
 mod data;
 pub mod deployer;
 mod error;
@@ -24,6 +26,7 @@ mod prepare;
 mod siblings;
 mod validate;
 
+pub use automatic::{Automatic, AutomaticInput, Rule, automatic};
 pub use conditions::{ConditionUpdate, merge_condition};
 pub use data::{ScopedObject, export_objects, export_values, import_copies};
 pub use error::OperationError;
@@ -39,7 +42,8 @@ pub use names::{
 };
 pub use objects::{deploy_items, execution};
 pub use prepare::{
-    Completion, OwnNames, OwnScope, Prepared, UnreadStates, complete, imports_hash, item_exports, prepare, state_of,
+    Completion, OwnNames, OwnScope, Prepared, UnreadStates, complete, imports_hash, item_exports, prepare,
+    state_of,
 };
 pub use siblings::{DataKind, DataName, Family, Interface, Relations, SiblingIndex};
 pub use validate::validate;

@@ -77,8 +77,7 @@ impl OwnNames {
         children: impl Iterator<Item = &'a Installation>,
     ) -> Self {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        let scope =
-            scope_name(&part(&installation.metadata.namespace), &part(&installation.metadata.name));
+        let scope = scope_name(&part(&installation.metadata.namespace), &part(&installation.metadata.name));
         let holder = execution.and_then(|execution| execution.status.as_ref()?.export_ref.as_ref());
         let mut names = Self { holder: holder.map(|holder| holder.name.clone()), ..Self::default() };
         for child in children {

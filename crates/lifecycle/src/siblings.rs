@@ -108,7 +108,10 @@ impl SiblingIndex {
     /// Takes in what an Installation names now.
     pub fn insert(&mut self, family: Family, name: &str, interface: Interface) {
         let key = (family.namespace.clone(), name.to_owned());
-        if self.members.get(&key).is_some_and(|member| member.family == family && member.interface == interface)
+        if self
+            .members
+            .get(&key)
+            .is_some_and(|member| member.family == family && member.interface == interface)
         {
             return;
         }
@@ -185,9 +188,7 @@ impl SiblingIndex {
     /// As [`SiblingIndex::successors`] for an Installation that was taken in.
     pub fn successors_of(&self, namespace: &str, name: &str) -> (Option<&Family>, BTreeSet<String>) {
         match self.members.get(&(namespace.to_owned(), name.to_owned())) {
-            Some(member) => {
-                (Some(&member.family), self.successors(&member.family, name, &member.interface))
-            }
+            Some(member) => (Some(&member.family), self.successors(&member.family, name, &member.interface)),
             None => (None, BTreeSet::new()),
         }
     }
@@ -293,8 +294,12 @@ mod tests {
     #[test]
     fn edges_follow_from_names_of_one_kind() {
         let members = ["db: > access @cluster", "web: access @x >", "job: @cluster > access2", "own: a > a"];
-        let names = |of: usize| relations(&members, of).predecessors.into_iter().collect::<Vec<_>>().join(" ");
-        assert_eq!((names(0), names(1), names(2), names(3)), (String::new(), "db".into(), "db".into(), String::new()));
+        let names =
+            |of: usize| relations(&members, of).predecessors.into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            (names(0), names(1), names(2), names(3)),
+            (String::new(), "db".into(), "db".into(), String::new())
+        );
         let index = index(&members);
         let (_, successors) = index.successors_of("team", "db");
         assert_eq!(successors.into_iter().collect::<Vec<_>>(), ["job", "web"]);
@@ -358,7 +363,10 @@ mod tests {
             names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(" ")
         };
         let interface = Interface::of(&spec(json!({})));
-        assert_eq!((shown(&interface.imports), shown(&interface.exports)), ("x t u v w".into(), "z t2".into()));
+        assert_eq!(
+            (shown(&interface.imports), shown(&interface.exports)),
+            ("x t u v w".into(), "z t2".into())
+        );
         let promised =
             Interface::of(&spec(json!({"hasNoSiblingImports": true, "hasNoSiblingExports": true})));
         assert_eq!(promised, Interface::default());

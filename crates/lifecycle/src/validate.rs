@@ -1,7 +1,5 @@
 //! Rules for Installations that a schema cannot state (`installations.md` 1.1, validation).
 
-mod cron;
-
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -11,6 +9,7 @@ use groundwork_kubernetes::looks_like_dns_label;
 use regex::Regex;
 use serde_json::{Value, json};
 
+use crate::cron::Cron;
 use crate::names::parent_name;
 
 /// 63 characters of a label value less the scope prefix `Inst.`.
@@ -80,7 +79,7 @@ fn cron_specs(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldE
     for (field, expression) in [("succeededReconcile", succeeded), ("failedReconcile", failed)] {
         // An empty text is the same as none.
         let Some(expression) = expression.filter(|expression| !expression.is_empty()) else { continue };
-        if let Err(problem) = cron::check(expression) {
+        if let Err(problem) = expression.parse::<Cron>() {
             let at = path.key(field).key("cronSpec");
             errors.push(error(&at, Violation::Invalid(json!(expression)), &problem));
         }

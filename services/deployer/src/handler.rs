@@ -182,7 +182,8 @@ impl MockDeployer {
 
 /// An Event, once a job, about members of the configuration that nobody reads.
 async fn tell_without_effect(item: &DeployItem, members: &[String], objects: &Objects) {
-    let is_first = item.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(Phase::Init.as_str());
+    let is_first =
+        item.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(Phase::Init.as_str());
     if members.is_empty() || !is_first {
         return;
     }

@@ -18,7 +18,7 @@ use tonic::Status;
 
 use crate::relations::ObjectRelations;
 use crate::rendering::Renderings;
-use crate::snapshots::{PICKUP_MARGIN, needs_work, pickup_deadline};
+use crate::snapshots::{PICKUP_MARGIN, needs_work, next_automatic, pickup_deadline};
 use crate::steps::Reader;
 use crate::{inputs, job_log, steps};
 
@@ -128,6 +128,7 @@ impl Handler for Installations {
             Installation::PLURAL if is_initial_sync && needs_work(snapshot) => {
                 Some((object.clone(), Timestamp::now()))
             }
+            Installation::PLURAL => next_automatic(snapshot, Timestamp::now()).map(|at| (object.clone(), at)),
             DeployItem::PLURAL => {
                 let name = view::DeployItem(snapshot).execution()?;
                 let at = pickup_deadline(snapshot, self.pickup_timeout?)?;

@@ -101,10 +101,10 @@ pub(crate) async fn own_scope(tree: &Tree, objects: &Objects) -> Result<OwnScope
         Some(name) => objects.get::<DataObject>(&tree.namespace, name).await?,
         None => None,
     };
-    let data =
-        read_all(&names.data_objects, |name| objects.get::<DataObject>(&tree.namespace, name)).await?;
+    let data = read_all(&names.data_objects, |name| objects.get::<DataObject>(&tree.namespace, name)).await?;
     let targets = read_all(&names.targets, |name| objects.get::<Target>(&tree.namespace, name)).await?;
-    let exports = data.into_iter().map(ScopedObject::Data).chain(targets.into_iter().map(ScopedObject::Target));
+    let exports =
+        data.into_iter().map(ScopedObject::Data).chain(targets.into_iter().map(ScopedObject::Target));
     Ok(OwnScope { deploy_items: item_exports(execution, holder), exports: exports.collect() })
 }
 

@@ -182,15 +182,20 @@ mod tests {
     #[test]
     fn what_went_is_remembered_for_a_while() {
         let mut relations = ObjectRelations::default();
-        relations.observe(&id("db"), &applied(&json!({"exports": {"data": [{"name": "a", "dataRef": "a"}]}})));
-        relations.observe(&id("web"), &applied(&json!({"imports": {"data": [{"name": "a", "dataRef": "a"}]}})));
+        relations
+            .observe(&id("db"), &applied(&json!({"exports": {"data": [{"name": "a", "dataRef": "a"}]}})));
+        relations
+            .observe(&id("web"), &applied(&json!({"imports": {"data": [{"name": "a", "dataRef": "a"}]}})));
         assert_eq!(relations.successors_of(&id("db")), ["web".to_owned()].into());
         relations.observe(&id("web"), &deleted());
         assert_eq!(relations.successors_of(&id("db")), BTreeSet::new());
         assert_eq!(relations.gone(&id("web")).predecessors, ["db".to_owned()].into());
         for other in 0..MOST_GONE {
             let name = format!("web{other}");
-            relations.observe(&id(&name), &applied(&json!({"imports": {"data": [{"name": "a", "dataRef": "a"}]}})));
+            relations.observe(
+                &id(&name),
+                &applied(&json!({"imports": {"data": [{"name": "a", "dataRef": "a"}]}})),
+            );
             relations.observe(&id(&name), &deleted());
         }
         assert_eq!((relations.gone.len(), relations.gone_in_order.len()), (MOST_GONE, MOST_GONE));

@@ -4,6 +4,7 @@ use groundwork_api::metadata::FINALIZER;
 use groundwork_api::view;
 use groundwork_bus::Snapshot;
 use groundwork_lifecycle::machine::Phase;
+use groundwork_lifecycle::{Automatic, AutomaticInput, Rule, automatic};
 use jiff::{SignedDuration, Timestamp};
 
 /// A key is handled this long after the time-out of a pick-up (`installations.md` 7.6).
@@ -19,6 +20,52 @@ pub(crate) fn needs_work(snapshot: &Snapshot) -> bool {
         || (snapshot.is_deleting() && has_finalizer && installation.phase() != Phase::DeleteFailed.as_str())
         || (installation.follows_spec() && !installation.is_observed())
         || !installation.dependents_to_trigger().is_empty()
+}
+
+/// When an Installation without a job has to be looked at although nothing changes (`installations.md` 3.5).
+pub(crate) fn next_automatic(snapshot: &Snapshot, now: Timestamp) -> Option<Timestamp> {
+    let installation = view::Installation(snapshot);
+    let is_idle = !installation.job().is_running() && installation.operation().is_none();
+    if !is_idle || installation.parent().is_some() {
+        return None;
+    }
+    let (after_success, after_failure) =
+        (installation.succeeded_reconcile(), installation.failed_reconcile());
+    if after_success.is_none() && after_failure.is_none() {
+        return None;
+    }
+    let intervals = (
+        after_success.and_then(view::SucceededReconcile::interval),
+        after_failure.and_then(view::FailedReconcile::interval),
+    );
+    let input = AutomaticInput {
+        generation: snapshot.generation.unwrap_or_default(),
+        observed_generation: installation.observed_generation().unwrap_or_default(),
+        phase: Phase::of(Some(installation.phase())),
+        after_success: after_success.map(|rule| Rule {
+            interval: intervals.0.as_ref(),
+            cron: rule.cron_spec(),
+            limit: None,
+        }),
+        after_failure: after_failure.map(|rule| Rule {
+            interval: intervals.1.as_ref(),
+            cron: rule.cron_spec(),
+            limit: rule.number_of_reconciles(),
+        }),
+        status: installation.reconcile_status().map(|counted| {
+            (
+                counted.generation().unwrap_or_default(),
+                counted.number_of_reconciles().unwrap_or_default(),
+                counted.last_reconcile_time().unwrap_or(Timestamp::UNIX_EPOCH),
+                counted.on_failed(),
+            )
+        }),
+    };
+    match automatic(&input, now) {
+        Automatic::Nothing => None,
+        Automatic::Begin(_) | Automatic::Run(_) => Some(now),
+        Automatic::At(time) => Some(time),
+    }
 }
 
 /// When an item that nobody has picked up yet must have been.
@@ -84,6 +131,32 @@ mod tests {
             !needs_work(&snapshot(&[], &idle, |snapshot| snapshot.generation = Some(3))),
             "it does not follow it"
         );
+    }
+
+    /// I-118, I-132: what is due follows from the object alone.
+    #[test]
+    fn automatic_jobs_are_scheduled() {
+        let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
+        let next = |spec: Value, status: Value| {
+            let change = |snapshot: &mut Snapshot| {
+                snapshot.fields.insert("spec".to_owned(), json!({"automaticReconcile": spec}));
+            };
+            next_automatic(&snapshot(&[], &status, change), now).map(|at| at.to_string())
+        };
+        let failed = json!({"jobID": "a", "jobIDFinished": "a", "phase": "Failed", "observedGeneration": 2});
+        let rule = json!({"failedReconcile": {"interval": "10m", "numberOfReconciles": 2}});
+        assert_eq!(next(rule.clone(), failed.clone()).as_deref(), Some("2026-01-01T10:00:00Z"));
+        let mut counted = failed.clone();
+        counted["automaticReconcileStatus"] = json!({
+            "generation": 2, "numberOfReconciles": 1, "lastReconcileTime": "2026-01-01T09:55:00Z", "onFailed": true,
+        });
+        assert_eq!(next(rule.clone(), counted.clone()).as_deref(), Some("2026-01-01T10:05:00Z"));
+        counted["automaticReconcileStatus"]["numberOfReconciles"] = json!(2);
+        assert_eq!(next(rule.clone(), counted), None);
+        assert_eq!(next(json!({}), failed.clone()), None);
+        let mut running = failed;
+        running["jobID"] = json!("b");
+        assert_eq!(next(rule, running), None);
     }
 
     #[test]

@@ -14,9 +14,7 @@ use groundwork_controller::{ApiError, Metadata, Objects, Stored, WarningEvent};
 use groundwork_lifecycle::machine::{
     Change, HasJob as _, Known, MetadataPatch, Need, Predecessors, Read, Sibling, StaleCopy, Tree, Write,
 };
-use groundwork_lifecycle::{
-    DataName, Family, Interface, living_scope, object_name, parent_name, scope_name,
-};
+use groundwork_lifecycle::{DataName, Family, Interface, living_scope, object_name, parent_name, scope_name};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
@@ -229,9 +227,8 @@ impl Reader<'_> {
             let id = ObjectId::new(kind::<Installation>(), Some(tree.namespace.as_str()), name.as_str());
             let known = self.index.get(&id);
             let known = known.filter(|snapshot| view::Installation(snapshot).job_id() == job);
-            let is_known_stranger = known.is_some_and(|snapshot| {
-                !feeds(&relations::interface(view::Installation(&snapshot)).exports)
-            });
+            let is_known_stranger = known
+                .is_some_and(|snapshot| !feeds(&relations::interface(view::Installation(&snapshot)).exports));
             if !is_known_stranger {
                 wanted.push(name.clone());
             }

@@ -83,7 +83,8 @@ async fn the_shop_runs_in_a_cluster() -> Result<()> {
     let url: DataObject = case.get("shop-url").await?;
     assert_eq!(data(&url), json!("https://www.shop.example.org"));
     let labels = url.labels();
-    let label = |name: &str| labels.get(&format!("data.landscaper.gardener.cloud/{name}")).map(String::as_str);
+    let label =
+        |name: &str| labels.get(&format!("data.landscaper.gardener.cloud/{name}")).map(String::as_str);
     assert_eq!(
         (label("context"), label("key"), label("source"), label("sourceType")),
         (None, Some("shop-url"), Some("Installation.prod.shop"), Some("export"))
@@ -106,10 +107,8 @@ async fn the_shop_runs_in_a_cluster() -> Result<()> {
 
     // What `monitor` imports stays until it is gone (8.2).
     case.delete::<Installation>("shop").await?;
-    case.until("it waits for the monitor", "shop", |shop: &Installation| {
-        error(shop).1 == "SiblingImport"
-    })
-    .await?;
+    case.until("it waits for the monitor", "shop", |shop: &Installation| error(shop).1 == "SiblingImport")
+        .await?;
     case.delete::<Installation>("monitor").await?;
     for name in ["monitor", "shop"] {
         case.gone::<Installation>(name).await?;
@@ -194,9 +193,8 @@ async fn circles_and_conflicts_are_told() -> Result<()> {
     case.begin_with("a", &blueprint("a", &["two"], &["one"]), &spec(&["two"], &["one"])).await?;
     case.begin_with("b", &blueprint("b", &["one"], &["two"]), &spec(&["one"], &["two"])).await?;
     // The first may have run when it knew of no other; then the last one tells.
-    let told = case
-        .until("one of them tells of the circle", "b", |b: &Installation| ended(b).0 == "Failed")
-        .await?;
+    let told =
+        case.until("one of them tells of the circle", "b", |b: &Installation| ended(b).0 == "Failed").await?;
     assert_eq!(error(&told).1, "CyclicDependencies", "{:?}", error(&told));
     assert!(error(&told).2.contains("a -{depends_on}-> b -{depends_on}-> a"));
 
@@ -223,17 +221,21 @@ async fn targets_and_state_reach_children() -> Result<()> {
         };
         case.create::<Target>(name, &json!({"spec": spec})).await?;
     }
-    let target = |name: &str, kind: &str| {
-        json!({"name": name, "type": kind, "targetType": "landscaper.gardener.cloud/mock"})
-    };
+    let target = |name: &str, kind: &str| json!({"name": name, "type": kind, "targetType": "landscaper.gardener.cloud/mock"});
     let items = "state: {runs: {{ add1 (default 0 .state.runs) }}}\ndeployItems:\n\
                  {{ range $index, $one := .imports.list }}\n- name: list{{ $index }}\n  type: landscaper.gardener.cloud/mock\n  \
                  target: {import: list, index: {{ $index }}}\n{{ end }}\n\
                  - {name: one, type: landscaper.gardener.cloud/mock, target: {import: one}}\n\
                  - {name: keyed, type: landscaper.gardener.cloud/mock, target: {import: map, key: r}}\n";
     let items = items
-        .replace("type: landscaper.gardener.cloud/mock\n  target", "type: landscaper.gardener.cloud/mock\n  config: CONFIG\n  target")
-        .replace("landscaper.gardener.cloud/mock, target", "landscaper.gardener.cloud/mock, config: CONFIG, target")
+        .replace(
+            "type: landscaper.gardener.cloud/mock\n  target",
+            "type: landscaper.gardener.cloud/mock\n  config: CONFIG\n  target",
+        )
+        .replace(
+            "landscaper.gardener.cloud/mock, target",
+            "landscaper.gardener.cloud/mock, config: CONFIG, target",
+        )
         .replace(
             "CONFIG",
             "{apiVersion: mock.deployer.landscaper.gardener.cloud/v1alpha1, kind: ProviderConfiguration}",
@@ -307,7 +309,8 @@ async fn children_come_and_go() -> Result<()> {
     };
     let before = names().await?;
     assert_eq!(before.len(), 2);
-    let spec = json!({"spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": parent(&["b", "c"])}}}}});
+    let spec =
+        json!({"spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": parent(&["b", "c"])}}}}});
     case.change::<Installation>("server", &spec).await?;
     let second = case.finished_after("server", &job(&first)).await?;
     assert_succeeded(&second);

@@ -23,9 +23,9 @@ mod step;
 mod tests;
 mod tree;
 
+pub use children::{Child, Children};
 pub use installation::{MOST_ATTEMPTS, report};
 pub use items::Items;
-pub use children::{Child, Children};
 pub use phase::Phase;
 pub use protocol::{HasJob, Job, Standing};
 pub use status::{READY, RECONCILING, STALLED};

@@ -1,8 +1,8 @@
 use groundwork_lifecycle::{ROOT_SCOPE, export, render};
-use groundwork_telemetry::Metrics;
 use groundwork_proto::renderer::v1::{
     ExportValues as WireValues, Finding, RenderExportsResponse, RenderInput, RenderResponse, Severity,
 };
+use groundwork_telemetry::Metrics;
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -151,10 +151,7 @@ pub(super) fn annotated(child: &Installation, name: &'static str) -> Option<Writ
         return None;
     }
     let annotations = vec![(name, Some("true".to_owned()))];
-    Some(Write::Child(Change::Metadata(MetadataPatch {
-        annotations,
-        ..MetadataPatch::of(&child.metadata)
-    })))
+    Some(Write::Child(Change::Metadata(MetadataPatch { annotations, ..MetadataPatch::of(&child.metadata) })))
 }
 
 /// Hands the job of the parent down; `None` when that has been done.

@@ -48,8 +48,7 @@ pub(super) fn hand_down(tree: &Tree, installation: &Installation, moment: &Momen
     }
     let execution = own_execution(tree, installation);
     let own = execution.and_then(|execution| give_job(execution, installation, moment));
-    let below =
-        tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
+    let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
     if let Some(step) = write_some(below.chain(own)) {
         return step;
     }

@@ -104,4 +104,3 @@ fn release(installation: &Installation) -> Next {
     let is_ours = has_finalizer(&installation.metadata);
     if is_ours { patch(without_finalizer(&installation.metadata)) } else { Next::Rest }
 }
-

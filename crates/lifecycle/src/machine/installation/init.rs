@@ -168,8 +168,7 @@ fn objects_created<'m>(
 
 /// Whether a rendering is about the spec and the job that the object has now.
 fn fits(prepared: &Prepared, installation: &Installation) -> bool {
-    Some(prepared.generation) == installation.metadata.generation
-        && prepared.job_id == installation.job().id
+    Some(prepared.generation) == installation.metadata.generation && prepared.job_id == installation.job().id
 }
 
 fn created_conditions(prepared: &Prepared) -> Vec<ConditionUpdate> {

@@ -27,6 +27,7 @@ use super::protocol::HasJob as _;
 use super::status::Draft;
 use super::step::{Change, MetadataPatch, Moment, Next, Read, Write, write};
 use super::tree::{Known, Tree};
+use crate::automatic::{Automatic, AutomaticInput, automatic};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 use crate::validate::is_root;
@@ -47,7 +48,8 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     };
     let step = next_of(tree, &installation, moment);
     // Who has to be told of the end of a job is looked up once it is certain that it ends.
-    if tree.dependents.is_none() && ends_job(&installation, &step) && siblings::has_dependents(&installation) {
+    if tree.dependents.is_none() && ends_job(&installation, &step) && siblings::has_dependents(&installation)
+    {
         return Next::Read(Read::Dependents);
     }
     with_dependents(tree, step)
@@ -157,17 +159,29 @@ fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, reques
     let changed = is_set(metadata, annotation::RECONCILE_IF_CHANGED)
         && metadata.generation.unwrap_or_default() != observed
         && !is_deleting;
-    if !is_root(installation) || !(requests_job || changed || deletes) {
-        let is_told = status_.is_some_and(|status| !status.conditions.is_empty());
-        let waits = is_root(installation) && !is_deleting && !is_told;
-        if !waits {
-            return Next::Rest;
-        }
-        let mut draft = Draft::of(installation, &moment.now);
-        draft.status();
-        return status(draft);
+    if !is_root(installation) {
+        return Next::Rest;
     }
-    let draft = Draft::of(installation, &moment.now).trigger(&moment.job_id);
+    let is_due = if requests_job || changed || deletes {
+        None
+    } else {
+        match automatic(&AutomaticInput::of(installation), moment.now.0) {
+            Automatic::Run(counted) => Some(counted),
+            Automatic::Begin(counted) => {
+                let mut draft = Draft::of(installation, &moment.now);
+                draft.status().automatic_reconcile_status = Some(counted);
+                return status(draft);
+            }
+            Automatic::Nothing | Automatic::At(_) => return tell_of_request(installation, moment),
+        }
+    };
+    let mut draft = Draft::of(installation, &moment.now).trigger(&moment.job_id);
+    // Who asks for a job from outside begins the count anew; that of the retry timer goes on (3.5).
+    let is_retry =
+        annotation_of(metadata, annotation::RECONCILE_REASON) == Some(annotation::RECONCILE_REASON_RETRY);
+    if is_due.is_some() || !is_retry {
+        draft.status().automatic_reconcile_status = is_due;
+    }
     if requests_job {
         tree.forget_job();
         tree.request_taken = true;
@@ -178,6 +192,17 @@ fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, reques
     let step = start(tree, installation, draft, is_deleting);
     tree.begun = Some(id);
     step
+}
+
+/// An Installation that never had a job says what it waits for, once.
+fn tell_of_request(installation: &Installation, moment: &Moment) -> Next {
+    let is_told = installation.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
+    if is_told || installation.is_deleting() {
+        return Next::Rest;
+    }
+    let mut draft = Draft::of(installation, &moment.now);
+    draft.status();
+    status(draft)
 }
 
 /// The first write of a job. It counts the rendering that follows as begun: a process that dies of it leaves the count behind.
@@ -212,7 +237,8 @@ fn interrupt(tree: &mut Tree, installation: &Installation) -> Next {
         if let Some(metadata) = own.filter(|metadata| !told(metadata)) {
             return execution::patch(request(metadata));
         }
-        let unfinished = tree.children.present().filter(|child| child.job().finished != installation.job().id);
+        let unfinished =
+            tree.children.present().filter(|child| child.job().finished != installation.job().id);
         let untold = unfinished.filter(|child| !told(&child.metadata));
         let writes = untold.map(|child| Write::Child(Change::Metadata(request(&child.metadata))));
         if let Some(step) = super::step::write_some(writes) {

@@ -54,8 +54,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         if execution_failed {
             parts.push("Execution is failed".to_owned());
         }
-        let error =
-            OperationError::child("buildErrorIfFailedChild", "children failed", parts.join("; "));
+        let error = OperationError::child("buildErrorIfFailedChild", "children failed", parts.join("; "));
         return fail(installation, moment, &error, &[]);
     }
     tree.copies_written = 0;
@@ -66,7 +65,6 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
 fn missing<'a>(tree: &'a Tree, installation: &'a Installation) -> impl Iterator<Item = String> {
     let cache = installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref());
     let active = cache.into_iter().flat_map(|cache| cache.active_subs.iter());
-    let is_gone =
-        |name: &&String| tree.children.get(name).is_none_or(|child| child.get().is_none());
+    let is_gone = |name: &&String| tree.children.get(name).is_none_or(|child| child.get().is_none());
     active.map(|pair| &pair.object_name).filter(is_gone).cloned().collect::<Vec<_>>().into_iter()
 }

@@ -195,7 +195,11 @@ pub(super) fn trigger_dependents(
 }
 
 /// 8.2: what others still import is not deleted. `None` if nothing is in the way.
-pub(super) fn check_successors(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Option<Next> {
+pub(super) fn check_successors(
+    tree: &mut Tree,
+    installation: &Installation,
+    moment: &Moment,
+) -> Option<Next> {
     if is_set(&installation.metadata, annotation::DELETE_IGNORE_SUCCESSORS)
         || Interface::of(&installation.spec).exports.is_empty()
     {
@@ -208,9 +212,8 @@ pub(super) fn check_successors(tree: &mut Tree, installation: &Installation, mom
         return None;
     }
     let id = installation.job().id;
-    let has_failed = |sibling: &&Sibling| {
-        sibling.job_id_finished == id && sibling.phase == Phase::DeleteFailed
-    };
+    let has_failed =
+        |sibling: &&Sibling| sibling.job_id_finished == id && sibling.phase == Phase::DeleteFailed;
     let (failed, others): (Vec<&Sibling>, Vec<&Sibling>) = successors.iter().partition(has_failed);
     let names = |siblings: &[&Sibling]| {
         siblings.iter().map(|sibling| sibling.name.as_str()).collect::<Vec<_>>().join(", ")

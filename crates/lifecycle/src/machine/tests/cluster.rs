@@ -434,7 +434,9 @@ impl Cluster {
             Read::OwnExports => {
                 let is_export = |metadata: &ObjectMeta| {
                     let labels = metadata.labels.clone().unwrap_or_default();
-                    labels.get("data.landscaper.gardener.cloud/sourceType").is_some_and(|kind| kind == "export")
+                    labels
+                        .get("data.landscaper.gardener.cloud/sourceType")
+                        .is_some_and(|kind| kind == "export")
                 };
                 tree.own_exports = Some(self.copies(installation.unwrap(), is_export));
             }

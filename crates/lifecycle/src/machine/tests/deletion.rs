@@ -126,13 +126,7 @@ fn an_item_deleted_by_hand_that_cannot_go_fails_the_job() {
 fn finalizers_of_others_are_waited_for() {
     let mut cluster = cluster(&["a"]);
     cluster.run(None);
-    cluster
-        .execution_mut()
-        .metadata
-        .finalizers
-        .as_mut()
-        .unwrap()
-        .push("example.org/theirs".to_owned());
+    cluster.execution_mut().metadata.finalizers.as_mut().unwrap().push("example.org/theirs".to_owned());
     cluster.delete();
     cluster.run(None);
     assert_eq!(cluster.phase(), "Deleting");

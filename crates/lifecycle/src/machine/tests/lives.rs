@@ -100,7 +100,9 @@ fn every_crash_ends_the_same() {
         let changed = (cluster.dump(), cluster.creates());
         cluster.delete();
         cluster.run(deaths[2]);
-        assert!(cluster.installations.is_empty() && cluster.executions.is_empty() && cluster.items.is_empty());
+        assert!(
+            cluster.installations.is_empty() && cluster.executions.is_empty() && cluster.items.is_empty()
+        );
         (created, changed, cluster.log.len())
     };
     let (created, changed, writes) = life([None; 3]);
@@ -325,4 +327,40 @@ fn an_unchanged_item_is_left_alone_where_it_says_so() {
     assert_eq!(cluster.phase(), "Failed");
     cluster.verdicts.clear();
     assert_eq!(next_job(&mut cluster), ["careful", "eager"]);
+}
+
+/// I-118 to I-130, 3.5: jobs that begin by themselves: after a failure at once and then at intervals, so many times; who asks for one
+/// begins the count anew; after a success at its interval.
+#[test]
+fn automatic_jobs() {
+    let mut object = installation(&["a"], &json!({}));
+    object["spec"]["automaticReconcile"] = json!({
+        "failedReconcile": {"interval": "10m", "numberOfReconciles": 2}, "succeededReconcile": {"interval": "1h"},
+    });
+    let mut cluster = Cluster::new(object);
+    cluster.verdicts.insert("a".to_owned(), "Failed");
+    cluster.run(None);
+    let jobs =
+        |cluster: &Cluster| cluster.log.iter().filter(|line| line.ends_with("Installation Init")).count();
+    let runs = |cluster: &Cluster| {
+        let status = cluster.server().status.clone().unwrap().automatic_reconcile_status.unwrap();
+        (status.number_of_reconciles.unwrap(), status.on_failed.unwrap())
+    };
+    assert_eq!((jobs(&cluster), runs(&cluster)), (2, (1, true)), "the first one follows at once");
+    for (seconds, expected) in [(60, 2), (600, 3), (3_600, 3)] {
+        cluster.advance(seconds);
+        cluster.run(None);
+        assert_eq!(jobs(&cluster), expected, "after {seconds} seconds");
+    }
+    assert_eq!(runs(&cluster), (2, true));
+    cluster.annotate(RECONCILE.0, RECONCILE.1);
+    cluster.run(None);
+    assert_eq!((jobs(&cluster), runs(&cluster)), (5, (1, true)), "asked for, and one by itself");
+    cluster.verdicts.clear();
+    cluster.advance(700);
+    cluster.run(None);
+    assert_eq!((cluster.phase().as_str(), runs(&cluster)), ("Succeeded", (0, false)));
+    cluster.advance(3_700);
+    cluster.run(None);
+    assert_eq!((jobs(&cluster), runs(&cluster)), (7, (1, false)));
 }

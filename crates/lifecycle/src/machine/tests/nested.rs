@@ -25,7 +25,9 @@ fn child_blueprint(imports: &[&str], exports: &[&str]) -> String {
          exportExecutions:\n- name: default\n  type: GoTemplate\n  template: |\n    exports:\n",
     );
     for name in exports {
-        text.push_str(&format!("      {name}: {{{{ printf \"%s-{name}\" .values.deployitems.item.all | quote }}}}\n"));
+        text.push_str(&format!(
+            "      {name}: {{{{ printf \"%s-{name}\" .values.deployitems.item.all | quote }}}}\n"
+        ));
     }
     if exports.is_empty() {
         text.push_str("      {}\n");
@@ -203,10 +205,7 @@ fn failures_are_named() {
     names.sort();
     assert_eq!(
         cluster.error(),
-        format!(
-            "buildErrorIfFailedChild/children failed: Failed sub-installation(s): {}",
-            names.join(", ")
-        )
+        format!("buildErrorIfFailedChild/children failed: Failed sub-installation(s): {}", names.join(", "))
     );
     assert_eq!(
         cluster.error_of(&name("web")),

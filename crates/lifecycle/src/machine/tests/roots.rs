@@ -15,7 +15,9 @@ fn root(text: &str) -> Value {
     };
     let mut template = "exports:\n".to_owned();
     for export in exports.split_whitespace() {
-        template.push_str(&format!("  {export}: {{{{ printf \"{name}(%s)\" (values .imports | toJson) | quote }}}}\n"));
+        template.push_str(&format!(
+            "  {export}: {{{{ printf \"{name}(%s)\" (values .imports | toJson) | quote }}}}\n"
+        ));
     }
     let blueprint = json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1",
@@ -72,7 +74,8 @@ fn a_chain_runs_in_order() {
 fn dependents_follow() {
     let mut cluster = landscape(&["a: > one", "b: one > two", "c: two >"]);
     cluster.run(None);
-    let job = |cluster: &Cluster, name: &str| cluster.installations[name].status.clone().unwrap().job_id.unwrap();
+    let job =
+        |cluster: &Cluster, name: &str| cluster.installations[name].status.clone().unwrap().job_id.unwrap();
     let before = ["a", "b", "c"].map(|name| job(&cluster, name));
     cluster.annotate_one("a", "landscaper.gardener.cloud/operation", "reconcile");
     cluster.run(None);
@@ -89,10 +92,7 @@ fn dependents_follow() {
     cluster.annotate_one("a", "landscaper.gardener.cloud/operation", "reconcile");
     cluster.run(None);
     assert_eq!(phases(&cluster), "a=Failed b=Failed c=Failed ");
-    assert_eq!(
-        cluster.error_of("b"),
-        "init/AllPredecessorsSucceeded: predecessors have not succeeded: a"
-    );
+    assert_eq!(cluster.error_of("b"), "init/AllPredecessorsSucceeded: predecessors have not succeeded: a");
     assert_eq!(cluster.data("one"), None);
     cluster.change_spec(root("a: > one"));
     cluster.annotate_one("a", "landscaper.gardener.cloud/operation", "reconcile");
