@@ -183,6 +183,7 @@ impl Variants {
                 options: Options {
                     service: SERVICE,
                     work: vec![kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()],
+                    has_private_queues: false,
                     indexed: Vec::new(),
                     namespaces: arguments.cluster.namespaces,
                     concurrency: arguments.settings.variant_concurrency.max(1),
