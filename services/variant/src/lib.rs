@@ -175,7 +175,7 @@ impl Variants {
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
             });
-            let shared = Arc::new(Shared::new(watches));
+            let shared = Arc::new(Shared::new(watches, &telemetry.health));
             let controller = Controller {
                 bus,
                 objects,
