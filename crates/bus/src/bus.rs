@@ -191,10 +191,23 @@ impl Bus {
     /// # Errors
     /// As [`Bus::index`], and [`BusError::NotKept`] for the consumer.
     pub async fn work(&self, service: &str, kind: &Kind) -> Result<WorkQueue, BusError> {
+        self.queue(service, kind, false).await
+    }
+
+    /// The same for a kind that nobody knows beforehand, so that no permission of NATS can name its queue: the name follows from the
+    /// password of the user, and others do not find it.
+    ///
+    /// # Errors
+    /// As [`Bus::work`].
+    pub async fn private_work(&self, service: &str, kind: &Kind) -> Result<WorkQueue, BusError> {
+        self.queue(service, kind, true).await
+    }
+
+    async fn queue(&self, service: &str, kind: &Kind, is_private: bool) -> Result<WorkQueue, BusError> {
         let (name, filter) = (subject::consumer(service, kind)?, subject::of_kind(kind)?);
         let source = match &self.backend {
             Backend::Nats(bus) => {
-                let mut work = NatsWork::new(Arc::clone(bus), name, filter);
+                let mut work = NatsWork::new(Arc::clone(bus), name, filter, is_private);
                 if bus.is_connected() {
                     ignore_transient(work.open().await)?;
                 }

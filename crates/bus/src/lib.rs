@@ -11,7 +11,8 @@
 //! `k8s/nats/users.conf` is the example, and `tests/users.rs` of this crate its table. A user who logs in by name and password gets
 //! answers in `_INBOX_<user>.>`, other users in `_INBOX.>`. A service makes and reads an ephemeral consumer for its index, each time
 //! of another name, so it may use `$JS.API.CONSUMER.CREATE.GROUNDWORK.*` and `$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.*`, but for the names
-//! of queues that are not its own: those are denied one by one, since NATS has no wildcard within a token.
+//! of queues that are not its own: those are denied one by one, since NATS has no wildcard within a token. Queues whose names no file can
+//! know are found by their user alone: [`Bus::private_work`].
 
 mod backoff;
 mod bus;

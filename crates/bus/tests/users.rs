@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event};
 use common::*;
-use groundwork_bus::{Bus, Kind, Login, NatsOptions};
+use groundwork_bus::{Bus, Kind, Login, NatsOptions, ObjectId};
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -134,6 +134,7 @@ async fn every_user_may_what_it_needs_and_nothing_else() {
             ("$JS.API.CONSUMER.DELETE.GROUNDWORK.reader-x", is_watcher),
             ("$JS.API.CONSUMER.LIST.GROUNDWORK", is_watcher),
             ("$JS.API.CONSUMER.NAMES.GROUNDWORK", false),
+            ("$JS.API.CONSUMER.INFO.GROUNDWORK.variant-things-x", false),
             ("$JS.API.CONSUMER.CREATE.GROUNDWORK", false),
             ("$JS.API.CONSUMER.CREATE.GROUNDWORK.variant-things-x.groundwork.v1.things.x.>", is_variant),
             ("$JS.ACK.GROUNDWORK.variant-things-x.1.2.3.4.5", is_variant),
@@ -211,6 +212,43 @@ async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
     for service in SERVICES {
         assert!(all.iter().any(|one| one["name"].as_str().is_some_and(|name| name.starts_with(service))));
     }
+}
+
+/// Permissions cannot name the queue of a kind that follows from objects: nothing leads to it but the password of its user, and no user
+/// but the watcher, which removes what nobody needs, may list names.
+#[tokio::test]
+async fn a_private_queue_is_found_by_its_user_alone() {
+    let Some(nats) = server().await else { return };
+    let watcher = login(&nats, "watcher").await;
+    watcher.ensure_stream().await.unwrap();
+    let things = Kind::new("example.org", "things");
+    let plain = "variant-things-example_org";
+    let mut queue = login(&nats, "variant").await.private_work("variant", &things).await.unwrap();
+    let replica = login(&nats, "variant").await.private_work("variant", &things).await.unwrap();
+    let body = json!({"stream_name": "GROUNDWORK", "config": {"name": plain, "durable_name": plain,
+        "ack_policy": "explicit", "filter_subject": "groundwork.v1.secrets.core.>"}});
+    for name in USERS.iter().filter(|name| **name != "variant") {
+        let user = User::new(&nats, name).await;
+        let subject = format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{plain}");
+        let answer = user.client.request(subject, body.to_string().into()).await.unwrap();
+        assert!(String::from_utf8_lossy(&answer.payload).contains(plain), "it is a queue of nobody");
+        let pull = format!("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.{plain}");
+        let inbox = format!("_INBOX_{name}.pull");
+        user.client.publish_with_reply(pull, inbox, r#"{"batch": 10}"#.into()).await.unwrap();
+        user.client.flush().await.unwrap();
+    }
+    let list = User::new(&nats, "watcher").await;
+    let answer = list.client.request("$JS.API.CONSUMER.LIST.GROUNDWORK", "".into()).await.unwrap();
+    let answer: Value = serde_json::from_slice(&answer.payload).unwrap();
+    let names = answer["consumers"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str());
+    let own: Vec<_> = names.filter(|name| name.starts_with(plain) && *name != plain).collect();
+    assert_eq!(own.len(), 1, "replicas share one queue, under no name that others know: {answer}");
+    let thing = ObjectId::new(things, Some("n"), "a");
+    publish(&watcher, &applied(&thing, 1)).await;
+    let delivery = within("work", queue.next()).await;
+    assert_eq!((delivery.event.object.clone(), delivery.attempts), (thing, 1));
+    delivery.ack().await;
+    drop(replica);
 }
 
 /// A queue that is gone and may not be made again is told, and so is its return.

@@ -30,6 +30,8 @@ pub struct Options {
     pub service: &'static str,
     /// Kinds whose events are work, each through a queue that all replicas share.
     pub work: Vec<Kind>,
+    /// The kinds follow from objects, so that no permission can name their queues; see [`Bus::private_work`].
+    pub has_private_queues: bool,
     /// Further kinds that the index holds.
     pub indexed: Vec<Kind>,
     /// Namespaces that the watcher was told to watch; empty for the whole cluster.
@@ -111,6 +113,7 @@ impl Controller {
                 service: self.options.service,
                 kinds: self.options.kinds(),
                 kind,
+                is_private: self.options.has_private_queues,
                 readiness: readiness.clone(),
                 slots: Arc::new(Semaphore::new(self.options.concurrency.saturating_mul(4).max(16))),
                 batch: self.options.concurrency.max(1),

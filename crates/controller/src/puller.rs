@@ -21,6 +21,7 @@ pub(crate) struct Puller {
     pub(crate) service: &'static str,
     pub(crate) kinds: Vec<Kind>,
     pub(crate) kind: Kind,
+    pub(crate) is_private: bool,
     pub(crate) readiness: Readiness,
     /// One for each event that is pulled and not answered, so that replicas share the work.
     pub(crate) slots: Arc<Semaphore>,
@@ -47,7 +48,11 @@ impl Puller {
         self.index.until_synced(&self.kinds).await;
         let mut logged = None;
         loop {
-            match self.bus.work(self.service, &self.kind).await {
+            let queue = match self.is_private {
+                true => self.bus.private_work(self.service, &self.kind).await,
+                false => self.bus.work(self.service, &self.kind).await,
+            };
+            match queue {
                 Ok(queue) => {
                     self.readiness.queue(&self.kind, None);
                     return queue;

@@ -97,6 +97,7 @@ impl Bench {
             options: Options {
                 service: "test",
                 work: vec![kind()],
+                has_private_queues: false,
                 indexed: Vec::new(),
                 namespaces: Vec::new(),
                 concurrency: 4,

@@ -54,7 +54,7 @@ pub(crate) struct Service {
 }
 
 /// Workers for the jobs of Installations, and for everything else that is asked.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct WorkerPools {
     pub(crate) jobs: Workers,
     pub(crate) calls: Workers,

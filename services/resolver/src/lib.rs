@@ -27,7 +27,7 @@ use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
     ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
-    ServiceArguments, ServiceError, TakeoverArguments,
+    ServiceArguments, ServiceError, TakeoverArguments, Workers,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
@@ -172,7 +172,8 @@ impl Resolver {
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
-            let workers = WorkerPools::default();
+            let jobs = Workers::default().with_condition(telemetry.health.condition("resolving"));
+            let workers = WorkerPools { jobs, calls: Workers::default() };
             let jobs = workers.jobs.clone();
             let stores = Stores::new(map);
             let service =
@@ -192,6 +193,7 @@ impl Resolver {
                 options: Options {
                     service: SERVICE,
                     work,
+                    has_private_queues: false,
                     indexed: Vec::new(),
                     namespaces: arguments.cluster.namespaces,
                     concurrency: arguments.settings.resolver_concurrency.max(1),

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use groundwork_api::{Kind as Typed, PackageRevision, PackageVariant, PackageVariantSet, view};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
+use groundwork_telemetry::Health;
 use groundwork_variant::FINALIZER;
 use jiff::Timestamp;
 
@@ -41,9 +42,14 @@ struct Memory {
     locks: HashMap<Key, Arc<tokio::sync::Mutex<()>>>,
 }
 
+/// Workers for sets. Readiness tells when much runs on beyond the limit, since nothing new is begun beside more of it.
+fn expansion_workers(health: &Health) -> Workers {
+    Workers::default().with_condition(health.condition("expanding"))
+}
+
 impl Shared {
-    pub(crate) fn new(watches: Watches) -> Self {
-        Self { watches, workers: Workers::default(), memory: Mutex::default() }
+    pub(crate) fn new(watches: Watches, health: &Health) -> Self {
+        Self { watches, workers: expansion_workers(health), memory: Mutex::default() }
     }
 
     fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{Kind as _, ObjectSelector, PackageRevision, PackageVariantSet, Repository};
-use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
+use groundwork_controller::{ApiError, Objects, ReconcileError, WorkError, Workers};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_variant::{
     Attributes, ExpandError, Expansion, Inputs, Objects as Selectable, Unavailable, expand,
@@ -67,8 +67,19 @@ impl SetInputs {
         match expanded.await {
             Ok(Ok(expansion)) => Ok(SetExpansion::Expanded(expansion)),
             Ok(Err(failure)) => Ok(SetExpansion::Failed(failure)),
-            Err(error) => Err(ReconcileError::new(error.to_string())),
+            Err(error) => given_up(error).map(SetExpansion::Failed),
         }
+    }
+}
+
+/// What it means for a set that work for it has no result. What takes too long will again: each attempt leaves something behind that runs
+/// on, so the status tells of it, and there is no other attempt before long.
+pub(crate) fn given_up(error: WorkError) -> Result<ExpandError, ReconcileError> {
+    match error {
+        WorkError::TimedOut(_) => {
+            Ok(ExpandError::Unexpected(format!("{error}; select less, or split the set")))
+        }
+        WorkError::Panicked | WorkError::Overloaded(_) => Err(ReconcileError::new(error.to_string())),
     }
 }
 

@@ -175,7 +175,7 @@ impl Variants {
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
             });
-            let shared = Arc::new(Shared::new(watches));
+            let shared = Arc::new(Shared::new(watches, &telemetry.health));
             let controller = Controller {
                 bus,
                 objects,
@@ -183,6 +183,7 @@ impl Variants {
                 options: Options {
                     service: SERVICE,
                     work: vec![kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()],
+                    has_private_queues: false,
                     indexed: Vec::new(),
                     namespaces: arguments.cluster.namespaces,
                     concurrency: arguments.settings.variant_concurrency.max(1),

@@ -13,7 +13,7 @@ use groundwork_variant::{
 use jiff::Timestamp;
 
 use crate::handler::Shared;
-use crate::inputs::{SetExpansion, read_inputs, selected_kinds};
+use crate::inputs::{SetExpansion, given_up, read_inputs, selected_kinds};
 
 /// Writes of one set at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
@@ -83,7 +83,10 @@ async fn reconcile(
             let plan = plan(&owner, &expansion, &children, |name| others.contains(name));
             (expansion, plan)
         });
-        let planned = planned.await.map_err(|error| ReconcileError::new(error.to_string()))?;
+        let planned = match planned.await {
+            Ok(planned) => planned,
+            Err(error) => return Ok(Outcome::Failed(given_up(error)?)),
+        };
         expansion = planned.0;
         let plan = match planned.1 {
             Ok(plan) => plan,

@@ -107,6 +107,7 @@ impl Watches {
             options: Options {
                 service: SERVICE,
                 work: vec![Kind::new(selected.group.as_str(), selected.plural.as_str())],
+                has_private_queues: true,
                 indexed: vec![kind::<PackageVariantSet>()],
                 namespaces: self.context.namespaces.clone(),
                 concurrency: CONCURRENCY,

@@ -1,12 +1,12 @@
 //! Heavy and hostile Installations: they harm no other, and their jobs end.
 
 use anyhow::{Context, Result, ensure};
-use groundwork_api::{DeployItem, Installation};
+use groundwork_api::{DeployItem, Execution, Installation};
 use groundwork_tests::{System, SystemOptions, wait_for};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::support::{PATIENCE, blueprint, outcome};
+use crate::support::{PATIENCE, blueprint, outcome, requests};
 
 /// Templates that use up nearly all steps that each of them has: minutes of work.
 const TEMPLATES: usize = 400;
@@ -100,6 +100,51 @@ async fn a_rendering_that_ends_the_process_is_given_up() -> Result<()> {
     .await
     .with_context(|| system.logs())?;
     case.delete::<Installation>("poison").await?;
+    Ok(())
+}
+
+/// Items whose Execution cannot be stored, since nothing in them can be compressed: so many with so much in each.
+fn incompressible(items: usize, letters: usize) -> String {
+    let template = format!(
+        "deployItems:\n{{{{- range until {items} }}}}\n- name: i{{{{ . }}}}\n  type: landscaper.gardener.cloud/mock\n  config:\n    \
+         apiVersion: mock.deployer.landscaper.gardener.cloud/v1alpha1\n    kind: ProviderConfiguration\n    \
+         text: {{{{ randAlphaNum {letters} }}}}\n{{{{- end }}}}\n"
+    );
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1",
+        "kind": "Blueprint",
+        "deployExecutions": [{"name": "default", "type": "GoTemplate", "template": template}],
+    })
+    .to_string()
+}
+
+/// 2.1 rule 7, 2.2: what the store refuses for its size ends the job with an error that says so. The API server answers 500 for it, which
+/// is not tried again; for more than it reads itself it answers 413.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_too_large_for_the_store_is_a_final_error() -> Result<()> {
+    let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let case = Case::new(&system, "too-large").await?;
+    for (name, items, letters, code) in [("store", 3_000, 600, 500), ("server", 3_000, 1_200, 413)] {
+        let failed = case.install(name, &incompressible(items, letters)).await?;
+        let (phase, error) = outcome(&failed);
+        ensure!(phase == "Failed", "{name}: {phase} {error}");
+        ensure!(error.contains("is larger than the API server can store"), "{name}: {error}");
+        ensure!(!error.contains("randAlphaNum") && error.len() < 8_192, "{name}: {error}");
+        ensure!(case.api::<Execution>().get_opt(name).await?.is_none(), "{name} has an execution");
+        // The name of what is not read is not in the log.
+        let is_refused = |request: &Value| {
+            request["objectRef"]["resource"] == "executions" && request["responseStatus"]["code"] == code
+        };
+        let refused = requests(&system, "create")?.into_iter().filter(is_refused).count();
+        assert_eq!(refused, 1, "{name}: it is asked once");
+        // A smaller one puts it right.
+        let change = json!({"spec": {"blueprint": {"inline": {"filesystem": {
+            "blueprint.yaml": incompressible(3, 10),
+        }}}}});
+        case.change::<Installation>(name, &change).await?;
+        assert_eq!(outcome(&case.finished(name).await?), ("Succeeded".to_owned(), String::new()), "{name}");
+        case.delete::<Installation>(name).await?;
+    }
     Ok(())
 }
 

@@ -13,6 +13,9 @@ use crate::error::BusError;
 /// A consumer that a single reader makes is gone when nobody has asked it for this long.
 const INACTIVE: Duration = Duration::from_secs(60);
 
+/// A private queue is gone when nobody has asked it for this long. Its work is delivered again when it is made again.
+const PRIVATE_INACTIVE: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Answer to `CONSUMER.CREATE` and `INFO`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ConsumerInfo {
@@ -81,9 +84,10 @@ pub(crate) fn ephemeral(name: &str, subjects: &[String], start: Start, headers_o
     settings
 }
 
-/// Settings of a consumer that the replicas of a service share.
-pub(crate) fn shared(name: &str, filter: &str, ack_wait: Duration) -> Value {
-    json!({
+/// Settings of a consumer that the replicas of a service share. A private one goes when nobody has asked it for a day: its kind is
+/// selected no more, or its name follows from another password now.
+pub(crate) fn shared(name: &str, filter: &str, ack_wait: Duration, is_private: bool) -> Value {
+    let mut settings = json!({
         "name": name,
         "durable_name": name,
         "deliver_policy": "last_per_subject",
@@ -93,7 +97,11 @@ pub(crate) fn shared(name: &str, filter: &str, ack_wait: Duration) -> Value {
         "max_ack_pending": -1,
         "filter_subject": filter,
         "replay_policy": "instant",
-    })
+    });
+    if is_private {
+        settings["inactive_threshold"] = nanoseconds(PRIVATE_INACTIVE).into();
+    }
+    settings
 }
 
 impl NatsBus {

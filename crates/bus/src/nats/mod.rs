@@ -3,6 +3,7 @@
 pub(crate) mod consumer;
 pub(crate) mod feed;
 pub(crate) mod handle;
+mod private;
 mod prune;
 mod pull;
 mod settings;
@@ -22,6 +23,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::net::TcpStream;
 use tokio::sync::{broadcast, watch};
 
+use self::private::NameKey;
 use crate::epochs::Epochs;
 use crate::error::BusError;
 use crate::retry::CurrentProblems;
@@ -173,6 +175,8 @@ pub(crate) struct NatsBus {
     replicas: usize,
     max_bytes: u64,
     ack_wait: Duration,
+    /// None without a password: then no login tells users apart.
+    names: Option<NameKey>,
     connection: Arc<ConnectionState>,
     problems: CurrentProblems,
     epochs: tokio::sync::Mutex<Epochs>,
@@ -190,6 +194,7 @@ impl NatsBus {
         let servers = servers(&options.url)?;
         let addresses: Vec<_> =
             servers.iter().map(|server| (server.host().to_owned(), server.port())).collect();
+        let password = servers.iter().find_map(|server| server.password()).map(str::to_owned);
         let server: Vec<_> = addresses.iter().map(|(host, port)| format!("{host}:{port}")).collect();
         let connection = Arc::new(ConnectionState {
             connections: watch::Sender::new(0),
@@ -211,6 +216,12 @@ impl NatsBus {
         let _ = tokio::time::timeout(FIRST_CONNECT_TIMEOUT, attempts.changed()).await;
         let context = jetstream::ContextBuilder::new().timeout(REQUEST_TIMEOUT).build(client.clone());
         let NatsOptions { replicas, max_bytes, ack_wait, .. } = options;
+        let names = match &options.login {
+            Login::Password { password, .. } => NameKey::new(password),
+            Login::None => password.and_then(|password| NameKey::new(&password)),
+            // Replicas need not have the same.
+            Login::Credentials(_) | Login::Nkey(_) => None,
+        };
         Ok(Self {
             client,
             context,
@@ -219,6 +230,7 @@ impl NatsBus {
             replicas,
             max_bytes,
             ack_wait,
+            names,
             connection,
             problems: CurrentProblems::default(),
             epochs: Default::default(),
@@ -238,6 +250,12 @@ impl NatsBus {
             Ok(_) | Err(BusError::StreamNotFound) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// The name of a private queue; the plain one where no password tells users apart.
+    fn private_name(&self, name: &str) -> String {
+        let private = self.names.as_ref().and_then(|names| names.private(name));
+        private.unwrap_or_else(|| name.to_owned())
     }
 
     /// A name that nobody else uses.

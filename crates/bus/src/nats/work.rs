@@ -23,6 +23,7 @@ pub(crate) struct NatsWork {
     bus: Arc<NatsBus>,
     name: String,
     filter: String,
+    is_private: bool,
     open: Option<Open>,
     /// What was pulled and not handed out.
     pulled: VecDeque<Delivery>,
@@ -40,10 +41,22 @@ struct Open {
 }
 
 impl NatsWork {
-    pub(crate) fn new(bus: Arc<NatsBus>, name: String, filter: String) -> Self {
+    /// A private one is found by those alone who have the same login.
+    pub(crate) fn new(bus: Arc<NatsBus>, name: String, filter: String, is_private: bool) -> Self {
         let retry = Retry::new(&name, &bus.problems);
+        let name = if is_private { bus.private_name(&name) } else { name };
         let problem = watch::Sender::new(None);
-        Self { bus, name, filter, open: None, pulled: VecDeque::new(), may_have_more: true, retry, problem }
+        Self {
+            bus,
+            name,
+            filter,
+            is_private,
+            open: None,
+            pulled: VecDeque::new(),
+            may_have_more: true,
+            retry,
+            problem,
+        }
     }
 
     pub(crate) fn problem(&self) -> watch::Receiver<Option<String>> {
@@ -141,7 +154,7 @@ impl NatsWork {
 
     /// Creates the consumer if it is missing.
     pub(crate) async fn open(&mut self) -> Result<(), BusError> {
-        let settings = shared(&self.name, &self.filter, self.bus.ack_wait);
+        let settings = shared(&self.name, &self.filter, self.bus.ack_wait, self.is_private);
         self.bus.ensure_consumer(&settings).await?;
         let (_, base) = self.bus.incarnation().await?;
         // Should the stream have been made again between the two, the consumer is missing, and the first request says so.

@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
+use std::sync::mpsc::channel;
 
 use groundwork_bus::{Event, Feed, Record};
+use groundwork_controller::WorkError;
+use groundwork_telemetry::Telemetry;
 use serde_json::{Value, json};
 
 use super::*;
@@ -67,4 +70,38 @@ fn variants_that_ask_for_something() {
     assert!(!needs_work(&of(true, 1, 1, false)));
     assert!(needs_work(&of(true, 2, 1, false)) && needs_work(&of(false, 1, 1, false)));
     assert!(needs_work(&of(true, 1, 1, true)) && !needs_work(&of(false, 1, 1, true)));
+}
+
+/// Expansions that run on beyond their limit hold no turn; the service says that it is not ready while there are many.
+#[tokio::test]
+async fn readiness_tells_of_expansions_that_run_on() {
+    let health = Telemetry::silent("test").health;
+    let workers = expansion_workers(&health).within(Duration::from_millis(100));
+    assert!(health.is_ready());
+    let (go, gate) = channel::<()>();
+    let gate = Arc::new(Mutex::new(gate));
+    let (mut given_up, mut runs_on) = (0, true);
+    while runs_on {
+        let gate = Arc::clone(&gate);
+        let work = move || _ = gate.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match workers.run(work).await {
+            Err(WorkError::TimedOut(_)) => given_up += 1,
+            answer => assert_eq!(answer, Err(WorkError::Overloaded(given_up))),
+        }
+        runs_on = health.is_ready();
+    }
+    assert!(health.problems()[0].starts_with("expanding: "), "{:?}", health.problems());
+    drop(go);
+    health.until(true).await;
+}
+
+/// A set that takes too long is not tried again at once: the status tells, and the next attempt is far.
+#[test]
+fn what_takes_too_long_is_told_in_the_status() {
+    let told = crate::inputs::given_up(WorkError::TimedOut(Duration::from_secs(30))).unwrap();
+    assert_eq!(told.reason(), "UnexpectedError");
+    assert_eq!(told.to_string(), "it takes longer than 30 s and was given up; select less, or split the set");
+    for error in [WorkError::Panicked, WorkError::Overloaded(4)] {
+        assert!(crate::inputs::given_up(error).is_err(), "{error}: another attempt may succeed");
+    }
 }
