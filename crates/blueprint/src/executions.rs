@@ -74,8 +74,8 @@ pub enum ExecutionError {
     #[error("unable to store state: {0}")]
     StoreState(FieldError),
     /// TPL-007.
-    #[error("error while decoding templated execution: {source} (execution {executor:?})")]
-    Decode { executor: String, source: DecodeError },
+    #[error("{}{source} (execution {executor:?})", kind.decoding())]
+    Decode { kind: ExecutionKind, executor: String, source: DecodeError },
 }
 
 /// Runs the executions of a blueprint, list by list.
@@ -297,7 +297,7 @@ impl<'a> Executions<'a> {
         if !execution.executor.name.is_empty() || nameless < 2 {
             return Ok(());
         }
-        let path = FieldPath::root(execution.kind.list()).index(execution.index).named("");
+        let path = FieldPath::root(execution.kind.list()).index(execution.index);
         let detail = "several executions have no name, so that they would share their state; give them names";
         let violation = Violation::Duplicate(json!("duplicated executor name"));
         Err(ExecutionError::StoreState(FieldError::new(path, violation, detail)))
@@ -305,7 +305,11 @@ impl<'a> Executions<'a> {
 
     fn decode_error(&self, execution: Execution<'_>, imports: &Value, source: DecodeError) -> ExecutionError {
         let executor = execution.executor.name.clone();
-        ExecutionError::Decode { executor, source: source.redacted(&self.redaction(members(imports))) }
+        ExecutionError::Decode {
+            kind: execution.kind,
+            executor,
+            source: source.redacted(&self.redaction(members(imports))),
+        }
     }
 
     /// Covers the imports and what import executions made of them.

@@ -52,10 +52,10 @@ impl FieldPath {
         self.with(&format!("[{key}]"), Some(PathStep::Key(key.to_owned())))
     }
 
-    /// The same place, with the name of the element for the reader.
+    /// The same place, with the name of the element for the reader if it has one.
     #[must_use]
     pub fn named(&self, name: &str) -> Self {
-        self.with(&format!("[{name}]"), None)
+        if name.is_empty() { self.clone() } else { self.with(&format!("[{name}]"), None) }
     }
 
     fn with(&self, text: &str, step: Option<PathStep>) -> Self {

@@ -10,6 +10,7 @@ use groundwork_yaml::{self as yaml, Node, Position, Step};
 
 use crate::field::{FieldError, aggregate};
 use crate::filesystem::{Filesystem, PathError};
+use crate::nulls;
 use crate::schema::CompiledSchemas;
 use crate::template::ParsedTemplates;
 use crate::validate;
@@ -111,7 +112,9 @@ fn decode(document: &Node, text: &str) -> Result<Definition, LoadError> {
             return Err(undecodable(format!("{member} must be {expected:?} if it is given"), node.position));
         }
     }
-    serde_path_to_error::deserialize(document.to_value()).map_err(|error| {
+    let mut value = document.to_value();
+    nulls::fill_blueprint(&mut value);
+    serde_path_to_error::deserialize(value).map_err(|error| {
         let steps: Vec<Step<'_>> = error
             .path()
             .iter()

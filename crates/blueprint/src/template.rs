@@ -44,6 +44,16 @@ impl ExecutionKind {
         }
     }
 
+    /// What stands before the problem where an output has the wrong shape; nothing in exports (`blueprints.md` 5.1 step 6).
+    pub(crate) fn decoding(self) -> &'static str {
+        match self {
+            Self::Export => "",
+            Self::Import | Self::Deploy | Self::Subinstallation => {
+                "error while decoding templated execution: "
+            }
+        }
+    }
+
     /// The list in the blueprint file.
     pub(crate) fn list(self) -> &'static str {
         match self {
@@ -157,7 +167,8 @@ impl<'a> Engine<'a> {
         let place = self.place(template, source, &bindings);
         let output = go::render(&self.parsed.go, source, &bindings, &self.functions, self.capabilities)
             .map_err(|error| place.go_error(&error))?;
-        let undecodable = |cause: String| TemplateError::Output { executor: name.clone(), cause };
+        let undecodable =
+            |cause: String| TemplateError::Output { kind: execution.kind, executor: name.clone(), cause };
         let text =
             String::from_utf8(output).map_err(|_| undecodable("the output is not UTF-8".to_owned()))?;
         if text.contains(NO_VALUE) {
@@ -194,7 +205,11 @@ impl<'a> Engine<'a> {
             Some(document) => Output::of(document),
             None => Output::parse(&output.to_yaml()),
         };
-        let mut decoded = decoded.map_err(|cause| TemplateError::Output { executor: executor(), cause })?;
+        let mut decoded = decoded.map_err(|cause| TemplateError::Output {
+            kind: execution.kind,
+            executor: executor(),
+            cause,
+        })?;
         decoded.state = match output.root_state() {
             Some(kept) => Some(spiff::write_state(kept)),
             // What is marked no longer is forgotten.

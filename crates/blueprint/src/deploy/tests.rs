@@ -194,7 +194,7 @@ fn list_errors() {
         (
             "[null]",
             format!(
-                "[{root}[0].name: Required value: name must not be empty, {root}[0][].type: Required value: type must \
+                "[{root}[0].name: Required value: name must not be empty, {root}[0].type: Required value: type must \
                  not be empty]"
             ),
         ),

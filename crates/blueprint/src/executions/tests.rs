@@ -179,7 +179,12 @@ fn spiff_fails() {
         ("getResource(cd, \"name\", 5)", "expect argument 1 to be a string"),
         ("getResource(cd, \"name\", \"nope\")", "NotFound"),
         ("getResourceKey()", "this function requires 1 argument, but 0 were provided"),
-        ("getResourceKey([])", "unable to assert the first argument as string"),
+        (
+            "getResourceKey([])",
+            "failed to unmarshal argument into a relative resource reference: a map is expected",
+        ),
+        ("getResourceKey({\"resource\" = {\"name\" = \"nope\"}})", "resource reference: not found"),
+        ("parseOCIRef(5)", "Invalid argument: string expected"),
         ("parseOCIRef(\"a\", \"b\")", "Too many arguments for parseOCIReference. Expected 1 reference."),
         ("getOidcKubeconfig(1, 2, 3)", "getOidcKubeconfig is not available"),
         ("env(\"HOME\")", "no OS operations supported"),
@@ -272,7 +277,7 @@ fn what_is_stored() {
     let nameless = "- {type: GoTemplate, template: 'state: 1'}\n- {type: GoTemplate, template: ''}\n";
     assert_eq!(
         run(deploy, &list(deploy, nameless), &json!({}), &[]).result.unwrap_err(),
-        "unable to store state: deployExecutions[0][]: Duplicate value: \"duplicated executor name\": several executions have no \
+        "unable to store state: deployExecutions[0]: Duplicate value: \"duplicated executor name\": several executions have no \
          name, so that they would share their state; give them names"
     );
 }

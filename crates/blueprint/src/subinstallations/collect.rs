@@ -8,6 +8,7 @@ use serde_path_to_error::Segment;
 use crate::field::{FieldError, FieldPath, Violation, aggregate};
 use crate::filesystem::PathError;
 use crate::load::Blueprint;
+use crate::nulls::filled_template;
 use crate::redaction::REDACTED;
 use crate::validate::template as rules;
 
@@ -111,7 +112,8 @@ pub(crate) fn decode(document: &Value) -> Result<InstallationTemplate, String> {
     if let Some(place) = list_for_map(document) {
         return Err(format!("{place}: a map is expected, found a list"));
     }
-    let template: InstallationTemplate = serde_path_to_error::deserialize(document)
+    let filled = filled_template(document);
+    let template: InstallationTemplate = serde_path_to_error::deserialize(&*filled)
         .map_err(|error| wrong_type(error.path(), error.inner(), document))?;
     for (member, value, expected) in [
         ("apiVersion", &template.api_version, BLUEPRINT_API_VERSION),
