@@ -78,6 +78,17 @@ pub enum ExecutionError {
     Decode { kind: ExecutionKind, executor: String, source: DecodeError },
 }
 
+impl ExecutionError {
+    /// What is wrong and nothing else: no lines of the template, no input, not which execution it is.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Template(error) => error.words(),
+            Self::Decode { kind, source, .. } => format!("{}{source}", kind.decoding()),
+            Self::Descriptors(_) | Self::StoreState(_) => self.to_string(),
+        }
+    }
+}
+
 /// Runs the executions of a blueprint, list by list.
 #[derive(Debug)]
 pub struct Executions<'a> {

@@ -109,6 +109,18 @@ impl TemplateError {
         self.report()?.excerpt.as_ref()
     }
 
+    /// What is wrong and nothing else: no lines of the template, no input, not which execution it is.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Failed(report) => report.message.clone(),
+            Self::NoTemplate { .. } => "no template found".to_owned(),
+            Self::File { cause, .. } => cause.to_string(),
+            Self::Output { kind, cause, .. } => format!("{}{cause}", kind.decoding()),
+            Self::LoadState { cause, .. } => format!("unable to load state: {cause}"),
+            Self::UnknownType(_) | Self::NoText { .. } => self.to_string(),
+        }
+    }
+
     /// The sentence without the lines of the template and the input.
     pub fn summary(&self) -> String {
         match self {

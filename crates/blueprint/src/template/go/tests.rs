@@ -273,6 +273,7 @@ fn descriptor_formats() {
     };
     let v2 = "{{ .cd.meta.schemaVersion }} {{ .cd.component.name }} {{ len .components.components }}";
     check("{}", v2, "v2 example.org/root 2");
+    check("{ocmSchemaVersion: ''}", v2, "v2 example.org/root 2");
     check("{ocmSchemaVersion: v2}", v2, "v2 example.org/root 2");
     let v3 = "{ocmSchemaVersion: ocm.software/v3alpha1}";
     check(
@@ -283,6 +284,11 @@ fn descriptor_formats() {
     check(v3, "{{ (getResource .cd \"name\" \"chart\").access.imageReference }}", "h/chart:1");
     check(v3, "{{ (getComponent .cd \"name\" \"child\").component.name }}", "example.org/child");
     check(v3, "{{ (getRepositoryContext .cd).baseUrl }}", "new.example.org");
+    check(
+        v3,
+        "{{ keys .cd | sortAlpha }} {{ keys .cd.spec | sortAlpha }} {{ keys (index .components 1) | sortAlpha }}",
+        "[apiVersion kind metadata repositoryContexts spec] [references resources] [apiVersion kind metadata spec]",
+    );
     assert_eq!(
         bind("{ocmSchemaVersion: v9}").unwrap_err(),
         "error during serializing of the resolved components: unknown schema version \"v9\""
