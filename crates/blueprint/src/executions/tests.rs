@@ -282,7 +282,7 @@ fn what_is_stored() {
     );
 }
 
-/// `blueprints.md` 4.2, 8.2. B-84 to B-90.
+/// `blueprints.md` 4.2, 8.2. B-83 to B-90.
 #[test]
 fn exports() {
     let executor = |type_name: &str, template: &str| {
@@ -292,6 +292,11 @@ fn exports() {
         run(ExecutionKind::Export, &list(ExecutionKind::Export, executors), &json!({"n": 1}), &[])
     };
     for (executors, expected) in [
+        // The example of the published description, and the document that it renders.
+        (
+            "- name: kubernetes\n  type: GoTemplate\n  template: |\n    exports:\n      myexport: {{ .deployitems.web.url }}\n".to_owned(),
+            json!({"myexport": "http://web"}),
+        ),
         (
             executor("GoTemplate", "'exports: {url: {{ .deployitems.web.url }}, m: {{ .imports.n }}}'"),
             json!({"url": "http://web", "m": 1}),
