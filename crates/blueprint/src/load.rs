@@ -12,6 +12,7 @@ use crate::field::{FieldError, aggregate};
 use crate::filesystem::{Filesystem, PathError};
 use crate::nulls;
 use crate::schema::CompiledSchemas;
+use crate::subinstallations::StaticTemplates;
 use crate::template::ParsedTemplates;
 use crate::validate;
 
@@ -25,9 +26,11 @@ const TARGET_TYPE_PREFIX: &str = "landscaper.gardener.cloud/";
 pub struct Blueprint {
     pub definition: Definition,
     pub files: Arc<Filesystem>,
-    /// Templates that have been parsed, schemas that have been compiled; clones of a blueprint share them.
+    /// Templates that have been parsed, schemas that have been compiled, templates of nested installations that have been read; clones of a
+    /// blueprint share them.
     pub(crate) templates: Arc<ParsedTemplates>,
     pub(crate) schemas: Arc<CompiledSchemas>,
+    pub(crate) static_templates: Arc<StaticTemplates>,
     /// Oddities that do not stop anything.
     pub warnings: Vec<String>,
 }
@@ -65,6 +68,7 @@ impl Blueprint {
             files: Arc::new(files),
             templates: Arc::default(),
             schemas: Arc::default(),
+            static_templates: Arc::default(),
             warnings,
         })
     }

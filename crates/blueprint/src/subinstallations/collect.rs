@@ -1,5 +1,7 @@
 //! From entries of a blueprint and rendered documents to typed templates (`blueprints.md` 9.1).
 
+use std::sync::OnceLock;
+
 use groundwork_api::{BLUEPRINT_API_VERSION, INSTALLATION_TEMPLATE_KIND, InstallationTemplate};
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
@@ -49,6 +51,13 @@ pub enum StaticTemplateProblem {
 ///
 /// All problems of all entries.
 pub fn static_templates(blueprint: &Blueprint) -> Result<Vec<InstallationTemplate>, StaticTemplatesError> {
+    blueprint.static_templates.get_or_init(|| read_templates(blueprint)).clone()
+}
+
+/// What is in the files of a blueprint is the same for all Installations.
+pub(crate) type StaticTemplates = OnceLock<Result<Vec<InstallationTemplate>, StaticTemplatesError>>;
+
+fn read_templates(blueprint: &Blueprint) -> Result<Vec<InstallationTemplate>, StaticTemplatesError> {
     let mut templates = Vec::new();
     let mut problems = Vec::new();
     for (index, entry) in blueprint.definition.subinstallations.iter().enumerate() {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::ExecutionKind;
 use super::go;
 use super::spiff::TEMPLATE;
-use crate::bindings::{Bindings, is_sensitive};
+use crate::bindings::{Bindings, Bound, is_sensitive};
 use crate::filesystem::{PathError, shown_path};
 use crate::redaction::{REDACTED, Redaction};
 
@@ -143,6 +143,11 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
+    fn redaction(&self) -> Redaction {
+        let sensitive = self.bindings.sensitive();
+        Redaction::of(sensitive.iter().map(AsRef::as_ref), self.source)
+    }
+
     /// The engine's message followed by the template's lines and the input.
     pub(super) fn go_error(&self, error: &go::RenderError) -> TemplateError {
         let (message, error, broken) = match error {
@@ -176,7 +181,7 @@ impl Place<'_> {
         }
         let place = message.strip_suffix(error.message()).unwrap_or_default().len();
         let (place, problem) = message.split_at(place + call_length(error.message()));
-        format!("{place}{}", Redaction::of(self.bindings.sensitive(), self.source).apply(problem))
+        format!("{place}{}", self.redaction().apply(problem))
     }
 
     /// All lines of the output that print an absent value, each with its surroundings.
@@ -209,11 +214,7 @@ impl Place<'_> {
             SpiffError::SeveralDocuments(_) => "multi document not possible".to_owned(),
             other => other.to_string(),
         };
-        let message = if self.show_values {
-            message
-        } else {
-            Redaction::of(self.bindings.sensitive(), self.source).apply(&message)
-        };
+        let message = if self.show_values { message } else { self.redaction().apply(&message) };
         let input = input(self.bindings);
         let text = format!("{message}\ntemplate input:\n{}", lines_of(&input));
         let excerpt = spiff_position(error).filter(|_| self.has_lines).map(|(line, column)| {
@@ -315,8 +316,9 @@ pub(crate) fn snippet(source: &str, line: usize, column: usize) -> String {
 
 /// Each binding on one line; leaves of sensitive ones show their type only.
 fn input(bindings: &Bindings<'_>) -> BTreeMap<String, String> {
-    let shown = |(name, value): (&'static str, &Value)| {
-        let json = if is_sensitive(name) { redact(value, 0).to_string() } else { value.to_string() };
+    let shown = |(name, value): (&'static str, Bound<'_>)| {
+        let value = value.to_value();
+        let json = if is_sensitive(name) { redact(&value, 0).to_string() } else { value.to_string() };
         let text = as_go_writes(&json);
         (name.to_owned(), if text.len() > LONGEST_INPUT { compressed(&text) } else { text })
     };
