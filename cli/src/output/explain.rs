@@ -54,7 +54,7 @@ pub(super) fn explain(rendering: &Rendering, set: &[String]) -> String {
 }
 
 fn place(what: &str, origin: &Origin) -> String {
-    let line = origin.line.map(|line| format!(", line {line}")).unwrap_or_default();
+    let line = origin.line().map(|line| format!(", line {line}")).unwrap_or_default();
     format!("    {}: {} ({}{line})\n", shown(what), shown(&origin.entry), shown(&origin.file))
 }
 

@@ -60,9 +60,10 @@ fn answer_case(case: &Case) -> Result<Vec<Outcome>, CaseError> {
     let components = components(case)?;
     let run = Run { case, blueprint: &blueprint, components: &components };
     let mut states: States = case.state.clone().unwrap_or_default();
-    let first = Then { imports: None, export_values: None };
+    let first = Then::default();
+    let further = case.then.iter().flatten().map(|member| member.as_ref().unwrap_or(&first));
     let mut outcomes = Vec::new();
-    for member in [&first].into_iter().chain(case.then.iter().flatten()) {
+    for member in [&first].into_iter().chain(further) {
         let outcome = run.once(member, states.clone());
         states.clone_from(&outcome.states);
         outcomes.push(outcome);

@@ -124,6 +124,37 @@ fn complaints_are_answers() {
     assert_eq!(answer(line)["output"]["errors"], json!(["www.example.org is too long"]));
 }
 
+/// The engine's words, without which execution they are about.
+#[test]
+fn words_of_errors() {
+    let message = |blueprint: Value| {
+        let answer = answer(json!({"blueprint": blueprint.to_string()}));
+        answer["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let deploy = |executor: Value| message(json!({"deployExecutions": [executor]}));
+    assert_eq!(deploy(json!({"name": "a", "type": "Spiff"})), "no template found");
+    assert_eq!(deploy(json!({"name": "a", "type": "GoTemplate", "file": "nope"})), "file does not exist");
+    assert_eq!(
+        deploy(json!({"name": "a", "type": "GoTemplate", "template": "5"})),
+        "error while decoding templated execution: the output is no YAML map"
+    );
+    let exports = json!({"kind": "export", "blueprint": blueprint("exportExecutions", "GoTemplate", &json!("exports: 5"))});
+    assert_eq!(answer(exports)["error"]["message"], "exports: a map is expected");
+}
+
+/// Members that are null count as left out, in every map of the line.
+#[test]
+fn nulls_are_left_out() {
+    let template = json!("deployItems: []\nstate: {{ .imports | toJson }}");
+    let answer = answer(json!({
+        "kind": null, "blueprint": blueprint("deployExecutions", "GoTemplate", &template), "files": {"a": null}, "blobs": {"a": null},
+        "state": {"a": null}, "imports": {"a": null}, "targets": {"single": {"a": null}, "maps": null}, "then": [null],
+    }));
+    assert_eq!(answer["output"]["resolved"], json!([]), "{answer}");
+    assert_eq!(answer["output"]["state"], json!({"deploymain": {"a": null}}));
+    assert_eq!(answer["then"][0]["output"]["state"], json!({"deploymain": {"a": null}}));
+}
+
 /// Targets, components, blobs and the definitions of an Installation.
 #[test]
 fn surroundings() {

@@ -1,55 +1,104 @@
 //! What templates see beside functions: values by name (`blueprints.md` 4.1, 4.2).
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use groundwork_gotemplate::{NumberMode, Value as GoValue};
 use groundwork_spiff::Value as SpiffValue;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Bindings whose values must not be seen in messages (`blueprints.md` 5.7).
 const SENSITIVE: [&str; 6] = ["imports", "values", "state", "deployitems", "dataobjects", "targets"];
+
+/// What a name stands for: imports are a map of their own, which need not be copied to be bound.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bound<'a> {
+    Value(&'a Value),
+    Members(&'a Map<String, Value>),
+}
+
+impl<'a> From<&'a Value> for Bound<'a> {
+    fn from(value: &'a Value) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl<'a> From<&'a Map<String, Value>> for Bound<'a> {
+    fn from(members: &'a Map<String, Value>) -> Self {
+        Self::Members(members)
+    }
+}
+
+impl<'a> Bound<'a> {
+    /// As one value.
+    pub(crate) fn to_value(self) -> Cow<'a, Value> {
+        match self {
+            Self::Value(value) => Cow::Borrowed(value),
+            Self::Members(members) => Cow::Owned(Value::Object(members.clone())),
+        }
+    }
+
+    fn to_go(self, numbers: NumberMode) -> GoValue {
+        match self {
+            Self::Value(value) => GoValue::from_json(value, numbers),
+            Self::Members(members) => go_map(
+                members.iter().map(|(name, value)| (name.as_str(), GoValue::from_json(value, numbers))),
+            ),
+        }
+    }
+
+    fn to_spiff(self) -> SpiffValue {
+        match self {
+            Self::Value(value) => SpiffValue::from_bindings(value),
+            Self::Members(members) => SpiffValue::map(
+                members.iter().map(|(name, value)| (name.as_str(), SpiffValue::from_bindings(value))),
+            ),
+        }
+    }
+}
+
+fn go_map<'n>(entries: impl Iterator<Item = (&'n str, GoValue)>) -> GoValue {
+    let map = groundwork_gotemplate::Map::default();
+    for (name, value) in entries {
+        map.insert(name.into(), value);
+    }
+    GoValue::Map(map)
+}
 
 /// Named values, shared by the executions of a list: each gets its own copy in the form of its language, so that none sees what another
 /// one changed (`blueprints.md` 4.5).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bindings<'a> {
-    entries: BTreeMap<&'static str, &'a Value>,
+    entries: BTreeMap<&'static str, Bound<'a>>,
     /// The values of spiff never change, so one copy does for all executions.
     spiff: OnceCell<BTreeMap<&'static str, SpiffValue>>,
 }
 
 impl<'a> Bindings<'a> {
     /// Binds a name; what was bound to it before is forgotten.
-    pub(crate) fn bind(&mut self, name: &'static str, value: &'a Value) {
-        self.entries.insert(name, value);
+    pub(crate) fn bind(&mut self, name: &'static str, value: impl Into<Bound<'a>>) {
+        self.entries.insert(name, value.into());
         self.spiff.take();
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'a Value)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, Bound<'a>)> {
         self.entries.iter().map(|(name, value)| (*name, *value))
     }
 
     /// The values that must not be seen.
-    pub(crate) fn sensitive(&self) -> impl Iterator<Item = &'a Value> {
-        self.iter().filter(|(name, _)| is_sensitive(name)).map(|(_, value)| value)
+    pub(crate) fn sensitive(&self) -> Vec<Cow<'a, Value>> {
+        self.iter().filter(|(name, _)| is_sensitive(name)).map(|(_, value)| value.to_value()).collect()
     }
 
     /// A map that a Go template may change.
     pub(crate) fn to_go(&self, numbers: NumberMode) -> GoValue {
-        let map = groundwork_gotemplate::Map::default();
-        for (name, value) in self.iter() {
-            map.insert(name.into(), GoValue::from_json(value, numbers));
-        }
-        GoValue::Map(map)
+        go_map(self.iter().map(|(name, value)| (name, value.to_go(numbers))))
     }
 
     /// The outer scope of a spiff template.
     pub(crate) fn to_spiff(&self) -> SpiffValue {
-        let convert = || {
-            let convert = |(name, value): (&'static str, &Value)| (name, SpiffValue::from_bindings(value));
-            self.iter().map(convert).collect()
-        };
+        let convert = || self.iter().map(|(name, value)| (name, value.to_spiff())).collect();
         SpiffValue::map(self.spiff.get_or_init(convert).iter().map(|(name, value)| (*name, value.clone())))
     }
 }

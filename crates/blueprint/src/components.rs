@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use groundwork_component::{
     ComponentVersion, Descriptor, Overwrites, Reference, RepositoryContext, SchemaVersion,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The annotation of a blueprint that chooses the format of descriptors (`blueprints.md` 4.3).
 const SCHEMA_ANNOTATION: &str = "ocmSchemaVersion";
@@ -104,13 +104,13 @@ impl Components {
         let Some(root) = self.root() else {
             return Ok(DescriptorBindings { descriptor: Value::Null, components: Value::Null });
         };
-        let schema = match annotations.get(SCHEMA_ANNOTATION) {
+        let schema = match annotations.get(SCHEMA_ANNOTATION).filter(|name| !name.is_empty()) {
             None => root.schema(),
             Some(name) => SchemaVersion::parse(name).ok_or_else(|| UnknownSchemaVersion(name.clone()))?,
         };
         let document = |member: &Member| match schema {
             SchemaVersion::V2 => member.document().clone(),
-            SchemaVersion::V3 => member.descriptor().to_schema(schema),
+            SchemaVersion::V3 => without_empty_lists(member.descriptor().to_schema(schema)),
         };
         let all: Vec<Value> = self.closure.members.iter().map(document).collect();
         let descriptor = all.first().cloned().unwrap_or_default();
@@ -120,4 +120,32 @@ impl Components {
         };
         Ok(DescriptorBindings { descriptor, components })
     }
+}
+
+/// The original leaves empty lists out of this format.
+fn without_empty_lists(mut descriptor: Value) -> Value {
+    const ELEMENTS: [&str; 3] = ["resources", "sources", "references"];
+    let prune = |members: &mut Map<String, Value>, lists: &[&str]| {
+        members.retain(|name, value| {
+            !(lists.contains(&name.as_str()) && value.as_array().is_some_and(Vec::is_empty))
+        });
+    };
+    if let Value::Object(members) = &mut descriptor {
+        prune(members, &["repositoryContexts", "signatures", "nestedDigests"]);
+    }
+    for place in ["/metadata", "/metadata/provider"] {
+        if let Some(Value::Object(members)) = descriptor.pointer_mut(place) {
+            prune(members, &["labels"]);
+        }
+    }
+    if let Some(Value::Object(spec)) = descriptor.pointer_mut("/spec") {
+        prune(spec, &ELEMENTS);
+        let lists = spec.iter_mut().filter(|(name, _)| ELEMENTS.contains(&name.as_str()));
+        for element in lists.filter_map(|(_, list)| list.as_array_mut()).flatten() {
+            if let Value::Object(members) = element {
+                prune(members, &["labels", "srcRefs"]);
+            }
+        }
+    }
+    descriptor
 }

@@ -1,6 +1,7 @@
 //! The four lists of executions of a blueprint (`blueprints.md` section 4): what each is given, what its output means, and the state
 //! that is kept from one run to the next. Nothing of an Installation is decided here.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::deploy::{self, DecodeError, ScalarText, UnresolvedItem};
 use crate::field::{FieldError, FieldPath, Violation};
 use crate::functions::HostFunctions;
 use crate::load::{BLUEPRINT_FILE, Blueprint};
-use crate::origin::{Lines, Origin, Origins, line_of_member};
+use crate::origin::{Origins, Place};
 use crate::redaction::Redaction;
 use crate::subinstallations::decode_template;
 use crate::template::{Engine, Execution, ExecutionKind, Output, TemplateError};
@@ -74,8 +75,19 @@ pub enum ExecutionError {
     #[error("unable to store state: {0}")]
     StoreState(FieldError),
     /// TPL-007.
-    #[error("error while decoding templated execution: {source} (execution {executor:?})")]
-    Decode { executor: String, source: DecodeError },
+    #[error("{}{source} (execution {executor:?})", kind.decoding())]
+    Decode { kind: ExecutionKind, executor: String, source: DecodeError },
+}
+
+impl ExecutionError {
+    /// What is wrong and nothing else: no lines of the template, no input, not which execution it is.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Template(error) => error.words(),
+            Self::Decode { kind, source, .. } => format!("{}{source}", kind.decoding()),
+            Self::Descriptors(_) | Self::StoreState(_) => self.to_string(),
+        }
+    }
 }
 
 impl Blueprint {
@@ -158,16 +170,15 @@ impl<'a> Executions<'a> {
             return Ok(gathered);
         }
         let standard = Arc::clone(&self.standard);
-        let mut imports = Value::Object(imports.clone());
+        let mut imports = Cow::Borrowed(imports);
         for execution in list(ExecutionKind::Import, &self.inputs.blueprint.definition.import_executions) {
-            let bindings = bindings(&standard, &[("imports", &imports)]);
-            let output = self.run(execution, &bindings)?;
+            let mut output = self.run(execution, &bindings(&standard, &imports))?;
             self.warn_of_keys(execution, &imports, &output, &["bindings", "errors"]);
-            let decoded = decode_import_output(&output);
+            let decoded = decode_import_output(&mut output);
             let (bindings, errors) =
                 decoded.map_err(|error| self.decode_error(execution, &imports, error))?;
-            if let Value::Object(imports) = &mut imports {
-                imports.extend(bindings.clone());
+            if !bindings.is_empty() {
+                imports.to_mut().extend(bindings.clone());
             }
             gathered.bindings.extend(bindings);
             if !errors.is_empty() {
@@ -188,16 +199,15 @@ impl<'a> Executions<'a> {
         if self.inputs.blueprint.definition.deploy_executions.is_empty() {
             return Ok(items);
         }
-        let (standard, imports) = (Arc::clone(&self.standard), Value::Object(imports.clone()));
-        let bindings = bindings(&standard, &[("imports", &imports)]);
+        let standard = Arc::clone(&self.standard);
+        let bindings = bindings(&standard, imports);
         for execution in list(ExecutionKind::Deploy, &self.inputs.blueprint.definition.deploy_executions) {
-            let output = self.run_with_state(execution, &bindings)?;
-            self.look_over(execution, &imports, &output, "deployItems");
-            let decoded = deploy::decode_items(output.get("deployItems").unwrap_or(&Value::Null));
-            let decoded = decoded.map_err(|error| self.decode_error(execution, &imports, error))?;
-            let lines = Lines::of_list(output.source.as_deref().unwrap_or_default(), "name", "deployItems");
-            let origins =
-                decoded.iter().map(|item| origin(execution, &output, lines.line(&item.template.name)));
+            let mut output = self.run_with_state(execution, &bindings)?;
+            self.look_over(execution, imports, &output, "deployItems");
+            let decoded = deploy::decode_items(output.take("deployItems").unwrap_or_default());
+            let decoded = decoded.map_err(|error| self.decode_error(execution, imports, error))?;
+            let place = place(execution, &output, "deployItems");
+            let origins = decoded.iter().map(|item| place.origin(&item.template.name));
             self.origins.deploy_items.extend(origins);
             items.extend(decoded);
         }
@@ -218,17 +228,15 @@ impl<'a> Executions<'a> {
         if executors.is_empty() {
             return Ok(templates);
         }
-        let (standard, imports) = (Arc::clone(&self.standard), Value::Object(imports.clone()));
-        let bindings = bindings(&standard, &[("imports", &imports)]);
+        let standard = Arc::clone(&self.standard);
+        let bindings = bindings(&standard, imports);
         for execution in list(ExecutionKind::Subinstallation, executors) {
             let output = self.run_with_state(execution, &bindings)?;
-            self.look_over(execution, &imports, &output, "subinstallations");
+            self.look_over(execution, imports, &output, "subinstallations");
             let decoded = decode_templates(output.get("subinstallations"), templates.len());
-            let decoded = decoded.map_err(|error| self.decode_error(execution, &imports, error))?;
-            let lines =
-                Lines::of_list(output.source.as_deref().unwrap_or_default(), "name", "subinstallations");
-            let origins =
-                decoded.iter().map(|template| origin(execution, &output, lines.line(template.name())));
+            let decoded = decoded.map_err(|error| self.decode_error(execution, imports, error))?;
+            let place = place(execution, &output, "subinstallations");
+            let origins = decoded.iter().map(|template| place.origin(template.name()));
             self.origins.subinstallations.extend(origins);
             templates.extend(decoded);
         }
@@ -246,37 +254,39 @@ impl<'a> Executions<'a> {
         imports: &Map<String, Value>,
         values: &ExportValues,
     ) -> Result<Map<String, Value>, ExecutionError> {
-        let imports = Value::Object(imports.clone());
+        let mut merged = Map::new();
+        let executors = &self.inputs.blueprint.definition.export_executions;
+        if executors.is_empty() {
+            return Ok(merged);
+        }
         // The old form, in which people still read them.
         let all = json!({
             "deployitems": values.deploy_items, "dataobjects": values.data_objects, "targets": values.targets,
         });
         let standard = Arc::clone(&self.standard);
-        let own = [
-            ("imports", &imports),
+        let mut bindings = bindings(&standard, imports);
+        for (name, value) in [
             ("deployitems", &values.deploy_items),
             ("dataobjects", &values.data_objects),
             ("targets", &values.targets),
             ("values", &all),
-        ];
-        let bindings = bindings(&standard, &own);
-        let mut merged = Map::new();
-        for execution in list(ExecutionKind::Export, &self.inputs.blueprint.definition.export_executions) {
-            let output = self.run_with_state(execution, &bindings)?;
-            self.look_over(execution, &imports, &output, "exports");
-            match output.get("exports") {
+        ] {
+            bindings.bind(name, value);
+        }
+        for execution in list(ExecutionKind::Export, executors) {
+            let mut output = self.run_with_state(execution, &bindings)?;
+            self.look_over(execution, imports, &output, "exports");
+            match output.take("exports") {
                 None | Some(Value::Null) => {}
                 Some(Value::Object(exports)) => {
-                    for name in exports.keys() {
-                        let source = output.source.as_deref();
-                        let line = source.and_then(|source| line_of_member(source, name, "exports"));
-                        self.origins.exports.insert(name.clone(), origin(execution, &output, line));
-                    }
-                    merge(&mut merged, exports.clone());
+                    let place = place(execution, &output, "exports");
+                    let origins = exports.keys().map(|name| (name.clone(), place.origin_of_member(name)));
+                    self.origins.exports.extend(origins);
+                    merge(&mut merged, exports);
                 }
                 Some(_) => {
                     let error = DecodeError::new("exports", "a map is expected");
-                    return Err(self.decode_error(execution, &imports, error));
+                    return Err(self.decode_error(execution, imports, error));
                 }
             }
         }
@@ -318,15 +328,24 @@ impl<'a> Executions<'a> {
         if !execution.executor.name.is_empty() || nameless < 2 {
             return Ok(());
         }
-        let path = FieldPath::root(execution.kind.list()).index(execution.index).named("");
+        let path = FieldPath::root(execution.kind.list()).index(execution.index);
         let detail = "several executions have no name, so that they would share their state; give them names";
         let violation = Violation::Duplicate(json!("duplicated executor name"));
         Err(ExecutionError::StoreState(FieldError::new(path, violation, detail)))
     }
 
-    fn decode_error(&self, execution: Execution<'_>, imports: &Value, source: DecodeError) -> ExecutionError {
+    fn decode_error(
+        &self,
+        execution: Execution<'_>,
+        imports: &Map<String, Value>,
+        source: DecodeError,
+    ) -> ExecutionError {
         let executor = execution.executor.name.clone();
-        ExecutionError::Decode { executor, source: source.redacted(&self.redaction(members(imports))) }
+        ExecutionError::Decode {
+            kind: execution.kind,
+            executor,
+            source: source.redacted(&self.redaction(imports.values())),
+        }
     }
 
     /// Covers the imports and what import executions made of them.
@@ -339,7 +358,13 @@ impl<'a> Executions<'a> {
     }
 
     /// Warns of output whose result nobody will find.
-    fn look_over(&mut self, execution: Execution<'_>, imports: &Value, output: &Output, key: &'static str) {
+    fn look_over(
+        &mut self,
+        execution: Execution<'_>,
+        imports: &Map<String, Value>,
+        output: &Output,
+        key: &'static str,
+    ) {
         let misspelt =
             !output.document.is_empty() && output.get(key).is_none() && output.get("state").is_none();
         if misspelt {
@@ -351,7 +376,13 @@ impl<'a> Executions<'a> {
     }
 
     /// A key that nobody reads is most likely misspelt. In spiff templates other nodes are helpers.
-    fn warn_of_keys(&mut self, execution: Execution<'_>, imports: &Value, output: &Output, known: &[&str]) {
+    fn warn_of_keys(
+        &mut self,
+        execution: Execution<'_>,
+        imports: &Map<String, Value>,
+        output: &Output,
+        known: &[&str],
+    ) {
         const MOST: usize = 5;
         if execution.executor.type_.as_deref() == Some("Spiff") {
             return;
@@ -366,7 +397,7 @@ impl<'a> Executions<'a> {
             let (kind, executor) = (execution.kind.label(), &execution.executor.name);
             let (names, known) = (names.join(", "), known.join(" and "));
             let message = format!("{kind} {executor:?}: {names} of the output is not read, only {known}");
-            self.warnings.push(self.redaction(members(imports)).apply(&message));
+            self.warnings.push(self.redaction(imports.values()).apply(&message));
         }
     }
 }
@@ -381,37 +412,30 @@ fn executors(blueprint: &Blueprint, kind: ExecutionKind) -> &[TemplateExecutor] 
     }
 }
 
-/// The bindings that all executions share, and further ones.
-fn bindings<'v>(standard: &'v [(&'static str, Value)], own: &[(&'static str, &'v Value)]) -> Bindings<'v> {
+/// The bindings that all executions share, and the imports.
+fn bindings<'v>(standard: &'v [(&'static str, Value)], imports: &'v Map<String, Value>) -> Bindings<'v> {
     let mut bindings = Bindings::default();
     for (name, value) in standard {
         bindings.bind(name, value);
     }
-    for (name, value) in own {
-        bindings.bind(name, value);
-    }
+    bindings.bind("imports", imports);
     bindings
-}
-
-/// The values of the imports, which are bound as one.
-fn members(imports: &Value) -> impl Iterator<Item = &Value> {
-    imports.as_object().into_iter().flatten().map(|(_, value)| value)
 }
 
 fn list(kind: ExecutionKind, executors: &[TemplateExecutor]) -> impl Iterator<Item = Execution<'_>> {
     executors.iter().enumerate().map(move |(index, executor)| Execution { kind, index, executor })
 }
 
-/// Where something that has a name in the output comes from.
-fn origin(execution: Execution<'_>, output: &Output, line: Option<usize>) -> Origin {
+/// Where what is in a list or map of the output comes from.
+fn place(execution: Execution<'_>, output: &Output, member: &'static str) -> Place {
     let entry = format!("{}[{}]", execution.kind.list(), execution.executor.name);
-    Origin { entry, file: output.origin.clone(), line }
+    Place { entry: entry.into(), file: output.origin.clone(), source: output.source.clone(), member }
 }
 
-fn decode_import_output(output: &Output) -> Result<(Map<String, Value>, Vec<String>), DecodeError> {
-    let bindings = match output.get("bindings") {
+fn decode_import_output(output: &mut Output) -> Result<(Map<String, Value>, Vec<String>), DecodeError> {
+    let bindings = match output.take("bindings") {
         None | Some(Value::Null) => Map::new(),
-        Some(Value::Object(bindings)) => bindings.clone(),
+        Some(Value::Object(bindings)) => bindings,
         Some(_) => return Err(DecodeError::new("bindings", "a map is expected")),
     };
     let errors = match output.get("errors") {

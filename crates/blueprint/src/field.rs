@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use groundwork_yaml::{Node, Position, Step};
 use serde_json::Value;
@@ -9,16 +10,40 @@ use serde_json::Value;
 use crate::redaction::Redaction;
 
 /// A place in a document: as messages show it, and as steps that lead there.
+///
+/// Checks make many paths and show few: a path shares what leads to it, and its text is made when it is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldPath {
-    text: String,
-    steps: Vec<PathStep>,
+    last: Option<Arc<Link>>,
+    /// What messages show instead.
+    text: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum PathStep {
+/// One part of a path.
+#[derive(Debug, PartialEq, Eq)]
+struct Link {
+    before: FieldPath,
+    part: Part,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
     Key(String),
+    /// A member that messages call by another name.
+    RenamedKey {
+        shown: String,
+        key: String,
+    },
     Index(usize),
+    /// An element that messages call by its name.
+    RenamedIndex {
+        shown: String,
+        index: usize,
+    },
+    /// A member of a map whose keys are free.
+    Entry(String),
+    /// The name of the element before, for the reader alone.
+    Name(String),
 }
 
 impl FieldPath {
@@ -30,43 +55,61 @@ impl FieldPath {
     /// A member of what the path leads to.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        self.renamed_key(key, key)
+        self.with(Part::Key(key.to_owned()))
     }
 
     /// A member that messages call by another name.
     #[must_use]
     pub fn renamed_key(&self, shown: &str, key: &str) -> Self {
-        let separator = if self.text.is_empty() { "" } else { "." };
-        self.with(&format!("{separator}{shown}"), Some(PathStep::Key(key.to_owned())))
+        self.with(Part::RenamedKey { shown: shown.to_owned(), key: key.to_owned() })
     }
 
     /// An element of a list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        self.with(&format!("[{index}]"), Some(PathStep::Index(index)))
+        self.with(Part::Index(index))
     }
 
     /// A member of a map whose keys are free, which messages show in brackets.
     #[must_use]
     pub fn entry(&self, key: &str) -> Self {
-        self.with(&format!("[{key}]"), Some(PathStep::Key(key.to_owned())))
+        self.with(Part::Entry(key.to_owned()))
     }
 
-    /// The same place, with the name of the element for the reader.
+    /// The same place, with the name of the element for the reader if it has one.
     #[must_use]
     pub fn named(&self, name: &str) -> Self {
-        self.with(&format!("[{name}]"), None)
-    }
-
-    fn with(&self, text: &str, step: Option<PathStep>) -> Self {
-        let steps = self.steps.iter().cloned().chain(step).collect();
-        Self { text: self.text.clone() + text, steps }
+        if name.is_empty() { self.clone() } else { self.with(Part::Name(name.to_owned())) }
     }
 
     /// An element of a list that messages call by its name.
     #[must_use]
     pub(crate) fn renamed_index(&self, shown: &str, index: usize) -> Self {
-        self.with(&format!(".{shown}"), Some(PathStep::Index(index)))
+        self.with(Part::RenamedIndex { shown: shown.to_owned(), index })
+    }
+
+    fn with(&self, part: Part) -> Self {
+        Self { last: Some(Arc::new(Link { before: self.clone(), part })), text: None }
+    }
+
+    /// From the root on.
+    fn parts(&self) -> Vec<&Part> {
+        let mut parts = Vec::new();
+        let mut path = self;
+        while let Some(link) = &path.last {
+            parts.push(&link.part);
+            path = &link.before;
+        }
+        parts.reverse();
+        parts
+    }
+
+    fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        self.parts().into_iter().filter_map(|part| match part {
+            Part::Key(key) | Part::RenamedKey { key, .. } | Part::Entry(key) => Some(Step::Key(key)),
+            Part::Index(index) | Part::RenamedIndex { index, .. } => Some(Step::Index(*index)),
+            Part::Name(_) => None,
+        })
     }
 
     /// The place in the source of the document.
@@ -76,24 +119,36 @@ impl FieldPath {
 
     /// The place in the source of a part, to which the first steps lead.
     pub(crate) fn locate_below(&self, part: &Node, steps: usize) -> Position {
-        part.locate(self.steps.iter().skip(steps).map(|step| match step {
-            PathStep::Key(key) => Step::Key(key),
-            PathStep::Index(index) => Step::Index(*index),
-        }))
+        part.locate(self.steps().skip(steps))
     }
 
     /// The position in a list that a step goes to, counted from 0.
     pub(crate) fn index_at(&self, step: usize) -> Option<usize> {
-        match self.steps.get(step)? {
-            PathStep::Index(index) => Some(*index),
-            PathStep::Key(_) => None,
+        match self.steps().nth(step)? {
+            Step::Index(index) => Some(index),
+            Step::Key(_) => None,
         }
     }
 }
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        if let Some(text) = &self.text {
+            return f.write_str(text);
+        }
+        for (position, part) in self.parts().into_iter().enumerate() {
+            match part {
+                Part::Key(shown) | Part::RenamedKey { shown, .. } => {
+                    f.write_str(if position == 0 { "" } else { "." })?;
+                    f.write_str(shown)?;
+                }
+                Part::RenamedIndex { shown, .. } => write!(f, ".{shown}")?,
+                Part::Index(index) => write!(f, "[{index}]")?,
+                Part::Entry(key) => write!(f, "[{key}]")?,
+                Part::Name(name) => write!(f, "[{name}]")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -124,7 +179,7 @@ impl FieldError {
 
     /// The finding without imported values, which names of rendered items may hold.
     pub(crate) fn redacted(mut self, redaction: &Redaction) -> Self {
-        self.path.text = redaction.apply(&self.path.text);
+        self.path.text = Some(redaction.apply(&self.path.to_string()));
         self.detail = redaction.apply(&self.detail);
         match &mut self.violation {
             Violation::Invalid(value)

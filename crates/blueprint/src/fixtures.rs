@@ -277,7 +277,7 @@ fn spiff_templates() {
     }
 }
 
-/// The blueprints of the guided tour whose imports are easily given: the names of the deploy items.
+/// The blueprints of the guided tour whose imports are easily given: the names of the deploy items. B-11 is `export-parameters`.
 #[test]
 fn guided_tour_renders() {
     let Some(folder) = fixtures("guided-tour") else { return };

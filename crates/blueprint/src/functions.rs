@@ -84,6 +84,9 @@ impl HostFunctions {
         let reference = only_reference(arguments, |count| {
             format!("this function requires 1 argument, but {count} were provided")
         })?;
+        if self.components.root().is_none() {
+            return Err(resource_reference::NO_COMPONENT.to_owned());
+        }
         resource_reference::key(&self.components, &reference()?)
     }
 
@@ -103,21 +106,23 @@ impl HostFunctions {
     }
 
     fn selection(&self, mut arguments: Vec<Argument>, what: &str) -> Answer<Selection> {
-        if arguments.len() < 2 {
-            return Err("at least 2 arguments are expected".to_owned());
-        }
         let given = match arguments.first_mut() {
             Some(Argument::Map(members)) => Some(Value::Object(std::mem::take(members))),
             _ => None,
         };
+        let own = self.components.root_member();
+        if given.is_none() && own.is_none() {
+            return Err(format!("Unable to search for {what} as no ComponentDescriptor is defined."));
+        }
+        if arguments.len() < 2 {
+            return Err("at least 2 arguments are expected".to_owned());
+        }
         let descriptor = match given {
             Some(document) => {
                 arguments.remove(0);
-                as_v2(document)
+                as_v2(document)?
             }
-            None => self.components.root_member().map(|root| root.document().clone()).ok_or_else(|| {
-                format!("Unable to search for {what} as no ComponentDescriptor is defined.")
-            })?,
+            None => own.map(|own| own.document().clone()).unwrap_or_default(),
         };
         if !arguments.len().is_multiple_of(2) {
             return Err("odd number of key value pairs".to_owned());
@@ -132,11 +137,10 @@ impl HostFunctions {
     }
 }
 
-/// `getRepositoryContext`: the last of the contexts of a descriptor, null without any.
-pub(crate) fn repository_context(descriptor: &Value) -> Value {
-    let list =
-        descriptor.pointer("/component/repositoryContexts").or_else(|| descriptor.get("repositoryContexts"));
-    list.and_then(Value::as_array).and_then(|list| list.last()).cloned().unwrap_or_default()
+/// `getRepositoryContext`: the last of the contexts of a descriptor; absent without any, or for a map that is no descriptor.
+pub(crate) fn repository_context(descriptor: Value) -> Option<Value> {
+    let document = as_v2(descriptor).ok()?;
+    document.pointer("/component/repositoryContexts")?.as_array()?.last().cloned()
 }
 
 /// The one argument that the functions about a resource have. Its type is looked at after the component.
@@ -152,8 +156,7 @@ fn only_reference(
     let (Some(argument), None) = (arguments.next(), arguments.next()) else { return Err(several(count)) };
     Ok(move || match &argument {
         Argument::Text(text) => Ok(text.clone()),
-        Argument::Map(members) => Ok(Value::Object(members.clone()).to_string()),
-        Argument::Other => Err("unable to assert the first argument as string".to_owned()),
+        Argument::Map(_) | Argument::Other => Err("unable to assert the first argument as string".to_owned()),
     })
 }
 
@@ -179,9 +182,17 @@ impl Selection {
 }
 
 /// Templates may hold descriptors of either format; the answers are always in that of v2.
-fn as_v2(document: Value) -> Value {
-    match Descriptor::from_document(document.clone(), Leniency::Inline) {
+///
+/// A map that says of itself which format it has is looked at as it is, even where a descriptor must not be like that.
+fn as_v2(document: Value) -> Answer<Value> {
+    let v3 = document.get("apiVersion").and_then(Value::as_str);
+    let schema = v3.or_else(|| document.pointer("/meta/schemaVersion").and_then(Value::as_str));
+    let schema = schema.ok_or("unable to determine component descriptor schema version")?;
+    if SchemaVersion::parse(schema).is_none() {
+        return Err("unknown schema version".to_owned());
+    }
+    Ok(match Descriptor::from_document(document.clone(), Leniency::Inline) {
         Ok(descriptor) => descriptor.to_schema(SchemaVersion::V2),
         Err(_) => document,
-    }
+    })
 }

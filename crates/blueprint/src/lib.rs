@@ -25,6 +25,7 @@ mod functions;
 mod imports;
 mod load;
 mod mappings;
+mod nulls;
 mod origin;
 mod redaction;
 mod render;

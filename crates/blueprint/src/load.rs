@@ -10,7 +10,9 @@ use groundwork_yaml::{self as yaml, Node, Position, Step};
 
 use crate::field::{FieldError, aggregate};
 use crate::filesystem::{Filesystem, PathError};
+use crate::nulls;
 use crate::schema::CompiledSchemas;
+use crate::subinstallations::StaticTemplates;
 use crate::template::ParsedTemplates;
 use crate::validate;
 
@@ -24,11 +26,13 @@ const TARGET_TYPE_PREFIX: &str = "landscaper.gardener.cloud/";
 pub struct Blueprint {
     pub definition: Definition,
     pub files: Arc<Filesystem>,
-    /// Templates that have been parsed, schemas that have been compiled; clones of a blueprint share them.
+    /// Templates that have been parsed, schemas that have been compiled, templates of nested installations that have been read; clones of a
+    /// blueprint share them.
     pub(crate) templates: Arc<ParsedTemplates>,
     pub(crate) schemas: Arc<CompiledSchemas>,
     /// Whether any file has the word `state`, without which no template keeps one.
     pub(crate) mentions_state: bool,
+    pub(crate) static_templates: Arc<StaticTemplates>,
     /// Oddities that do not stop anything.
     pub warnings: Vec<String>,
 }
@@ -67,6 +71,7 @@ impl Blueprint {
             files: Arc::new(files),
             templates: Arc::default(),
             schemas: Arc::default(),
+            static_templates: Arc::default(),
             warnings,
         })
     }
@@ -114,7 +119,9 @@ fn decode(document: &Node, text: &str) -> Result<Definition, LoadError> {
             return Err(undecodable(format!("{member} must be {expected:?} if it is given"), node.position));
         }
     }
-    serde_path_to_error::deserialize(document.to_value()).map_err(|error| {
+    let mut value = document.to_value();
+    nulls::fill_blueprint(&mut value);
+    serde_path_to_error::deserialize(value).map_err(|error| {
         let steps: Vec<Step<'_>> = error
             .path()
             .iter()

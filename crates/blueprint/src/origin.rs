@@ -1,16 +1,95 @@
 //! Where things come from, for people who ask why they are there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The place in a blueprint that something was written at.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// Execution or entry of a list, such as `deployExecutions[main]`.
-    pub entry: String,
+    pub entry: Arc<str>,
     /// File of the blueprint, or the member of `blueprint.yaml` that holds the template.
-    pub file: String,
-    /// The line that names it, else that of the list it stands in, from 1; absent where there are no lines.
-    pub line: Option<usize>,
+    pub file: Arc<str>,
+    /// What to look for, if there are lines.
+    sought: Option<Sought>,
+}
+
+/// What something is called in a template: few people ask for its line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sought {
+    source: Arc<str>,
+    name: String,
+    /// The member that names the elements of a list; absent where the name is itself a key.
+    key: Option<&'static str>,
+    /// The list or map itself.
+    member: &'static str,
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self::of_entry("", "")
+    }
+}
+
+impl Origin {
+    pub(crate) fn of_entry(entry: &str, file: &str) -> Self {
+        Self { entry: entry.into(), file: file.into(), sought: None }
+    }
+
+    /// The line that names it, else that of the list or map it stands in, from 1; absent where there are no lines.
+    pub fn line(&self) -> Option<usize> {
+        let Sought { source, name, key, member } = self.sought.as_ref()?;
+        let find = |fits: &dyn Fn(&str) -> bool| source.lines().position(fits).map(|line| line + 1);
+        let named = match key {
+            Some(_) if name.is_empty() => None,
+            Some(key) => find(&|line| name_in(line, key) == Some(name)),
+            None => find(&|line| line.contains(&format!("{name}:"))),
+        };
+        named.or_else(|| find(&|line| line.contains(&format!("{member}:"))))
+    }
+}
+
+/// The value of `key` in a line, as far as it is a name.
+fn name_in<'l>(line: &'l str, key: &str) -> Option<&'l str> {
+    let (_, value) = line.split_once(&format!("{key}:"))?;
+    let value = value.trim_start().trim_start_matches(['"', '\'']);
+    let is_part = |next: char| next.is_alphanumeric() || "-_.".contains(next);
+    Some(&value[..value.find(|next| !is_part(next)).unwrap_or(value.len())])
+}
+
+/// A list or map of an output, whose elements come from one template.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) entry: Arc<str>,
+    pub(crate) file: Arc<str>,
+    pub(crate) source: Option<Arc<str>>,
+    pub(crate) member: &'static str,
+}
+
+impl Place {
+    /// Of an element that has a name.
+    pub(crate) fn origin(&self, name: &str) -> Origin {
+        self.sought(name, Some("name"))
+    }
+
+    /// Of a member.
+    pub(crate) fn origin_of_member(&self, name: &str) -> Origin {
+        self.sought(name, None)
+    }
+
+    fn sought(&self, name: &str, key: Option<&'static str>) -> Origin {
+        let sought = |source: &Arc<str>| Sought {
+            source: Arc::clone(source),
+            name: name.to_owned(),
+            key,
+            member: self.member,
+        };
+        Origin {
+            entry: Arc::clone(&self.entry),
+            file: Arc::clone(&self.file),
+            sought: self.source.as_ref().map(sought),
+        }
+    }
 }
 
 /// Origins of what a rendering gave, in the order of the lists there.
@@ -35,48 +114,6 @@ pub enum ImportSource {
     Execution,
 }
 
-/// Lines of a template, found in one pass, however many things are looked for.
-#[derive(Debug, Default)]
-pub(crate) struct Lines<'s> {
-    /// The first line with each `key: name`.
-    named: HashMap<&'s str, usize>,
-    /// The first line with the list itself.
-    list: Option<usize>,
-}
-
-impl<'s> Lines<'s> {
-    /// `key` is the member that names the elements of `list`.
-    pub(crate) fn of_list(source: &'s str, key: &str, list: &str) -> Self {
-        let (key, list) = (format!("{key}:"), format!("{list}:"));
-        let mut lines = Self::default();
-        for (line, number) in source.lines().zip(1..) {
-            if line.contains(&*list) {
-                lines.list.get_or_insert(number);
-            }
-            let value = line.split_once(&*key).map(|(_, value)| value.trim_start());
-            let value = value.map(|value| value.trim_start_matches(['"', '\'']));
-            let is_part = |next: char| next.is_alphanumeric() || "-_.".contains(next);
-            let name =
-                value.map_or("", |value| &value[..value.find(|next| !is_part(next)).unwrap_or(value.len())]);
-            if !name.is_empty() {
-                lines.named.entry(name).or_insert(number);
-            }
-        }
-        lines
-    }
-
-    /// The line of a name, else that of the list, from 1.
-    pub(crate) fn line(&self, name: &str) -> Option<usize> {
-        self.named.get(name).copied().or(self.list)
-    }
-}
-
-/// The line of a template with a member, else that of the map it stands in, from 1.
-pub(crate) fn line_of_member(source: &str, member: &str, map: &str) -> Option<usize> {
-    let find = |mark: String| source.lines().position(|line| line.contains(&*mark));
-    find(format!("{member}:")).or_else(|| find(format!("{map}:"))).map(|line| line + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,10 +122,17 @@ mod tests {
     fn lines() {
         let source =
             "deployItems:\n- name: web-1\n- name: \"web\"\n- {type: t, name: job}\n- name: {{ .x }}\n";
-        for (name, line) in [("web-1", 2), ("web", 3), ("job", 4), ("made-up", 1)] {
-            assert_eq!(Lines::of_list(source, "name", "deployItems").line(name), Some(line), "{name}");
+        let place = |source: &str, member: &'static str| Place {
+            entry: "e".into(),
+            file: "f".into(),
+            source: Some(source.into()),
+            member,
+        };
+        for (name, line) in [("web-1", 2), ("web", 3), ("job", 4), ("made-up", 1), ("", 1)] {
+            assert_eq!(place(source, "deployItems").origin(name).line(), Some(line), "{name}");
         }
-        assert_eq!(Lines::of_list("x", "name", "deployItems").line("a"), None);
-        assert_eq!(line_of_member("exports:\n  url: x", "url", "exports"), Some(2));
+        assert_eq!(place("x", "deployItems").origin("a").line(), None);
+        assert_eq!(place("exports:\n  url: x", "exports").origin_of_member("url").line(), Some(2));
+        assert_eq!(Origin::default().line(), None);
     }
 }

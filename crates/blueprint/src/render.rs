@@ -225,12 +225,8 @@ fn subinstallations(
 fn static_origins(blueprint: &Blueprint) -> impl Iterator<Item = Origin> {
     blueprint.definition.subinstallations.iter().enumerate().map(|(index, entry)| {
         let file = entry.file.clone().filter(|file| !file.is_empty());
-        let file = file.map(|file| shown_path(&file).to_owned());
-        Origin {
-            entry: format!("subinstallations[{index}]"),
-            file: file.unwrap_or_else(|| BLUEPRINT_FILE.to_owned()),
-            line: None,
-        }
+        let file = file.as_deref().map_or(BLUEPRINT_FILE, shown_path);
+        Origin::of_entry(&format!("subinstallations[{index}]"), file)
     })
 }
 

@@ -22,6 +22,7 @@ mod wiring;
 
 pub use child::{BlueprintRefError, ChildError, ChildMetadata, Parent, child_object_name};
 pub use clusters::GraphTree;
+pub(crate) use collect::StaticTemplates;
 pub use collect::{
     DecodeTemplateError, StaticTemplateProblem, StaticTemplatesError, decode_template, static_templates,
 };

@@ -6,6 +6,7 @@ mod go;
 mod spiff;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -41,6 +42,16 @@ impl ExecutionKind {
             Self::Deploy => "deploy execution",
             Self::Subinstallation => "subinstallation execution",
             Self::Export => "export execution",
+        }
+    }
+
+    /// What stands before the problem where an output has the wrong shape; nothing in exports (`blueprints.md` 5.1 step 6).
+    pub(crate) fn decoding(self) -> &'static str {
+        match self {
+            Self::Export => "",
+            Self::Import | Self::Deploy | Self::Subinstallation => {
+                "error while decoding templated execution: "
+            }
         }
     }
 
@@ -89,7 +100,8 @@ pub(crate) struct Engine<'a> {
     parsed: &'a ParsedTemplates,
     functions: HostFunctions,
     capabilities: &'a Capabilities,
-    spiff: SpiffEngine,
+    /// Made when the first template needs it.
+    spiff: OnceCell<SpiffEngine>,
     show_values: bool,
 }
 
@@ -101,8 +113,11 @@ impl<'a> Engine<'a> {
         capabilities: &'a Capabilities,
         show_values: bool,
     ) -> Self {
-        let spiff = spiff::engine(&functions, capabilities, show_values);
-        Self { parsed, functions, capabilities, spiff, show_values }
+        Self { parsed, functions, capabilities, spiff: OnceCell::new(), show_values }
+    }
+
+    fn spiff(&self) -> &SpiffEngine {
+        self.spiff.get_or_init(|| spiff::engine(&self.functions, self.capabilities, self.show_values))
     }
 
     /// Renders one execution and parses the first document of its output; an empty output is an empty map. The state is what an earlier
@@ -124,7 +139,7 @@ impl<'a> Engine<'a> {
             Ok(TemplateType::Spiff) => self.run_spiff(execution, &template, bindings, state)?,
             Err(_) => return Err(TemplateError::UnknownType(type_name.to_owned())),
         };
-        output.origin = template.origin;
+        output.origin = template.origin.into();
         output.source = match template.source {
             Source::Text(text) => Some(text),
             Source::Structure(_) => None,
@@ -157,7 +172,8 @@ impl<'a> Engine<'a> {
         let place = self.place(template, source, &bindings);
         let output = go::render(&self.parsed.go, source, &bindings, &self.functions, self.capabilities)
             .map_err(|error| place.go_error(&error))?;
-        let undecodable = |cause: String| TemplateError::Output { executor: name.clone(), cause };
+        let undecodable =
+            |cause: String| TemplateError::Output { kind: execution.kind, executor: name.clone(), cause };
         let text =
             String::from_utf8(output).map_err(|_| undecodable("the output is not UTF-8".to_owned()))?;
         if text.contains(NO_VALUE) {
@@ -177,24 +193,30 @@ impl<'a> Engine<'a> {
         state: Option<&str>,
     ) -> Result<Output, TemplateError> {
         let executor = || execution.executor.name.clone();
-        let source = match &template.source {
-            Source::Text(text) => Cow::Borrowed(text.as_str()),
+        let written = || match &template.source {
+            Source::Text(text) => Cow::Borrowed(&**text),
             // Every JSON text is YAML, and reading it gives the nodes their origin.
             Source::Structure(value) => Cow::Owned(value.to_string()),
         };
-        let place = self.place(template, &source, bindings);
-        let document = self.spiff_document(execution, &source).map_err(|error| place.spiff_error(&error))?;
+        let failed = |error: groundwork_spiff::Error| {
+            let source = written();
+            self.place(template, &source, bindings).spiff_error(&error)
+        };
+        let document = self.spiff_document(execution, written).map_err(failed)?;
         let stub = state
-            .map(|text| spiff::read_state(&self.spiff, text))
+            .map(|text| spiff::read_state(self.spiff(), text))
             .transpose()
             .map_err(|error| TemplateError::LoadState { executor: executor(), cause: error.to_string() })?;
-        let output = spiff::evaluate(&self.spiff, &document, stub.as_ref(), bindings)
-            .map_err(|error| place.spiff_error(&error))?;
+        let output = spiff::evaluate(self.spiff(), &document, stub.as_ref(), bindings).map_err(failed)?;
         let decoded = match output.to_read_json() {
             Some(document) => Output::of(document),
             None => Output::parse(&output.to_yaml()),
         };
-        let mut decoded = decoded.map_err(|cause| TemplateError::Output { executor: executor(), cause })?;
+        let mut decoded = decoded.map_err(|cause| TemplateError::Output {
+            kind: execution.kind,
+            executor: executor(),
+            cause,
+        })?;
         decoded.state = match output.root_state() {
             Some(kept) => Some(spiff::write_state(kept)),
             // What is marked no longer is forgotten.
@@ -203,16 +225,17 @@ impl<'a> Engine<'a> {
         Ok(decoded)
     }
 
-    fn spiff_document(
+    /// `source` is the text of the template, which is read once for all Installations.
+    fn spiff_document<'s>(
         &self,
         execution: Execution<'_>,
-        source: &str,
+        source: impl FnOnce() -> Cow<'s, str>,
     ) -> Result<Document, groundwork_spiff::Error> {
         let key = (execution.kind, execution.index);
         if let Some(known) = self.parsed.spiff.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(known.clone());
         }
-        let document = spiff::read(&self.spiff, source)?;
+        let document = spiff::read(self.spiff(), &source())?;
         self.parsed.spiff.write().unwrap_or_else(PoisonError::into_inner).insert(key, document.clone());
         Ok(document)
     }
@@ -235,7 +258,7 @@ struct Template<'a> {
 }
 
 enum Source<'a> {
-    Text(String),
+    Text(Arc<str>),
     /// What stands in `blueprint.yaml` itself.
     Structure(&'a Value),
 }
@@ -246,7 +269,7 @@ impl<'a> Template<'a> {
         if let Some(template) = executor.template.get() {
             let origin = format!("{}[{}].template", execution.kind.list(), executor.name);
             let source = match template {
-                Value::String(text) => Source::Text(text.clone()),
+                Value::String(text) => Source::Text(text.as_str().into()),
                 structure => Source::Structure(structure),
             };
             return Ok(Self { source, origin });
@@ -260,7 +283,7 @@ impl<'a> Template<'a> {
             cause,
         })?;
         let origin = shown_path(file).to_owned();
-        Ok(Self { source: Source::Text(String::from_utf8_lossy(content).into_owned()), origin })
+        Ok(Self { source: Source::Text(String::from_utf8_lossy(content).into()), origin })
     }
 }
 
@@ -275,8 +298,8 @@ pub(crate) struct Output {
     /// The text of a Go template, before it was read as YAML.
     pub(crate) text: Option<String>,
     /// Where the template stands, and its lines if it has some.
-    pub(crate) origin: String,
-    pub(crate) source: Option<String>,
+    pub(crate) origin: Arc<str>,
+    pub(crate) source: Option<Arc<str>>,
 }
 
 impl Output {
@@ -284,7 +307,7 @@ impl Output {
     /// it.
     fn parse(text: &str) -> Result<Self, String> {
         let first = yaml::parse_first(text, yaml::Options::default()).map_err(|error| error.to_string())?;
-        let output = Self::of(first.to_value())?;
+        let output = Self::of(first.into_value())?;
         // What follows need not even be YAML. Most texts have no mark of documents at all.
         let has_marks = || text.lines().any(|line| line.starts_with("---") || line.starts_with("..."));
         let documents = || yaml::parse_all(text, yaml::Options::default());
@@ -305,6 +328,11 @@ impl Output {
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         member(&self.document, key)
     }
+
+    /// The same, taken out; null stays in its place.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
+        take_member(&mut self.document, key)
+    }
 }
 
 /// A member by its exact name, else by one that differs in case.
@@ -312,6 +340,15 @@ pub(crate) fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<
     members
         .get(name)
         .or_else(|| members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+}
+
+/// The same, taken out.
+pub(crate) fn take_member(members: &mut Map<String, Value>, name: &str) -> Option<Value> {
+    if let Some(value) = members.get_mut(name) {
+        return Some(value.take());
+    }
+    let found = members.iter_mut().find(|(key, _)| key.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.take())
 }
 
 #[cfg(test)]

@@ -90,10 +90,7 @@ mod tests {
         .unwrap();
         let item: DeployItemTemplate =
             serde_json::from_value(json!({"name": "a", "type": "t", "onDelete": {}})).unwrap();
-        let written = Written {
-            context: Some(&context),
-            items: std::slice::from_ref(&item),
-        };
+        let written = Written { context: Some(&context), items: std::slice::from_ref(&item) };
         assert_eq!(left_out(&written).len(), GAPS.len());
         let written = Written { context: None, items: &[] };
         assert_eq!(left_out(&written), Vec::<String>::new());

@@ -33,6 +33,8 @@ pub struct InvalidSchemaError(String);
 pub struct Schema {
     validator: Validator,
     document: Value,
+    /// What bounds the cost of a check.
+    expansion: Option<u64>,
 }
 
 impl Schema {
@@ -49,12 +51,13 @@ impl Schema {
             .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN));
         let validator = formats::asserted(options).build(&document);
         let validator = validator.map_err(|error| InvalidSchemaError(error.to_string()))?;
-        Ok(Self { validator, document })
+        let expansion = cost::expansion(&document);
+        Ok(Self { validator, document, expansion })
     }
 
     /// Every place where `value` does not fit. A check that would take too long is not made, and that is what is found.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
-        if let Err(error) = cost::check(&self.document, value) {
+        if let Err(error) = cost::check(&self.document, value, self.expansion) {
             return vec![Violation { path: "(root)".to_owned(), problem: error.to_string() }];
         }
         let mut violations: Vec<Violation> = Vec::new();

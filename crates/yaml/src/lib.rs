@@ -44,5 +44,5 @@ use serde_json::Value;
 ///
 /// Malformed YAML, keys that are no scalars, and numbers that JSON cannot hold (`.inf`, `.nan`).
 pub fn from_str(text: &str) -> Result<Value, Error> {
-    Ok(parse_first(text, Options::default())?.to_value())
+    Ok(parse_first(text, Options::default())?.into_value())
 }

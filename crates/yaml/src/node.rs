@@ -59,6 +59,20 @@ impl Node {
         }
     }
 
+    /// The plain JSON value, without copying a text.
+    pub fn into_value(self) -> Value {
+        match self.content {
+            Content::Null => Value::Null,
+            Content::Bool(value) => Value::Bool(value),
+            Content::Number(value) => Value::Number(value),
+            Content::String(value) => Value::String(value),
+            Content::Sequence(items) => Value::Array(items.into_iter().map(Node::into_value).collect()),
+            Content::Mapping(entries) => Value::Object(
+                entries.into_iter().map(|entry| (entry.key, entry.value.into_value())).collect::<Map<_, _>>(),
+            ),
+        }
+    }
+
     /// The value under `key`, if this is a mapping that has it.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.value)

@@ -126,7 +126,9 @@ async fn conditional_imports_in_a_cluster() -> Result<()> {
     let Some(system) = System::start(options).await? else { return Ok(()) };
     system.kubectl(&["apply", "-f", "examples/conditional"]).await?;
     let case = Case::existing(&system, "conditions").await?;
-    for (name, imports) in [("both", &["internalBar", "internalFoo"][..]), ("neither", &[]), ("only-bar", &[])] {
+    for (name, imports) in
+        [("both", &["internalBar", "internalFoo"][..]), ("neither", &[]), ("only-bar", &[])]
+    {
         let parent = case.finished(name).await?;
         assert_succeeded(&parent);
         let labels = format!("landscaper.gardener.cloud/encompassed-by={name}");

@@ -66,7 +66,7 @@ impl Outcome {
         };
         let error = CaseError {
             stage: Stage::Render,
-            message: report.map_or_else(|| error.to_string(), |report| report.message.clone()),
+            message: error.words(),
             source: report.and_then(|report| report.snippet.clone()),
             input: report.map(|report| report.input.clone()),
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use groundwork_api::ObjectReference;
 use groundwork_blueprint::ExportValues;
 use groundwork_component::{Repository, RepositoryError};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 /// Targets by name are looked for here if nothing says where.
@@ -18,17 +18,20 @@ pub(super) struct Case {
     pub(super) name: Option<String>,
     kind: Option<Kind>,
     pub(super) blueprint: String,
+    #[serde(default, deserialize_with = "present")]
     pub(super) files: Option<BTreeMap<String, String>>,
     pub(super) imports: Option<Map<String, Value>>,
     pub(super) export_values: Option<ExportMember>,
     pub(super) components: Option<Vec<Value>>,
+    #[serde(default, deserialize_with = "present")]
     pub(super) blobs: Option<BTreeMap<String, String>>,
     pub(super) installation: Option<InstallationMember>,
     pub(super) context: Option<Map<String, Value>>,
     namespace: Option<String>,
     pub(super) targets: Option<Targets>,
+    #[serde(default, deserialize_with = "present")]
     pub(super) state: Option<BTreeMap<String, String>>,
-    pub(super) then: Option<Vec<Then>>,
+    pub(super) then: Option<Vec<Option<Then>>>,
     pub(super) show_values: Option<bool>,
 }
 
@@ -97,13 +100,24 @@ impl From<&TargetName> for ObjectReference {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Targets {
+    #[serde(default, deserialize_with = "present")]
     pub(super) single: Option<BTreeMap<String, TargetName>>,
+    #[serde(default, deserialize_with = "present")]
     pub(super) maps: Option<BTreeMap<String, BTreeMap<String, TargetName>>>,
+    #[serde(default, deserialize_with = "present")]
     pub(super) lists: Option<BTreeMap<String, Vec<TargetName>>>,
 }
 
+/// A map without the members that are null.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    members: D,
+) -> Result<Option<BTreeMap<String, T>>, D::Error> {
+    let members = Option::<BTreeMap<String, Option<T>>>::deserialize(members)?;
+    Ok(members.map(|members| members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
+}
+
 /// A further run; what it leaves out is that of the first.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Then {
     pub(super) imports: Option<Map<String, Value>>,

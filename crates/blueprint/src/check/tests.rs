@@ -256,7 +256,6 @@ subinstallations:
         &[
             r#"blueprint.yaml:13 "file: gone.yaml" subinstallations[2].file: Not found: "gone.yaml""#,
             r#"blueprint.yaml:14 "{file: b.yaml, name: c}" subinstallations[3]: Invalid value: null: exactly one of [file, inline template] must be set (currently set: [file, inline template])"#,
-            r#"blueprint.yaml:14 "{file: b.yaml, name: c}" subinstallations[3].blueprint: Required value: a blueprint must be defined"#,
             r#"b.yaml:1 "name: a" subinstallations[1].blueprint: Required value: a blueprint must be defined"#,
             r#"b.yaml:1 "name: a" subinstallations.a: Duplicate value: "duplicated subinstallation""#,
             r#"b.yaml:4 "{name: x, dataRef: zone}" subinstallations.a.exports.data[0][x]: Forbidden: export is imported by its parent"#,

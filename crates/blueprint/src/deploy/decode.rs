@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{TargetReference, UnresolvedItem};
 use crate::redaction::Redaction;
-use crate::template::member;
+use crate::template::{member, take_member};
 
 /// A member of a rendered document has the wrong shape. Texts name the place and the type, never the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,27 +49,29 @@ impl ScalarText {
 }
 
 /// Decodes the list under `deployItems`.
-pub(crate) fn decode_items(value: &Value) -> Decoded<Vec<UnresolvedItem>> {
+pub(crate) fn decode_items(value: Value) -> Decoded<Vec<UnresolvedItem>> {
     match value {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => items
-            .iter()
+            .into_iter()
             .enumerate()
             .map(|(index, item)| decode_item(item, &format!("deployItems[{index}]")))
             .collect(),
-        other => Err(DecodeError::new("deployItems", format!("a list is expected, found {}", kind(other)))),
+        other => Err(DecodeError::new("deployItems", format!("a list is expected, found {}", kind(&other)))),
     }
 }
 
-fn decode_item(value: &Value, path: &str) -> Decoded<UnresolvedItem> {
-    let members = match value {
+fn decode_item(value: Value, path: &str) -> Decoded<UnresolvedItem> {
+    let mut members = match value {
         // An item without name and type, which the check of the whole list refuses.
-        Value::Null => &Map::new(),
+        Value::Null => Map::new(),
         Value::Object(members) => members,
-        other => return Err(DecodeError::new(path, format!("a map is expected, found {}", kind(other)))),
+        other => return Err(DecodeError::new(path, format!("a map is expected, found {}", kind(&other)))),
     };
-    let item = Members { members, path };
-    let (config, alias) = (item.value("config"), item.value("configuration"));
+    // Most of an item: it is moved, not copied.
+    let mut part = |name: &str| take_member(&mut members, name).filter(|value| !value.is_null());
+    let (config, alias) = (part("config"), part("configuration"));
+    let item = Members { members: &members, path };
     if config.is_some() && alias.is_some() {
         return Err(DecodeError::new(path, "config and configuration are the same field, set only one"));
     }
@@ -83,7 +85,7 @@ fn decode_item(value: &Value, path: &str) -> Decoded<UnresolvedItem> {
         name: item.text("name")?.unwrap_or_default(),
         type_: item.text("type")?.unwrap_or_default(),
         labels: item.texts_by_key("labels")?,
-        config: config.or(alias).cloned().map_or_else(AnyJson::default, AnyJson::from),
+        config: config.or(alias).map_or_else(AnyJson::default, AnyJson::from),
         depends_on: item.texts("dependsOn")?,
         timeout: item.duration("timeout")?,
         update_on_change_only,

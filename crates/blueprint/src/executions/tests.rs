@@ -179,7 +179,12 @@ fn spiff_fails() {
         ("getResource(cd, \"name\", 5)", "expect argument 1 to be a string"),
         ("getResource(cd, \"name\", \"nope\")", "NotFound"),
         ("getResourceKey()", "this function requires 1 argument, but 0 were provided"),
-        ("getResourceKey([])", "unable to assert the first argument as string"),
+        (
+            "getResourceKey([])",
+            "failed to unmarshal argument into a relative resource reference: a map is expected",
+        ),
+        ("getResourceKey({\"resource\" = {\"name\" = \"nope\"}})", "resource reference: not found"),
+        ("parseOCIRef(5)", "Invalid argument: string expected"),
         ("parseOCIRef(\"a\", \"b\")", "Too many arguments for parseOCIReference. Expected 1 reference."),
         ("getOidcKubeconfig(1, 2, 3)", "getOidcKubeconfig is not available"),
         ("env(\"HOME\")", "no OS operations supported"),
@@ -272,12 +277,12 @@ fn what_is_stored() {
     let nameless = "- {type: GoTemplate, template: 'state: 1'}\n- {type: GoTemplate, template: ''}\n";
     assert_eq!(
         run(deploy, &list(deploy, nameless), &json!({}), &[]).result.unwrap_err(),
-        "unable to store state: deployExecutions[0][]: Duplicate value: \"duplicated executor name\": several executions have no \
+        "unable to store state: deployExecutions[0]: Duplicate value: \"duplicated executor name\": several executions have no \
          name, so that they would share their state; give them names"
     );
 }
 
-/// `blueprints.md` 4.2, 8.2. B-84 to B-90.
+/// `blueprints.md` 4.2, 8.2. B-83 to B-90.
 #[test]
 fn exports() {
     let executor = |type_name: &str, template: &str| {
@@ -287,6 +292,11 @@ fn exports() {
         run(ExecutionKind::Export, &list(ExecutionKind::Export, executors), &json!({"n": 1}), &[])
     };
     for (executors, expected) in [
+        // The example of the published description, and the document that it renders.
+        (
+            "- name: kubernetes\n  type: GoTemplate\n  template: |\n    exports:\n      myexport: {{ .deployitems.web.url }}\n".to_owned(),
+            json!({"myexport": "http://web"}),
+        ),
         (
             executor("GoTemplate", "'exports: {url: {{ .deployitems.web.url }}, m: {{ .imports.n }}}'"),
             json!({"url": "http://web", "m": 1}),

@@ -1,68 +1,88 @@
 //! Image references the way Docker reads them (`blueprints.md` 5.5, `parseOCIRef`).
 
-/// Docker Hub's host, and the prefixes that are dropped again for it.
-const DOCKER_HUB: [&str; 2] = ["index.docker.io/library/", "index.docker.io/"];
+use std::sync::LazyLock;
 
-/// Splits a reference into repository and version (tag or digest, the digest wins).
+use regex::Regex;
+
+/// Docker Hub in names as people write them, and as the references of templates have it.
+const DOCKER_HUB: &str = "docker.io";
+const DOCKER_HUB_INDEX: &str = "index.docker.io";
+/// What a name with one part only stands in.
+const OFFICIAL: &str = "library/";
+/// The tag of a reference without one.
+const LATEST: &str = "latest";
+const LONGEST_PATH: usize = 255;
+/// The algorithms of digests, with the length of what they give in hexadecimal digits.
+const DIGESTS: [(&str, usize); 3] = [("sha256", 64), ("sha384", 96), ("sha512", 128)];
+
+/// `host/path:tag@digest` (the grammar of the package `reference` of Distribution).
+static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
+    const LABEL: &str = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
+    const PART: &str = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
+    const TAG: &str = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}";
+    const DIGEST: &str = "[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,}";
+    let host = format!(r"(?:{LABEL}(?:\.{LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?");
+    let pattern = format!("^({host})/({PART}(?:/{PART})*)(?::({TAG}))?(?:@({DIGEST}))?$");
+    Regex::new(&pattern).expect("the pattern is constant")
+});
+
+/// Splits a reference into repository and version (tag or digest, the digest wins). Errors are those of the package `reference` of
+/// Distribution, which the original parses with.
 pub(crate) fn parse(reference: &str) -> Result<[String; 2], String> {
+    let named = reference.split_once("://").map_or(reference, |(_, rest)| rest);
+    if named.len() == 64 && named.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return Err(format!("invalid repository name ({named}), cannot specify 64-byte hexadecimal strings"));
+    }
+    let (host, remainder) = split_host(named);
+    let path = remainder.split(':').next().unwrap_or_default();
+    if path.to_lowercase() != path {
+        return Err(format!("invalid reference format: repository name ({path}) must be lowercase"));
+    }
+    let full = format!("{host}/{remainder}");
+    let parts = REFERENCE.captures(&full).ok_or("invalid reference format")?;
+    let part = |index: usize| parts.get(index).map(|part| part.as_str());
+    let path = part(2).unwrap_or_default();
+    if path.len() > LONGEST_PATH {
+        return Err("repository name must not be more than 255 characters".to_owned());
+    }
+    let digest = part(4);
+    if let Some(digest) = digest {
+        check_digest(digest)?;
+    }
     if !reference.contains(':') {
         return Err("invalid reference".to_owned());
     }
-    let reference = reference.split_once("://").map_or(reference, |(_, rest)| rest);
-    let (name, digest) = match reference.split_once('@') {
-        Some((name, digest)) => (name, Some(digest)),
-        None => (reference, None),
+    let host = if host == DOCKER_HUB { DOCKER_HUB_INDEX } else { host };
+    let repository = match host {
+        DOCKER_HUB_INDEX => path.strip_prefix(OFFICIAL).unwrap_or(path).to_owned(),
+        host => format!("{host}/{path}"),
     };
-    let tag_at = name.rfind(':').filter(|at| !name[*at..].contains('/'));
-    let (repository, tag) = tag_at.map_or((name, None), |at| (&name[..at], Some(&name[at + 1..])));
-    check(repository, tag, digest)
-        .map_err(|problem| format!("invalid reference {reference:?}: {problem}"))?;
-    let repository = normalise(repository);
-    let version = digest.or(tag).unwrap_or("latest").to_owned();
-    Ok([repository, version])
+    Ok([repository, digest.or(part(3)).unwrap_or(LATEST).to_owned()])
 }
 
-/// Adds what Docker leaves out, and takes it away again for Docker Hub.
-fn normalise(repository: &str) -> String {
-    let has_host =
-        repository.split_once('/').is_some_and(|(host, _)| host.contains(['.', ':']) || host == "localhost");
-    if !has_host {
-        return repository.strip_prefix("library/").unwrap_or(repository).to_owned();
-    }
-    let repository = match repository.strip_prefix("docker.io/") {
-        Some(path) => format!("{}{path}", DOCKER_HUB[1]),
-        None => repository.to_owned(),
+/// The host, Docker Hub where none is written, and what follows it.
+fn split_host(name: &str) -> (&str, String) {
+    let is_host =
+        |first: &str| first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first;
+    let (host, remainder) = match name.split_once('/') {
+        Some((first, rest)) if is_host(first) => (first, rest),
+        _ => (DOCKER_HUB, name),
     };
-    let hub_path = DOCKER_HUB.iter().find_map(|prefix| repository.strip_prefix(prefix));
-    hub_path.map_or_else(|| repository.clone(), str::to_owned)
+    let host = if host == DOCKER_HUB_INDEX { DOCKER_HUB } else { host };
+    let official = host == DOCKER_HUB && !remainder.contains('/');
+    (host, format!("{}{remainder}", if official { OFFICIAL } else { "" }))
 }
 
-fn check(repository: &str, tag: Option<&str>, digest: Option<&str>) -> Result<(), &'static str> {
-    let path_byte = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-/:".contains(&byte);
-    let host_ends = repository.find('/').unwrap_or(0);
-    let is_host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-    if repository.is_empty()
-        || repository.starts_with('/')
-        || repository.ends_with('/')
-        || repository.contains("//")
-    {
-        return Err("the repository name is malformed");
-    }
-    let (host, path) = repository.split_at(host_ends);
-    if !host.bytes().all(|byte| is_host_byte(byte) || byte == b'_') || !path.bytes().all(path_byte) {
-        return Err("the repository name may hold lower-case letters, digits and . _ - / only");
-    }
-    let tag_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if tag.is_some_and(|tag| tag.is_empty() || tag.len() > 128 || !tag.bytes().all(tag_byte)) {
-        return Err("the tag is malformed");
-    }
-    let digest_fits = |digest: &str| {
-        digest.split_once(':').is_some_and(|(algorithm, hex)| {
-            !algorithm.is_empty() && hex.len() >= 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
-        })
+fn check_digest(digest: &str) -> Result<(), &'static str> {
+    let (algorithm, hex) = digest.split_once(':').unwrap_or_default();
+    let Some((_, length)) = DIGESTS.iter().find(|(name, _)| *name == algorithm) else {
+        return Err("unsupported digest algorithm");
     };
-    if digest.is_some_and(|digest| !digest_fits(digest)) {
-        return Err("the digest is malformed");
+    if hex.len() != *length {
+        return Err("invalid checksum digest length");
+    }
+    if hex.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err("invalid checksum digest format");
     }
     Ok(())
 }
@@ -82,13 +102,36 @@ mod tests {
             ("docker.io/library/busybox:1.0", "busybox", "1.0"),
             ("index.docker.io/org/x:1", "org/x", "1"),
             ("oci://h.example.org/a:v1", "h.example.org/a", "v1"),
+            ("oci://h.example.org/a", "h.example.org/a", "latest"),
+            ("Upper/a:1", "Upper/a", "1"),
+            ("library/x:1", "x", "1"),
+            ("[2001:db8::1]:5000/a:1", "[2001:db8::1]:5000/a", "1"),
             (&format!("h.io/a@{digest}"), "h.io/a", &digest),
             (&format!("h.io/a:v1@{digest}"), "h.io/a", &digest),
         ] {
             assert_eq!(parse(reference), Ok([repository.to_owned(), version.to_owned()]), "{reference}");
         }
-        for bad in ["plain", "h.io/a:", "h.io/A B:1", "h.io/a@sha256:xyz", "h.io//a:1", ":1"] {
-            assert!(parse(bad).is_err(), "{bad}");
+        let path = "a/".repeat(130);
+        for (bad, expected) in [
+            ("plain", "invalid reference"),
+            ("", "invalid reference format"),
+            (":1", "invalid reference format"),
+            ("h.io/a:", "invalid reference format"),
+            ("h.io//a:1", "invalid reference format"),
+            ("h.io/a b:1", "invalid reference format"),
+            ("h.io/A b:1", "invalid reference format: repository name (A b) must be lowercase"),
+            ("a/B", "invalid reference format: repository name (a/B) must be lowercase"),
+            ("h.io/a@sha256:xyz", "invalid reference format"),
+            (&format!("h.io/a@sha256:{}", "a".repeat(32)), "invalid checksum digest length"),
+            (&format!("h.io/a@sha256:{}", "A".repeat(64)), "invalid checksum digest format"),
+            (&format!("h.io/a@md5:{}", "a".repeat(32)), "unsupported digest algorithm"),
+            (&format!("{path}a:1"), "repository name must not be more than 255 characters"),
+            (
+                &"0a".repeat(32),
+                "invalid repository name (0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a), cannot specify 64-byte hexadecimal strings",
+            ),
+        ] {
+            assert_eq!(parse(bad), Err(expected.to_owned()), "{bad}");
         }
     }
 }

@@ -25,6 +25,22 @@ fn check_error(blueprint: &str, given: &str, expected: &str) {
 const MISSING_B: &str =
     r#"ImportNotFound: blueprint defines import "b" of type data, which is not satisfied"#;
 
+/// Targets are imported as they are: a mapping of that name feeds none, neither in its place nor beside it. I-65.
+#[test]
+fn mappings_leave_targets_alone() {
+    for (blueprint, given) in [
+        ("- {name: a, targetType: t}", "target: {a: landscaper.gardener.cloud/t}"),
+        ("- {name: a, type: targetMap, targetType: t}", "map: {a: {red: landscaper.gardener.cloud/t}}"),
+    ] {
+        let plain = imports(blueprint, given).unwrap();
+        let mapped =
+            imports(blueprint, &format!("{given}\nmapped: {{a: {{spec: {{type: other}}}}}}")).unwrap();
+        assert_eq!((plain.values.len(), mapped.values), (1, plain.values), "{blueprint}");
+        let missing = imports(blueprint, "mapped: {a: {spec: {type: landscaper.gardener.cloud/t}}}");
+        assert!(missing.unwrap_err().starts_with("ImportNotFound: "), "{blueprint}");
+    }
+}
+
 /// `blueprints.md` 3.3. B-24, B-26 to B-29, B-34.
 #[test]
 fn values_of_data_imports() {

@@ -423,6 +423,29 @@ subinstallationExecutions:
     assert_eq!(rendered.subinstallations[1].imports.as_ref().unwrap().data.len(), 1);
 }
 
+/// What the parent requires is never left out of a child: without it there is no child, since the parent itself fails. C-20.
+#[test]
+fn required_imports_stay_wired() {
+    let blueprint = "
+imports: [{name: a, schema: {type: string}}]
+subinstallations:
+- {name: child, blueprint: {filesystem: {}}, imports: {data: [{name: i, dataRef: a}]}}
+";
+    let missing = "blueprint defines import \"a\" of type data, which is not satisfied";
+    assert_eq!(rendered(blueprint, "{}").unwrap_err(), missing);
+    let children = rendered(blueprint, "data: {a: x}").unwrap().subinstallations;
+    assert_eq!(children[0].imports.as_ref().unwrap().data[0].name, "i");
+}
+
+/// Types are for deployers to know: an item of whatever type is handed on as it is. B-04.
+#[test]
+fn types_of_items_are_opaque() {
+    let text = "deployExecutions: [{name: m, type: GoTemplate, template: 'deployItems: [{name: a, type: unheard.of/Type}, {name: b, type: plain}]'}]";
+    let items = rendered(text, "{}").unwrap().deploy_items;
+    let types: Vec<&str> = items.iter().map(|item| item.type_.as_str()).collect();
+    assert_eq!(types, ["unheard.of/Type", "plain"]);
+}
+
 /// An opaque configuration reaches the deployer as it is. B-75, B-76.
 #[test]
 fn configurations_are_passed_on() {

@@ -1,5 +1,7 @@
 //! From entries of a blueprint and rendered documents to typed templates (`blueprints.md` 9.1).
 
+use std::sync::OnceLock;
+
 use groundwork_api::{BLUEPRINT_API_VERSION, INSTALLATION_TEMPLATE_KIND, InstallationTemplate};
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
@@ -8,6 +10,7 @@ use serde_path_to_error::Segment;
 use crate::field::{FieldError, FieldPath, Violation, aggregate};
 use crate::filesystem::PathError;
 use crate::load::Blueprint;
+use crate::nulls::filled_template;
 use crate::redaction::REDACTED;
 use crate::validate::template as rules;
 
@@ -48,6 +51,13 @@ pub enum StaticTemplateProblem {
 ///
 /// All problems of all entries.
 pub fn static_templates(blueprint: &Blueprint) -> Result<Vec<InstallationTemplate>, StaticTemplatesError> {
+    blueprint.static_templates.get_or_init(|| read_templates(blueprint)).clone()
+}
+
+/// What is in the files of a blueprint is the same for all Installations.
+pub(crate) type StaticTemplates = OnceLock<Result<Vec<InstallationTemplate>, StaticTemplatesError>>;
+
+fn read_templates(blueprint: &Blueprint) -> Result<Vec<InstallationTemplate>, StaticTemplatesError> {
     let mut templates = Vec::new();
     let mut problems = Vec::new();
     for (index, entry) in blueprint.definition.subinstallations.iter().enumerate() {
@@ -111,7 +121,8 @@ pub(crate) fn decode(document: &Value) -> Result<InstallationTemplate, String> {
     if let Some(place) = list_for_map(document) {
         return Err(format!("{place}: a map is expected, found a list"));
     }
-    let template: InstallationTemplate = serde_path_to_error::deserialize(document)
+    let filled = filled_template(document);
+    let template: InstallationTemplate = serde_path_to_error::deserialize(&*filled)
         .map_err(|error| wrong_type(error.path(), error.inner(), document))?;
     for (member, value, expected) in [
         ("apiVersion", &template.api_version, BLUEPRINT_API_VERSION),

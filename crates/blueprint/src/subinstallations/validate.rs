@@ -155,6 +155,5 @@ fn path(index: usize, template: &InstallationTemplate) -> FieldPath {
 }
 
 fn element(path: &FieldPath, kind: Kind, index: usize, name: &str) -> FieldPath {
-    let at = path.key(kind.list()).index(index);
-    if name.is_empty() { at } else { at.named(name) }
+    path.key(kind.list()).index(index).named(name)
 }

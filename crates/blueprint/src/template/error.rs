@@ -10,9 +10,10 @@ use flate2::write::GzEncoder;
 use groundwork_spiff::Error as SpiffError;
 use serde_json::Value;
 
+use super::ExecutionKind;
 use super::go;
 use super::spiff::TEMPLATE;
-use crate::bindings::{Bindings, is_sensitive};
+use crate::bindings::{Bindings, Bound, is_sensitive};
 use crate::filesystem::{PathError, shown_path};
 use crate::redaction::{REDACTED, Redaction};
 
@@ -87,8 +88,8 @@ pub enum TemplateError {
     /// The template itself failed.
     #[error("{0}")]
     Failed(Box<TemplateReport>),
-    #[error("error while decoding templated execution: {cause} (execution {executor:?})")]
-    Output { executor: String, cause: String },
+    #[error("{}{cause} (execution {executor:?})", kind.decoding())]
+    Output { kind: ExecutionKind, executor: String, cause: String },
     /// What is stored for the execution is no YAML.
     #[error("unable to load state: {cause} (execution {executor:?})")]
     LoadState { executor: String, cause: String },
@@ -106,6 +107,18 @@ impl TemplateError {
     /// The place in the template, where it is known.
     pub fn excerpt(&self) -> Option<&Excerpt> {
         self.report()?.excerpt.as_ref()
+    }
+
+    /// What is wrong and nothing else: no lines of the template, no input, not which execution it is.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Failed(report) => report.message.clone(),
+            Self::NoTemplate { .. } => "no template found".to_owned(),
+            Self::File { cause, .. } => cause.to_string(),
+            Self::Output { kind, cause, .. } => format!("{}{cause}", kind.decoding()),
+            Self::LoadState { cause, .. } => format!("unable to load state: {cause}"),
+            Self::UnknownType(_) | Self::NoText { .. } => self.to_string(),
+        }
     }
 
     /// The sentence without the lines of the template and the input.
@@ -130,6 +143,11 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
+    fn redaction(&self) -> Redaction {
+        let sensitive = self.bindings.sensitive();
+        Redaction::of(sensitive.iter().map(AsRef::as_ref), self.source)
+    }
+
     /// The engine's message followed by the template's lines and the input.
     pub(super) fn go_error(&self, error: &go::RenderError) -> TemplateError {
         let (message, error, broken) = match error {
@@ -163,7 +181,7 @@ impl Place<'_> {
         }
         let place = message.strip_suffix(error.message()).unwrap_or_default().len();
         let (place, problem) = message.split_at(place + call_length(error.message()));
-        format!("{place}{}", Redaction::of(self.bindings.sensitive(), self.source).apply(problem))
+        format!("{place}{}", self.redaction().apply(problem))
     }
 
     /// All lines of the output that print an absent value, each with its surroundings.
@@ -196,11 +214,7 @@ impl Place<'_> {
             SpiffError::SeveralDocuments(_) => "multi document not possible".to_owned(),
             other => other.to_string(),
         };
-        let message = if self.show_values {
-            message
-        } else {
-            Redaction::of(self.bindings.sensitive(), self.source).apply(&message)
-        };
+        let message = if self.show_values { message } else { self.redaction().apply(&message) };
         let input = input(self.bindings);
         let text = format!("{message}\ntemplate input:\n{}", lines_of(&input));
         let excerpt = spiff_position(error).filter(|_| self.has_lines).map(|(line, column)| {
@@ -228,25 +242,59 @@ fn call_length(problem: &str) -> usize {
         .map_or(0, |(_, problem_of_function)| problem.len() - problem_of_function.len())
 }
 
-/// The part of an output line that stands in the template literally, and the mark of an absent value.
+/// What of an output line stands in the template literally, and marks for the rest.
 fn mask(line: &str, source: &str) -> String {
-    let literal = |source_line: &str| source_line.find("{{").unwrap_or(source_line.len());
-    if source.lines().any(|source_line| source_line == line) {
-        return line.to_owned();
-    }
-    let prefix = source
-        .lines()
-        .map(|source_line| &source_line[..literal(source_line)])
-        .filter(|prefix| line.starts_with(prefix))
-        .max_by_key(|prefix| prefix.len())
-        .unwrap_or_default();
-    let rest = &line[prefix.len()..];
-    let shown = match rest {
+    let shown = source.lines().filter_map(|template_line| Literals::of(template_line).mask(line));
+    let best = shown.max_by_key(|(literal, _)| *literal).map(|(_, shown)| shown);
+    best.unwrap_or_else(|| rest_of(line).to_owned())
+}
+
+/// What stands for a text that the template has made.
+fn rest_of(made: &str) -> &'static str {
+    match made {
         "" => "",
-        rest if rest.contains(NO_VALUE) => NO_VALUE,
+        made if made.contains(NO_VALUE) => NO_VALUE,
         _ => REDACTED,
-    };
-    format!("{prefix}{shown}")
+    }
+}
+
+/// The texts between the actions of a line of a template.
+struct Literals<'a>(Vec<&'a str>);
+
+impl<'a> Literals<'a> {
+    fn of(line: &'a str) -> Self {
+        let mut literals = Vec::new();
+        let mut rest = line;
+        while let Some((literal, after)) = rest.split_once("{{") {
+            literals.push(if after.starts_with("- ") { literal.trim_end() } else { literal });
+            let Some((action, after)) = after.split_once("}}") else {
+                rest = "";
+                break;
+            };
+            rest = if action.ends_with(" -") { after.trim_start() } else { after };
+        }
+        literals.push(rest);
+        Self(literals)
+    }
+
+    /// How much of a line is literal, and the line as it may be shown, if it can come from this line of the template.
+    fn mask(&self, line: &str) -> Option<(usize, String)> {
+        let (first, others) = self.0.split_first()?;
+        let mut rest = line.strip_prefix(first)?;
+        let mut shown = (*first).to_owned();
+        let mut literal = first.len();
+        for (index, text) in others.iter().enumerate() {
+            let is_last = index + 1 == others.len();
+            let at =
+                if is_last { rest.ends_with(text).then(|| rest.len() - text.len()) } else { rest.find(text) };
+            let at = at?;
+            shown += rest_of(&rest[..at]);
+            shown += text;
+            literal += text.len();
+            rest = &rest[at + text.len()..];
+        }
+        rest.is_empty().then_some((literal, shown))
+    }
 }
 
 /// Up to five lines before and after, numbered, with a mark under the column.
@@ -268,11 +316,27 @@ pub(crate) fn snippet(source: &str, line: usize, column: usize) -> String {
 
 /// Each binding on one line; leaves of sensitive ones show their type only.
 fn input(bindings: &Bindings<'_>) -> BTreeMap<String, String> {
-    let shown = |(name, value): (&'static str, &Value)| {
-        let text = if is_sensitive(name) { redact(value, 0).to_string() } else { value.to_string() };
+    let shown = |(name, value): (&'static str, Bound<'_>)| {
+        let value = value.to_value();
+        let json = if is_sensitive(name) { redact(&value, 0).to_string() } else { value.to_string() };
+        let text = as_go_writes(&json);
         (name.to_owned(), if text.len() > LONGEST_INPUT { compressed(&text) } else { text })
     };
     bindings.iter().map(shown).collect()
+}
+
+/// Go writes JSON so that it can stand in a page of HTML; these characters occur in strings only.
+fn as_go_writes(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(text, "\\u{:04x}", u32::from(character));
+            }
+            other => text.push(other),
+        }
+    }
+    text
 }
 
 fn lines_of(input: &BTreeMap<String, String>) -> String {

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use groundwork_gotemplate::{
-    CallError, Context, Deadline, Element, Error, Functions, Grants, Host, List, Member, MissingKey,
+    CallError, Context, Deadline, Element, Error, Functions, Grants, Host, List, Map, Member, MissingKey,
     NumberMode, Object, Options, Signature, Template, Type, Value,
 };
 use groundwork_yaml as yaml;
@@ -216,9 +216,18 @@ fn add_components(functions: &mut Functions) {
         context.check_text(content.len())?;
         Ok(Value::from(content))
     });
-    functions.add("getRepositoryContext", Signature::fixed(&[Type::Map]), |context, arguments| {
-        let document = context.to_json(&arguments[0])?.unwrap_or_default();
-        Ok(Value::from_json(&repository_context(&document), context.options().numbers))
+    functions.add("getRepositoryContext", Signature::fixed(&[Type::Any]), |context, arguments| {
+        let found = match &arguments[0] {
+            Value::Absent | Value::Nil => {
+                let problem =
+                    "Unable to get effective component descriptor as no ComponentDescriptor is defined.";
+                return Err(problem.into());
+            }
+            Value::Map(_) => repository_context(context.to_json(&arguments[0])?.unwrap_or_default()),
+            _ => return Err("invalid component descriptor".into()),
+        };
+        let numbers = context.options().numbers;
+        Ok(found.map_or_else(|| Value::Map(Map::nil()), |found| Value::from_json(&found, numbers)))
     });
 }
 

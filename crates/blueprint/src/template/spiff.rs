@@ -107,7 +107,7 @@ fn add_functions(engine: Engine, functions: &HostFunctions) -> Engine {
         )
         .with_function(
             "getResourceKey",
-            host(|host, given| Ok(Value::string(host.resource_key(arguments(given))?))),
+            host(|host, given| Ok(Value::string(host.resource_key(references(given))?))),
         )
         .with_function("getResourceContent", host(content))
         .with_function(
@@ -127,7 +127,7 @@ fn add_functions(engine: Engine, functions: &HostFunctions) -> Engine {
 
 /// The content is read as YAML, text too.
 fn content(host: &HostFunctions, given: &[Value]) -> Result<Value, String> {
-    let text = host.resource_content(arguments(given))?;
+    let text = host.resource_content(references(given))?;
     let document =
         Document::read(&text, "resource", &Limits::default()).map_err(|error| error.to_string())?;
     Ok(document.value().clone())
@@ -136,10 +136,19 @@ fn content(host: &HostFunctions, given: &[Value]) -> Result<Value, String> {
 fn oci_reference(given: &[Value]) -> Result<[String; 2], String> {
     match arguments(given).as_slice() {
         [Argument::Text(reference)] => parse_oci_reference(reference),
-        [_] => Err("unable to assert the argument as string".to_owned()),
+        [_] => Err("Invalid argument: string expected".to_owned()),
         [] => Err("parseOCIReference expects an OCI reference as its argument.".to_owned()),
         _ => Err("Too many arguments for parseOCIReference. Expected 1 reference.".to_owned()),
     }
+}
+
+/// A reference to a resource may be written as a structure; whatever is no text is taken for one.
+fn references(given: &[Value]) -> Vec<Argument> {
+    let argument = |value: &Value| match value {
+        Value::String(text) => Argument::Text(text.to_string()),
+        structure => Argument::Text(structure.to_json().to_string()),
+    };
+    given.iter().map(argument).collect()
 }
 
 fn arguments(given: &[Value]) -> Vec<Argument> {

@@ -59,7 +59,7 @@ fn sharing_has_an_end_where_values_become_trees() {
     let build = "{{ $x := list 1 }}{{ range until 60 }}{{ $x = list $x $x }}{{ end }}";
     for call in [
         "{{ toYaml $x | len }}",
-        "{{ getRepositoryContext (dict \"component\" $x) }}",
+        "{{ getRepositoryContext (dict \"meta\" (dict \"schemaVersion\" \"v2\") \"component\" $x) }}",
         "{{ getResource (dict \"component\" $x) \"name\" \"a\" }}",
         "{{ getComponent (dict \"component\" $x) \"name\" \"a\" }}",
     ] {
@@ -132,14 +132,14 @@ fn absent_values() {
         2:    - name: a\n\
         3:      type: <no value>\n\
         \u{20}             \u{2c6}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\n\
-        4:      config: x <no value>\n\
+        4:      config: x <no value> y\n\
         5:    \n\
         \n\
         line 4:12\n\
         1:    deployItems:\n\
         2:    - name: a\n\
         3:      type: <no value>\n\
-        4:      config: x <no value>\n\
+        4:      config: x <no value> y\n\
         \u{20}                 \u{2c6}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\n\
         5:    \n\
         \n\

@@ -15,6 +15,8 @@ use crate::field::{FieldError, FieldPath, Violation, exactly_one_of};
 /// 63 characters of a label value less the scope prefix, five random characters and a dash.
 const LONGEST_NAME: usize = 52;
 
+const LONGEST_LABEL: usize = 63;
+
 static DNS_LABEL: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
 static MAP_KEY: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$"));
 
@@ -27,7 +29,7 @@ pub(super) fn subinstallation(findings: &mut Findings, entry: &SubinstallationTe
     let template = entry.inline().filter(|template| has_known_fields(template));
     let fields = [("file", has_file), ("inline template", template.is_some())];
     findings.errors.extend(exactly_one_of(path, &fields));
-    if let Some(template) = template {
+    if let Some(template) = template.filter(|_| !has_file) {
         findings.errors.extend(installation_template(template, path));
     }
 }
@@ -71,12 +73,15 @@ fn name(findings: &mut Findings, name: &str, path: &FieldPath) {
     }
     if !DNS_LABEL.is_match(name) {
         let detail = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-                      start and end with an alphanumeric character";
+                      start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
+                      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
         findings.add(path, Violation::Invalid(json!(name)), detail);
     }
-    if name.len() > LONGEST_NAME {
-        let detail = format!("must be no more than {LONGEST_NAME} characters");
-        findings.add(path, Violation::Invalid(json!(name)), detail);
+    for longest in [LONGEST_LABEL, LONGEST_NAME] {
+        if name.len() > longest {
+            let detail = format!("must be no more than {longest} characters");
+            findings.add(path, Violation::Invalid(json!(name)), detail);
+        }
     }
 }
 

@@ -250,7 +250,15 @@ fn installation_templates() {
     ] {
         check(&format!("subinstallations: [{entry}]"), &expected);
     }
-    let both = findings("subinstallations: [{file: a.yaml, name: sub, blueprint: {ref: x}}]");
+    let long = "a".repeat(64);
+    assert_eq!(
+        findings(&format!("subinstallations: [{{name: {long}, blueprint: {{ref: x}}}}]")),
+        format!(
+            "{at}.name: Invalid value: {long:?}: must be no more than 63 characters\n{at}.name: Invalid value: \
+             {long:?}: must be no more than 52 characters"
+        )
+    );
+    let both = findings("subinstallations: [{file: a.yaml, name: sub}]");
     assert_eq!(
         both,
         format!(
@@ -361,4 +369,30 @@ fn all_findings_are_reported() {
         "blueprint is invalid: [imports[0][a]: Required value: either schema or targetType must not be empty, \
          exports[0].name: Required value: name must not be empty]"
     );
+}
+
+/// What has no name is called by its place only, and null is what Go leaves out.
+#[test]
+fn nameless_and_null() {
+    for (text, expected) in [
+        (
+            "imports: [~]",
+            "imports[0].name: Required value: name must not be empty\nimports[0]: Required value: either schema or \
+             targetType must not be empty",
+        ),
+        (
+            "exports: [{type: foo}]",
+            "exports[0].name: Required value: name must not be empty\nexports[0].type: Unsupported value: \"foo\": \
+             supported values: \"data\", \"target\"",
+        ),
+        ("deployExecutions: [~]", "deployExecutions[0].type: Required value: type must be defined"),
+        ("annotations: {a: ~}", ""),
+        (
+            "subinstallations: [{name: a, blueprint: {ref: x}, exports: {data: [~]}}]",
+            "subinstallations[0].exports.data[0].name: Required value: name must not be empty\n\
+             subinstallations[0].exports.data[0].dataRef: Required value: dataRef must not be empty",
+        ),
+    ] {
+        check(text, expected);
+    }
 }

@@ -57,6 +57,25 @@ fn forms() {
     }
 }
 
+/// A template may be wired to what the parent need not have: it passes the checks with a value and without. C-12.
+#[test]
+fn optional_imports_of_the_parent_can_be_wired() {
+    let definition = definition(IMPORTS);
+    for (import, wanted) in [
+        ("data: [{name: x, dataRef: may}]", &["may"][..]),
+        ("data: [{name: x, dataRef: inner}]", &["owner", "inner"]),
+        ("targets: [{name: x, target: deep}]", &["owner", "middle", "deep"]),
+        ("targets: [{name: x, targetMapRef: map}]", &["map"]),
+    ] {
+        let templates = templates(&format!("[{{name: c, blueprint: {{ref: x}}, imports: {{{import}}}}}]"));
+        for present in [&[][..], wanted] {
+            let present = values(present);
+            let removal = remove_unsatisfied(&templates, &definition, &present);
+            assert_eq!(validate(&removal.templates, &definition, &present), [], "{import}");
+        }
+    }
+}
+
 /// 9.2 rule 4: what another child exports stays, what the child itself exports does not. C-21.
 #[test]
 fn siblings_win() {

@@ -198,12 +198,26 @@ fn component_functions() {
             "ubuntu:0.18.0",
         ),
         ("{{ (getRepositoryContext .cd).baseUrl }}", "new.example.org"),
+        ("{{ getRepositoryContext (dict \"a\" 1) }}", "map[]"),
     ] {
         check(template, expected);
     }
     for (template, expected) in [
         ("{{ getResource }}", "error calling getResource: at least 2 arguments are expected"),
         ("{{ getResource .cd }}", "error calling getResource: at least 2 arguments are expected"),
+        (
+            "{{ getResource (dict \"a\" 1) \"name\" \"x\" }}",
+            "error calling getResource: unable to determine component descriptor schema version",
+        ),
+        (
+            "{{ getComponent (dict \"apiVersion\" \"v9\") \"name\" \"x\" }}",
+            "error calling getComponent: unknown schema version",
+        ),
+        (
+            "{{ getRepositoryContext nil }}",
+            "Unable to get effective component descriptor as no ComponentDescriptor is defined.",
+        ),
+        ("{{ getRepositoryContext 5 }}", "error calling getRepositoryContext: invalid component descriptor"),
         ("{{ getResource .cd \"name\" }}", "error calling getResource: odd number of key value pairs"),
         ("{{ getResource \"name\" 5 }}", "error calling getResource: expect argument 1 to be a string"),
         ("{{ getResource .cd \"name\" \"nope\" }}", "error calling getResource: NotFound"),
@@ -220,12 +234,15 @@ fn component_functions() {
     for (function, what) in
         [("getResource", "a resource"), ("getResources", "a resource"), ("getComponent", "a component")]
     {
-        let template = format!("{{{{ {function} .cd \"name\" \"x\" }}}}");
-        let error = text_with(&Components::default(), &template, &json!({"cd": null})).unwrap_err();
-        assert!(
-            error.ends_with(&format!("Unable to search for {what} as no ComponentDescriptor is defined.")),
-            "{error}"
-        );
+        for arguments in [".cd \"name\" \"x\"", "\"name\"", ""] {
+            let template = format!("{{{{ {function} {arguments} }}}}");
+            let error = text_with(&Components::default(), &template, &json!({"cd": null})).unwrap_err();
+            assert!(
+                error
+                    .ends_with(&format!("Unable to search for {what} as no ComponentDescriptor is defined.")),
+                "{error}"
+            );
+        }
     }
 }
 
@@ -256,6 +273,7 @@ fn descriptor_formats() {
     };
     let v2 = "{{ .cd.meta.schemaVersion }} {{ .cd.component.name }} {{ len .components.components }}";
     check("{}", v2, "v2 example.org/root 2");
+    check("{ocmSchemaVersion: ''}", v2, "v2 example.org/root 2");
     check("{ocmSchemaVersion: v2}", v2, "v2 example.org/root 2");
     let v3 = "{ocmSchemaVersion: ocm.software/v3alpha1}";
     check(
@@ -266,6 +284,11 @@ fn descriptor_formats() {
     check(v3, "{{ (getResource .cd \"name\" \"chart\").access.imageReference }}", "h/chart:1");
     check(v3, "{{ (getComponent .cd \"name\" \"child\").component.name }}", "example.org/child");
     check(v3, "{{ (getRepositoryContext .cd).baseUrl }}", "new.example.org");
+    check(
+        v3,
+        "{{ keys .cd | sortAlpha }} {{ keys .cd.spec | sortAlpha }} {{ keys (index .components 1) | sortAlpha }}",
+        "[apiVersion kind metadata repositoryContexts spec] [references resources] [apiVersion kind metadata spec]",
+    );
     assert_eq!(
         bind("{ocmSchemaVersion: v9}").unwrap_err(),
         "error during serializing of the resolved components: unknown schema version \"v9\""
@@ -284,6 +307,9 @@ fn resource_keys() {
     check_error("{{ getResourceKey }}", "this function requires 1 argument, but 0 were provided");
     check_error("{{ getResourceKey .cd \"x\" }}", "this function requires 1 argument, but 2 were provided");
     check_error("{{ getResourceKey 5 }}", "unable to assert the first argument as string");
+    check_error("{{ getResourceKey (dict) }}", "unable to assert the first argument as string");
+    let error = text_with(&Components::default(), "{{ getResourceKey 5 }}", &json!({})).unwrap_err();
+    assert!(error.ends_with("unable to use this function without ocm component version"), "{error}");
 }
 
 #[test]
