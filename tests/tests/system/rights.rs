@@ -168,6 +168,7 @@ async fn touch_everything(system: &System) -> Result<()> {
     the_resolver_reads_configuration(&case).await?;
     the_component_goes(&case).await?;
     imports_change(&case).await?;
+    children_come_and_go(&case).await?;
     calls_are_made(&case).await?;
     use_all_rights(&case).await?;
 
@@ -176,7 +177,7 @@ async fn touch_everything(system: &System) -> Result<()> {
     ensure!(!case.warnings::<Installation>("bad").await?.is_empty(), "the Installation tells why");
     let annotations = json!({"landscaper.gardener.cloud/delete-without-uninstall": "true"});
     case.change::<Installation>("bad", &json!({"metadata": {"annotations": annotations}})).await?;
-    for name in ["bad", "server"] {
+    for name in ["bad", "parent", "server"] {
         case.delete::<Installation>(name).await?;
         case.gone::<Installation>(name).await?;
     }
@@ -264,6 +265,45 @@ async fn imports_change(case: &Case<'_>) -> Result<()> {
     assert_eq!(outcome(&changed), ("Succeeded".to_owned(), String::new()));
     assert_eq!(case.list::<DeployItem>("").await?.len(), 1);
     assert_eq!(case.list::<ComponentVersionOverwrites>("").await?.len(), 1);
+    Ok(())
+}
+
+/// Nested installations are made, changed and deleted, get a list of Targets as a whole, and keep state; and they are found again when
+/// nothing says where they are.
+async fn children_come_and_go(case: &Case<'_>) -> Result<()> {
+    let list = json!([{"name": "all", "type": "targetList", "targetType": "landscaper.gardener.cloud/mock"}]);
+    let parent = |children: Value| {
+        json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint", "imports": list,
+            "subinstallations": children,
+        })
+        .to_string()
+    };
+    let child = |state: &str| {
+        let template = format!("state: {{{{ .state | default dict | len }}}}{state}\ndeployItems: []\n");
+        let blueprint = json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint", "imports": list,
+            "deployExecutions": [{"name": "default", "type": "GoTemplate", "template": template}],
+        });
+        json!([{
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "InstallationTemplate", "name": "child",
+            "blueprint": {"filesystem": {"blueprint.yaml": blueprint.to_string()}},
+            "imports": {"targets": [{"name": "all", "targetListRef": "all"}]},
+        }])
+    };
+    let spec = |children: Value| json!({"spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": parent(children)}}}}});
+    let imports = json!({"imports": {"targets": [{"name": "all", "targets": ["blue", "blue"]}]}});
+    let mut last = case.install_with("parent", &parent(child("0")), &imports).await?;
+    assert_eq!(outcome(&last), ("Succeeded".to_owned(), String::new()));
+    for children in [child("1"), json!([])] {
+        let mut forgetful: Installation = case.get("parent").await?;
+        forgetful.status.get_or_insert_default().sub_inst_cache = None;
+        case.api::<Installation>().replace_status("parent", &PostParams::default(), &forgetful).await?;
+        case.change::<Installation>("parent", &spec(children)).await?;
+        last = case.finished_after("parent", &job(&last)).await?;
+        assert_eq!(outcome(&last), ("Succeeded".to_owned(), String::new()));
+    }
+    ensure!(case.list::<Installation>("landscaper.gardener.cloud/encompassed-by=parent").await?.is_empty());
     Ok(())
 }
 
