@@ -6,10 +6,10 @@ use std::time::Duration;
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_kubernetes::is_dns_subdomain;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::NamespaceResourceScope;
+use kube::core::{NamespaceResourceScope, ObjectList, Request};
 use kube::{Client, Resource, ResourceExt};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use tracing::Instrument;
 
@@ -110,10 +110,7 @@ impl Objects {
         }
         let api = self.api::<K>(namespace);
         let object = self.run::<K, _>("get", namespace, name, api.get_opt(name)).await?;
-        if let Some(object) = &object {
-            self.observe(object);
-        }
-        Ok(object)
+        Ok(object.map(lean).inspect(|object| self.observe(object)))
     }
 
     /// Reads the objects with labels (`key=value,…`).
@@ -123,13 +120,18 @@ impl Objects {
     /// They could not be read.
     pub async fn list<K: Stored>(&self, namespace: &str, labels: &str) -> Result<Vec<K>, ApiError> {
         check::<K>(namespace, None)?;
-        let api = self.api::<K>(namespace);
         let parameters = ListParams::default().labels(labels);
-        let list = self.run::<K, _>("list", namespace, labels, api.list(&parameters)).await?;
-        for object in &list.items {
+        let request = async {
+            let path = K::url_path(&(), Some(namespace));
+            let request = Request::new(path).list(&parameters).map_err(kube::Error::BuildRequest)?;
+            self.client.request::<ObjectList<Lean<K>>>(request).await
+        };
+        let list = self.run::<K, _>("list", namespace, labels, request).await?;
+        let objects: Vec<K> = list.items.into_iter().map(|Lean(object)| object).collect();
+        for object in &objects {
             self.observe(object);
         }
-        Ok(list.items)
+        Ok(objects)
     }
 
     /// Creates an object and returns it as stored.
@@ -250,6 +252,7 @@ impl Objects {
 
     /// Observations a write; one that changed nothing since `before` is no progress.
     fn written<K: Stored>(&self, object: K, before: Option<&str>) -> K {
+        let object = lean(object);
         self.observe(&object);
         if before.is_none() || object.resource_version().as_deref() != before {
             self.observations.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;
@@ -310,6 +313,23 @@ impl Objects {
     }
 }
 
+/// An object without its managed fields: half of it, which nobody here reads. The API server keeps those that it has when a write brings
+/// none.
+fn lean<K: Stored>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
+}
+
+/// An element of a list, where the managed fields go before the next element is read.
+#[derive(Clone)]
+struct Lean<K>(K);
+
+impl<'de, K: Stored> Deserialize<'de> for Lean<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        K::deserialize(deserializer).map(|object| Self(lean(object)))
+    }
+}
+
 fn place<K: Stored>(object: &K) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
@@ -332,6 +352,55 @@ mod tests {
     use k8s_openapi::api::core::v1::Secret;
 
     use super::*;
+
+    /// Managed fields are half of an object: they stay neither in memory nor in what is written.
+    #[tokio::test]
+    async fn managed_fields_are_left_to_the_server() {
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let stored = |name: &str| {
+            let managed = json!([{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:data": {}}}]);
+            let metadata = json!({"name": name, "namespace": "team", "resourceVersion": "1", "labels": {"a": "b"},
+                "managedFields": managed});
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"k": "dg=="}})
+        };
+        let written = Arc::clone(&bodies);
+        let server = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let written = Arc::clone(&written);
+            let list = json!({"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "1"},
+                "items": [stored("a"), stored("b")]});
+            let answer = if request.uri().path().ends_with("/secrets") && request.method() == "GET" {
+                list
+            } else {
+                stored("a")
+            };
+            async move {
+                let body = request.into_body().collect_bytes().await.unwrap();
+                written.lock().unwrap().push(String::from_utf8(body.to_vec()).unwrap());
+                Ok::<_, std::io::Error>(http::Response::new(kube::client::Body::from(
+                    answer.to_string().into_bytes(),
+                )))
+            }
+        });
+        let telemetry = groundwork_telemetry::Telemetry::silent("test");
+        let metrics = Metrics::new(&telemetry.metrics, "test");
+        let objects = Objects::new(Client::new(server, "default"), "test", metrics);
+        let read = objects.get::<Secret>("team", "a").await.unwrap().unwrap();
+        let mut all = objects.list::<Secret>("team", "a=b").await.unwrap();
+        assert_eq!(all.len(), 2);
+        all.extend([
+            objects.replace(&read).await.unwrap(),
+            objects.replace_status(&read).await.unwrap(),
+            objects.create(&read).await.unwrap(),
+            objects.patch_metadata("team", "a", &Metadata::default()).await.unwrap(),
+            read,
+        ]);
+        for object in &all {
+            assert_eq!(object.metadata.managed_fields, None);
+            assert_eq!(object.metadata.labels.as_ref().unwrap()["a"], "b", "the rest stays");
+        }
+        let bodies = bodies.lock().unwrap();
+        assert!(bodies.iter().all(|body| !body.contains("managedFields")), "{bodies:?}");
+    }
 
     /// The server of this test does not exist, so a request that is made fails as one that may pass.
     #[tokio::test]

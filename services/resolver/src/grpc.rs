@@ -279,14 +279,11 @@ fn answer(
         Ok(closure) => (closure, None),
         Err(error) => (Vec::new(), Some(error)),
     };
-    let mut installation = inputs.installation.clone();
-    // Half of the object, and of no use to anybody who does not apply.
-    installation.managed_fields_mut().clear();
     let answer = ResolveResponse {
         original: resolution.reference.as_ref().map(|found| wire::reference(&found.original)),
         effective: resolution.reference.as_ref().map(|found| wire::reference(&found.effective)),
         matched: resolution.reference.as_ref().is_some_and(|found| found.matched),
-        installation: Some(wire::json(&installation)?),
+        installation: Some(wire::json(&inputs.installation)?),
         context: inputs.context.as_ref().map(wire::json).transpose()?,
         overwrites: inputs.overwrites.as_ref().map(wire::json).transpose()?,
         closure: closure.iter().map(wire::component_version).collect(),

@@ -20,6 +20,15 @@ async fn publish_namespace(world: &World, name: &str) {
     world.publish_value(&serde_json::to_value(&namespace).unwrap(), "Namespace").await;
 }
 
+/// An event that was under way when the namespace was deleted.
+async fn publish_late(world: &World, name: &str) {
+    let label = json!({"metadata": {"labels": {"changed": uid()}}});
+    let api = Api::<Namespace>::all(world.client.clone());
+    let mut namespace = api.patch(name, &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    namespace.metadata.deletion_timestamp = None;
+    world.publish_value(&serde_json::to_value(&namespace).unwrap(), "Namespace").await;
+}
+
 /// A word that was not used before.
 fn uid() -> String {
     static USED: AtomicUsize = AtomicUsize::new(0);
@@ -109,7 +118,7 @@ async fn terminating_namespaces_are_left_alone() {
     let delete = DeleteParams::default();
     world.api::<Context>().delete("default", &delete).await.unwrap();
     // The event of before: the handler finds out by itself.
-    publish_namespace(&world, "leaving").await;
+    publish_late(&world, "leaving").await;
     until_settled(&world, 4).await;
     assert_eq!(default_context(&world).await, None);
 }
