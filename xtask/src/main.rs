@@ -7,6 +7,7 @@ mod compose;
 mod crds;
 mod dev;
 mod examples;
+mod fuzz;
 mod images;
 mod licences;
 mod servers;
@@ -43,6 +44,12 @@ enum Command {
     Licences,
     /// Run all tests, with the servers they need.
     Test,
+    /// Make up inputs for blueprints, the same ones each time, and see that all are answered; render examples a thousand times.
+    Fuzz {
+        /// How many blueprints, and how many lines of `template blueprint --jsonl`.
+        #[arg(long, default_value_t = 1_000_000)]
+        cases: usize,
+    },
     /// Measure the running system, or an engine.
     Bench {
         #[command(subcommand)]
@@ -115,6 +122,7 @@ fn main() -> anyhow::Result<()> {
         Command::Examples { check } => examples::run(workspace(), check),
         Command::Licences => licences::run(workspace()),
         Command::Test => test::run(workspace()),
+        Command::Fuzz { cases } => fuzz::run(workspace(), cases),
         Command::Bench { subject: Subject::System { json, binaries, scenarios } } => {
             bench::system(workspace(), json.as_deref(), binaries.as_deref(), scenarios)
         }

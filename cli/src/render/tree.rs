@@ -90,8 +90,7 @@ impl<'a> Runner<'a> {
         let order = SiblingGraph::new(&templates).order();
         let order = order.map(|order| order.into_iter().filter_map(|at| roots.get(at).copied()).collect());
         order.unwrap_or_else(|error| {
-            let message = error.to_string().replace("nested installations", "installations");
-            let diagnostic = Diagnostic::error(message.replace("subinstallations", "installations"));
+            let diagnostic = Diagnostic::error(error.of_roots());
             self.diagnostics.push(match roots.first() {
                 Some(root) => diagnostic.at(&root.document.source, root.document.node.position),
                 None => diagnostic,

@@ -1,21 +1,27 @@
 use super::*;
 
-/// Every example renders, or expands if it is a fleet, and gives what its `expected.txt` shows.
+/// How often each example is rendered, each time by a process of its own; `cargo xtask fuzz` asks for more.
+const RENDERINGS_VARIABLE: &str = "GROUNDWORK_RENDERINGS";
+
+/// Every example renders, or expands if it is a fleet, and gives what its `expected.txt` shows, each time.
 #[test]
 fn examples_give_what_they_show() {
+    let times = std::env::var(RENDERINGS_VARIABLE).ok().and_then(|times| times.parse().ok()).unwrap_or(1);
     let mut count = 0;
     for entry in fs::read_dir(examples()).unwrap() {
         let folder = entry.unwrap().path();
         assert!(folder.join("README.md").is_file(), "{} has no README.md", folder.display());
         let is_fleet = folder.join("set.yaml").is_file();
         let command: &[&str] = if is_fleet { &["variants", "expand", "-f"] } else { &["render"] };
-        let run = groundwork(&[command, &[&folder.display().to_string()]].concat(), "");
         let expected = fs::read_to_string(folder.join("expected.txt")).unwrap();
         // One combination of conditional imports is there to fail.
         let fails = expected.contains("\n  failed ");
-        assert_eq!(run.code, i32::from(fails), "{}: {}", folder.display(), run.err);
-        assert_eq!(run.err.is_empty(), !fails, "{}: {}", folder.display(), run.err);
-        assert_eq!(run.out, expected, "{}", folder.display());
+        for _ in 0..times {
+            let run = groundwork(&[command, &[&folder.display().to_string()]].concat(), "");
+            assert_eq!(run.code, i32::from(fails), "{}: {}", folder.display(), run.err);
+            assert_eq!(run.err.is_empty(), !fails, "{}: {}", folder.display(), run.err);
+            assert_eq!(run.out, expected, "{}", folder.display());
+        }
         count += 1;
     }
     assert!(count > 1);

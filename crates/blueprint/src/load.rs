@@ -182,4 +182,6 @@ fn prefix_target_type(target_type: &mut Option<String>) {
 }
 
 #[cfg(test)]
+mod made_up;
+#[cfg(test)]
 mod tests;

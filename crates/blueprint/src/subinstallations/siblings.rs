@@ -47,26 +47,45 @@ pub enum SiblingError {
     #[error("{0}")]
     MultipleExporters(MultipleExporters),
     /// The members, the first one repeated at the end.
-    #[error("the subinstallations have a cycle: {}", .0.join(" -{depends_on}-> "))]
+    #[error("the subinstallations have a cycle: {}", chain(.0))]
     Cycle(Vec<String>),
+}
+
+impl SiblingError {
+    /// The text for roots, which are siblings, too, and nobody's nested installations.
+    pub fn of_roots(&self) -> String {
+        match self {
+            Self::MultipleExporters(exporters) => exporters.text("installations"),
+            Self::Cycle(members) => format!("the installations have a cycle: {}", chain(members)),
+        }
+    }
+}
+
+fn chain(members: &[String]) -> String {
+    members.join(" -{depends_on}-> ")
 }
 
 impl fmt::Display for MultipleExporters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the following exports are exported by multiple nested installations:")?;
-        for (kind, exports) in [("data", &self.data), ("target", &self.targets)] {
-            if !exports.is_empty() {
-                write!(f, "\n  {kind} exports:")?;
-            }
-            for (name, exporters) in exports {
-                write!(f, "\n    '{name}' is exported by [{}]", exporters.join(", "))?;
-            }
-        }
-        Ok(())
+        f.write_str(&self.text("nested installations"))
     }
 }
 
 impl MultipleExporters {
+    /// `exporting` is what the exporters are called.
+    fn text(&self, exporting: &str) -> String {
+        let mut text = format!("the following exports are exported by multiple {exporting}:");
+        for (kind, exports) in [("data", &self.data), ("target", &self.targets)] {
+            if !exports.is_empty() {
+                text += &format!("\n  {kind} exports:");
+            }
+            for (name, exporters) in exports {
+                text += &format!("\n    '{name}' is exported by [{}]", exporters.join(", "));
+            }
+        }
+        text
+    }
+
     fn is_empty(&self) -> bool {
         self.data.is_empty() && self.targets.is_empty()
     }

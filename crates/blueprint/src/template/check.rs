@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use groundwork_api::TemplateType;
 use groundwork_spiff::{Document, Error as SpiffError, Limits, PathStep, ReadError};
 
-use super::error::Excerpt;
-use super::{Execution, Source, Template, go, spiff};
+use super::error::{Excerpt, spiff_words};
+use super::{Execution, Source, Template, TemplateError, go, spiff};
 use crate::check::Severity;
 use crate::filesystem::{Filesystem, PathError, shown_path};
 
@@ -47,9 +47,8 @@ pub(crate) fn check(execution: Execution<'_>, language: TemplateType, files: &Fi
     match (language, &template.source) {
         (TemplateType::GoTemplate, Source::Text(text)) => checker.go(&template.origin, text),
         (TemplateType::GoTemplate, Source::Structure(_)) => {
-            let name = &execution.executor.name;
-            let problem = format!("the template of execution {name:?} is not a text");
-            checker.add(Severity::Error, problem, Place::Member("template"));
+            let error = TemplateError::NoText { executor: execution.executor.name.clone() };
+            checker.add(Severity::Error, error.to_string(), Place::Member("template"));
         }
         (TemplateType::Spiff, Source::Text(text)) => {
             checker.spiff(execution, text, |(line, column)| {
@@ -120,11 +119,7 @@ impl Checker<'_> {
             Ok(document) => document,
             Err(error) => {
                 let at = place(read_position(&error));
-                let problem = match error {
-                    SpiffError::SeveralDocuments(_) => "multi document not possible".to_owned(),
-                    other => other.to_string(),
-                };
-                return self.add(Severity::Error, problem, at);
+                return self.add(Severity::Error, spiff_words(&error), at);
             }
         };
         let is_structure = matches!(place((1, 1)), Place::Member(_));

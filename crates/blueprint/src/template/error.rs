@@ -210,10 +210,7 @@ impl Place<'_> {
 
     /// The report of unresolved nodes, or another message, followed by the input.
     pub(super) fn spiff_error(&self, error: &SpiffError) -> TemplateError {
-        let message = match error {
-            SpiffError::SeveralDocuments(_) => "multi document not possible".to_owned(),
-            other => other.to_string(),
-        };
+        let message = spiff_words(error);
         let message = if self.show_values { message } else { self.redaction().apply(&message) };
         let input = input(self.bindings);
         let text = format!("{message}\ntemplate input:\n{}", lines_of(&input));
@@ -223,6 +220,14 @@ impl Place<'_> {
             Excerpt { origin: self.origin.to_owned(), line, column: Some(column), text: shown }
         });
         TemplateError::Failed(Box::new(TemplateReport { message, snippet: None, input, excerpt, text }))
+    }
+}
+
+/// The language's own words, except where the original's host has others.
+pub(super) fn spiff_words(error: &SpiffError) -> String {
+    match error {
+        SpiffError::SeveralDocuments(_) => "multi document not possible".to_owned(),
+        other => other.to_string(),
     }
 }
 

@@ -67,6 +67,11 @@ fn several_exporters() {
   target exports:
     't' is exported by [b, a]";
     let error = SiblingGraph::new(&list).order().unwrap_err();
+    assert!(
+        error
+            .of_roots()
+            .starts_with("the following exports are exported by multiple installations:\n  data exports:")
+    );
     assert!(matches!(error, SiblingError::MultipleExporters(_)));
     assert_eq!(error.to_string(), text);
     let only_data = SiblingGraph::new(&templates(
@@ -101,6 +106,7 @@ fn cycles() {
             error.to_string(),
             format!("the subinstallations have a cycle: {}", expected.replace(' ', " -{depends_on}-> ")),
         );
+        assert_eq!(error.of_roots(), error.to_string().replace("the subinstallations", "the installations"));
     }
 }
 

@@ -1,0 +1,163 @@
+//! Whatever a blueprint holds, it is loaded, checked and rendered, or refused.
+
+use crate::testing::{components, load, render_with, supplied};
+use crate::{Blueprint, Filesystem};
+
+/// How many blueprints are made up; `cargo xtask fuzz` asks for more.
+const CASES_VARIABLE: &str = "GROUNDWORK_MADE_UP_BLUEPRINTS";
+const CASES: usize = 500;
+
+/// A value that no message may hold.
+const SECRET: &str = "c4narybird";
+
+const BLUEPRINTS: [&str; 5] = [
+    "imports:
+- {name: a, type: data, schema: {type: string, pattern: '^(a|c)+'}}
+- {name: b, required: false, schema: {$ref: 'local://t'}, default: {value: 1}, imports: [{name: cluster, targetType: t}]}
+localTypes: {t: {type: [integer, 'null'], minimum: 0}}
+importExecutions:
+- {name: i, type: Spiff, template: {bindings: {d: (( imports.a \"x\" ))}, errors: [(( imports.b > 5 ? imports.a :~~ ))]}}
+deployExecutions:
+- {name: d, type: GoTemplate, file: deploy.tmpl}
+",
+    "imports: [{name: a, schema: {$ref: 'blueprint://s.json#/definitions/x'}}]
+deployExecutions:
+- name: s
+  type: Spiff
+  template:
+    deployItems: (( map[[1..3]|i|->*t] ))
+    t: {<<<: (( &template )), name: (( 'x' i )), type: t, config: (( imports ))}
+    kept: (( &state(rand('[:alnum:]', 4)) ))
+",
+    "imports: [{name: a, required: false, schema: {}}, {name: m, type: targetMap, targetType: t, required: false}]
+subinstallations:
+- {file: child.yaml}
+- {name: two, blueprint: {ref: 'cd://resources/x'}, imports: {data: [{name: z, dataRef: out}, {name: y, dataRef: a}], targets: [{name: t, target: 'm[k]'}]}}
+subinstallationExecutions:
+- {name: g, type: GoTemplate, template: \"subinstallations: [{name: '{{ .imports.a | default `q` }}', blueprint: {filesystem: {}}}]\"}
+exports: [{name: o, schema: {type: string}}]
+",
+    "deployExecutions:
+- name: x
+  type: GoTemplate
+  template: |
+    {{- $r := dict }}{{ range $i, $k := list 1 2 3 }}{{ $_ := set $r (toString $k) $.imports }}{{ end }}
+    deployItems:
+    {{- range $k, $v := .imports }}
+    - {name: {{ $k }}, type: t, dependsOn: [{{ $k }}], timeout: 5m, labels: {a: {{ $v | quote }}}, target: {import: cluster}}
+    {{- end }}
+    state: {{ toJson $r }}
+",
+    "importExecutions: [{name: e, type: GoTemplate, template: '{{ include `deploy.tmpl` . | fromYaml | toYaml }}errors: [{{ .imports.a | upper | quote }}]'}]
+exportExecutions: [{type: Spiff, file: child.yaml}]
+",
+];
+
+const FILES: [(&str, &str); 3] = [
+    (
+        "deploy.tmpl",
+        "deployItems: [{name: n, type: t, target: {import: cluster}, config: {{ .imports | toJson }}}]",
+    ),
+    ("child.yaml", "name: one\nblueprint: {filesystem: {}}\nexports: {data: [{name: e, dataRef: out}]}\n"),
+    ("s.json", r##"{"definitions": {"x": {"anyOf": [{"type": "string"}, {"$ref": "#/definitions/x"}]}}}"##),
+];
+
+const PIECES: [&str; 28] = [
+    "(( ",
+    " ))",
+    "{{ ",
+    " }}",
+    "&state",
+    "\n",
+    "\0",
+    "99999999999999999999",
+    "- ",
+    ": ",
+    "[",
+    "]",
+    "{",
+    "}",
+    "\"",
+    "name",
+    "null",
+    "*a",
+    "&a ",
+    "<<: ",
+    "!!binary ",
+    "\t",
+    "\u{fffe}",
+    ".nan",
+    "imports",
+    "(( merge ))",
+    "$ref: 'local://t'",
+    "fail .imports.a",
+];
+
+/// A generator of numbers that is the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((self.0 >> 33) % bound.max(1) as u64).unwrap()
+    }
+
+    /// The text with a few places changed.
+    fn changed(&mut self, text: &str) -> String {
+        let mut text: Vec<char> = text.chars().collect();
+        for _ in 0..=self.below(3) {
+            let at = self.below(text.len());
+            match self.below(8) {
+                0 | 1 => drop(text.splice(at..(at + 1).min(text.len()), [])),
+                2 => text.truncate(at),
+                3 | 4 => drop(text.splice(at..at, PIECES[self.below(PIECES.len())].chars())),
+                _ => {
+                    let end = (at + self.below(30)).min(text.len());
+                    let copy: Vec<char> = text[at..end].to_vec();
+                    let to = self.below(text.len());
+                    drop(text.splice(to..to, copy));
+                }
+            }
+        }
+        text.into_iter().collect()
+    }
+}
+
+#[test]
+fn made_up_blueprints_are_answered() {
+    let cases = std::env::var(CASES_VARIABLE).ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
+    let given = supplied(&format!(
+        "data: {{a: {SECRET}, b: 3}}\ntarget: {{cluster: landscaper.gardener.cloud/t}}\nmap: {{m: {{k: landscaper.gardener.cloud/t}}}}"
+    ));
+    let components = components(&[], &[]);
+    let mut random = Random(11);
+    let (mut loaded, mut rendered) = (0, 0);
+    for _ in 0..cases {
+        let mut files = FILES.map(|(path, content)| (path, content.to_owned()));
+        let mut text = BLUEPRINTS[random.below(BLUEPRINTS.len())].to_owned();
+        // Most are changed in one place alone: what follows is reached more often so.
+        if random.below(3) > 0 {
+            text = random.changed(&text);
+        } else {
+            let file = random.below(files.len());
+            files[file].1 = random.changed(&files[file].1);
+        }
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, content)| (*path, content.as_str())).collect();
+        let mut tree = Filesystem::default();
+        for (path, content) in files.iter().copied().chain([(crate::BLUEPRINT_FILE, text.as_str())]) {
+            tree.insert(path, content).unwrap();
+        }
+        let findings = Blueprint::check(&tree).unwrap();
+        let Ok(blueprint) = load(&text, &files) else {
+            assert!(!findings.is_empty(), "refused without a finding:\n{text}");
+            continue;
+        };
+        loaded += 1;
+        match render_with(&blueprint, &given, &components) {
+            Ok(_) => rendered += 1,
+            Err(error) => assert!(!error.to_string().contains(SECRET), "{error}\n{text}"),
+        }
+    }
+    assert!(loaded > cases / 4 && rendered > cases / 20, "{loaded} loaded, {rendered} rendered of {cases}");
+}
