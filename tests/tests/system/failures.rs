@@ -168,13 +168,13 @@ async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result
 async fn what_a_job_leaves_out_is_a_warning_once_a_job() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
     let case = Case::new(system, "left-out").await?;
-    let spec = json!({"optimization": {"hasNoSiblingImports": true}, "automaticReconcile": {"succeededReconcile": {}}});
-    let installed = case.install_with("server", &blueprint(&[("item", json!({}))]), &spec).await?;
+    let text = blueprint(&[("item", json!({}))]);
+    let text = text.replace("config:", "onDelete: {skipUninstallIfClusterRemoved: true}\n      config:");
+    let installed = case.install("server", &text).await?;
     assert_eq!(outcome(&installed), ("Succeeded".to_owned(), String::new()));
     let warning = (
         "RenderWarnings".to_owned(),
-        "spec.optimization: without effect, this version does not have nested installations in a cluster yet; \
-         spec.automaticReconcile: without effect, this version does not have automatic reconciles yet"
+        "onDelete of a deploy item: without effect, this version does not have deployers other than the mock one yet"
             .to_owned(),
     );
     for jobs in 1..=2 {

@@ -124,7 +124,7 @@ async fn exports_by_name_and_inline_are_the_same() -> Result<()> {
         "exports": {"data": [{"name": "login", "dataRef": "shop-login"}]},
     });
     let installation = case.install_with("server", EXPORTING, &spec).await?;
-    // A job of this version refuses to publish; what it would publish can be asked for.
+    // It has no item that exports a host; what it would publish with one can be asked for.
     assert_eq!(outcome(&installation).0, "Failed");
 
     let installations = "installations.landscaper.gardener.cloud";
