@@ -1,4 +1,4 @@
-//! Nested installations as their parent sees them (6.2, 6.3, 8; `blueprints.md` 9.5).
+//! Nested installations as their parent sees them (`blueprints.md` 9.5; `installations.md` 6.2, 6.3, 8).
 
 use std::collections::HashMap;
 
