@@ -3,7 +3,7 @@
 use groundwork_api::Installation;
 
 use super::init::delete_copy;
-use super::{COMPLETING, children, fail, siblings, status};
+use super::{COMPLETING, children, fail, siblings, status, write_computed};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 use crate::machine::phase::Phase;
@@ -94,8 +94,7 @@ fn write_exports(
     completion: &Completion,
     moment: &Moment,
 ) -> Next {
-    if let Some(step) = write_some(completion.writes.iter().skip(tree.copies_written).cloned()) {
-        tree.copies_written += if let Next::Write(writes) = &step { writes.len() } else { 0 };
+    if let Some(step) = write_computed(tree, &completion.writes) {
         return step;
     }
     if let Some(error) = &completion.error {

@@ -3,7 +3,7 @@
 use groundwork_api::{Installation, List, ObjectReference};
 use groundwork_component::OVERWRITE_CONDITION;
 
-use super::{CREATE, INIT, children, fail, give_job, owned_by, siblings, status};
+use super::{CREATE, INIT, children, fail, give_job, owned_by, siblings, status, write_computed};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 use crate::machine::execution;
@@ -105,8 +105,7 @@ fn create_objects(
     prepared: &Prepared,
     moment: &Moment,
 ) -> Next {
-    if let Some(step) = write_some(prepared.writes.iter().skip(tree.copies_written).cloned()) {
-        tree.copies_written += if let Next::Write(writes) = &step { writes.len() } else { 0 };
+    if let Some(step) = write_computed(tree, &prepared.writes) {
         return step;
     }
     if let Some(error) = &prepared.outcome.error {

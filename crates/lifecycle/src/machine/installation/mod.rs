@@ -141,6 +141,16 @@ fn status(draft: Draft<'_>) -> Next {
     write(Write::Installation(Change::Status(draft.done())))
 }
 
+/// The next of the writes that a rendering asks for; `None` when all have been made.
+fn write_computed(tree: &mut Tree, writes: &[Write]) -> Option<Next> {
+    let left = writes.get(tree.copies_written..).unwrap_or_default();
+    let step = super::step::write_some(left.iter().cloned())?;
+    if let Next::Write(writes) = &step {
+        tree.copies_written += writes.len();
+    }
+    Some(step)
+}
+
 fn without_request(installation: &Installation) -> MetadataPatch {
     MetadataPatch {
         annotations: vec![(annotation::OPERATION, None), (annotation::RECONCILE_REASON, None)],
