@@ -332,3 +332,37 @@ async fn children_come_and_go() -> Result<()> {
     ensure!(names().await?.is_empty());
     Ok(())
 }
+
+/// I-118, I-124, I-126: a job that fails is repeated by itself, at once and then at its interval, so many times; one that succeeds at the
+/// times of its expression.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_begin_by_themselves() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "automatic").await?;
+    let count = |installation: &Installation| {
+        let status =
+            installation.status.as_ref().and_then(|status| status.automatic_reconcile_status.clone());
+        status.map(|status| (status.number_of_reconciles, status.on_failed))
+    };
+    let failing = crate::support::blueprint(&[("item", json!({"phase": "Failed"}))]);
+    let rule =
+        json!({"automaticReconcile": {"failedReconcile": {"interval": "1s", "numberOfReconciles": 2}}});
+    let first = case.begin_with("failing", &failing, &rule).await?;
+    assert_eq!(count(&first), None);
+    let last = case
+        .until("two more jobs have run", "failing", |failing: &Installation| {
+            let status = failing.status.clone().unwrap_or_default();
+            count(failing) == Some((Some(2), Some(true))) && status.job_id == status.job_id_finished
+        })
+        .await?;
+    let good = crate::support::blueprint(&[("item", json!({}))]);
+    let rule = json!({"automaticReconcile": {"succeededReconcile": {"cronSpec": "@every 1s"}}});
+    case.begin_with("good", &good, &rule).await?;
+    case.until("it has run by itself", "good", |good: &Installation| {
+        count(good).is_some_and(|(runs, on_failed)| runs > Some(1) && on_failed == Some(false))
+    })
+    .await?;
+    // Seconds later nothing more has come of the one that failed.
+    assert_eq!(job(&case.get("failing").await?), job(&last));
+    Ok(())
+}
