@@ -32,8 +32,8 @@ pub(crate) fn export_holder(execution: &Execution, values: Value) -> DataObject 
 }
 
 /// What the label for the origin of an object says.
-pub(crate) const SOURCE_TYPE_IMPORT: &str = "import";
-const SOURCE_TYPE_EXPORT: &str = "export";
+pub const SOURCE_TYPE_IMPORT: &str = "import";
+pub const SOURCE_TYPE_EXPORT: &str = "export";
 
 /// An object that holds a value in a scope.
 #[derive(Debug, Clone, PartialEq)]

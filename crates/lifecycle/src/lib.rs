@@ -28,7 +28,9 @@ mod validate;
 
 pub use automatic::{Automatic, AutomaticInput, Rule, automatic};
 pub use conditions::{ConditionUpdate, merge_condition};
-pub use data::{ScopedObject, export_objects, export_values, import_copies};
+pub use data::{
+    SOURCE_TYPE_EXPORT, SOURCE_TYPE_IMPORT, ScopedObject, export_objects, export_values, import_copies,
+};
 pub use error::OperationError;
 pub use gaps::{GAPS, Gap, topics};
 pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet, is_import_of};
@@ -45,5 +47,5 @@ pub use prepare::{
     Completion, OwnNames, OwnScope, Prepared, UnreadStates, complete, imports_hash, item_exports, prepare,
     state_of,
 };
-pub use siblings::{DataKind, DataName, Family, Interface, Relations, SiblingIndex};
+pub use siblings::{DataKind, DataName, Interface, Relations, Scope, SiblingIndex};
 pub use validate::validate;

@@ -65,7 +65,7 @@ impl Interface {
 
 /// The Installations of one scope: those of a namespace without a parent, or the children of one parent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Family {
+pub struct Scope {
     pub namespace: String,
     /// Absent for roots.
     pub parent: Option<String>,
@@ -86,17 +86,17 @@ pub struct Relations {
 #[derive(Debug, Default)]
 pub struct SiblingIndex {
     members: HashMap<(String, String), Member>,
-    families: HashMap<Family, FamilyIndex>,
+    scopes: HashMap<Scope, ScopeIndex>,
 }
 
 #[derive(Debug)]
 struct Member {
-    family: Family,
+    scope: Scope,
     interface: Interface,
 }
 
 #[derive(Debug, Default)]
-struct FamilyIndex {
+struct ScopeIndex {
     exporters: HashMap<DataName, BTreeSet<String>>,
     importers: HashMap<DataName, BTreeSet<String>>,
 }
@@ -106,33 +106,30 @@ const MOST_VISITED: usize = 10_000;
 
 impl SiblingIndex {
     /// Takes in what an Installation names now.
-    pub fn insert(&mut self, family: Family, name: &str, interface: Interface) {
-        let key = (family.namespace.clone(), name.to_owned());
-        if self
-            .members
-            .get(&key)
-            .is_some_and(|member| member.family == family && member.interface == interface)
+    pub fn insert(&mut self, scope: Scope, name: &str, interface: Interface) {
+        let key = (scope.namespace.clone(), name.to_owned());
+        if self.members.get(&key).is_some_and(|member| member.scope == scope && member.interface == interface)
         {
             return;
         }
-        self.remove(&family.namespace, name);
+        self.remove(&scope.namespace, name);
         if interface.is_empty() {
             return;
         }
-        let index = self.families.entry(family.clone()).or_default();
+        let index = self.scopes.entry(scope.clone()).or_default();
         for export in &interface.exports {
             index.exporters.entry(export.clone()).or_default().insert(name.to_owned());
         }
         for import in &interface.imports {
             index.importers.entry(import.clone()).or_default().insert(name.to_owned());
         }
-        self.members.insert(key, Member { family, interface });
+        self.members.insert(key, Member { scope, interface });
     }
 
     /// Forgets an Installation.
     pub fn remove(&mut self, namespace: &str, name: &str) {
         let Some(member) = self.members.remove(&(namespace.to_owned(), name.to_owned())) else { return };
-        let Some(index) = self.families.get_mut(&member.family) else { return };
+        let Some(index) = self.scopes.get_mut(&member.scope) else { return };
         for (names, by_name) in [
             (&member.interface.exports, &mut index.exporters),
             (&member.interface.imports, &mut index.importers),
@@ -147,7 +144,7 @@ impl SiblingIndex {
             }
         }
         if index.exporters.is_empty() && index.importers.is_empty() {
-            self.families.remove(&member.family);
+            self.scopes.remove(&member.scope);
         }
     }
 
@@ -157,9 +154,9 @@ impl SiblingIndex {
     }
 
     /// What the siblings of an Installation with this interface have to do with it.
-    pub fn relations(&self, family: &Family, name: &str, interface: &Interface) -> Relations {
+    pub fn relations(&self, scope: &Scope, name: &str, interface: &Interface) -> Relations {
         let mut relations = Relations::default();
-        let Some(index) = self.families.get(family) else { return relations };
+        let Some(index) = self.scopes.get(scope) else { return relations };
         for import in &interface.imports {
             let exporters: BTreeSet<String> = index
                 .exporters
@@ -174,21 +171,24 @@ impl SiblingIndex {
             }
             relations.predecessors.extend(exporters);
         }
-        relations.cycle = self.cycle(family, name, &relations.predecessors);
+        // Who feeds nobody is in no circle, and most feed nobody.
+        if !self.successors(scope, name, interface).is_empty() {
+            relations.cycle = self.cycle(scope, name, &relations.predecessors);
+        }
         relations
     }
 
     /// Names of the siblings that import what an Installation with this interface exports, sorted.
-    pub fn successors(&self, family: &Family, name: &str, interface: &Interface) -> BTreeSet<String> {
-        let Some(index) = self.families.get(family) else { return BTreeSet::new() };
+    pub fn successors(&self, scope: &Scope, name: &str, interface: &Interface) -> BTreeSet<String> {
+        let Some(index) = self.scopes.get(scope) else { return BTreeSet::new() };
         let importers = interface.exports.iter().filter_map(|export| index.importers.get(export)).flatten();
         importers.filter(|importer| *importer != name).cloned().collect()
     }
 
     /// As [`SiblingIndex::successors`] for an Installation that was taken in.
-    pub fn successors_of(&self, namespace: &str, name: &str) -> (Option<&Family>, BTreeSet<String>) {
+    pub fn successors_of(&self, namespace: &str, name: &str) -> (Option<&Scope>, BTreeSet<String>) {
         match self.members.get(&(namespace.to_owned(), name.to_owned())) {
-            Some(member) => (Some(&member.family), self.successors(&member.family, name, &member.interface)),
+            Some(member) => (Some(&member.scope), self.successors(&member.scope, name, &member.interface)),
             None => (None, BTreeSet::new()),
         }
     }
@@ -198,18 +198,18 @@ impl SiblingIndex {
         let Some(member) = self.members.get(&(namespace.to_owned(), name.to_owned())) else {
             return BTreeSet::new();
         };
-        self.direct_predecessors(&member.family, name, &member.interface)
+        self.direct_predecessors(&member.scope, name, &member.interface)
     }
 
-    fn direct_predecessors(&self, family: &Family, name: &str, interface: &Interface) -> BTreeSet<String> {
-        let Some(index) = self.families.get(family) else { return BTreeSet::new() };
+    fn direct_predecessors(&self, scope: &Scope, name: &str, interface: &Interface) -> BTreeSet<String> {
+        let Some(index) = self.scopes.get(scope) else { return BTreeSet::new() };
         let exporters = interface.imports.iter().filter_map(|import| index.exporters.get(import)).flatten();
         exporters.filter(|exporter| *exporter != name).cloned().collect()
     }
 
     /// The shortest way from an Installation over predecessors back to itself: breadth first, and names in order, so that the answer is
     /// the same each time.
-    fn cycle(&self, family: &Family, name: &str, first: &BTreeSet<String>) -> Option<Vec<String>> {
+    fn cycle(&self, scope: &Scope, name: &str, first: &BTreeSet<String>) -> Option<Vec<String>> {
         let mut came_from: HashMap<String, Option<String>> = HashMap::new();
         let mut queue = std::collections::VecDeque::new();
         for predecessor in first {
@@ -220,7 +220,7 @@ impl SiblingIndex {
             if came_from.len() > MOST_VISITED {
                 return None;
             }
-            for next in self.predecessors_of(&family.namespace, &current) {
+            for next in self.predecessors_of(&scope.namespace, &current) {
                 if next == name {
                     return Some(closed(walk_back(&came_from, current), name));
                 }
@@ -259,8 +259,8 @@ mod tests {
 
     use super::*;
 
-    fn family() -> Family {
-        Family { namespace: "team".to_owned(), parent: None }
+    fn scope() -> Scope {
+        Scope { namespace: "team".to_owned(), parent: None }
     }
 
     /// `name: imports > exports`; a leading `@` stands for a Target.
@@ -268,7 +268,7 @@ mod tests {
         let mut index = SiblingIndex::default();
         for member in members {
             let (name, interface) = parse(member);
-            index.insert(family(), &name, interface);
+            index.insert(scope(), &name, interface);
         }
         index
     }
@@ -288,7 +288,7 @@ mod tests {
 
     fn relations(members: &[&str], of: usize) -> Relations {
         let (name, interface) = parse(members[of]);
-        index(members).relations(&family(), &name, &interface)
+        index(members).relations(&scope(), &name, &interface)
     }
 
     #[test]
@@ -311,13 +311,13 @@ mod tests {
         let mut index = index(&["db: > a", "web: a >"]);
         index.remove("team", "db");
         let (name, interface) = parse("web: a >");
-        assert_eq!(index.relations(&family(), &name, &interface), Relations::default());
-        index.insert(family(), "db", parse("db: > b").1);
-        index.insert(family(), "web", parse("web: b >").1);
+        assert_eq!(index.relations(&scope(), &name, &interface), Relations::default());
+        index.insert(scope(), "db", parse("db: > b").1);
+        index.insert(scope(), "web", parse("web: b >").1);
         assert_eq!(index.predecessors_of("team", "web").into_iter().collect::<Vec<_>>(), ["db"]);
-        index.insert(family(), "web", Interface::default());
+        index.insert(scope(), "web", Interface::default());
         index.remove("team", "db");
-        assert!(index.members.is_empty() && index.families.is_empty());
+        assert!(index.members.is_empty() && index.scopes.is_empty());
     }
 
     /// 5.2: several exporters of a name are told with it.

@@ -8,10 +8,11 @@ use groundwork_api::metadata::label;
 use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, ResourceExt, Target};
 use groundwork_blueprint::{Capabilities, States};
 use groundwork_controller::{ApiError, Objects};
+use groundwork_kubernetes::is_label_value;
 use groundwork_lifecycle::machine::Tree;
 use groundwork_lifecycle::{
-    ImportedNames, ObjectSet, OwnNames, OwnScope, ScopedObject, item_exports, living_scope, state_of,
-    state_secret_name,
+    ImportedNames, ObjectSet, OwnNames, OwnScope, SOURCE_TYPE_IMPORT, ScopedObject, item_exports,
+    living_scope, state_of, state_secret_name,
 };
 use k8s_openapi::api::core::v1::Secret;
 
@@ -65,8 +66,12 @@ async fn passed_on(
 ) -> Result<Vec<Target>, ApiError> {
     let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
     let job = installation.status.as_ref().and_then(|status| status.job_id.as_deref()).unwrap_or_default();
+    if !is_label_value(import) {
+        // No copy can have it, and it would read as another selector.
+        return Ok(Vec::new());
+    }
     let labels = format!(
-        "{}={scope},{}={import},{}=import,{}={job}",
+        "{}={scope},{}={import},{}={SOURCE_TYPE_IMPORT},{}={job}",
         label::DATA_CONTEXT,
         label::DATA_KEY,
         label::DATA_SOURCE_TYPE,
@@ -97,15 +102,20 @@ pub(crate) async fn own_scope(tree: &Tree, objects: &Objects) -> Result<OwnScope
     let Some(installation) = tree.installation.get() else { return Ok(OwnScope::default()) };
     let execution = tree.execution.get();
     let names = OwnNames::of(installation, execution, tree.children.present());
+    // Who has collected them in this job knows them.
     let holder = match &names.holder {
-        Some(name) => objects.get::<DataObject>(&tree.namespace, name).await?,
-        None => None,
+        Some(name) if tree.exports.is_none() => objects.get::<DataObject>(&tree.namespace, name).await?,
+        Some(_) | None => None,
     };
+    let mut deploy_items = item_exports(execution, holder);
+    if names.holder.is_some() {
+        deploy_items.extend(tree.exports.clone().unwrap_or_default());
+    }
     let data = read_all(&names.data_objects, |name| objects.get::<DataObject>(&tree.namespace, name)).await?;
     let targets = read_all(&names.targets, |name| objects.get::<Target>(&tree.namespace, name)).await?;
     let exports =
         data.into_iter().map(ScopedObject::Data).chain(targets.into_iter().map(ScopedObject::Target));
-    Ok(OwnScope { deploy_items: item_exports(execution, holder), exports: exports.collect() })
+    Ok(OwnScope { deploy_items, exports: exports.collect() })
 }
 
 /// Those of the named objects that exist.

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use groundwork_api::{DeployItem, Installation, Kind as _, view};
 use groundwork_bus::{Change, ObjectId, Snapshot};
-use groundwork_lifecycle::{DataKind, DataName, Family, Interface, Relations, SiblingIndex};
+use groundwork_lifecycle::{DataKind, DataName, Interface, Relations, Scope, SiblingIndex};
 
 /// Objects that are gone and still remembered: the replica that handles a deletion may have seen it long before.
 const MOST_GONE: usize = 10_000;
@@ -35,12 +35,12 @@ impl ObjectRelations {
             (Installation::PLURAL, Change::Applied(snapshot)) => {
                 self.forget_gone(object);
                 let installation = view::Installation(snapshot);
-                let family = family(object, snapshot);
-                match &family.parent {
+                let scope = scope(object, snapshot);
+                match &scope.parent {
                     Some(parent) => drop(self.owners.insert(object.clone(), parent.clone())),
                     None => drop(self.owners.remove(object)),
                 }
-                self.siblings.insert(family, &object.name, interface(installation));
+                self.siblings.insert(scope, &object.name, interface(installation));
             }
             (DeployItem::PLURAL, Change::Applied(snapshot)) => {
                 self.forget_gone(object);
@@ -92,13 +92,13 @@ impl ObjectRelations {
     }
 
     /// What the siblings of an Installation with this interface have to do with it.
-    pub(crate) fn of(&self, family: &Family, name: &str, interface: &Interface) -> Relations {
-        self.siblings.relations(family, name, interface)
+    pub(crate) fn of(&self, scope: &Scope, name: &str, interface: &Interface) -> Relations {
+        self.siblings.relations(scope, name, interface)
     }
 
     /// Names of the siblings that import what an Installation with this interface exports.
-    pub(crate) fn successors(&self, family: &Family, name: &str, interface: &Interface) -> BTreeSet<String> {
-        self.siblings.successors(family, name, interface)
+    pub(crate) fn successors(&self, scope: &Scope, name: &str, interface: &Interface) -> BTreeSet<String> {
+        self.siblings.successors(scope, name, interface)
     }
 
     /// The same of one that events have told of.
@@ -112,8 +112,8 @@ impl ObjectRelations {
 }
 
 /// Where an Installation that an event shows looks for siblings.
-fn family(object: &ObjectId, snapshot: &Snapshot) -> Family {
-    Family {
+fn scope(object: &ObjectId, snapshot: &Snapshot) -> Scope {
+    Scope {
         namespace: object.namespace.clone().unwrap_or_default(),
         parent: view::Installation(snapshot).parent().map(|owner| owner.name.clone()),
     }

@@ -14,7 +14,9 @@ use groundwork_controller::{ApiError, Metadata, Objects, Stored, WarningEvent};
 use groundwork_lifecycle::machine::{
     Change, HasJob as _, Known, MetadataPatch, Need, Predecessors, Read, Sibling, StaleCopy, Tree, Write,
 };
-use groundwork_lifecycle::{DataName, Family, Interface, living_scope, object_name, parent_name, scope_name};
+use groundwork_lifecycle::{
+    DataName, Interface, SOURCE_TYPE_EXPORT, Scope, living_scope, object_name, parent_name, scope_name,
+};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
@@ -131,7 +133,7 @@ impl Reader<'_> {
         let mut exports = BTreeMap::new();
         for id in self.index.owned_by(&own) {
             let Some(snapshot) = self.index.get(&id) else { continue };
-            if view::Data(&snapshot).source_type() == "export" {
+            if view::Data(&snapshot).source_type() == SOURCE_TYPE_EXPORT {
                 exports.insert(id, snapshot.uid);
             }
         }
@@ -192,12 +194,13 @@ impl Reader<'_> {
                 problem: "events have not told of it for a while".to_owned(),
             });
         }
-        let family = Family { namespace: tree.namespace.clone(), parent: None };
+        let scope = Scope { namespace: tree.namespace.clone(), parent: None };
         let interface = Interface::of(&installation.spec);
-        let relations = self.installations.relations().of(&family, &tree.name, &interface);
+        let relations = self.installations.relations().of(&scope, &tree.name, &interface);
         let names = relations.predecessors.into_iter().collect();
         let found = self.read_all::<Installation>(&tree.namespace, names).await?;
-        let found = found.into_iter().filter_map(|(_, found)| found).filter(is_root);
+        let found =
+            found.into_iter().filter_map(|(_, found)| found).filter(|found| parent_name(found).is_none());
         Ok(Predecessors {
             found: found.map(|found| Sibling::of(&found)).collect(),
             ambiguous: relations.ambiguous,
@@ -246,18 +249,14 @@ impl Reader<'_> {
     fn successors(&self, tree: &Tree) -> BTreeSet<String> {
         let Some(installation) = tree.installation.get() else { return BTreeSet::new() };
         let parent = parent_name(installation).map(str::to_owned);
-        let family = Family { namespace: tree.namespace.clone(), parent };
+        let scope = Scope { namespace: tree.namespace.clone(), parent };
         let interface = Interface::of(&installation.spec);
-        self.installations.relations().successors(&family, &tree.name, &interface)
+        self.installations.relations().successors(&scope, &tree.name, &interface)
     }
 }
 
 /// Events are waited for no longer than this before the attempt is repeated.
 const MOST_LAG: Duration = Duration::from_secs(5);
-
-fn is_root(installation: &Installation) -> bool {
-    parent_name(installation).is_none()
-}
 
 async fn export_values(objects: &Objects, namespace: &str, name: &str) -> Result<Value, ApiError> {
     let object = format!("secrets {namespace}/{name}");
@@ -342,7 +341,14 @@ async fn write_one(
             Written::Child(name, apply(change, namespace, objects).await?.map(Box::new))
         }
         Write::Sibling(patch) => {
-            apply::<Installation>(Change::Metadata(patch), namespace, objects).await?;
+            let name = patch.name.clone();
+            match apply::<Installation>(Change::Metadata(patch), namespace, objects).await {
+                // What is wrong with another Installation is no reason to hold this one up.
+                Err(error) if error.is_final() => {
+                    tracing::warn!(installation = name, %error, "a dependent could not be triggered");
+                }
+                answer => drop(answer?),
+            }
             Written::Other
         }
         Write::Secret(change) => {

@@ -5,7 +5,7 @@
 use groundwork_api::{ComponentVersionReference, Condition, Installation, Kind, List, ObjectMeta, Time};
 use groundwork_component::{OVERWRITE_CONDITION, Reference, RepositoryContext, outdated_message};
 use groundwork_controller::{ApiError, Objects};
-use groundwork_lifecycle::machine::Job;
+use groundwork_lifecycle::machine::HasJob as _;
 use groundwork_lifecycle::{ConditionUpdate, OverwriteChange, Resolution, merge_condition};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -48,7 +48,7 @@ impl Statement {
     /// compare: no job yet, one that runs, or no component in one of them.
     pub(crate) fn between_jobs(installation: &Installation, resolution: &Resolution) -> Option<Self> {
         let status = installation.status.as_ref()?;
-        let job = Job::new(status.job_id.as_ref(), status.job_id_finished.as_ref());
+        let job = installation.job();
         if job.id.is_empty() || job.is_running() || installation.metadata.deletion_timestamp.is_some() {
             return None;
         }

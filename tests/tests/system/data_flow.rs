@@ -5,6 +5,7 @@ use groundwork_api::{DataObject, Installation, Target};
 use groundwork_tests::{System, SystemOptions, workspace};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::case::{Case, error, job};
@@ -364,5 +365,21 @@ async fn jobs_begin_by_themselves() -> Result<()> {
     .await?;
     // Seconds later nothing more has come of the one that failed.
     assert_eq!(job(&case.get("failing").await?), job(&last));
+    Ok(())
+}
+
+/// A dependent that can never be triggered holds up nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dependent_that_is_none_is_passed_over() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "no-dependent").await?;
+    let mut installation = case.install("server", &blueprint("server", &[], &[])).await?;
+    let names = ["nobody", "../../configmaps/x"];
+    let list: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+    installation.status.get_or_insert_default().dependents_to_trigger = serde_json::from_value(json!(list))?;
+    case.api::<Installation>().replace_status("server", &PostParams::default(), &installation).await?;
+    assert_succeeded(&case.reconcile("server").await?);
+    let status = case.get::<Installation>("server").await?.status.unwrap_or_default();
+    ensure!(status.dependents_to_trigger.is_empty(), "{:?}", status.dependents_to_trigger);
     Ok(())
 }

@@ -4,26 +4,7 @@ use groundwork_api::{DeployItem, Execution, Installation, ResourceExt, Time, Tra
 
 use super::phase::Phase;
 
-/// The job that an object has been given, and the last one that it finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Job<'a> {
-    pub id: &'a str,
-    pub finished: &'a str,
-}
-
-impl<'a> Job<'a> {
-    pub fn new(id: Option<&'a String>, finished: Option<&'a String>) -> Self {
-        Self {
-            id: id.map(String::as_str).unwrap_or_default(),
-            finished: finished.map(String::as_str).unwrap_or_default(),
-        }
-    }
-
-    /// There is a job, and it is not finished.
-    pub fn is_running(self) -> bool {
-        self.id != self.finished
-    }
-}
+pub use groundwork_api::view::Job;
 
 /// An object that takes part in jobs.
 pub trait HasJob: ResourceExt + Clone {
@@ -62,10 +43,9 @@ macro_rules! has_job {
         impl HasJob for $kind {
             fn job(&self) -> Job<'_> {
                 let status = self.status.as_ref();
-                Job::new(
-                    status.and_then(|status| status.job_id.as_ref()),
-                    status.and_then(|status| status.job_id_finished.as_ref()),
-                )
+                let id = status.and_then(|status| status.job_id.as_deref());
+                let finished = status.and_then(|status| status.job_id_finished.as_deref());
+                Job { id: id.unwrap_or_default(), finished: finished.unwrap_or_default() }
             }
 
             fn phase(&self) -> Phase {

@@ -5,7 +5,7 @@ use groundwork_api::metadata::annotation;
 
 use super::{DELETING, children, created, fail, give_job, own_execution, patch, siblings, status};
 use crate::error::OperationError;
-use crate::machine::metadata::{has_finalizer, is_set, without_finalizer};
+use crate::machine::metadata::{is_set, without_finalizer};
 use crate::machine::phase::Phase;
 use crate::machine::protocol::{HasJob as _, Standing};
 use crate::machine::status::Draft;
@@ -101,6 +101,5 @@ fn read_below(tree: &mut Tree, installation: &Installation) -> Option<Next> {
 
 /// Nothing is left: the object goes, unless finalizers of others keep it a while longer.
 fn release(installation: &Installation) -> Next {
-    let is_ours = has_finalizer(&installation.metadata);
-    if is_ours { patch(without_finalizer(&installation.metadata)) } else { Next::Rest }
+    patch(without_finalizer(&installation.metadata))
 }

@@ -62,9 +62,9 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
 }
 
 /// Children that were removed by force count as failed.
-fn missing<'a>(tree: &'a Tree, installation: &'a Installation) -> impl Iterator<Item = String> {
+fn missing(tree: &Tree, installation: &Installation) -> Vec<String> {
     let cache = installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref());
     let active = cache.into_iter().flat_map(|cache| cache.active_subs.iter());
     let is_gone = |name: &&String| tree.children.get(name).is_none_or(|child| child.get().is_none());
-    active.map(|pair| &pair.object_name).filter(is_gone).cloned().collect::<Vec<_>>().into_iter()
+    active.map(|pair| &pair.object_name).filter(is_gone).cloned().collect()
 }

@@ -24,7 +24,7 @@ use crate::names::{living_scope, parent_name, scope_name, state_secret_name};
 use crate::prepare::{
     OwnNames, OwnScope, UnreadStates, complete, imports_hash, item_exports, prepare, state_of,
 };
-use crate::siblings::{Family, Interface, SiblingIndex};
+use crate::siblings::{Interface, Scope, SiblingIndex};
 
 /// The Installation that most tests are about.
 const SERVER: &str = "server";
@@ -371,7 +371,7 @@ impl Cluster {
     fn siblings(&self) -> SiblingIndex {
         let mut index = SiblingIndex::default();
         for (name, installation) in &self.installations {
-            index.insert(family(installation), name, Interface::of(&installation.spec));
+            index.insert(sibling_scope(installation), name, Interface::of(&installation.spec));
         }
         index
     }
@@ -443,7 +443,7 @@ impl Cluster {
             Read::Predecessors => {
                 let installation = installation.unwrap();
                 let interface = Interface::of(&installation.spec);
-                let relations = self.siblings().relations(&family(installation), &name, &interface);
+                let relations = self.siblings().relations(&sibling_scope(installation), &name, &interface);
                 tree.predecessors = Some(Predecessors {
                     found: relations.predecessors.iter().filter_map(|name| self.sibling(name)).collect(),
                     ambiguous: relations.ambiguous,
@@ -751,8 +751,8 @@ impl StatusOf for Secret {
 }
 
 /// Where an Installation looks for siblings.
-fn family(installation: &Installation) -> Family {
-    Family { namespace: "team".to_owned(), parent: parent_name(installation).map(str::to_owned) }
+fn sibling_scope(installation: &Installation) -> Scope {
+    Scope { namespace: "team".to_owned(), parent: parent_name(installation).map(str::to_owned) }
 }
 
 fn describe<K>(kind: &str, exists: bool, change: &Change<K>, phase: impl Fn(&K) -> Option<String>) -> String {
