@@ -8,10 +8,18 @@ use crate::blueprint::BlueprintArguments;
 #[cfg(feature = "cluster")]
 use crate::events::EventsArguments;
 #[cfg(not(feature = "cluster"))]
-use crate::left_out::{LeftOut as EventsArguments, LeftOut as UpArguments, LeftOut as WaitArguments};
+use crate::left_out::{
+    LeftOut as DeleteArguments, LeftOut as EventsArguments, LeftOut as InterruptArguments,
+    LeftOut as ReconcileArguments, LeftOut as StatusArguments, LeftOut as UpArguments,
+    LeftOut as WaitArguments,
+};
 use crate::namespace::namespace;
+#[cfg(feature = "cluster")]
+use crate::operations::{DeleteArguments, InterruptArguments, ReconcileArguments};
 use crate::output::RenderOutput;
 use crate::render::assignment;
+#[cfg(feature = "cluster")]
+use crate::status::StatusArguments;
 use crate::template::TemplateArguments;
 #[cfg(feature = "cluster")]
 use crate::up::UpArguments;
@@ -45,6 +53,22 @@ pub(crate) enum Command {
     ///
     /// Ends on SIGINT or SIGTERM.
     Up(Box<UpArguments>),
+    /// Show what has become of Installations in the cluster of the current kube context.
+    ///
+    /// One Installation is shown with everything below it: phases, times, errors. Exit code 2: it does not exist, or cannot be read.
+    Status(StatusArguments),
+    /// Ask for a job of a root Installation, also if nothing has changed.
+    ///
+    /// Exit code 2: it cannot be asked for.
+    Reconcile(ReconcileArguments),
+    /// End the running job of an Installation, which fails then.
+    ///
+    /// Exit code 2: no job runs, or it cannot be asked for.
+    Interrupt(InterruptArguments),
+    /// Delete a root Installation with everything that it has deployed, or try a deletion again that has failed.
+    ///
+    /// Exit code 2: it cannot be asked for.
+    Delete(DeleteArguments),
     /// Show what is on the stream of events, or what passes there.
     ///
     /// Names, references, phases and jobs of objects; never values. Exit code 2: the stream cannot be read.

@@ -15,10 +15,16 @@ mod input;
 mod inventory;
 #[cfg(not(feature = "cluster"))]
 mod left_out;
+#[cfg(feature = "cluster")]
+mod live;
 mod namespace;
+#[cfg(feature = "cluster")]
+mod operations;
 mod output;
 mod render;
 mod rendering;
+#[cfg(feature = "cluster")]
+mod status;
 mod template;
 mod terminal;
 #[cfg(feature = "cluster")]
@@ -40,11 +46,27 @@ fn main() -> ExitCode {
         Command::Blueprint(arguments) => blueprint::run(&arguments),
         Command::Template(arguments) => template::run(&arguments),
         #[cfg(feature = "cluster")]
+        Command::Status(arguments) => status::run(&arguments),
+        #[cfg(feature = "cluster")]
+        Command::Reconcile(arguments) => operations::reconcile(&arguments),
+        #[cfg(feature = "cluster")]
+        Command::Interrupt(arguments) => operations::interrupt(&arguments),
+        #[cfg(feature = "cluster")]
+        Command::Delete(arguments) => operations::delete(&arguments),
+        #[cfg(feature = "cluster")]
         Command::Events(arguments) => events::run(&arguments),
         #[cfg(feature = "cluster")]
         Command::Up(arguments) => return up::run(*arguments),
         #[cfg(feature = "cluster")]
         Command::Wait(arguments) => wait::run(&arguments),
+        #[cfg(not(feature = "cluster"))]
+        Command::Status(_) => left_out::run("status"),
+        #[cfg(not(feature = "cluster"))]
+        Command::Reconcile(_) => left_out::run("reconcile"),
+        #[cfg(not(feature = "cluster"))]
+        Command::Interrupt(_) => left_out::run("interrupt"),
+        #[cfg(not(feature = "cluster"))]
+        Command::Delete(_) => left_out::run("delete"),
         #[cfg(not(feature = "cluster"))]
         Command::Events(_) => left_out::run("events"),
         #[cfg(not(feature = "cluster"))]

@@ -55,7 +55,7 @@ fn readme(workspace: &Path) -> Result<()> {
 
 /// The command as the README builds it has nothing that talks to servers, and says how to get that.
 fn left_out(workspace: &Path) -> Result<()> {
-    for command in ["up", "events", "wait"] {
+    for command in ["up", "status", "reconcile", "interrupt", "delete", "events", "wait"] {
         let output = Command::new("cargo")
             .args(["run", "--release", "--quiet", "--package", "groundwork", "--", command, "--any", "words"])
             .current_dir(workspace)

@@ -54,14 +54,14 @@ pub struct Metadata {
     pub annotations: Vec<(String, Option<String>)>,
 }
 
-/// The API server for one service, on behalf of one work key. It keeps in mind which versions of objects it has read and
-/// written.
+/// The API server for one service. On behalf of a work key it keeps in mind which versions of objects it has read and written.
 #[derive(Clone)]
 pub struct Objects {
     client: Client,
     manager: &'static str,
     metrics: Metrics,
-    observations: Arc<Mutex<Observations>>,
+    /// `None` outside of attempts: there would be no end to what is kept in mind.
+    observations: Option<Arc<Mutex<Observations>>>,
 }
 
 #[derive(Debug, Default)]
@@ -79,17 +79,18 @@ impl std::fmt::Debug for Objects {
 impl Objects {
     /// `manager` is the field manager of all writes.
     pub fn new(client: Client, manager: &'static str, metrics: Metrics) -> Self {
-        Self { client, manager, metrics, observations: Arc::default() }
+        Self { client, manager, metrics, observations: None }
     }
 
-    /// The same API server for another attempt, which has observed nothing yet.
+    /// The same API server for an attempt, which has observed nothing yet.
     pub(crate) fn for_attempt(&self) -> Self {
-        Self { observations: Arc::default(), ..self.clone() }
+        Self { observations: Some(Arc::default()), ..self.clone() }
     }
 
     /// Which versions have been read and written since the last call, and whether something was written.
     pub(crate) fn take_observations(&self) -> (KnownVersions, bool) {
-        let observed = std::mem::take(&mut *self.observations.lock().unwrap_or_else(PoisonError::into_inner));
+        let Some(observations) = &self.observations else { return Default::default() };
+        let observed = std::mem::take(&mut *observations.lock().unwrap_or_else(PoisonError::into_inner));
         (observed.known, observed.has_written)
     }
 
@@ -244,18 +245,21 @@ impl Objects {
     }
 
     fn observe<K: Stored>(&self, object: &K) {
-        let Some(version) = object.resource_version() else { return };
+        let (Some(observations), Some(version)) = (&self.observations, object.resource_version()) else {
+            return;
+        };
         let kind = Kind::new(K::group(&()).into_owned(), K::plural(&()).into_owned());
         let id = ObjectId::new(kind, object.namespace().as_deref(), object.name_any());
-        self.observations.lock().unwrap_or_else(PoisonError::into_inner).known.add(id, &version);
+        observations.lock().unwrap_or_else(PoisonError::into_inner).known.add(id, &version);
     }
 
-    /// Observations a write; one that changed nothing since `before` is no progress.
+    /// Observes a write; one that changed nothing since `before` is no progress.
     fn written<K: Stored>(&self, object: K, before: Option<&str>) -> K {
         let object = lean(object);
         self.observe(&object);
-        if before.is_none() || object.resource_version().as_deref() != before {
-            self.observations.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;
+        let has_changed = before.is_none() || object.resource_version().as_deref() != before;
+        if let (true, Some(observations)) = (has_changed, &self.observations) {
+            observations.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;
         }
         object
     }

@@ -22,6 +22,7 @@ pub mod machine;
 mod message;
 mod names;
 mod objects;
+pub mod overview;
 mod prepare;
 mod siblings;
 mod validate;

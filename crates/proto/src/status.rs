@@ -61,6 +61,8 @@ pub mod reasons {
     pub const TOO_MANY_TOKENS: &str = "TOO_MANY_TOKENS";
     /// `RESOURCE_EXHAUSTED`: the caller, or all callers together, have as many interests as there may be.
     pub const TOO_MANY_INTERESTS: &str = "TOO_MANY_INTERESTS";
+    /// `RESOURCE_EXHAUSTED`: the replica shows as many Installations to callers as it may.
+    pub const TOO_MANY_WATCHES: &str = "TOO_MANY_WATCHES";
     /// `RESOURCE_EXHAUSTED`: content of a store is larger than what is read of one.
     pub const CONTENT_TOO_LARGE: &str = "CONTENT_TOO_LARGE";
     /// `RESOURCE_EXHAUSTED`: the request is larger than a message may be ([`crate::MAX_MESSAGE`]).

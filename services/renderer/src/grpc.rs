@@ -1,7 +1,8 @@
-//! `Validate`, `Render` and `RenderExports`: what a job would do, without doing it.
+//! `Validate`, `Render` and `RenderExports`: what a job would do, without doing it; `WatchInstallation`: what jobs do.
 
 mod answer;
 mod request;
+mod watch;
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::renderer::v1::renderer_server::Renderer;
 use groundwork_proto::renderer::v1::{
     RenderExportsRequest, RenderExportsResponse, RenderRequest, RenderResponse, ValidateRequest,
-    ValidateResponse, Violation, render_exports_request, render_request,
+    ValidateResponse, Violation, WatchInstallationRequest, render_exports_request, render_request,
 };
 use groundwork_proto::status::{self, reasons};
 use tonic::metadata::MetadataMap;
@@ -23,9 +24,13 @@ use tonic::{Request, Response, Status};
 
 use crate::blueprints::Blueprints;
 use crate::components::Components;
+use crate::follower::Follower;
 use crate::inputs;
 use crate::rendering::Material;
 use request::Inline;
+use watch::{Caller, Trees};
+
+pub(crate) use watch::Watches;
 
 /// The service behind the contract.
 pub(crate) struct Service {
@@ -35,6 +40,7 @@ pub(crate) struct Service {
     /// For calls only: jobs do not wait for them.
     pub(crate) workers: Workers,
     pub(crate) blueprints: Blueprints,
+    pub(crate) watches: Watches,
 }
 
 #[tonic::async_trait]
@@ -122,6 +128,22 @@ impl Renderer for Service {
             }
             None => Err(missing("input")),
         }
+    }
+
+    type WatchInstallationStream = Trees;
+
+    async fn watch_installation(
+        &self,
+        request: Request<WatchInstallationRequest>,
+    ) -> Result<Response<Trees>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let installation = request.installation.ok_or_else(|| missing("installation"))?;
+        let installation = checked(installation, "installation")?;
+        let caller = Caller { access: self.access.clone(), metadata, installation };
+        caller.check().await?;
+        let ObjectName { namespace, name } = &caller.installation;
+        let follower = Follower::new(self.objects.clone(), namespace, name);
+        self.watches.follow(follower, caller).await.map(Response::new)
     }
 }
 

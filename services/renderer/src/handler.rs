@@ -16,6 +16,7 @@ use groundwork_proto::status::reasons;
 use jiff::{SignedDuration, Timestamp};
 use tonic::Status;
 
+use crate::changes::Changes;
 use crate::relations::ObjectRelations;
 use crate::rendering::Renderings;
 use crate::snapshots::{PICKUP_MARGIN, needs_work, next_automatic, pickup_deadline};
@@ -36,6 +37,7 @@ pub(crate) struct Installations {
     /// What is known of running jobs. It only saves reads: every write carries the version it was decided on.
     trees: Mutex<HashMap<Key, Tree>>,
     relations: RwLock<ObjectRelations>,
+    changes: Changes,
 }
 
 pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
@@ -43,8 +45,12 @@ pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
 }
 
 impl Installations {
-    pub(crate) fn new(renderings: Renderings, pickup_timeout: Option<SignedDuration>) -> Self {
-        Self { pickup_timeout, renderings, trees: Mutex::default(), relations: RwLock::default() }
+    pub(crate) fn new(
+        renderings: Renderings,
+        changes: Changes,
+        pickup_timeout: Option<SignedDuration>,
+    ) -> Self {
+        Self { pickup_timeout, renderings, trees: Mutex::default(), relations: RwLock::default(), changes }
     }
 
     fn trees(&self) -> MutexGuard<'_, HashMap<Key, Tree>> {
@@ -140,6 +146,10 @@ impl Handler for Installations {
 
     fn observe(&self, object: &ObjectId, change: &Change) {
         self.relations_mut().observe(object, change);
+        self.changes.tell(object, || {
+            let relations = self.relations();
+            relations.owner(object).cloned().or_else(|| relations.gone(object).owner)
+        });
     }
 
     fn reset(&self) {

@@ -5,11 +5,14 @@
 //!     lifecycle::machine::next ──> Read │ Prepare │ Write ──steps──> API server
 //!                                          └─ inputs, components (resolver) ──> lifecycle::prepare
 //! gRPC ──> grpc ──> lifecycle::validate, lifecycle::render, lifecycle::export
+//!          events ──changes──> grpc::watch ──follower──> lifecycle::overview
 //! blueprints: those that have been loaded, for jobs and calls
 //! ```
 
 mod blueprints;
+mod changes;
 mod components;
+mod follower;
 mod grpc;
 mod handler;
 mod inputs;
@@ -40,9 +43,12 @@ use jiff::SignedDuration;
 use kube::Client;
 
 use blueprints::Blueprints;
+use changes::Changes;
 use components::Components;
 use handler::{Installations, kind};
 use rendering::Renderings;
+
+pub use follower::Follower;
 
 /// Name of the service and of its consumers.
 pub const SERVICE: &str = "renderer";
@@ -160,12 +166,14 @@ impl Renderer {
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
             let blueprints = Blueprints::new(&telemetry.metrics);
+            let changes = Changes::default();
             let service = grpc::Service {
                 access: access.clone(),
                 objects: objects.clone(),
                 components: components.clone(),
                 workers: Workers::default(),
                 blueprints: blueprints.clone(),
+                watches: grpc::Watches::new(changes.clone()),
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
             let server = server.with(with_limits!(RendererServer::new(service)));
@@ -187,7 +195,11 @@ impl Renderer {
             let controller = Controller {
                 bus,
                 objects,
-                handler: Arc::new(Installations::new(Renderings { components, workers, blueprints }, pickup)),
+                handler: Arc::new(Installations::new(
+                    Renderings { components, workers, blueprints },
+                    changes,
+                    pickup,
+                )),
                 options: Options {
                     service: SERVICE,
                     work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],

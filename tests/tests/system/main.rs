@@ -3,6 +3,7 @@
 mod away;
 mod bootstrap;
 mod case;
+mod command;
 mod data_flow;
 mod deleting;
 mod echo_server;

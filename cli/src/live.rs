@@ -1,0 +1,282 @@
+//! An Installation of a cluster and everything below it, as it changes: read with the rights of whoever runs the command.
+
+use std::time::Duration;
+
+use clap::Args;
+use futures::stream::{self, BoxStream, SelectAll, StreamExt};
+use groundwork_api::metadata::label;
+use groundwork_api::{DeployItem, Execution, Installation, Kind, ResourceExt};
+use groundwork_controller::{ApiError, ClusterArguments, ConnectError, Metrics, Objects, Stored};
+use groundwork_kubernetes::is_dns_subdomain;
+use groundwork_lifecycle::overview::Node;
+use groundwork_lifecycle::parent_name;
+use groundwork_renderer::Follower;
+use groundwork_telemetry::Telemetry;
+use kube::Client;
+use kube::api::{Api, ListParams, PartialObjectMeta, WatchParams};
+use kube::core::WatchEvent;
+
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+use crate::namespace::namespace;
+
+/// Between an event and the next reading, so that what changes together is read together.
+const SETTLE: Duration = Duration::from_millis(100);
+/// Between attempts to watch again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Which Installation is meant.
+#[derive(Debug, Args)]
+pub(crate) struct InstallationArguments {
+    /// The Installation, as NAMESPACE/NAME or NAME.
+    #[arg(value_name = "NAMESPACE/NAME", value_parser = installation_name)]
+    pub(crate) installation: InstallationName,
+
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgument,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NamespaceArgument {
+    /// Namespace of a name that comes without one [default: that of the kube context].
+    #[arg(short, long, value_parser = namespace)]
+    pub(crate) namespace: Option<String>,
+}
+
+/// A name with or without its namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InstallationName {
+    namespace: Option<String>,
+    name: String,
+}
+
+pub(crate) fn installation_name(text: &str) -> Result<InstallationName, String> {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(namespace(prefix)?), name),
+        None => (None, text),
+    };
+    if !is_dns_subdomain(name) {
+        return Err("a name is expected as objects have it, or NAMESPACE/NAME".to_owned());
+    }
+    Ok(InstallationName { namespace: prefix, name: name.to_owned() })
+}
+
+/// Why nothing can be shown or done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LiveError {
+    #[error("cannot start: {0}")]
+    Runtime(std::io::Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("cannot {verb} {plural} in the namespace {namespace}: {problem}")]
+    Watch { verb: &'static str, plural: &'static str, namespace: String, problem: String },
+    #[error("there is no Installation {name} in the namespace {namespace}")]
+    Missing { namespace: String, name: String },
+    #[error("{0}")]
+    Refused(String),
+    #[error("cannot write to standard output: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// The cluster of the current kube context.
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) objects: Objects,
+}
+
+impl Cluster {
+    pub(crate) async fn connect(command: &str) -> Result<Self, LiveError> {
+        let client = ClusterArguments::default().client(command).await?;
+        let telemetry = Telemetry::silent("groundwork");
+        let metrics = Metrics::new(&telemetry.metrics, "groundwork");
+        let objects = Objects::new(client.clone(), "groundwork", metrics);
+        Ok(Self { client, objects })
+    }
+
+    /// The namespace and name that are meant.
+    pub(crate) fn place(&self, name: &InstallationName, default: &NamespaceArgument) -> (String, String) {
+        let given = name.namespace.as_ref().or(default.namespace.as_ref());
+        let namespace = given.map_or_else(|| self.client.default_namespace().to_owned(), Clone::clone);
+        (namespace, name.name.clone())
+    }
+
+    /// The Installation itself.
+    pub(crate) async fn installation(&self, namespace: &str, name: &str) -> Result<Installation, LiveError> {
+        let found = self.objects.get(namespace, name).await?;
+        found.ok_or_else(|| LiveError::Missing { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
+    /// The tree as it is now, and as it will change.
+    pub(crate) async fn follow(&self, namespace: &str, name: &str) -> Result<Live, LiveError> {
+        let follower = Follower::new(self.objects.clone(), namespace, name);
+        let mut live = Live {
+            follower,
+            client: self.client.clone(),
+            namespace: namespace.to_owned(),
+            events: SelectAll::new(),
+        };
+        live.begin().await?;
+        Ok(live)
+    }
+}
+
+/// Runs what talks to a cluster to its end, and prints what went wrong.
+pub(crate) fn run(work: impl AsyncFnOnce() -> Result<Ending, LiveError>) -> Ending {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ended = runtime.map_err(LiveError::Runtime).and_then(|runtime| {
+        let ended = runtime.block_on(work());
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        ended
+    });
+    match ended {
+        Ok(ending) => ending,
+        // A reader that goes away is no concern of ours.
+        Err(LiveError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ending::Rendered,
+        Err(error) => {
+            diagnostic::print(&[Diagnostic::error(error.to_string())]);
+            Ending::Unusable
+        }
+    }
+}
+
+/// An object that has changed, or the end of a watch.
+enum Change {
+    Object { plural: &'static str, name: String, owner: Option<String> },
+    Ended,
+}
+
+/// A tree that is kept up to date.
+pub(crate) struct Live {
+    follower: Follower,
+    client: Client,
+    namespace: String,
+    events: SelectAll<BoxStream<'static, Change>>,
+}
+
+impl Live {
+    /// The tree as it was read last; `None` if the Installation is gone.
+    pub(crate) fn tree(&self) -> Option<Node> {
+        self.follower.tree()
+    }
+
+    /// Waits until something of the tree has changed, and reads it.
+    pub(crate) async fn changed(&mut self) -> Result<(), LiveError> {
+        loop {
+            let mut stale = Vec::new();
+            let Some(change) = self.events.next().await else { return self.begin_again().await };
+            if !self.note(change, &mut stale) {
+                return self.begin_again().await;
+            }
+            if stale.is_empty() {
+                continue;
+            }
+            let settled = tokio::time::Instant::now() + SETTLE;
+            while let Ok(change) = tokio::time::timeout_at(settled, self.events.next()).await {
+                if !change.is_some_and(|change| self.note(change, &mut stale)) {
+                    return self.begin_again().await;
+                }
+            }
+            stale.sort_unstable();
+            stale.dedup();
+            for (plural, name) in stale {
+                self.follower.refresh(plural, &name).await?;
+            }
+            return Ok(());
+        }
+    }
+
+    /// Keeps what a change makes stale; false at the end of a watch.
+    fn note(&self, change: Change, stale: &mut Vec<(&'static str, String)>) -> bool {
+        let Change::Object { plural, name, owner } = change else { return false };
+        if self.follower.concerns(plural, &name, owner.as_deref()) {
+            stale.push((plural, name));
+        }
+        true
+    }
+
+    /// Watches end by themselves after some minutes; what has passed between is read.
+    async fn begin_again(&mut self) -> Result<(), LiveError> {
+        tokio::time::sleep(PAUSE).await;
+        self.begin().await
+    }
+
+    async fn begin(&mut self) -> Result<(), LiveError> {
+        self.events = SelectAll::new();
+        // Parents first: what is below them is found through them.
+        let mut watches = SelectAll::new();
+        watches.push(watch::<Installation>(&self.client, &self.namespace).await?);
+        watches.push(watch::<Execution>(&self.client, &self.namespace).await?);
+        watches.push(watch::<DeployItem>(&self.client, &self.namespace).await?);
+        self.follower.read().await?;
+        self.events = watches;
+        Ok(())
+    }
+}
+
+/// What changes from now on, as metadata alone.
+async fn watch<K>(client: &Client, namespace: &str) -> Result<BoxStream<'static, Change>, LiveError>
+where
+    K: Kind + Stored + 'static,
+{
+    let api = Api::<PartialObjectMeta<K>>::namespaced(client.clone(), namespace);
+    let failed = |verb: &'static str| {
+        move |error: kube::Error| LiveError::Watch {
+            verb,
+            plural: K::PLURAL,
+            namespace: namespace.to_owned(),
+            problem: groundwork_telemetry::innermost_cause(&error),
+        }
+    };
+    let list = api.list_metadata(&ListParams::default().limit(1)).await.map_err(failed("list"))?;
+    let version = list.metadata.resource_version.unwrap_or_default();
+    let events =
+        api.watch_metadata(&WatchParams::default(), &version).await.map_err(failed("watch"))?.boxed();
+    let changes = events.map(|event| match event {
+        Ok(WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) => {
+            let labels = object.labels();
+            let owner = match K::PLURAL {
+                DeployItem::PLURAL => labels.get(label::MANAGED_BY),
+                _ => labels.get(label::ENCOMPASSED_BY),
+            };
+            Change::Object { plural: K::PLURAL, owner: owner.cloned(), name: object.name_any() }
+        }
+        Ok(WatchEvent::Bookmark(_) | WatchEvent::Error(_)) | Err(_) => Change::Ended,
+    });
+    Ok(changes.chain(stream::once(async { Change::Ended })).boxed())
+}
+
+/// The root of the tree that an Installation is part of.
+pub(crate) async fn root_of(
+    cluster: &Cluster,
+    installation: Installation,
+) -> Result<Installation, LiveError> {
+    let namespace = installation.namespace().unwrap_or_default();
+    let mut seen = Vec::new();
+    let mut installation = installation;
+    while let Some(parent) = parent_name(&installation) {
+        if seen.contains(&parent.to_owned()) {
+            let text = format!("the Installations {} own each other in a circle", seen.join(", "));
+            return Err(LiveError::Refused(text));
+        }
+        seen.push(parent.to_owned());
+        installation = cluster.installation(&namespace, parent).await?;
+    }
+    Ok(installation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_installations() {
+        let name = |text: &str| installation_name(text).map(|name| (name.namespace, name.name));
+        assert_eq!(name("shop"), Ok((None, "shop".to_owned())));
+        assert_eq!(name("team/shop"), Ok((Some("team".to_owned()), "shop".to_owned())));
+        for wrong in ["", "/", "team/", "/shop", "a/b/c", "Team/shop", "team/Shop", "../x", "shop?x"] {
+            assert!(name(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! A tree of an Installation, for people.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use groundwork_api::{DeployItem, Execution, Kind as _};
+use groundwork_lifecycle::overview::{Node, NodeError};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::terminal::shown;
+
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const BUSY: Style = AnsiColor::Yellow.on_default();
+
+/// A line of the tree before its columns are aligned.
+struct Line<'a> {
+    /// What leads to the name, and what leads to lines below it.
+    branch: String,
+    below: String,
+    label: String,
+    node: &'a Node,
+    errors: Vec<(&'static str, &'a NodeError)>,
+}
+
+/// The tree, a line an Installation or item, with what went wrong below it. An Execution has no line: its items stand in its place.
+pub(super) fn tree(root: &Node, now: Timestamp) -> String {
+    let mut lines = Vec::new();
+    let label = format!("{}/{}", root.namespace, root.name);
+    collect(root, label, String::new(), "", &mut lines);
+    let length = |line: &Line<'_>| line.branch.chars().count() + line.label.chars().count();
+    let width = lines.iter().map(length).max().unwrap_or_default();
+    let mut text = String::new();
+    for line in &lines {
+        let padding = " ".repeat(width - length(line));
+        let elapsed = line.node.times.elapsed(now).map(elapsed).unwrap_or_default();
+        let content = line.node.content.as_deref().unwrap_or_default();
+        let style = style(line.node);
+        let phase = format!("{style}{:<14}{style:#}", shown(&phase(line.node)));
+        let row = format!(
+            "{}{}{padding}  {phase}  {elapsed:<8}  {}",
+            line.branch,
+            shown(&line.label),
+            shown(content)
+        );
+        let _ = writeln!(text, "{}", row.trim_end());
+        for (whose, error) in &line.errors {
+            let message = format!("{whose}{}: {}", error.reason, error.message);
+            for (index, part) in message.lines().enumerate() {
+                let mark = if index == 0 { "!" } else { " " };
+                let _ = writeln!(text, "{}{mark} {}", line.below, shown(part));
+            }
+        }
+    }
+    text
+}
+
+fn collect<'a>(node: &'a Node, label: String, branch: String, below: &str, lines: &mut Vec<Line<'a>>) {
+    let (executions, nested): (Vec<&Node>, Vec<&Node>) =
+        node.nodes.iter().partition(|below| below.kind == Execution::KIND);
+    let mut errors: Vec<(&'static str, &NodeError)> =
+        node.error.as_ref().map(|error| ("", error)).into_iter().collect();
+    errors.extend(executions.iter().filter_map(|node| Some(("Execution: ", node.error.as_ref()?))));
+    let children: Vec<&Node> =
+        executions.iter().flat_map(|execution| &execution.nodes).chain(nested).collect();
+    // What is said below a node stands beside the branch to its children.
+    let beside = if children.is_empty() { "  " } else { "│ " };
+    lines.push(Line { branch, below: format!("{below}{beside}"), label, node, errors });
+    for (index, child) in children.iter().enumerate() {
+        let is_last = index + 1 == children.len();
+        let (fork, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let kind = if child.kind == DeployItem::KIND { "item" } else { "installation" };
+        let name = child.template.as_deref().unwrap_or(&child.name);
+        let name = if name == child.name { name.to_owned() } else { format!("{name} ({})", child.name) };
+        let label = format!("{kind} {name}");
+        collect(child, label, format!("{below}{fork}"), &format!("{below}{trunk}"), lines);
+    }
+}
+
+/// The phase with what it does not tell.
+pub(super) fn phase(node: &Node) -> String {
+    let mut phase = match (node.phase.as_str(), node.is_running) {
+        ("", true) => "Waiting".to_owned(),
+        ("", false) => "-".to_owned(),
+        // The job has been given and has not begun; the phase is that of the former one.
+        ("Succeeded" | "Failed" | "DeleteFailed", true) => "Waiting".to_owned(),
+        (phase, _) => phase.to_owned(),
+    };
+    if node.is_deleting && !phase.contains("Delet") {
+        phase.push_str(" (deleting)");
+    }
+    if let Some(requested) = &node.requested {
+        let _ = write!(phase, " ({requested} requested)");
+    }
+    phase
+}
+
+fn style(node: &Node) -> Style {
+    match node {
+        node if node.has_failed() => BAD,
+        node if node.is_running || node.is_deleting || node.requested.is_some() => BUSY,
+        node if node.phase.is_empty() => Style::new(),
+        _ => GOOD,
+    }
+}
+
+/// A time as people say it: the two largest units.
+pub(super) fn elapsed(time: SignedDuration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds}s"),
+        (0, 0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+        (0, hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+        (days, hours, ..) => format!("{days}d{hours:02}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_api::Installation;
+    use groundwork_lifecycle::overview::Times;
+
+    use super::*;
+
+    fn node(kind: &'static str, template: &str, phase: &str, nodes: Vec<Node>) -> Node {
+        let name = if template.is_empty() { "shop".to_owned() } else { format!("{template}-x") };
+        Node {
+            kind,
+            namespace: "team".into(),
+            name,
+            template: (!template.is_empty()).then(|| template.into()),
+            content: None,
+            phase: phase.into(),
+            job_id: "j".into(),
+            is_running: false,
+            is_deleting: false,
+            requested: None,
+            error: None,
+            times: Times::default(),
+            nodes,
+        }
+    }
+
+    fn error(message: &str) -> Option<NodeError> {
+        let (operation, reason) = ("Reconcile".to_owned(), "Told".to_owned());
+        Some(NodeError { operation, reason, message: message.into(), codes: Vec::new() })
+    }
+
+    #[test]
+    fn a_tree_reads_from_the_root_to_the_leaves() {
+        let at = |second| Some(Timestamp::from_second(second).unwrap());
+        let mut item = node("DeployItem", "server", "Failed", vec![]);
+        item.content = Some("landscaper.gardener.cloud/mock".into());
+        item.error = error("as told\nin two lines \u{1b}[2J");
+        let mut execution = node("Execution", "", "Failed", vec![item]);
+        execution.error = error("has failed or missing deploy items");
+        let leaf = node("Installation", "leaf", "", vec![]);
+        let mut web = node("Installation", "web", "Succeeded", vec![leaf]);
+        web.is_running = true;
+        let mut root = node(Installation::KIND, "", "Failed", vec![execution, web]);
+        root.times = Times { trigger: at(10), finished: at(100), ..Times::default() };
+        root.requested = Some("reconcile".into());
+        let text = tree(&root, Timestamp::from_second(200).unwrap());
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        let expected = "\
+team/shop                     Failed (reconcile requested)  1m30s
+│ ! Execution: Told: has failed or missing deploy items
+├─ item server (server-x)     Failed                    landscaper.gardener.cloud/mock
+│    ! Told: as told
+│      in two lines \\u{1b}[2J
+└─ installation web (web-x)   Waiting
+   └─ installation leaf (leaf-x)  -
+";
+        // Columns are compared by their words: their width is that of the longest name.
+        let words = |text: &str| {
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(words(&plain), words(expected), "{plain}");
+        let starts: Vec<usize> = plain.lines().filter_map(|line| line.find("  Failed")).collect();
+        assert!(starts.len() == 2, "{plain}");
+    }
+
+    #[test]
+    fn times_are_short() {
+        let shown = |seconds| elapsed(SignedDuration::from_secs(seconds));
+        assert_eq!(
+            [shown(0), shown(59), shown(90), shown(3_700), shown(90_000)],
+            ["0s", "59s", "1m30s", "1h01m", "1d01h"]
+        );
+    }
+
+    #[test]
+    fn phases_tell_what_a_status_does_not() {
+        let mut object = node("Installation", "", "", vec![]);
+        assert_eq!(phase(&object), "-");
+        object.is_running = true;
+        assert_eq!(phase(&object), "Waiting");
+        object.phase = "Progressing".into();
+        assert_eq!(phase(&object), "Progressing");
+        object.is_deleting = true;
+        assert_eq!(phase(&object), "Progressing (deleting)");
+        object.phase = "Deleting".into();
+        assert_eq!(phase(&object), "Deleting");
+    }
+}

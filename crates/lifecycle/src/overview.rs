@@ -1,0 +1,351 @@
+//! What people see of an Installation and everything below it, in one tree (`installations.md` 9).
+
+use std::collections::BTreeMap;
+
+use groundwork_api::metadata::{annotation, label};
+use groundwork_api::{
+    DeployItem, Execution, Installation, Kind as _, LastError, ResourceExt, Time, TransitionTimes,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::machine::{HasJob, Phase};
+use crate::names::parent_name;
+
+/// Nested installations below one another are shown to this depth. No blueprint comes near it; owners that name each other in a circle do.
+const DEEPEST: usize = 64;
+
+/// One object of the tree.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    /// `Installation`, `Execution` or `DeployItem`.
+    pub kind: &'static str,
+    pub namespace: String,
+    pub name: String,
+    /// Its name in the blueprint that it comes from; absent on a root and on an Execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// Of an Installation: the effective component version, `name:version`; of an item: its deployer type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// As the status shows it; empty before the first job.
+    pub phase: String,
+    #[serde(rename = "jobID")]
+    pub job_id: String,
+    /// Whether a job is under way.
+    pub is_running: bool,
+    pub is_deleting: bool,
+    /// The annotation `operation`: a request that has not been taken up yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested: Option<String>,
+    /// Why it failed, or what it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<NodeError>,
+    #[serde(skip_serializing_if = "Times::is_empty")]
+    pub times: Times,
+    /// Of an Installation its Execution, then its nested installations; of an Execution its items. In the order of their names in the
+    /// blueprint.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<Node>,
+}
+
+/// The `lastError` of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeError {
+    pub operation: String,
+    pub reason: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub codes: Vec<String>,
+}
+
+/// When the current or last job reached its stages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Times {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished: Option<Timestamp>,
+}
+
+impl Times {
+    fn of(times: Option<&TransitionTimes>) -> Self {
+        let Some(times) = times else { return Self::default() };
+        let time = |time: &Option<Time>| time.as_ref().map(|Time(time)| *time);
+        Self {
+            trigger: time(&times.trigger_time),
+            init: time(&times.init_time),
+            wait: time(&times.wait_time),
+            finished: time(&times.finished_time),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// How long the job took, or has taken until now; `None` if none has begun.
+    pub fn elapsed(&self, now: Timestamp) -> Option<SignedDuration> {
+        let begin = self.trigger.or(self.init)?;
+        let end = self.finished.filter(|end| *end >= begin).unwrap_or(now);
+        Some(end.duration_since(begin).max(SignedDuration::ZERO))
+    }
+}
+
+impl Node {
+    /// Whether a job has ended without success; that of a deletion, too.
+    pub fn has_failed(&self) -> bool {
+        !self.is_running && matches!(Phase::of(Some(&self.phase)), Phase::Failed | Phase::DeleteFailed)
+    }
+}
+
+/// The objects of one namespace that a tree is made of, as they were read last. Objects come and go one by one.
+#[derive(Debug, Clone, Default)]
+pub struct Members {
+    installations: BTreeMap<String, Installation>,
+    executions: BTreeMap<String, Execution>,
+    items: BTreeMap<String, DeployItem>,
+}
+
+impl Members {
+    pub fn insert_installation(&mut self, installation: Installation) {
+        self.installations.insert(installation.name_any(), installation);
+    }
+
+    pub fn insert_execution(&mut self, execution: Execution) {
+        self.executions.insert(execution.name_any(), execution);
+    }
+
+    pub fn insert_item(&mut self, item: DeployItem) {
+        self.items.insert(item.name_any(), item);
+    }
+
+    /// Takes an object out that is gone, by the plural of its kind and its name. What was below it goes by its own events.
+    pub fn remove(&mut self, plural: &str, name: &str) {
+        match plural {
+            Installation::PLURAL => drop(self.installations.remove(name)),
+            Execution::PLURAL => drop(self.executions.remove(name)),
+            DeployItem::PLURAL => drop(self.items.remove(name)),
+            _ => {}
+        }
+    }
+
+    /// Whether an object is one of these, by the plural of its kind and its name.
+    pub fn contains(&self, plural: &str, name: &str) -> bool {
+        match plural {
+            Installation::PLURAL => self.installations.contains_key(name),
+            Execution::PLURAL => self.executions.contains_key(name),
+            DeployItem::PLURAL => self.items.contains_key(name),
+            _ => false,
+        }
+    }
+
+    pub fn installation(&self, name: &str) -> Option<&Installation> {
+        self.installations.get(name)
+    }
+
+    /// The tree below an Installation; `None` if that is not there.
+    pub fn tree(&self, name: &str) -> Option<Node> {
+        let mut children: BTreeMap<&str, Vec<&Installation>> = BTreeMap::new();
+        for installation in self.installations.values() {
+            if let Some(parent) = parent_name(installation) {
+                children.entry(parent).or_default().push(installation);
+            }
+        }
+        let mut items: BTreeMap<&str, Vec<&DeployItem>> = BTreeMap::new();
+        for item in self.items.values() {
+            let execution = item.labels().get(label::MANAGED_BY).map(String::as_str);
+            items.entry(execution.unwrap_or_default()).or_default().push(item);
+        }
+        let families = Families { children, items, executions: &self.executions };
+        self.installations.get(name).map(|installation| families.installation(installation, 0))
+    }
+}
+
+/// Who belongs to whom.
+struct Families<'a> {
+    children: BTreeMap<&'a str, Vec<&'a Installation>>,
+    items: BTreeMap<&'a str, Vec<&'a DeployItem>>,
+    executions: &'a BTreeMap<String, Execution>,
+}
+
+impl Families<'_> {
+    fn installation(&self, installation: &Installation, depth: usize) -> Node {
+        let name = installation.name_any();
+        let status = installation.status.as_ref();
+        let component = status.and_then(|status| status.component_reference.as_ref());
+        let last_error = status.and_then(|status| status.last_error.as_ref());
+        let times = status.and_then(|status| status.transition_times.as_ref());
+        let mut node = node(installation, Installation::KIND, last_error, times);
+        node.template = installation.annotations().get(annotation::SUBINSTALLATION_NAME).cloned();
+        node.content =
+            component.map(|component| format!("{}:{}", component.component_name, component.version));
+        if depth < DEEPEST {
+            node.nodes.extend(self.executions.get(&name).map(|execution| self.execution(execution)));
+            let children = self.children.get(name.as_str()).into_iter().flatten();
+            let mut nested: Vec<Node> = children.map(|child| self.installation(child, depth + 1)).collect();
+            nested.sort_by(|one, other| (&one.template, &one.name).cmp(&(&other.template, &other.name)));
+            node.nodes.extend(nested);
+        }
+        node
+    }
+
+    fn execution(&self, execution: &Execution) -> Node {
+        let status = execution.status.as_ref();
+        let last_error = status.and_then(|status| status.last_error.as_ref());
+        let times = status.and_then(|status| status.transition_times.as_ref());
+        let mut node = node(execution, Execution::KIND, last_error, times);
+        let items = self.items.get(execution.name_any().as_str()).into_iter().flatten();
+        node.nodes = items.map(|item| self::item(item)).collect();
+        node.nodes.sort_by(|one, other| (&one.template, &one.name).cmp(&(&other.template, &other.name)));
+        node
+    }
+}
+
+fn item(item: &DeployItem) -> Node {
+    let status = item.status.as_ref();
+    let last_error = status.and_then(|status| status.last_error.as_ref());
+    let times = status.and_then(|status| status.transition_times.as_ref());
+    let mut node = node(item, DeployItem::KIND, last_error, times);
+    node.template = item.labels().get(label::DEPLOY_ITEM_NAME).cloned();
+    node.content = Some(item.spec.type_.clone());
+    node
+}
+
+/// What all kinds have alike.
+fn node(
+    object: &impl HasJob,
+    kind: &'static str,
+    error: Option<&LastError>,
+    times: Option<&TransitionTimes>,
+) -> Node {
+    let job = object.job();
+    Node {
+        kind,
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        template: None,
+        content: None,
+        phase: object.phase().as_str().to_owned(),
+        job_id: job.id.to_owned(),
+        is_running: job.is_running(),
+        is_deleting: object.is_deleting(),
+        requested: object.annotations().get(annotation::OPERATION).cloned(),
+        error: error.map(|error| NodeError {
+            operation: error.operation.clone(),
+            reason: error.reason.clone(),
+            message: error.message.clone(),
+            codes: error.codes.to_vec(),
+        }),
+        times: Times::of(times),
+        nodes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn installation(name: &str, parent: Option<(&str, &str)>, status: &Value) -> Installation {
+        let mut metadata = json!({"name": name, "namespace": "team"});
+        if let Some((parent, template)) = parent {
+            metadata["ownerReferences"] = json!([{"apiVersion": "landscaper.gardener.cloud/v1alpha1",
+                "kind": "Installation", "name": parent, "uid": "u"}]);
+            metadata["annotations"] = json!({annotation::SUBINSTALLATION_NAME: template});
+        }
+        let object = json!({"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+            "metadata": metadata, "spec": {"blueprint": {}}, "status": status});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn execution(name: &str) -> Execution {
+        let object = json!({"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Execution",
+            "metadata": {"name": name, "namespace": "team"}, "spec": {},
+            "status": {"phase": "Progressing", "jobID": "j", "observedGeneration": 1}});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn deploy_item(name: &str, execution: &str, template: &str) -> DeployItem {
+        let object = json!({"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "DeployItem",
+            "metadata": {"name": name, "namespace": "team",
+                "labels": {label::MANAGED_BY: execution, label::DEPLOY_ITEM_NAME: template}},
+            "spec": {"type": "landscaper.gardener.cloud/mock"},
+            "status": {"phase": "Failed", "jobID": "j", "jobIDFinished": "j", "observedGeneration": 1,
+                "lastError": {"operation": "Reconcile", "reason": "Told", "message": "as told"}}});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn members() -> Members {
+        let mut members = Members::default();
+        let status = json!({"phase": "Progressing", "jobID": "j", "jobIDFinished": "i", "observedGeneration": 1,
+            "componentReference": {"componentName": "example.org/shop", "version": "v1"},
+            "transitionTimes": {"triggerTime": "2026-01-01T00:00:00Z", "initTime": "2026-01-01T00:00:01Z"}});
+        members.insert_installation(installation("shop", None, &status));
+        members.insert_installation(installation("web-2", Some(("shop", "web")), &Value::Null));
+        members.insert_installation(installation("db-1", Some(("shop", "db")), &Value::Null));
+        members.insert_installation(installation("leaf-3", Some(("web-2", "leaf")), &Value::Null));
+        members.insert_installation(installation("stranger", None, &Value::Null));
+        members.insert_execution(execution("shop"));
+        members.insert_item(deploy_item("shop-b-x", "shop", "b"));
+        members.insert_item(deploy_item("shop-a-y", "shop", "a"));
+        members.insert_item(deploy_item("other", "stranger", "a"));
+        members
+    }
+
+    fn outline(node: &Node) -> String {
+        let below: Vec<String> = node.nodes.iter().map(outline).collect();
+        let name = node.template.as_deref().unwrap_or(&node.name);
+        if below.is_empty() { name.to_owned() } else { format!("{name}({})", below.join(" ")) }
+    }
+
+    #[test]
+    fn a_tree_has_what_belongs_to_it() {
+        let mut members = members();
+        let tree = members.tree("shop").unwrap();
+        assert_eq!(outline(&tree), "shop(shop(a b) db web(leaf))");
+        assert_eq!((tree.is_running, tree.phase.as_str(), tree.job_id.as_str()), (true, "Progressing", "j"));
+        assert_eq!(tree.content.as_deref(), Some("example.org/shop:v1"));
+        let item = &tree.nodes[0].nodes[0];
+        assert!(item.has_failed() && !tree.has_failed());
+        assert_eq!(item.error.as_ref().unwrap().message, "as told");
+        assert_eq!(outline(&members.tree("web-2").unwrap()), "web(leaf)");
+        assert_eq!(members.tree("missing"), None);
+        assert!(members.contains("deployitems", "other") && !members.contains("deployitems", "shop"));
+        members.remove("installations", "web-2");
+        members.remove("deployitems", "shop-a-y");
+        assert_eq!(outline(&members.tree("shop").unwrap()), "shop(shop(b) db)");
+        members.remove("executions", "shop");
+        assert_eq!(outline(&members.tree("shop").unwrap()), "shop(db)");
+    }
+
+    #[test]
+    fn owners_in_a_circle_end() {
+        let mut members = Members::default();
+        members.insert_installation(installation("a", Some(("b", "a")), &Value::Null));
+        members.insert_installation(installation("b", Some(("a", "b")), &Value::Null));
+        let mut depth = 0;
+        let mut node = &members.tree("a").unwrap();
+        while let Some(below) = node.nodes.first() {
+            (node, depth) = (below, depth + 1);
+        }
+        assert_eq!(depth, DEEPEST);
+    }
+
+    #[test]
+    fn time_counts_from_the_trigger() {
+        let at = |second: i64| Some(Timestamp::from_second(second).unwrap());
+        let now = Timestamp::from_second(100).unwrap();
+        let elapsed = |times: Times| times.elapsed(now).map(|elapsed| elapsed.as_secs());
+        assert_eq!(elapsed(Times::default()), None);
+        assert_eq!(elapsed(Times { trigger: at(40), ..Times::default() }), Some(60));
+        assert_eq!(elapsed(Times { trigger: at(40), finished: at(45), ..Times::default() }), Some(5));
+        assert_eq!(elapsed(Times { init: at(120), ..Times::default() }), Some(0), "clocks differ");
+    }
+}

@@ -1,0 +1,119 @@
+//! An Installation and everything below it, read once and then kept up to date object by object.
+
+use groundwork_api::metadata::label;
+use groundwork_api::{DeployItem, Execution, Installation, Kind as _, ResourceExt};
+use groundwork_controller::{ApiError, Objects};
+use groundwork_lifecycle::overview::{Members, Node};
+use groundwork_lifecycle::parent_name;
+
+/// Follows one Installation. Whoever has it says which objects have changed.
+#[derive(Debug, Clone)]
+pub struct Follower {
+    objects: Objects,
+    namespace: String,
+    name: String,
+    members: Members,
+}
+
+impl Follower {
+    /// A follower that has read nothing yet.
+    pub fn new(objects: Objects, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { objects, namespace: namespace.into(), name: name.into(), members: Members::default() }
+    }
+
+    /// The tree as it was read last; `None` if the Installation is not there.
+    pub fn tree(&self) -> Option<Node> {
+        self.members.tree(&self.name)
+    }
+
+    /// The Installation itself, as it was read last.
+    pub fn installation(&self) -> Option<&Installation> {
+        self.members.installation(&self.name)
+    }
+
+    /// Reads everything again. It costs two requests for the Installation and each nested one, and a list of items for each that has
+    /// an Execution.
+    ///
+    /// # Errors
+    ///
+    /// Something could not be read; what was known stays.
+    pub async fn read(&mut self) -> Result<(), ApiError> {
+        let mut members = Members::default();
+        if let Some(installation) = self.objects.get(&self.namespace, &self.name).await? {
+            self.read_below(installation, &mut members).await?;
+        }
+        self.members = members;
+        Ok(())
+    }
+
+    /// Whether a change of an object can change the tree. `owner` is the parent of a nested Installation, or the Execution of an item.
+    pub fn concerns(&self, plural: &str, name: &str, owner: Option<&str>) -> bool {
+        let is_of = |plural: &str| owner.is_some_and(|owner| self.members.contains(plural, owner));
+        match plural {
+            Installation::PLURAL => {
+                name == self.name || self.members.contains(plural, name) || is_of(Installation::PLURAL)
+            }
+            // It has the name of its Installation.
+            Execution::PLURAL => self.members.contains(Installation::PLURAL, name),
+            DeployItem::PLURAL => self.members.contains(plural, name) || is_of(Installation::PLURAL),
+            _ => false,
+        }
+    }
+
+    /// Reads an object again that has changed or is gone.
+    ///
+    /// # Errors
+    ///
+    /// It could not be read; what was known stays.
+    pub async fn refresh(&mut self, plural: &str, name: &str) -> Result<(), ApiError> {
+        match plural {
+            Installation::PLURAL => match self.objects.get::<Installation>(&self.namespace, name).await? {
+                Some(installation) if self.members.contains(plural, name) => {
+                    self.members.insert_installation(installation);
+                }
+                // What is new may have brought others along.
+                Some(installation) => {
+                    let mut members = std::mem::take(&mut self.members);
+                    let read = self.read_below(installation, &mut members).await;
+                    self.members = members;
+                    read?;
+                }
+                None => self.members.remove(plural, name),
+            },
+            Execution::PLURAL => match self.objects.get(&self.namespace, name).await? {
+                Some(execution) => self.members.insert_execution(execution),
+                None => self.members.remove(plural, name),
+            },
+            DeployItem::PLURAL => match self.objects.get(&self.namespace, name).await? {
+                Some(item) => self.members.insert_item(item),
+                None => self.members.remove(plural, name),
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads what belongs to an Installation, however deep.
+    async fn read_below(&self, installation: Installation, members: &mut Members) -> Result<(), ApiError> {
+        let mut unread = vec![installation];
+        while let Some(installation) = unread.pop() {
+            let name = installation.name_any();
+            if members.contains(Installation::PLURAL, &name) {
+                continue;
+            }
+            members.insert_installation(installation);
+            if let Some(execution) = self.objects.get::<Execution>(&self.namespace, &name).await? {
+                members.insert_execution(execution);
+                let labels = format!("{}={name}", label::MANAGED_BY);
+                for item in self.objects.list::<DeployItem>(&self.namespace, &labels).await? {
+                    members.insert_item(item);
+                }
+            }
+            let labels = format!("{}={name}", label::ENCOMPASSED_BY);
+            let children = self.objects.list::<Installation>(&self.namespace, &labels).await?;
+            // A label can be written by anybody; the owner decides.
+            unread.extend(children.into_iter().filter(|child| parent_name(child) == Some(name.as_str())));
+        }
+        Ok(())
+    }
+}

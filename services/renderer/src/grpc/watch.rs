@@ -1,0 +1,220 @@
+//! `WatchInstallation`: what becomes of an Installation.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, Stream};
+use groundwork_api::{DeployItem, Execution, Installation, Kind};
+use groundwork_grpc::{Access, ResourceAttributes};
+use groundwork_lifecycle::overview::Node;
+use groundwork_proto::MAX_MESSAGE;
+use groundwork_proto::component::v1::{Failure, ObjectName};
+use groundwork_proto::renderer::v1::{StatusNode, WatchInstallationResponse};
+use groundwork_proto::status::{self, reasons};
+use jiff::Timestamp;
+use prost::Message;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use super::unavailable;
+use crate::changes::{Changed, Changes};
+use crate::follower::Follower;
+
+/// What a replica shows at the same time.
+const MOST_WATCHES: usize = 100;
+/// What changes within this time is shown together.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often it is asked whether the caller may still see the objects. Access remembers a right for ten seconds.
+const REVIEW: Duration = Duration::from_secs(60);
+
+/// Trees, each when something of it has changed.
+pub(super) type Trees = Pin<Box<dyn Stream<Item = Result<WatchInstallationResponse, Status>> + Send>>;
+
+/// What all calls share.
+#[derive(Debug, Clone)]
+pub(crate) struct Watches {
+    changes: Changes,
+    places: Arc<Semaphore>,
+}
+
+impl Watches {
+    pub(crate) fn new(changes: Changes) -> Self {
+        Self { changes, places: Arc::new(Semaphore::new(MOST_WATCHES)) }
+    }
+
+    fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let text = format!(
+                "{MOST_WATCHES} Installations are being shown already: try again, or another replica"
+            );
+            status::exhausted(reasons::TOO_MANY_WATCHES, text)
+        })
+    }
+
+    /// Reads the tree, and then again what changes of it.
+    pub(super) async fn follow(&self, mut follower: Follower, caller: Caller) -> Result<Trees, Status> {
+        let place = self.place()?;
+        // Before anything is read, so that no change falls between.
+        let changes = self.changes.subscribe();
+        follower.read().await.map_err(unavailable)?;
+        if follower.tree().is_none() {
+            return Err(caller.gone());
+        }
+        let watch = Watch { follower, caller, changes, reviewed: Instant::now(), is_first: true, place };
+        Ok(Box::pin(stream::unfold(Some(watch), async |watch| {
+            let mut watch = watch?;
+            match watch.next().await {
+                Ok(tree) => Some((Ok(tree), Some(watch))),
+                Err(status) => Some((Err(status), None)),
+            }
+        })))
+    }
+}
+
+/// Who follows which Installation.
+pub(super) struct Caller {
+    pub(super) access: Access,
+    pub(super) metadata: MetadataMap,
+    pub(super) installation: ObjectName,
+}
+
+impl Caller {
+    /// Lets pass who may get whatever the tree shows.
+    pub(super) async fn check(&self) -> Result<(), Status> {
+        let namespace = Some(self.installation.namespace.as_str());
+        let attributes = [Installation::PLURAL, Execution::PLURAL, DeployItem::PLURAL].map(|resource| {
+            ResourceAttributes { group: Installation::GROUP, resource, namespace, name: None }
+        });
+        self.access.authorise(&self.metadata, &attributes).await.map(drop)
+    }
+
+    fn gone(&self) -> Status {
+        let ObjectName { namespace, name } = &self.installation;
+        let text = format!("there is no Installation {name} in the namespace {namespace}");
+        status::not_found(reasons::INSTALLATION_NOT_FOUND, text)
+    }
+}
+
+/// One call.
+struct Watch {
+    follower: Follower,
+    caller: Caller,
+    changes: Receiver<Changed>,
+    reviewed: Instant,
+    is_first: bool,
+    #[allow(dead_code, reason = "held until the call ends")]
+    place: OwnedSemaphorePermit,
+}
+
+impl Watch {
+    /// The tree when it has changed.
+    async fn next(&mut self) -> Result<WatchInstallationResponse, Status> {
+        while !std::mem::take(&mut self.is_first) {
+            let review = sleep_until(self.reviewed + REVIEW);
+            let change = tokio::select! {
+                change = self.changes.recv() => change,
+                () = review => {
+                    self.caller.check().await?;
+                    self.reviewed = Instant::now();
+                    continue;
+                }
+            };
+            if self.is_changed(change).await? {
+                break;
+            }
+        }
+        let tree = self.follower.tree().ok_or_else(|| self.caller.gone())?;
+        let response = WatchInstallationResponse { tree: Some(wire_node(&tree)) };
+        if response.encoded_len() > MAX_MESSAGE {
+            let text = "the tree of the Installation does not fit into a message";
+            return Err(status::exhausted(reasons::ANSWER_TOO_LARGE, text));
+        }
+        Ok(response)
+    }
+
+    /// Reads what has changed, with whatever follows soon.
+    async fn is_changed(&mut self, change: Result<Changed, RecvError>) -> Result<bool, Status> {
+        let mut stale = BTreeSet::new();
+        match change {
+            Ok(change) if !self.note(&change, &mut stale) => return Ok(false),
+            Ok(_) => {}
+            // The next one is the oldest that is left; everything is read again.
+            Err(RecvError::Lagged(_)) => return self.read_again().await,
+            Err(RecvError::Closed) => {
+                return Err(status::unavailable(reasons::BUS_UNAVAILABLE, "the service ends"));
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+        loop {
+            match self.changes.try_recv() {
+                Ok(change) => drop(self.note(&change, &mut stale)),
+                Err(TryRecvError::Lagged(_)) => return self.read_again().await,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        for (plural, name) in stale {
+            self.follower.refresh(plural, &name).await.map_err(unavailable)?;
+        }
+        Ok(true)
+    }
+
+    async fn read_again(&mut self) -> Result<bool, Status> {
+        self.follower.read().await.map_err(unavailable)?;
+        Ok(true)
+    }
+
+    /// Whether a change concerns the tree. Nested Installations come before what belongs to them, in the order of the set.
+    fn note(&self, change: &Changed, stale: &mut BTreeSet<(&'static str, String)>) -> bool {
+        let object = &change.object;
+        let kinds = [Installation::PLURAL, Execution::PLURAL, DeployItem::PLURAL];
+        let Some(plural) = kinds.into_iter().find(|plural| *plural == object.kind.plural()) else {
+            return false;
+        };
+        let is_here = object.namespace.as_deref() == Some(self.caller.installation.namespace.as_str());
+        let concerns = is_here
+            && (self.follower.concerns(plural, &object.name, change.owner.as_deref())
+                || change
+                    .owner
+                    .as_ref()
+                    .is_some_and(|owner| stale.contains(&(Installation::PLURAL, owner.clone()))));
+        if concerns {
+            stale.insert((plural, object.name.clone()));
+        }
+        concerns
+    }
+}
+
+fn wire_node(node: &Node) -> StatusNode {
+    let time = |time: Option<Timestamp>| {
+        time.map(|time| prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() })
+    };
+    StatusNode {
+        kind: node.kind.to_owned(),
+        namespace: node.namespace.clone(),
+        name: node.name.clone(),
+        template: node.template.clone().unwrap_or_default(),
+        content: node.content.clone().unwrap_or_default(),
+        phase: node.phase.clone(),
+        job_id: node.job_id.clone(),
+        running: node.is_running,
+        deleting: node.is_deleting,
+        requested: node.requested.clone().unwrap_or_default(),
+        error: node.error.as_ref().map(|error| Failure {
+            operation: error.operation.clone(),
+            reason: error.reason.clone(),
+            message: error.message.clone(),
+            codes: error.codes.clone(),
+        }),
+        trigger_time: time(node.times.trigger),
+        init_time: time(node.times.init),
+        wait_time: time(node.times.wait),
+        finished_time: time(node.times.finished),
+        nodes: node.nodes.iter().map(wire_node).collect(),
+    }
+}
