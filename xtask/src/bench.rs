@@ -19,11 +19,19 @@ const RANGE: usize = 2_000;
 /// table of functions, which `parse.Parse` leaves out.
 const FURTHER: [(&str, &str); 1] = [("parse", "parse.Parse")];
 
+/// How the load of the system is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) has_floor: bool,
+    pub(crate) rounds: usize,
+}
+
 /// Builds everything as it is shipped, and runs the scenarios, all if none is named.
 pub(crate) fn system(
     workspace: &Path,
     json: Option<&Path>,
     binaries: Option<&Path>,
+    load: Load,
     scenarios: Vec<String>,
 ) -> Result<()> {
     servers::run(workspace)?;
@@ -31,6 +39,8 @@ pub(crate) fn system(
     let built = commands::target_folder(workspace)?.join("release");
     let mut arguments = vec![binaries.unwrap_or(&built).display().to_string()];
     arguments.extend(json.into_iter().flat_map(|path| ["--json".to_owned(), path.display().to_string()]));
+    arguments.extend(["--rounds".to_owned(), load.rounds.to_string()]);
+    arguments.extend(load.has_floor.then(|| "--floor".to_owned()));
     arguments.extend(scenarios);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     commands::run(workspace, &built.join("bench-system").display().to_string(), &arguments)

@@ -91,7 +91,13 @@ enum Subject {
         /// Folder with the programs of another state, to be measured by the scenarios of this one.
         #[arg(long, value_name = "FOLDER")]
         binaries: Option<std::path::PathBuf>,
-        /// variants, burst, idle, reaction, restart, items, beside; all without a name.
+        /// Have a client without any controller write the same objects as the load, in the same run.
+        #[arg(long)]
+        floor: bool,
+        /// How often the load is repeated; its figures are medians.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// variants, load, idle, reaction, restart, items, beside, growth, standing; all without a name.
         #[arg(value_name = "SCENARIO")]
         scenarios: Vec<String>,
     },
@@ -123,8 +129,9 @@ fn main() -> anyhow::Result<()> {
         Command::Licences => licences::run(workspace()),
         Command::Test => test::run(workspace()),
         Command::Fuzz { cases } => fuzz::run(workspace(), cases),
-        Command::Bench { subject: Subject::System { json, binaries, scenarios } } => {
-            bench::system(workspace(), json.as_deref(), binaries.as_deref(), scenarios)
+        Command::Bench { subject: Subject::System { json, binaries, floor, rounds, scenarios } } => {
+            let load = bench::Load { has_floor: floor, rounds };
+            bench::system(workspace(), json.as_deref(), binaries.as_deref(), load, scenarios)
         }
         Command::Bench { subject: Subject::Templates { rounds } } => bench::templates(workspace(), rounds),
         Command::Bench { subject: Subject::Spiff { rounds } } => bench::spiff::run(workspace(), rounds),

@@ -1,6 +1,8 @@
 //! Figures of the running system, for `cargo xtask bench system`: services as processes, a real API server and NATS on
 //! the same machine.
 
+mod floor;
+mod load;
 mod process;
 mod requests;
 mod scenario;
@@ -17,7 +19,10 @@ use scenario::Bench;
 const MANY: usize = 1000;
 
 /// What is measured, in this order: those that come later find what the former left.
-const SCENARIOS: [&str; 7] = ["variants", "burst", "idle", "reaction", "restart", "items", "beside"];
+const SCENARIOS: [&str; 9] =
+    ["variants", "load", "idle", "reaction", "restart", "items", "beside", "growth", "standing"];
+/// How often the load is repeated if nothing is said.
+const ROUNDS: usize = 3;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -26,9 +31,12 @@ async fn main() -> Result<()> {
         PathBuf::from(arguments.next().context("the first argument is the folder of the binaries")?);
     let mut json = None;
     let mut scenarios = Vec::new();
+    let (mut with_floor, mut rounds) = (false, ROUNDS);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--json" => json = Some(PathBuf::from(arguments.next().context("--json needs a file")?)),
+            "--floor" => with_floor = true,
+            "--rounds" => rounds = arguments.next().context("--rounds needs a number")?.parse()?,
             _ => scenarios.push(argument),
         }
     }
@@ -50,8 +58,8 @@ async fn main() -> Result<()> {
     for name in SCENARIOS.iter().filter(|name| wanted(name)) {
         tell(match *name {
             "variants" => bench.variants(MANY).await?,
-            "burst" => bench.burst(MANY).await?,
-            "idle" => bench.idle(MANY).await?,
+            "load" => bench.load(MANY, rounds.max(1), with_floor).await?,
+            "idle" => bench.idle().await?,
             "reaction" => bench.reaction(200).await?,
             "restart" => {
                 let mut figures = bench.restart_renderer().await?;
@@ -63,7 +71,9 @@ async fn main() -> Result<()> {
                 figures.extend(bench.items(1000, 1).await?);
                 figures
             }
-            _ => bench.beside(MANY, 5000).await?,
+            "beside" => bench.beside(MANY, 5000).await?,
+            "growth" => bench.growth(MANY, 5).await?,
+            _ => bench.standing(20_000).await?,
         });
     }
     if let Some(path) = json {

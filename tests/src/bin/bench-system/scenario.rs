@@ -11,6 +11,7 @@ use kube::api::{Api, PostParams, WatchParams};
 use kube::core::WatchEvent;
 use serde_json::{Map, Value, json};
 
+use crate::load;
 use crate::process::{Usage, usage};
 use crate::requests::AuditLog;
 
@@ -46,58 +47,23 @@ impl Bench {
         let options = SystemOptions { binaries: Some(binaries), ..SystemOptions::default() };
         let Some(system) = System::start(options).await? else { return Ok(None) };
         system.plane.create_namespace(NAMESPACE).await?;
-        let client = system.client().await?;
-        let installations = Api::namespaced(client.clone(), NAMESPACE);
-        // Jobs need the Context that the resolver creates.
-        let contexts: Api<groundwork_api::Context> = Api::namespaced(client, NAMESPACE);
+        let installations = Api::namespaced(system.client().await?, NAMESPACE);
+        let bench = Self { system, installations };
+        bench.until_context(NAMESPACE).await?;
+        Ok(Some(bench))
+    }
+
+    /// Jobs need the Context that the resolver creates.
+    pub(crate) async fn until_context(&self, namespace: &str) -> Result<()> {
+        let contexts: Api<groundwork_api::Context> = Api::namespaced(self.system.client().await?, namespace);
         wait_for("the default Context", PATIENCE, async || {
             contexts.get("default").await.map(drop).map_err(|error| error.to_string())
         })
-        .await?;
-        Ok(Some(Self { system, installations }))
+        .await
     }
 
-    fn usages(&self) -> Result<Vec<(&'static str, Usage)>> {
+    pub(crate) fn usages(&self) -> Result<Vec<(&'static str, Usage)>> {
         ALL.into_iter().map(|name| Ok((name, usage(self.system.service(name)?.program.pid()?)?))).collect()
-    }
-
-    /// Many Installations at once: time until all have succeeded, and what that cost.
-    pub(crate) async fn burst(&mut self, count: usize) -> Result<Figures> {
-        let mut log = AuditLog::open(&self.system.plane.audit_log().context("there is an audit log")?)?;
-        let before = self.usages()?;
-        let api_server = self.system.plane.api_server_pid()?;
-        let api_before = usage(api_server)?;
-        let start = Instant::now();
-        let names = self.create_many("many", count).await?;
-        let applied = start.elapsed();
-        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
-        let seconds = start.elapsed().as_secs_f64();
-        let mut figures = Figures::new();
-        figures.insert("burst.installations".into(), json!(count));
-        figures.insert("burst.applied_seconds".into(), rounded(applied.as_secs_f64()));
-        figures.insert("burst.seconds".into(), rounded(seconds));
-        let mut total = 0;
-        for (request, times) in log.counts()? {
-            total += times;
-            figures.insert(format!("burst.requests.{request}"), rounded(per(times, count)));
-        }
-        figures.insert("burst.requests_per_installation".into(), rounded(per(total, count)));
-        let mut cpu = 0.0;
-        let mut peak = 0.0;
-        for ((name, before), (_, after)) in before.into_iter().zip(self.usages()?) {
-            let spent = after.cpu_seconds - before.cpu_seconds;
-            cpu += spent;
-            peak += after.peak;
-            figures.insert(format!("burst.cpu_seconds.{name}"), rounded(spent));
-            figures.insert(format!("burst.peak_mib.{name}"), rounded(after.peak));
-        }
-        figures.insert("burst.cpu_seconds_per_installation".into(), json!(cpu / per(count, 1)));
-        figures.insert("burst.peak_mib".into(), rounded(peak));
-        let api = usage(api_server)?;
-        figures
-            .insert("burst.api_server_cpu_seconds".into(), rounded(api.cpu_seconds - api_before.cpu_seconds));
-        figures.insert("burst.api_server_peak_mib".into(), rounded(api.peak));
-        Ok(figures)
     }
 
     async fn create_many(&self, prefix: &str, count: usize) -> Result<HashSet<String>> {
@@ -188,13 +154,12 @@ impl Bench {
     }
 
     /// A minute with nothing to do.
-    pub(crate) async fn idle(&mut self, count: usize) -> Result<Figures> {
-        // What follows the end of the burst is not idleness.
+    pub(crate) async fn idle(&mut self) -> Result<Figures> {
+        // What follows the end of the load is not idleness.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let mut log = AuditLog::open(&self.system.plane.audit_log().context("there is an audit log")?)?;
         tokio::time::sleep(Duration::from_secs(60)).await;
         let mut figures = Figures::new();
-        figures.insert("idle.installations".into(), json!(count));
         figures.insert("idle.requests_in_60_s".into(), json!(log.counts()?));
         for (name, usage) in self.usages()? {
             figures.insert(format!("idle.resident_mib.{name}"), rounded(usage.resident));
@@ -202,29 +167,43 @@ impl Bench {
         Ok(figures)
     }
 
-    /// From the creation of an Installation to the sight of its DeployItem.
+    /// From the creation of an Installation of the load to the sight of its DeployItem, and to the end of its job, one after the other.
     pub(crate) async fn reaction(&mut self, runs: usize) -> Result<Figures> {
-        let items: Api<DeployItem> = Api::namespaced(self.system.client().await?, NAMESPACE);
+        let namespace = "reaction";
+        self.prepare(namespace, 0..runs).await?;
+        let items: Api<DeployItem> = Api::namespaced(self.system.client().await?, namespace);
+        let installations = self.installations(namespace).await?;
         let before = self.reactions().await?;
-        let mut times = Vec::with_capacity(runs);
+        let (mut seen, mut finished) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
         for run in 0..runs {
-            let name = format!("one-{run:04}");
+            let object = load::installation(namespace, run);
+            let name = object.name_any();
             let labels = format!("execution.landscaper.gardener.cloud/managed-by={name}");
-            let mut events = items.watch(&WatchParams::default().labels(&labels), "0").await?.boxed();
+            let mut of_item = items.watch(&WatchParams::default().labels(&labels), "0").await?.boxed();
+            let field = format!("metadata.name={name}");
+            let mut of_job = installations.watch(&WatchParams::default().fields(&field), "0").await?.boxed();
             let start = Instant::now();
-            self.installations.create(&PostParams::default(), &installation(&name)).await?;
-            while let Some(event) = events.try_next().await? {
+            installations.create(&PostParams::default(), &object).await?;
+            while let Some(event) = of_item.try_next().await? {
                 if matches!(event, WatchEvent::Added(_)) {
                     break;
                 }
             }
-            times.push(start.elapsed().as_secs_f64() * 1000.0);
+            seen.push(start.elapsed().as_secs_f64() * 1000.0);
+            while let Some(event) = of_job.try_next().await? {
+                if matches!(&event, WatchEvent::Modified(installation) if load::is_finished(installation)) {
+                    break;
+                }
+            }
+            finished.push(start.elapsed().as_secs_f64() * 1000.0);
         }
-        times.sort_by(f64::total_cmp);
         let mut figures = Figures::new();
         figures.insert("reaction.runs".into(), json!(runs));
-        figures.insert("reaction.apply_to_deploy_item_ms.median".into(), rounded(times[runs / 2]));
-        figures.insert("reaction.apply_to_deploy_item_ms.p99".into(), rounded(times[runs * 99 / 100]));
+        for (what, times) in [("deploy_item", &mut seen), ("finished", &mut finished)] {
+            times.sort_by(f64::total_cmp);
+            figures.insert(format!("reaction.apply_to_{what}_ms.median"), rounded(times[runs / 2]));
+            figures.insert(format!("reaction.apply_to_{what}_ms.p99"), rounded(times[runs * 99 / 100]));
+        }
         for ((service, (fast_before, all_before)), (_, (fast, all))) in
             before.into_iter().zip(self.reactions().await?)
         {
@@ -324,7 +303,7 @@ fn with_blueprint(name: &str, blueprint: &str) -> Installation {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of a bench are far below 2^52")]
-fn per(total: usize, count: usize) -> f64 {
+pub(crate) fn per(total: usize, count: usize) -> f64 {
     total as f64 / count as f64
 }
 
@@ -333,7 +312,7 @@ pub(crate) fn rounded(figure: f64) -> Value {
 }
 
 /// Sum of a metric over all its labels.
-fn sum(metrics: &str, name: &str) -> f64 {
+pub(crate) fn sum(metrics: &str, name: &str) -> f64 {
     let samples = metrics.lines().filter_map(|line| line.strip_prefix(name));
     samples
         .filter_map(|sample| sample.rsplit(' ').next()?.parse::<f64>().ok())
