@@ -262,6 +262,8 @@ async fn start_api_server(
         write(server, &file("audit-policy.yaml"), AUDIT_POLICY)?;
         arguments.push(flag("audit-policy-file", "audit-policy.yaml"));
         arguments.push(flag("audit-log-path", "audit.log"));
+        // Whoever counts requests reads one file.
+        arguments.push("--audit-log-maxsize=100000".to_owned());
     }
     if options.owner_references_permission {
         arguments.push("--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned());

@@ -84,13 +84,13 @@ fn status(execution: &Execution, change: impl FnOnce(&mut ExecutionStatus)) -> N
     write(Write::Execution(Change::Status(execution)))
 }
 
-/// The Execution with a job.
-pub(super) fn triggered(execution: &Execution, id: &str, now: &Time) -> Execution {
-    let mut execution = execution.clone();
-    let status = execution.status.get_or_insert_default();
+/// The Execution with a job, which begins in the same write unless another one is under way.
+pub(super) fn begun(tree: &mut Tree, execution: &Execution, id: &str, now: &Time) -> Execution {
+    let mut given = execution.clone();
+    let status = given.status.get_or_insert_default();
     status.job_id = Some(id.to_owned());
     status.transition_times = Some(protocol::triggered(now));
-    execution
+    if execution.phase().is_final() { started_execution(tree, &given, now) } else { given }
 }
 
 /// What to store in place of an Execution, if it is not as it should be. `None` for `wanted` empties it.
@@ -127,24 +127,28 @@ pub(super) fn updated(
 }
 
 fn start(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
-    let old = execution.status.clone().unwrap_or_default();
+    let started = started_execution(tree, execution, &moment.now);
+    write(Write::Execution(Change::Status(started)))
+}
+
+fn started_execution(tree: &mut Tree, execution: &Execution, now: &Time) -> Execution {
+    let mut execution = execution.clone();
+    let generation = execution.metadata.generation.unwrap_or_default();
+    let is_deleting = execution.is_deleting();
+    let status = execution.status.get_or_insert_default();
     // The old cache is where the job starts from, and is cleared in the same write (10.3); whoever comes later
     // and does not know it lists by label. One that never had a job has no items.
-    match &old.deploy_item_cache {
-        Some(cache) => tree.items.set_names(cached_names(cache)),
-        None if old.job_id_finished.as_ref().is_none_or(String::is_empty) => tree.items.set_names([]),
+    match status.deploy_item_cache.take() {
+        Some(cache) => tree.items.set_names(cached_names(&cache)),
+        None if status.job_id_finished.as_ref().is_none_or(String::is_empty) => tree.items.set_names([]),
         None => {}
     }
     tree.exports = None;
     tree.exports_written = false;
-    let generation = execution.metadata.generation.unwrap_or_default();
-    let is_deleting = execution.metadata.deletion_timestamp.is_some();
-    status(execution, |status| {
-        enter(status, if is_deleting { Phase::InitDelete } else { Phase::Init }, &moment.now);
-        status.observed_generation = generation;
-        status.transition_times = Some(started(status.transition_times.as_ref(), &moment.now));
-        status.deploy_item_cache = None;
-    })
+    enter(status, if is_deleting { Phase::InitDelete } else { Phase::Init }, now);
+    status.observed_generation = generation;
+    status.transition_times = Some(started(status.transition_times.as_ref(), now));
+    execution
 }
 
 fn enter(status: &mut ExecutionStatus, phase: Phase, now: &Time) {
@@ -329,7 +333,7 @@ fn stamp_template_time(item: &mut DeployItem, moment: &Moment) {
     annotations.insert(annotation::RECONCILE_TIME.to_owned(), moment.now.0.to_string());
 }
 
-fn progressing(tree: &Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
+fn progressing(tree: &mut Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
     let id = execution.job().id;
     if let Some(step) = expire_items(tree, id, moment) {
         return step;
@@ -356,18 +360,13 @@ fn progressing(tree: &Tree, execution: &Execution, templates: &Templates, moment
     if classes.pending > 0 {
         return failed(execution, moment, Phase::Failed, PROGRESSING, "items could not be started");
     }
-    if exports_something(tree, execution) {
-        return status(execution, |status| {
-            enter(status, Phase::Completing, &moment.now);
-            if let Some(cache) = &mut status.deploy_item_cache {
-                cache.orphaned_dis = List::absent();
-            }
-        });
-    }
-    // With nothing to collect there is nothing to complete.
     let mut execution = execution.clone();
     if let Some(cache) = execution.status.as_mut().and_then(|status| status.deploy_item_cache.as_mut()) {
         cache.orphaned_dis = List::absent();
+    }
+    // Nobody waits between the end of the items and the end of the job: no write says so.
+    if exports_something(tree, &execution) {
+        return completing(tree, &execution, templates, moment);
     }
     finish(&execution, moment, Phase::Succeeded, None)
 }

@@ -42,30 +42,40 @@ fn wait_for_orphans(orphans: &[&Installation], installation: &Installation, mome
 }
 
 /// Gives the job to children and Execution, and waits for them in another phase.
-pub(super) fn hand_down(tree: &Tree, installation: &Installation, moment: &Moment, waiting: Phase) -> Next {
+pub(super) fn hand_down(
+    tree: &mut Tree,
+    installation: &Installation,
+    moment: &Moment,
+    waiting: Phase,
+) -> Next {
     if tree.execution.is_unread() {
         return Next::Read(Read::Execution);
     }
     let execution = own_execution(tree, installation);
-    let own = execution.and_then(|execution| give_job(execution, installation, moment));
+    let own = execution.as_ref().and_then(|execution| give_job(tree, execution, installation, moment));
     let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
     if let Some(step) = write_some(below.chain(own)) {
         return step;
     }
-    let mut draft = Draft::of(installation, &moment.now).phase(waiting).waiting();
-    if let Some(cache) = &mut draft.status().sub_inst_cache
-        && waiting == Phase::Progressing
-    {
+    let draft = Draft::of(installation, &moment.now);
+    if waiting != Phase::Progressing {
+        return status(draft.phase(waiting).waiting());
+    }
+    let mut draft = self::waiting(draft, tree, execution.is_some());
+    if let Some(cache) = &mut draft.status().sub_inst_cache {
         cache.orphaned_subs = List::absent();
     }
-    // In the same write as the phase: the reference needs another one to say so (2.5, write 13).
-    let names: Vec<String> = tree.children.present().map(ResourceExt::name_any).collect();
-    if waiting == Phase::Progressing
-        && let Some(error) = unfinished(&names, execution.is_some())
-    {
-        return status(draft.error(&error, None));
-    }
     status(draft)
+}
+
+/// `Progressing`, with what is waited for in the same write as the phase: the reference needs another one to say so (2.5, write 13).
+pub(super) fn waiting<'m>(draft: Draft<'m>, tree: &Tree, has_execution: bool) -> Draft<'m> {
+    let draft = draft.phase(Phase::Progressing).waiting();
+    let names: Vec<String> = tree.children.present().map(ResourceExt::name_any).collect();
+    match unfinished(&names, has_execution) {
+        Some(error) => draft.error(&error, None),
+        None => draft,
+    }
 }
 
 /// What is waited for, if anything is.

@@ -25,7 +25,8 @@ pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment
         return release(installation);
     }
     if is_set(&installation.metadata, annotation::DELETE_WITHOUT_UNINSTALL) {
-        let own = execution.filter(|own| !is_set(&own.metadata, annotation::DELETE_WITHOUT_UNINSTALL));
+        let own =
+            execution.as_ref().filter(|own| !is_set(&own.metadata, annotation::DELETE_WITHOUT_UNINSTALL));
         let own = own.map(|own| {
             let annotations = vec![(annotation::DELETE_WITHOUT_UNINSTALL, Some("true".to_owned()))];
             execution_patch(MetadataPatch { annotations, ..MetadataPatch::of(&own.metadata) })
@@ -45,7 +46,8 @@ pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment
     if let Some(step) = write_some(below.chain(own)) {
         return step;
     }
-    status(Draft::of(installation, &moment.now).phase(Phase::TriggerDelete))
+    // What is below is given the job in the phase that waits for it.
+    status(Draft::of(installation, &moment.now).phase(Phase::Deleting).waiting())
 }
 
 fn execution_patch(patch: MetadataPatch) -> Write {
@@ -65,7 +67,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         return step;
     }
     let execution = own_execution(tree, installation);
-    let own = execution.and_then(|own| give_job(own, installation, moment));
+    let own = execution.as_ref().and_then(|own| give_job(tree, own, installation, moment));
     let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
     if let Some(step) = write_some(below.chain(own)) {
         return step;
@@ -75,7 +77,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         .children
         .present()
         .map(|child| child.standing(id))
-        .chain(execution.map(|own| own.standing(id)))
+        .chain(execution.as_ref().map(|own| own.standing(id)))
         .collect();
     if standings.is_empty() {
         return release(installation);

@@ -3,7 +3,7 @@
 use groundwork_api::{Installation, List, ObjectReference};
 use groundwork_component::OVERWRITE_CONDITION;
 
-use super::{CREATE, INIT, children, fail, give_job, owned_by, siblings, status, write_computed};
+use super::{CREATE, INIT, children, created, fail, give_job, owned_by, siblings, status, write_computed};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 use crate::machine::execution;
@@ -136,7 +136,7 @@ fn create_objects(
     status(objects_created(tree, installation, prepared, moment))
 }
 
-/// The write that ends `Init`.
+/// The write that ends `Init`. Without orphans there is nothing to wait for in `ObjectsCreated`: what is below is given the job next.
 fn objects_created<'m>(
     tree: &Tree,
     installation: &Installation,
@@ -148,8 +148,13 @@ fn objects_created<'m>(
         namespace: execution.metadata.namespace.clone(),
     });
     let updates = prepared.outcome.conditions.iter().filter(|update| update.type_name != OVERWRITE_CONDITION);
-    let mut draft = Draft::of(installation, &moment.now)
-        .phase(Phase::ObjectsCreated)
+    let has_orphans = tree.children.present().any(|child| child.is_deleting());
+    let draft = Draft::of(installation, &moment.now);
+    let draft = match has_orphans {
+        true => draft.phase(Phase::ObjectsCreated),
+        false => created::waiting(draft, tree, execution.is_some()),
+    };
+    let mut draft = draft
         .conditions(updates)
         .conditions(&created_conditions(prepared))
         .without(&prepared.outcome.obsolete_conditions);
@@ -159,7 +164,10 @@ fn objects_created<'m>(
     status_.observed_generation = prepared.generation;
     status_.imports =
         if prepared.imports.is_empty() { List::absent() } else { prepared.imports.clone().into() };
-    let (cache, references) = children::known(tree, &prepared.outcome);
+    let (mut cache, references) = children::known(tree, &prepared.outcome);
+    if !has_orphans {
+        cache.orphaned_subs = List::absent();
+    }
     status_.sub_inst_cache = Some(cache);
     status_.installation_refs = if references.is_empty() { List::absent() } else { references.into() };
     draft
@@ -218,7 +226,8 @@ fn ensure_execution(
             let error = OperationError::caused_by(INIT, CREATE, (CREATE, "ReconcileExecution"), cause);
             return Some(fail(installation, moment, &error, &prepared.outcome.conditions));
         }
-        return Some(give_job(found, installation, moment).map_or(Next::Rest, write));
+        let found = found.clone();
+        return Some(give_job(tree, &found, installation, moment).map_or(Next::Rest, write));
     }
     let updated = execution::updated(found, installation, wanted)?;
     Some(write(Write::Execution(Change::Replace(updated))))

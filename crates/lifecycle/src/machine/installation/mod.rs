@@ -100,8 +100,20 @@ fn next_of(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Nex
         return Next::Rest;
     }
     let is_deleting = installation.is_deleting();
+    let running = installation.job().is_running();
+    let requests_job = annotation_of(metadata, annotation::OPERATION) == Some(operation::RECONCILE);
     if !has_finalizer(metadata) {
-        return if is_deleting { Next::Rest } else { patch(with_finalizer(metadata)) };
+        // A request is removed in the same write, and that comes after the one that begins the job. Nothing else has been made by then.
+        match is_deleting {
+            true => return Next::Rest,
+            false if requests_job && is_root(installation) && !running => {}
+            false if requests_job && tree.request_taken => {
+                tree.request_taken = false;
+                let finalizers = with_finalizer(metadata).finalizers;
+                return patch(MetadataPatch { finalizers, ..without_request(installation) });
+            }
+            false => return patch(with_finalizer(metadata)),
+        }
     }
     if let Some(step) = siblings::trigger_dependents(tree, installation, moment) {
         return step;
@@ -109,8 +121,6 @@ fn next_of(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Nex
     if annotation_of(metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
         return interrupt(tree, installation);
     }
-    let running = installation.job().is_running();
-    let requests_job = annotation_of(metadata, annotation::OPERATION) == Some(operation::RECONCILE);
     if requests_job && (!is_root(installation) || (tree.request_taken && running)) {
         tree.request_taken = false;
         return patch(without_request(installation));
@@ -192,15 +202,11 @@ fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, reques
     if is_due.is_some() || !is_retry {
         draft.status().automatic_reconcile_status = is_due;
     }
-    if requests_job {
-        tree.forget_job();
-        tree.request_taken = true;
-        return status(draft);
-    }
-    // With no annotation to remove in between, the job begins in the same write.
+    // The job begins in the write that gives it; the annotation is removed after that (2.1).
     let id = moment.job_id.clone();
     let step = start(tree, installation, draft, is_deleting);
     tree.begun = Some(id);
+    tree.request_taken = requests_job;
     step
 }
 
@@ -259,8 +265,11 @@ fn interrupt(tree: &mut Tree, installation: &Installation) -> Next {
 }
 
 /// The Execution, if it belongs to the Installation: one that only has its name is none of its business.
-fn own_execution<'a>(tree: &'a Tree, installation: &Installation) -> Option<&'a Execution> {
-    tree.execution.get().filter(|execution| owned_by(execution, installation).is_ok())
+fn own_execution(tree: &Tree, installation: &Installation) -> Option<Arc<Execution>> {
+    match &tree.execution {
+        Known::Present(execution) if owned_by(execution, installation).is_ok() => Some(Arc::clone(execution)),
+        Known::Present(_) | Known::Absent | Known::Unread => None,
+    }
 }
 
 fn owned_by(found: &Execution, installation: &Installation) -> Result<(), OperationError> {
@@ -276,8 +285,13 @@ fn owned_by(found: &Execution, installation: &Installation) -> Result<(), Operat
     Err(OperationError::caused_by(INIT, CREATE, (CREATE, "ReconcileExecution"), cause))
 }
 
-/// Hands the job of the Installation down to its Execution; `None` when that has been done.
-fn give_job(execution: &Execution, installation: &Installation, moment: &Moment) -> Option<Write> {
+/// Hands the job of the Installation down to its Execution, which begins with it; `None` when that has been done.
+fn give_job(
+    tree: &mut Tree,
+    execution: &Execution,
+    installation: &Installation,
+    moment: &Moment,
+) -> Option<Write> {
     let id = installation.job().id;
     if execution.job().id == id {
         return None;
@@ -288,7 +302,7 @@ fn give_job(execution: &Execution, installation: &Installation, moment: &Moment)
         let annotations = vec![(annotation::OPERATION, None)];
         Change::Metadata(MetadataPatch { annotations, ..MetadataPatch::of(metadata) })
     } else {
-        Change::Status(execution::triggered(execution, id, &moment.now))
+        Change::Status(execution::begun(tree, execution, id, &moment.now))
     };
     Some(Write::Execution(change))
 }
@@ -333,7 +347,8 @@ pub(super) fn refused(tree: &mut Tree, reason: &'static str, cause: &str, moment
     if !installation.job().is_running() {
         return None;
     }
-    let step = if installation.phase() == Phase::Completing {
+    // Exports are written while the phase is that of waiting for what is below: nobody waits in between.
+    let step = if matches!(installation.phase(), Phase::Progressing | Phase::Completing) {
         let update = ConditionUpdate::new("CreateExports", false, reason, cause);
         let error = OperationError::new(COMPLETING, "CreateOrUpdateExports", cause);
         fail(&installation, moment, &error, &[update])

@@ -1,12 +1,12 @@
 //! `Progressing`: everything below works; its end is collected (2.2).
 
+use std::sync::Arc;
+
 use groundwork_api::{Installation, ResourceExt};
 
-use super::{children, fail, give_job, status};
+use super::{children, completing, fail, give_job};
 use crate::error::OperationError;
-use crate::machine::phase::Phase;
 use crate::machine::protocol::{HasJob as _, Standing};
-use crate::machine::status::Draft;
 use crate::machine::step::{Moment, Next, Read, write, write_some};
 use crate::machine::tree::{Known, Tree};
 
@@ -27,7 +27,8 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         Known::Absent => expects_execution,
         Known::Present(execution) => match execution.standing(id) {
             Standing::Waiting | Standing::Running => {
-                return give_job(execution, installation, moment).map_or(Next::Rest, write);
+                let execution = Arc::clone(execution);
+                return give_job(tree, &execution, installation, moment).map_or(Next::Rest, write);
             }
             Standing::Succeeded => false,
             Standing::Failed => true,
@@ -57,8 +58,8 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         let error = OperationError::child("buildErrorIfFailedChild", "children failed", parts.join("; "));
         return fail(installation, moment, &error, &[]);
     }
-    tree.copies_written = 0;
-    status(Draft::of(installation, &moment.now).phase(Phase::Completing))
+    // Nobody waits between the end of what is below and the end of the job: no write says so.
+    completing::next(tree, installation, moment)
 }
 
 /// Children that were removed by force count as failed.

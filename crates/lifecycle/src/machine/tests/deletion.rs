@@ -13,8 +13,6 @@ fn a_deletion_goes_from_the_items_up() {
         [
             "status Installation InitDelete",
             "delete Execution",
-            "status Installation TriggerDelete",
-            "status Execution Succeeded",
             "status Installation Deleting",
             "status Execution InitDelete",
             "delete DeployItem",

@@ -15,15 +15,12 @@ fn writes_of_a_first_job() {
             "finalizer Installation",
             "status Installation Init",
             "create Execution",
-            "status Installation ObjectsCreated",
-            "status Execution ",
             "status Installation Progressing",
             "status Execution Init",
             "create DeployItem",
             "status Execution Progressing",
             "status DeployItem ",
             "status Execution Succeeded",
-            "status Installation Completing",
             "status Installation Succeeded",
         ]
     );
@@ -50,7 +47,7 @@ fn a_request_starts_a_job_and_is_removed_after_that() {
     cluster.run(None);
     assert_eq!(
         cluster.log[..3],
-        ["status Installation Succeeded", "annotate Installation", "status Installation Init"]
+        ["status Installation Init", "annotate Installation", "status Installation Progressing"]
     );
     assert_eq!(cluster.phase(), "Succeeded");
     assert_ne!(cluster.server().status.clone().unwrap().job_id, first);
@@ -60,6 +57,24 @@ fn a_request_starts_a_job_and_is_removed_after_that() {
         cluster.log
     );
     assert_eq!(cluster.log.iter().filter(|line| **line == "annotate Installation").count(), 1);
+}
+
+/// 2.1: a new object that asks for a job gets the finalizer with the write that removes the request, before anything is made.
+#[test]
+fn a_request_of_a_new_object_is_removed_with_the_finalizer_set() {
+    let mut object = installation(&["echo"], &json!({}));
+    object["metadata"]["annotations"] = json!({RECONCILE.0: RECONCILE.1});
+    let mut cluster = Cluster::new(object);
+    cluster.run(None);
+    assert_eq!(
+        cluster.log[..3],
+        ["status Installation Init", "finalizer Installation", "create Execution"],
+        "{:?}",
+        cluster.log
+    );
+    assert_eq!(cluster.phase(), "Succeeded");
+    let metadata = &cluster.server().metadata;
+    assert!(metadata.annotations.iter().flatten().next().is_none() && metadata.finalizers.is_some());
 }
 
 #[test]
@@ -211,7 +226,7 @@ fn exports_of_items_are_collected() {
     cluster.run(None);
     assert_eq!(
         cluster.log[..3],
-        ["status Execution Completing", "ensure DataObject", "status Execution Succeeded"]
+        ["ensure DataObject", "status Execution Succeeded", "status Installation Succeeded"]
     );
     let holder = cluster.data_objects.values().next().unwrap();
     assert_eq!(holder.data.get(), Some(&json!({"a": {"secret": "a-export"}, "b": null})));
