@@ -23,8 +23,20 @@ const EVERY: usize = 7;
 pub struct Proxy {
     is_faulty: Arc<AtomicBool>,
     disturbed: Arc<AtomicUsize>,
+    cut: Arc<Cut>,
     url: String,
 }
+
+/// A write that is done and never answered, and how many came before it.
+#[derive(Debug)]
+struct Cut {
+    writes: AtomicUsize,
+    after: AtomicUsize,
+    is_reached: AtomicBool,
+}
+
+/// No write is the one.
+const NEVER: usize = usize::MAX;
 
 #[derive(Clone)]
 struct Server {
@@ -32,6 +44,7 @@ struct Server {
     is_faulty: Arc<AtomicBool>,
     writes: Arc<AtomicUsize>,
     disturbed: Arc<AtomicUsize>,
+    cut: Arc<Cut>,
 }
 
 impl Proxy {
@@ -42,12 +55,18 @@ impl Proxy {
     pub async fn start(client: Client) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let proxy = Self { is_faulty: Arc::default(), disturbed: Arc::default(), url };
+        let cut = Arc::new(Cut {
+            writes: AtomicUsize::new(0),
+            after: AtomicUsize::new(NEVER),
+            is_reached: AtomicBool::new(false),
+        });
+        let proxy = Self { is_faulty: Arc::default(), disturbed: Arc::default(), cut, url };
         let server = Server {
             client,
             is_faulty: Arc::clone(&proxy.is_faulty),
             writes: Arc::default(),
             disturbed: Arc::clone(&proxy.disturbed),
+            cut: Arc::clone(&proxy.cut),
         };
         let router = Router::new().fallback(pass_on).with_state(server);
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -64,6 +83,23 @@ impl Proxy {
         self.is_faulty.store(is_faulty, Ordering::Relaxed);
     }
 
+    /// Counts writes anew. The one after so many is done, and its answer never comes.
+    pub fn cut_after(&self, writes: Option<usize>) {
+        self.cut.writes.store(0, Ordering::SeqCst);
+        self.cut.is_reached.store(false, Ordering::SeqCst);
+        self.cut.after.store(writes.unwrap_or(NEVER), Ordering::SeqCst);
+    }
+
+    /// Whether that write has been done. It is told once.
+    pub fn take_cut(&self) -> bool {
+        self.cut.is_reached.swap(false, Ordering::SeqCst)
+    }
+
+    /// How many writes came since the count began.
+    pub fn writes(&self) -> usize {
+        self.cut.writes.load(Ordering::SeqCst)
+    }
+
     /// How many writes were disturbed.
     pub fn disturbed(&self) -> usize {
         self.disturbed.load(Ordering::Relaxed)
@@ -72,7 +108,13 @@ impl Proxy {
 
 /// 409, 429 and 500 in turn, and the worst one: done, but answered with 500.
 async fn pass_on(State(server): State<Server>, request: Request) -> Response {
-    let is_write = request.method() != Method::GET;
+    let is_write = request.method() != Method::GET && !is_review(request.uri().path());
+    if is_write && server.cut.writes.fetch_add(1, Ordering::SeqCst) == server.cut.after.load(Ordering::SeqCst)
+    {
+        forward(&server.client, request).await;
+        server.cut.is_reached.store(true, Ordering::SeqCst);
+        return std::future::pending().await;
+    }
     let turn = if is_write && server.is_faulty.load(Ordering::Relaxed) {
         server.writes.fetch_add(1, Ordering::Relaxed)
     } else {
@@ -91,6 +133,11 @@ async fn pass_on(State(server): State<Server>, request: Request) -> Response {
             status(500, "InternalError")
         }
     }
+}
+
+/// Questions about tokens and rights, which are asked by creating something.
+fn is_review(path: &str) -> bool {
+    path.ends_with("reviews")
 }
 
 fn status(code: u16, reason: &str) -> Response {

@@ -45,7 +45,7 @@ pub struct System {
     pub nats: Nats,
     pub plane: ControlPlane,
     options: SystemOptions,
-    proxies: Vec<Proxy>,
+    proxies: BTreeMap<&'static str, Proxy>,
     ports: BTreeMap<&'static str, (u16, u16)>,
 }
 
@@ -117,7 +117,7 @@ impl System {
             nats: Nats::start().await?,
             plane,
             options,
-            proxies: Vec::new(),
+            proxies: BTreeMap::new(),
             ports,
         }))
     }
@@ -145,7 +145,7 @@ impl System {
             let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&kubeconfig)?)?;
             config["clusters"][0]["cluster"] = json!({"server": proxy.url()});
             std::fs::write(&kubeconfig, config.to_string())?;
-            self.proxies.push(proxy);
+            self.proxies.insert(name, proxy);
         }
         let called = match service {
             "renderer" => Some("resolver"),
@@ -238,8 +238,16 @@ impl System {
     }
 
     /// The proxies in front of the API server.
-    pub fn proxies(&self) -> &[Proxy] {
-        &self.proxies
+    pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.proxies.values()
+    }
+
+    /// The one in front of the API server for a service.
+    ///
+    /// # Errors
+    /// When the service has none.
+    pub fn proxy(&self, service: &str) -> Result<&Proxy> {
+        self.proxies.get(service).with_context(|| format!("{service} has no proxy"))
     }
 
     /// A service that was started.

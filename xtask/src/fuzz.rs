@@ -1,9 +1,12 @@
-//! `cargo xtask fuzz`: long runs of the tests that make their inputs up, or render the same thing over and over.
+//! Long runs of tests that do a little of their work with every run: `cargo xtask fuzz` of those that make their inputs up, or render the
+//! same thing over and over; `cargo xtask faults` of those in which processes die.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
+
+use crate::{commands, servers};
 
 /// A test that does more if it is asked for.
 struct Run {
@@ -46,13 +49,40 @@ const RUNS: [Run; 4] = [
     },
 ];
 
+/// Random lives of Installations against the state machine alone; then the services against real servers, killed after every write.
+const FAULTS: [Run; 2] = [
+    Run {
+        package: &["groundwork-lifecycle", "--lib"],
+        test: "random_lives_end_well",
+        variable: "GROUNDWORK_MODEL_SEQUENCES",
+        times: None,
+    },
+    Run {
+        package: &["groundwork-tests", "--test", "system"],
+        test: "every_write_may_be_the_last_of_a_process",
+        variable: "GROUNDWORK_ALL_CUTS",
+        times: Some(1),
+    },
+];
+
 pub(crate) fn run(workspace: &Path, cases: usize) -> Result<()> {
-    for Run { package, test, variable, times } in RUNS {
+    longer(workspace, &RUNS, cases)
+}
+
+pub(crate) fn faults(workspace: &Path, sequences: usize) -> Result<()> {
+    servers::run(workspace)?;
+    commands::build_all(workspace, &["--release"])?;
+    longer(workspace, &FAULTS, sequences)
+}
+
+fn longer(workspace: &Path, runs: &[Run], cases: usize) -> Result<()> {
+    for Run { package, test, variable, times } in runs {
         let times = times.unwrap_or(cases);
         println!("{test}: {times}");
         let mut command = Command::new("cargo");
-        command.current_dir(workspace).args(["test", "--release", "--locked", "--package"]).args(package);
-        if !command.arg(test).env(variable, times.to_string()).status()?.success() {
+        command.current_dir(workspace).args(["test", "--release", "--locked", "--package"]).args(*package);
+        command.arg(test).args(["--", "--nocapture"]);
+        if !command.env(variable, times.to_string()).status()?.success() {
             bail!("{test} found something");
         }
     }

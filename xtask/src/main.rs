@@ -50,6 +50,12 @@ enum Command {
         #[arg(long, default_value_t = 1_000_000)]
         cases: usize,
     },
+    /// Let processes die: in random lives of Installations against the state machine, and after each write in turn against real servers.
+    Faults {
+        /// How many random lives.
+        #[arg(long, default_value_t = 100_000)]
+        sequences: usize,
+    },
     /// Measure the running system, or an engine.
     Bench {
         #[command(subcommand)]
@@ -129,6 +135,7 @@ fn main() -> anyhow::Result<()> {
         Command::Licences => licences::run(workspace()),
         Command::Test => test::run(workspace()),
         Command::Fuzz { cases } => fuzz::run(workspace(), cases),
+        Command::Faults { sequences } => fuzz::faults(workspace(), sequences),
         Command::Bench { subject: Subject::System { json, binaries, floor, rounds, scenarios } } => {
             let load = bench::Load { has_floor: floor, rounds };
             bench::system(workspace(), json.as_deref(), binaries.as_deref(), load, scenarios)

@@ -217,12 +217,12 @@ async fn other_leaders_and_wrong_answers_change_nothing_in_the_end() -> Result<(
     }
 
     apply_with(&mut system, "disturbed", async |system| {
-        system.proxies().iter().for_each(|proxy| proxy.set_faulty(true));
+        system.proxies().for_each(|proxy| proxy.set_faulty(true));
         Ok(())
     })
     .await?;
     same_as(&calm, &system, "disturbed").await?;
-    let disturbed: usize = system.proxies().iter().map(groundwork_tests::Proxy::disturbed).sum();
+    let disturbed: usize = system.proxies().map(groundwork_tests::Proxy::disturbed).sum();
     ensure!(disturbed > COUNT, "only {disturbed} writes were disturbed");
     Ok(())
 }

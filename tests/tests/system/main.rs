@@ -4,6 +4,7 @@ mod away;
 mod bootstrap;
 mod case;
 mod command;
+mod cuts;
 mod data_flow;
 mod deleting;
 mod echo_server;

@@ -5,6 +5,7 @@ mod deletion;
 mod ends;
 mod large;
 mod lives;
+mod model;
 mod nested;
 mod roots;
 

@@ -8,7 +8,7 @@ use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 use crate::machine::execution;
 use crate::machine::phase::Phase;
-use crate::machine::protocol::HasJob as _;
+use crate::machine::protocol::HasJob;
 use crate::machine::status::Draft;
 use crate::machine::step::{Change, MOST_WRITES, Moment, Next, Read, Write, write, write_some};
 use crate::machine::tree::{Known, StaleCopy, Tree};
@@ -148,7 +148,7 @@ fn objects_created<'m>(
         namespace: execution.metadata.namespace.clone(),
     });
     let updates = prepared.outcome.conditions.iter().filter(|update| update.type_name != OVERWRITE_CONDITION);
-    let has_orphans = tree.children.present().any(|child| child.is_deleting());
+    let has_orphans = tree.children.present().any(HasJob::is_deleting);
     let draft = Draft::of(installation, &moment.now);
     let draft = match has_orphans {
         true => draft.phase(Phase::ObjectsCreated),

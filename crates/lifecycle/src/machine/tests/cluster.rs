@@ -137,7 +137,11 @@ impl Cluster {
     pub(super) fn delete_one(&mut self, installation: &str) {
         let (version, now) = (self.next_version(), self.now());
         let metadata = &mut self.installations.get_mut(installation).unwrap().metadata;
-        metadata.deletion_timestamp = Some(now);
+        if metadata.finalizers.iter().flatten().next().is_none() {
+            self.installations.remove(installation);
+            return;
+        }
+        metadata.deletion_timestamp.get_or_insert(now);
         metadata.resource_version = Some(version);
     }
 
@@ -731,6 +735,8 @@ macro_rules! with_status {
     ($($kind:ty),*) => {$(
         impl StatusOf for $kind {
             fn take_status(&mut self, from: Self) {
+                let is_other = self.job().is_running() && from.job().id != self.job().id;
+                assert!(!is_other, "a job that runs is replaced on {}", self.name_any());
                 self.status = from.status;
             }
         }

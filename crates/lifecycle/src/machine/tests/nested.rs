@@ -59,7 +59,7 @@ fn template(text: &str) -> Value {
 }
 
 /// An Installation that imports `who`, nests these, and exports what the last one exports last.
-fn parent(children: &[&str]) -> Value {
+pub(super) fn parent(children: &[&str]) -> Value {
     let templates: Vec<Value> = children.iter().map(|child| template(child)).collect();
     let last = children.last().and_then(|child| child.split_whitespace().last()).filter(|name| *name != ">");
     let mut blueprint = json!({

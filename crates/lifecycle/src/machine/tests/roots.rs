@@ -3,7 +3,7 @@
 use super::*;
 
 /// `name: imports > exports`; what it exports is its name and what it imports.
-fn root(text: &str) -> Value {
+pub(super) fn root(text: &str) -> Value {
     let (name, rest) = text.split_once(": ").unwrap();
     let (imports, exports) = rest.split_once('>').unwrap();
     let refs = |names: &str| -> Vec<Value> {
