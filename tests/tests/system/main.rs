@@ -21,6 +21,7 @@ mod metrics;
 mod namespaces;
 mod overlays;
 mod pages;
+mod publishing;
 mod readiness;
 mod rendering;
 mod rights;

@@ -1,0 +1,171 @@
+//! What Installations publish, for whom, and under which names (`installations.md` 4, 6.1; `blueprints.md` 8).
+
+use anyhow::{Context as _, Result, ensure};
+use groundwork_api::{Context, DataObject, Installation, Target};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use crate::case::{Case, error};
+use crate::shared;
+use crate::support::outcome;
+
+const CLUSTER_TYPE: &str = "landscaper.gardener.cloud/kubernetes-cluster";
+
+fn label<'a>(object: &'a impl ResourceExt, name: &str) -> Option<&'a str> {
+    object.labels().get(&format!("data.landscaper.gardener.cloud/{name}")).map(String::as_str)
+}
+
+fn value(object: &DataObject) -> Value {
+    object.data.get().cloned().unwrap_or_default()
+}
+
+/// A blueprint without items that exports three values, of which two have names that no variable could have, and a Target.
+fn exporter(target_type: &str) -> String {
+    let data = |name: &str| json!({"name": name, "type": "data", "schema": {}});
+    let template = format!(
+        "exports:\n  plain: one\n  other-part: two\n  a.b: three\n  cluster:\n    type: {target_type}\n    labels: {{stage: dev}}\n    \
+         config: {{kubeconfig: none}}\n"
+    );
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
+        "exports": [data("plain"), data("other-part"), data("a.b"),
+            {"name": "cluster", "type": "target", "targetType": CLUSTER_TYPE}],
+        "exportExecutions": [{"name": "default", "type": "GoTemplate", "template": template}],
+    })
+    .to_string()
+}
+
+/// I-03, I-54, I-91 to I-95, I-97, I-100, I-103, I-105 to I-109, B-41, B-96: exports become objects of the scope, through mappings and without,
+/// under the names that were asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn exports_become_objects() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "publishing").await?;
+    let data = |name: &str, reference: &str| json!({"name": name, "dataRef": reference});
+    let spec = json!({
+        "exports": {
+            "data": [data("plain", "my-exported-data"), data("combined", "combined"), data("fixed", "UPPER_x"),
+                data("dotted", "dotted")],
+            "targets": [{"name": "cluster", "target": "my-exported-target"}],
+        },
+        "exportDataMappings": {
+            "combined": {"first": "(( plain ))", "second": "(( other-part ))", "all": ["(( plain ))", "(( other-part ))"]},
+            "fixed": {"answer": 42},
+            "dotted": "(( exports.[\"a.b\"] ))",
+            "undeclared": "(( plain ))",
+            "cluster": {"type": "example.org/other"},
+        },
+    });
+    let installation = case.install_with("exporter", &exporter(CLUSTER_TYPE), &spec).await?;
+    assert_eq!(outcome(&installation), ("Succeeded".to_owned(), String::new()));
+    let plain: DataObject = case.get("my-exported-data").await?;
+    assert_eq!(
+        (value(&plain), label(&plain, "context"), label(&plain, "key")),
+        (json!("one"), None, Some("my-exported-data"))
+    );
+    let combined: DataObject = case.get("combined").await?;
+    assert_eq!(value(&combined), json!({"first": "one", "second": "two", "all": ["one", "two"]}));
+    assert_eq!(value(&case.get("dotted").await?), json!("three"));
+    let named = "data.landscaper.gardener.cloud/key=UPPER_x";
+    let fixed = case.list::<DataObject>(named).await?.pop().context("the constant is published")?;
+    assert_eq!((value(&fixed), fixed.name_any().len()), (json!({"answer": 42}), 32));
+    let target: Target = case.get("my-exported-target").await?;
+    assert_eq!(target.spec.type_, CLUSTER_TYPE, "a mapping does nothing to a Target");
+    assert_eq!(
+        (target.labels().get("stage").map(String::as_str), label(&target, "context")),
+        (Some("dev"), None)
+    );
+    // The objects of the exports and no other: what was not declared does not appear.
+    assert_eq!(case.list::<DataObject>("").await?.len(), 4);
+
+    let wrong = case.install_with("wrong", &exporter("example.org/other"), &json!({})).await?;
+    let (phase, message) = outcome(&wrong);
+    ensure!(phase == "Failed" && message.contains("cluster"), "{phase} {message}");
+    Ok(())
+}
+
+/// A blueprint whose child imports and exports these.
+fn parent(imports: &[&str], export: &str) -> String {
+    let declare = |name: &&str| json!({"name": name, "type": "data", "schema": {"type": "string"}});
+    let refs = |name: &&str| json!({"name": name, "dataRef": name});
+    let template = format!("exports:\n  {export}: secret-of-the-child\n");
+    let child = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
+        "imports": imports.iter().map(declare).collect::<Vec<_>>(), "exports": [declare(&export)],
+        "exportExecutions": [{"name": "default", "type": "GoTemplate", "template": template}],
+    });
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
+        "subinstallations": [{
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "InstallationTemplate", "name": "child",
+            "blueprint": {"filesystem": {"blueprint.yaml": child.to_string()}},
+            "imports": {"data": imports.iter().map(refs).collect::<Vec<_>>()},
+            "exports": {"data": [refs(&export)]},
+        }],
+    })
+    .to_string()
+}
+
+/// I-21, I-56, I-59: what a child publishes is for its siblings and its parent, it sees nothing of the namespace that its parent does not
+/// import, and it has the Context of its parent.
+#[tokio::test(flavor = "multi_thread")]
+async fn scopes_keep_to_themselves() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "scopes").await?;
+    case.create::<Context>("mine", &json!({})).await?;
+    case.create::<DataObject>("outside", &json!({"data": "of the namespace"})).await?;
+    let context = json!({"context": "mine"});
+    let family = case.install_with("family", &parent(&[], "databaseaccess"), &context).await?;
+    assert_eq!(outcome(&family), ("Succeeded".to_owned(), String::new()));
+    let children = case.list::<Installation>("landscaper.gardener.cloud/encompassed-by=family").await?;
+    let child = children.first().context("there is a child")?;
+    assert_eq!(child.spec.context.as_deref(), Some("mine"));
+    let published = case.list::<DataObject>("data.landscaper.gardener.cloud/key=databaseaccess").await?;
+    let published = published.first().context("the child publishes it")?;
+    assert_eq!(label(published, "context"), Some("Installation.scopes.family"));
+
+    let importer = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
+        "imports": [{"name": "databaseaccess", "type": "data", "schema": {"type": "string"}}],
+    });
+    let spec = json!({"imports": {"data": [{"name": "databaseaccess", "dataRef": "databaseaccess"}]}});
+    let stranger = case.install_with("stranger", &importer.to_string(), &spec).await?;
+    assert_eq!(error(&stranger).1, "ImportsSatisfied", "{:?}", error(&stranger));
+
+    let greedy = case.install_with("greedy", &parent(&["outside"], "taken"), &json!({})).await?;
+    let (phase, message) = outcome(&greedy);
+    ensure!(phase == "Failed" && message.contains("outside"), "{phase} {message}");
+    ensure!(case.list::<Installation>("landscaper.gardener.cloud/encompassed-by=greedy").await?.is_empty());
+    Ok(())
+}
+
+/// I-134: whatever the rules for automatic jobs, an Installation that nobody has asked for has none.
+#[tokio::test(flavor = "multi_thread")]
+async fn timers_start_nothing_new() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "timers").await?;
+    let object = json!({"spec": {
+        "blueprint": {"inline": {"filesystem": {"blueprint.yaml": exporter(CLUSTER_TYPE)}}},
+        "automaticReconcile": {"succeededReconcile": {"interval": "1s"}, "failedReconcile": {"interval": "1s"}},
+    }});
+    case.create::<Installation>("waiting", &object).await?;
+    case.until("it says that it waits to be asked", "waiting", |waiting: &Installation| {
+        waiting.status.as_ref().is_some_and(|status| !status.conditions.is_empty())
+    })
+    .await?;
+    // Another one, made later, has gone through a job of its own and several automatic ones meanwhile.
+    let rules = json!({"automaticReconcile": {"succeededReconcile": {"interval": "1s"}}});
+    case.install_with("running", &exporter(CLUSTER_TYPE), &rules).await?;
+    case.until("it has run by itself", "running", |running: &Installation| {
+        let status = running.status.clone().unwrap_or_default();
+        status.automatic_reconcile_status.is_some_and(|counted| counted.number_of_reconciles >= Some(2))
+    })
+    .await?;
+    let waiting: Installation = case.get("waiting").await?;
+    let status = waiting.status.unwrap_or_default();
+    assert_eq!(
+        (status.job_id, status.phase, status.automatic_reconcile_status.is_none()),
+        (None, None, true)
+    );
+    Ok(())
+}
