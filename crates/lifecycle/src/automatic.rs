@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// I-118, I-124, I-126: the first run after a failure is at once, the others follow at intervals, up to the limit.
+    /// I-118, I-124, I-126, I-129: the first run after a failure is at once, the others follow at intervals, up to the limit.
     #[test]
     fn after_failures() {
         let interval: groundwork_api::Duration = "10m".parse().unwrap();
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(automatic(&failed(rule(None, "", Some(0))), at("10:00:00")), Automatic::Nothing);
     }
 
-    /// I-119, I-127: an expression names all times, also the first.
+    /// I-119, I-125, I-127: an expression names all times, also the first.
     #[test]
     fn expressions_name_the_times() {
         let input = failed(rule(None, "0 12 * * *", None));

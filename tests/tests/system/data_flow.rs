@@ -147,7 +147,7 @@ async fn conditional_imports_in_a_cluster() -> Result<()> {
     Ok(())
 }
 
-/// I-102 to I-110, 5.6: a chain of roots, made in the wrong order; who imports runs again after whom it imports from, also after a
+/// I-101, I-102, I-133, 5.6: a chain of roots, made in the wrong order; who imports runs again after whom it imports from, also after a
 /// failure; exports go while their exporter runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn roots_follow_one_another() -> Result<()> {

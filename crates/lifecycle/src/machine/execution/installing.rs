@@ -1,0 +1,240 @@
+//! `Init` and `Progressing`: items are made, triggered in their order, and waited for (`installations.md` 2.3, 7.2, 7.3).
+
+use groundwork_api::metadata::{FINALIZER, annotation};
+use groundwork_api::{DeployItem, DeployItemCache, DeployItemTemplate, Execution, LastError, List, NamePair};
+
+use super::interrupting::expire_items;
+use super::{OPERATION, PROGRESSING, completing, enter, failed, finish, status};
+use crate::error::OperationError;
+use crate::machine::items::{Classes, classify, classify_deletion};
+use crate::machine::metadata::has_finalizer;
+use crate::machine::phase::Phase;
+use crate::machine::protocol::{self, HasJob as _};
+use crate::machine::step::{Change, MOST_WRITES, Moment, Next, Write, write_some};
+use crate::machine::tree::{Known, Templates, Tree};
+use crate::objects;
+
+pub(super) fn init(tree: &mut Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
+    if is_given_up(tree) {
+        return failed(execution, moment, Phase::Failed, "CreateOrUpdateDeployItem", GIVEN_UP);
+    }
+    let orphans = tree.items.orphans(|name| templates.contains(name));
+    if let Some(step) = delete_items(orphans.iter().copied()) {
+        return step;
+    }
+    let orphaned_dis = orphans.into_iter().map(name_of).collect();
+    if let Some(step) = ensure_items(tree, execution, templates, moment) {
+        return step;
+    }
+    // One whose template came back while it is being deleted ends in this job (6.2), then it is made anew.
+    let returning: Vec<&DeployItem> =
+        items_of(tree, templates).filter(|item| item.metadata.deletion_timestamp.is_some()).collect();
+    if !returning.is_empty() {
+        return delete_all(tree, &returning, execution, moment);
+    }
+    let pair = |template: &DeployItemTemplate| {
+        let item = tree.items.of_template(&template.name)?;
+        Some(NamePair { spec_name: template.name.clone(), object_name: name_of(item) })
+    };
+    let cache = DeployItemCache {
+        active_dis: templates.list.iter().filter_map(pair).collect(),
+        orphaned_dis,
+        ..DeployItemCache::default()
+    };
+    let waits = waiting_error(execution, moment);
+    status(execution, |status| {
+        enter(status, Phase::Progressing, &moment.now);
+        status.transition_times.get_or_insert_default().wait_time = Some(moment.now.clone());
+        if !cache.active_dis.is_empty() || !cache.orphaned_dis.is_empty() {
+            status.last_error = Some(waits);
+        }
+        status.deploy_item_cache = Some(cache);
+    })
+}
+
+/// A job whose Installation is being deleted starts nothing more, so that the deletion can begin.
+fn is_given_up(tree: &Tree) -> bool {
+    tree.installation.get().is_some_and(|installation| installation.metadata.deletion_timestamp.is_some())
+}
+
+const GIVEN_UP: &str = "the installation is being deleted, so that nothing more is started";
+
+/// What the status says while items run (2.3).
+fn waiting_error(execution: &Execution, moment: &Moment) -> LastError {
+    let previous = execution.status.as_ref().and_then(|status| status.last_error.as_ref());
+    OperationError::waiting(OPERATION, PROGRESSING, "some running items").to_last_error(previous, &moment.now)
+}
+
+fn items_of<'a>(tree: &'a Tree, templates: &'a Templates) -> impl Iterator<Item = &'a DeployItem> {
+    templates.list.iter().filter_map(|template| tree.items.of_template(&template.name))
+}
+
+pub(super) fn name_of(item: &DeployItem) -> String {
+    item.metadata.name.clone().unwrap_or_default()
+}
+
+/// Asks for the deletion of those that nobody has asked for yet.
+pub(super) fn delete_items<'a>(items: impl Iterator<Item = &'a DeployItem>) -> Option<Next> {
+    let here = items.filter(|item| item.metadata.deletion_timestamp.is_none());
+    write_some(here.map(|item| Write::DeployItem(Change::delete(&item.metadata))))
+}
+
+/// Creates or updates the items of the templates; `None` when all are as they should be (7.2). Those that are being deleted are passed
+/// over.
+fn ensure_items(
+    tree: &mut Tree,
+    execution: &Execution,
+    templates: &Templates,
+    moment: &Moment,
+) -> Option<Next> {
+    let (mut writes, mut checked) = (Vec::new(), Vec::new());
+    for template in &templates.list {
+        if writes.len() >= MOST_WRITES {
+            break;
+        }
+        let change = match tree.items.of_template(&template.name) {
+            Some(found) if found.metadata.deletion_timestamp.is_some() || tree.items.is_checked(found) => {
+                continue;
+            }
+            Some(found) => match update_item(found, objects::deploy_item(execution, template), moment) {
+                Some(updated) => Change::Replace(updated),
+                None => {
+                    checked.push(name_of(found));
+                    continue;
+                }
+            },
+            None => {
+                let mut wanted = objects::deploy_item(execution, template);
+                if let Some(Known::Present(other)) = tree.items.get(&name_of(&wanted)) {
+                    let name = name_of(other);
+                    let message =
+                        format!("the deploy item {name} exists already and belongs to something else");
+                    return Some(failed(
+                        execution,
+                        moment,
+                        Phase::Failed,
+                        "CreateOrUpdateDeployItem",
+                        &message,
+                    ));
+                }
+                stamp_template_time(&mut wanted, moment);
+                Change::Create(wanted)
+            }
+        };
+        writes.push(Write::DeployItem(change));
+    }
+    tree.items.check(checked);
+    write_some(writes.into_iter())
+}
+
+/// The item as its template wants it; `None` when it is already.
+fn update_item(found: &DeployItem, wanted: DeployItem, moment: &Moment) -> Option<DeployItem> {
+    let mut updated = found.clone();
+    // Labels and annotations are merged: what others put there stays.
+    updated.metadata.labels.get_or_insert_default().extend(wanted.metadata.labels.unwrap_or_default());
+    let annotations = updated.metadata.annotations.get_or_insert_default();
+    let wanted_annotations = wanted.metadata.annotations.unwrap_or_default();
+    if !wanted_annotations.contains_key(annotation::DEPENDS_ON) {
+        // A dependency of a former job would order the deletion, and two of them could bar each other's way (7.3).
+        annotations.remove(annotation::DEPENDS_ON);
+    }
+    annotations.extend(wanted_annotations);
+    if !has_finalizer(&found.metadata) {
+        updated.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
+    }
+    updated.spec = wanted.spec;
+    if updated == *found {
+        return None;
+    }
+    stamp_template_time(&mut updated, moment);
+    Some(updated)
+}
+
+fn stamp_template_time(item: &mut DeployItem, moment: &Moment) {
+    let annotations = item.metadata.annotations.get_or_insert_default();
+    annotations.insert(annotation::RECONCILE_TIME.to_owned(), moment.now.0.to_string());
+}
+
+pub(super) fn progressing(
+    tree: &mut Tree,
+    execution: &Execution,
+    templates: &Templates,
+    moment: &Moment,
+) -> Next {
+    let id = execution.job().id;
+    if let Some(step) = expire_items(tree, id, moment) {
+        return step;
+    }
+    let orphans = tree.items.orphans(|name| templates.contains(name));
+    if !orphans.is_empty() {
+        return remove_orphans(tree, &orphans, execution, moment);
+    }
+    let classes = classify(&tree.items, templates, id);
+    let is_given_up = is_given_up(tree);
+    if !is_given_up && let Some(step) = trigger_items(&classes, execution, moment) {
+        return step;
+    }
+    if !classes.running.is_empty() {
+        return Next::Rest;
+    }
+    if !classes.failed.is_empty() {
+        let message = "has failed or missing deploy items";
+        return failed(execution, moment, Phase::Failed, PROGRESSING, message);
+    }
+    if is_given_up && !classes.runnable.is_empty() {
+        return failed(execution, moment, Phase::Failed, PROGRESSING, GIVEN_UP);
+    }
+    if classes.pending > 0 {
+        return failed(execution, moment, Phase::Failed, PROGRESSING, "items could not be started");
+    }
+    let mut execution = execution.clone();
+    if let Some(cache) = execution.status.as_mut().and_then(|status| status.deploy_item_cache.as_mut()) {
+        cache.orphaned_dis = List::absent();
+    }
+    // Nobody waits between the end of the items and the end of the job: no write says so.
+    if completing::exports_something(tree, &execution) {
+        return completing::next(tree, &execution, templates, moment);
+    }
+    finish(&execution, moment, Phase::Succeeded, None)
+}
+
+/// Triggers the items that may run; nothing is triggered once one has failed.
+pub(super) fn trigger_items(classes: &Classes<'_>, execution: &Execution, moment: &Moment) -> Option<Next> {
+    if !classes.failed.is_empty() {
+        return None;
+    }
+    let trigger = |item: &&DeployItem| {
+        let mut item = (*item).clone();
+        let status = item.status.get_or_insert_default();
+        status.job_id = Some(execution.job().id.to_owned());
+        status.job_id_generation_time = Some(moment.now.clone());
+        status.transition_times = Some(protocol::triggered(&moment.now));
+        Write::DeployItem(Change::Status(item))
+    };
+    write_some(classes.runnable.iter().map(trigger))
+}
+
+/// Orphans go before any active item starts, and one that cannot go fails the Execution.
+fn remove_orphans(tree: &Tree, orphans: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
+    if let Some(step) = delete_items(orphans.iter().copied()) {
+        return step;
+    }
+    delete_all(tree, orphans, execution, moment)
+}
+
+/// Has items that are being deleted go in this job.
+fn delete_all(tree: &Tree, items: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
+    let id = execution.job().id;
+    if let Some(step) = expire_items(tree, id, moment) {
+        return step;
+    }
+    let classes = classify_deletion(items, id);
+    if let Some(step) = trigger_items(&classes, execution, moment) {
+        return step;
+    }
+    if classes.running.is_empty() && !classes.failed.is_empty() {
+        let message = "has failed or missing deploy items";
+        return failed(execution, moment, Phase::Failed, PROGRESSING, message);
+    }
+    Next::Rest
+}

@@ -1,0 +1,85 @@
+//! Items whose job is ended in the name of their deployers (`installations.md` 3.2, 7.6).
+
+use groundwork_api::metadata::annotation;
+use groundwork_api::{DeployItem, ErrorCode, Execution, Time};
+
+use super::{OPERATION, patch, read_items};
+use crate::deployer::{end, record};
+use crate::error::OperationError;
+use crate::machine::items::waiting_since;
+use crate::machine::phase::Phase;
+use crate::machine::protocol::HasJob as _;
+use crate::machine::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write_some};
+use crate::machine::tree::Tree;
+
+/// 7.6: items that no deployer has picked up in time.
+pub(super) fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
+    let timeout = moment.pickup_timeout?;
+    let is_late = |item: &&DeployItem| {
+        let since = waiting_since(item);
+        item.job().id == id && since.is_some_and(|since| moment.now.0.duration_since(since) >= timeout)
+    };
+    let late: Vec<&DeployItem> = tree.items.present().filter(is_late).take(MOST_WRITES).collect();
+    let target = |item: &&DeployItem| item.spec.target.as_ref().map(|target| target.name.clone());
+    if let Some(name) = late.iter().filter_map(target).find(|name| !tree.targets.contains_key(name)) {
+        return Some(Next::Read(Read::Target(name)));
+    }
+    let expire = |item: &DeployItem| {
+        let mut message =
+            format!("no deployer has reconciled this deployitem within {} seconds", timeout.as_secs());
+        if let Some(name) = target(&item).filter(|name| tree.targets.get(name) == Some(&false)) {
+            message.push_str(&format!("; its target {name} does not exist"));
+        }
+        let error = OperationError {
+            operation: "WaitingForPickup".into(),
+            reason: "PickupTimeout".into(),
+            message,
+            codes: vec![ErrorCode::Timeout],
+        };
+        let mut item = item.clone();
+        let is_deleting = item.metadata.deletion_timestamp.is_some();
+        let generation = item.metadata.generation.unwrap_or_default();
+        let status = item.status.get_or_insert_default();
+        status.observed_generation = generation;
+        end_item(status, is_deleting, &error, &moment.now);
+        Write::DeployItem(Change::Status(item))
+    };
+    write_some(late.into_iter().map(expire))
+}
+
+/// Ends the job of an item in the name of its deployer.
+fn end_item(
+    status: &mut groundwork_api::DeployItemStatus,
+    is_deleting: bool,
+    error: &OperationError,
+    now: &Time,
+) {
+    record(status, error, now);
+    let phase = if is_deleting { Phase::DeleteFailed } else { Phase::Failed };
+    end(status, phase, now);
+}
+
+/// 3.2: every item that has not finished the job is ended, then the request is removed.
+pub(super) fn interrupt(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
+    if let Some(step) = read_items(tree, execution) {
+        return step;
+    }
+    let id = execution.job().id;
+    let unfinished = |item: &&DeployItem| item.job().finished != id;
+    let end = |item: &DeployItem| {
+        let mut item = item.clone();
+        let is_deleting = item.metadata.deletion_timestamp.is_some();
+        let error = OperationError::child(OPERATION, "InterruptOperation", "the job was interrupted");
+        let status = item.status.get_or_insert_default();
+        status.job_id = Some(id.to_owned());
+        end_item(status, is_deleting, &error, &moment.now);
+        Write::DeployItem(Change::Status(item))
+    };
+    if execution.job().is_running()
+        && let Some(step) = write_some(tree.items.present().filter(unfinished).map(end))
+    {
+        return step;
+    }
+    let annotations = vec![(annotation::OPERATION, None)];
+    patch(MetadataPatch { annotations, ..MetadataPatch::of(&execution.metadata) })
+}

@@ -1,0 +1,213 @@
+//! The phases of an Execution (`installations.md` 2.3, 3.2, 7).
+//!
+//! ```text
+//! next ──> interrupting (a request)
+//!      └─> by phase: installing (Init, Progressing) ── completing     deleting (InitDelete, Deleting)
+//! ```
+
+mod completing;
+mod deleting;
+mod installing;
+mod interrupting;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use groundwork_api::metadata::{FINALIZER, annotation, operation};
+use groundwork_api::{DeployItemCache, Execution, ExecutionStatus, Installation, Time};
+
+use super::metadata::{annotation as annotation_of, has_finalizer, is_set};
+use super::phase::Phase;
+use super::protocol::{self, HasJob as _, started};
+use super::step::{Change, MetadataPatch, Moment, Next, Read, Write, write};
+use super::tree::{Known, Tree};
+use crate::error::OperationError;
+use crate::objects;
+
+const OPERATION: &str = "handleReconcilePhase";
+const PROGRESSING: &str = "handlePhaseProgressing";
+const DELETING: &str = "handlePhaseDeleting";
+
+pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
+    let is_idle = |installation: &Installation| !installation.job().is_running();
+    let execution = match &tree.execution {
+        // Work on an Execution comes from the job of its Installation.
+        Known::Unread if tree.installation.get().is_some_and(is_idle) => return Next::Rest,
+        Known::Unread => return Next::Read(Read::Execution),
+        Known::Absent => return Next::Rest,
+        Known::Present(execution) => Arc::clone(execution),
+    };
+    if is_set(&execution.metadata, annotation::IGNORE) {
+        return Next::Rest;
+    }
+    if annotation_of(&execution.metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
+        return interrupting::interrupt(tree, &execution, moment);
+    }
+    if !execution.job().is_running() {
+        return Next::Rest;
+    }
+    if execution.phase().is_final() {
+        return start(tree, &execution, moment);
+    }
+    let templates = match tree.templates(&execution) {
+        Ok(templates) => templates,
+        Err(error) => {
+            let error = OperationError::new(OPERATION, "GetDeployItems", error.to_string());
+            return finish(&execution, moment, Phase::Failed, Some(&error));
+        }
+    };
+    let current = execution.phase();
+    if current != Phase::Completing
+        && let Some(step) = read_items(tree, &execution)
+    {
+        return step;
+    }
+    match current {
+        Phase::Init => installing::init(tree, &execution, &templates, moment),
+        Phase::Progressing => installing::progressing(tree, &execution, &templates, moment),
+        Phase::Completing => completing::next(tree, &execution, &templates, moment),
+        Phase::InitDelete => deleting::init(tree, &execution, moment),
+        Phase::Deleting => deleting::next(tree, &execution, moment),
+        Phase::None
+        | Phase::ObjectsCreated
+        | Phase::Succeeded
+        | Phase::Failed
+        | Phase::TriggerDelete
+        | Phase::DeleteFailed
+        | Phase::Unknown => Next::Rest,
+    }
+}
+
+pub(super) fn patch(patch: MetadataPatch) -> Next {
+    write(Write::Execution(Change::Metadata(patch)))
+}
+
+fn status(execution: &Execution, change: impl FnOnce(&mut ExecutionStatus)) -> Next {
+    let mut execution = execution.clone();
+    change(execution.status.get_or_insert_default());
+    write(Write::Execution(Change::Status(execution)))
+}
+
+/// The Execution with a job, which begins in the same write unless another one is under way.
+pub(super) fn begun(tree: &mut Tree, execution: &Execution, id: &str, now: &Time) -> Execution {
+    let mut given = execution.clone();
+    let status = given.status.get_or_insert_default();
+    status.job_id = Some(id.to_owned());
+    status.transition_times = Some(protocol::triggered(now));
+    if execution.phase().is_final() { started_execution(tree, &given, now) } else { given }
+}
+
+/// What to store in place of an Execution, if it is not as it should be. `None` for `wanted` empties it.
+pub(super) fn updated(
+    found: &Execution,
+    installation: &Installation,
+    wanted: Option<&Execution>,
+) -> Option<Execution> {
+    let empty = || Cow::Owned(objects::execution(installation, Vec::new()));
+    let wanted = wanted.map_or_else(empty, Cow::Borrowed);
+    let same_items = match (found.spec.templates(), wanted.spec.templates()) {
+        (Ok(found), Ok(wanted)) => found == wanted,
+        _ => false,
+    };
+    let annotations = found.metadata.annotations.clone().unwrap_or_default();
+    let mut wanted_annotations = annotations.clone();
+    wanted_annotations.extend(wanted.metadata.annotations.clone().unwrap_or_default());
+    // Without the finalizer a deletion would leave the items without an owner (1.6).
+    let is_held = has_finalizer(&found.metadata);
+    if same_items
+        && found.spec.context() == wanted.spec.context()
+        && annotations == wanted_annotations
+        && is_held
+    {
+        return None;
+    }
+    let mut updated = found.clone();
+    if !is_held {
+        updated.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
+    }
+    updated.spec = wanted.spec.clone();
+    updated.metadata.annotations = Some(wanted_annotations);
+    Some(updated)
+}
+
+fn start(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
+    let started = started_execution(tree, execution, &moment.now);
+    write(Write::Execution(Change::Status(started)))
+}
+
+fn started_execution(tree: &mut Tree, execution: &Execution, now: &Time) -> Execution {
+    let mut execution = execution.clone();
+    let generation = execution.metadata.generation.unwrap_or_default();
+    let is_deleting = execution.is_deleting();
+    let status = execution.status.get_or_insert_default();
+    // The old cache is where the job starts from, and is cleared in the same write (10.3); whoever comes later
+    // and does not know it lists by label. One that never had a job has no items.
+    match status.deploy_item_cache.take() {
+        Some(cache) => tree.items.set_names(cached_names(&cache)),
+        None if status.job_id_finished.as_ref().is_none_or(String::is_empty) => tree.items.set_names([]),
+        None => {}
+    }
+    tree.exports = None;
+    tree.exports_written = false;
+    enter(status, if is_deleting { Phase::InitDelete } else { Phase::Init }, now);
+    status.observed_generation = generation;
+    status.transition_times = Some(started(status.transition_times.as_ref(), now));
+    execution
+}
+
+fn enter(status: &mut ExecutionStatus, phase: Phase, now: &Time) {
+    if status.phase.as_deref() != Some(phase.as_str()) {
+        status.phase = Some(phase.into());
+        status.phase_transition_time = Some(now.clone());
+    }
+    status.last_error = None;
+}
+
+fn finish(execution: &Execution, moment: &Moment, phase: Phase, error: Option<&OperationError>) -> Next {
+    status(execution, |status| {
+        let previous = status.last_error.take();
+        enter(status, phase, &moment.now);
+        status.last_error = error.map(|error| error.to_last_error(previous.as_ref(), &moment.now));
+        status.job_id_finished = status.job_id.clone();
+        status.transition_times.get_or_insert_default().finished_time = Some(moment.now.clone());
+    })
+}
+
+fn failed(execution: &Execution, moment: &Moment, phase: Phase, reason: &'static str, message: &str) -> Next {
+    finish(execution, moment, phase, Some(&OperationError::child(OPERATION, reason, message)))
+}
+
+fn cached_names(cache: &DeployItemCache) -> Vec<String> {
+    let active = cache.active_dis.iter().map(|pair| &pair.object_name);
+    active.chain(cache.orphaned_dis.iter()).cloned().collect()
+}
+
+/// Makes sure that every item is known as it is.
+fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
+    if !tree.items.is_complete() {
+        match execution.status.as_ref().and_then(|status| status.deploy_item_cache.as_ref()) {
+            Some(cache) => tree.items.set_names(cached_names(cache)),
+            None => return Some(Next::Read(Read::ListItems)),
+        }
+    }
+    let unread = tree.items.unread();
+    (!unread.is_empty()).then_some(Next::Read(Read::Items(unread)))
+}
+
+/// The end of a job one of whose writes the API server will never accept.
+pub(super) fn refused(
+    execution: &Execution,
+    reason: &'static str,
+    cause: &str,
+    moment: &Moment,
+) -> Option<Write> {
+    if !execution.job().is_running() {
+        return None;
+    }
+    let is_deleting = matches!(execution.phase(), Phase::InitDelete | Phase::Deleting);
+    let phase = if is_deleting { Phase::DeleteFailed } else { Phase::Failed };
+    match failed(execution, moment, phase, reason, cause) {
+        Next::Write(mut writes) => writes.pop(),
+        _ => None,
+    }
+}
