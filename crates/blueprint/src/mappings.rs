@@ -7,6 +7,7 @@ use groundwork_spiff::{Document, Engine, Value as SpiffValue};
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
+use crate::imports::Supplied;
 use crate::redaction::Guard;
 use crate::template::mapping_engine;
 
@@ -45,9 +46,10 @@ pub enum MappingError {
 pub fn import_mappings<'m>(
     installation: &str,
     mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
-    imports: &Map<String, Value>,
+    supplied: &Supplied,
 ) -> Result<BTreeMap<String, Value>, MappingError> {
-    Mapper::new(Direction::Import, installation, imports).evaluate_all(mappings)
+    let values = || supplied.by_name();
+    Mapper::new(Direction::Import, installation, &values).evaluate_all(mappings, || supplied.to_spiff())
 }
 
 /// Evaluates the mappings of exports. Each sees the exports by name, and all of them under `exports`; an export of that name is found
@@ -61,7 +63,8 @@ pub fn export_mappings<'m>(
     mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
     exports: &Map<String, Value>,
 ) -> Result<BTreeMap<String, Value>, MappingError> {
-    Mapper::new(Direction::Export, path, exports).evaluate_all(mappings)
+    let values = || exports.clone();
+    Mapper::new(Direction::Export, path, &values).evaluate_all(mappings, || export_bindings(exports))
 }
 
 fn import_bindings(imports: &Map<String, Value>) -> SpiffValue {
@@ -81,11 +84,12 @@ struct Mapper<'a> {
     /// What mappings see of values.
     bindings: fn(&Map<String, Value>) -> SpiffValue,
     path: &'a str,
-    values: &'a Map<String, Value>,
+    /// What mappings must not show.
+    values: &'a dyn Fn() -> Map<String, Value>,
 }
 
 impl<'a> Mapper<'a> {
-    fn new(direction: Direction, path: &'a str, values: &'a Map<String, Value>) -> Self {
+    fn new(direction: Direction, path: &'a str, values: &'a dyn Fn() -> Map<String, Value>) -> Self {
         let bindings = match direction {
             Direction::Import => import_bindings,
             Direction::Export => export_bindings,
@@ -96,12 +100,13 @@ impl<'a> Mapper<'a> {
     fn evaluate_all<'m>(
         &self,
         mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
+        bindings: impl FnOnce() -> SpiffValue,
     ) -> Result<BTreeMap<String, Value>, MappingError> {
         let mut mappings = mappings.into_iter().peekable();
         if mappings.peek().is_none() {
             return Ok(BTreeMap::new());
         }
-        let bindings = (self.bindings)(self.values);
+        let bindings = bindings();
         let value =
             |(name, mapping): (&str, &Value)| Ok((name.to_owned(), self.evaluate(name, mapping, &bindings)?));
         mappings.map(value).collect()
@@ -115,12 +120,12 @@ impl<'a> Mapper<'a> {
             .map_err(|error| MappingError::Parse { label, path: path.clone(), cause: error.to_string() })?;
         let evaluate = |bindings: &SpiffValue| self.engine.cascade(&document, &[], Some(bindings));
         let output = evaluate(bindings).map_err(|error| {
-            let values: Vec<&Value> = self.values.values().collect();
-            let guard = Guard::new(&values, None, vec![Cow::Borrowed(&source)]);
+            let values = (self.values)();
+            let guard = Guard::new(&values.values().collect::<Vec<_>>(), None, vec![Cow::Borrowed(&source)]);
             let again = |others: Map<String, Value>| {
                 evaluate(&(self.bindings)(&others)).err().map(|error| error.to_string())
             };
-            let others = guard.others(self.values).into_iter().map(again).collect();
+            let others = guard.others(&values).into_iter().map(again).collect();
             let cause = guard.withhold(error.to_string(), others);
             MappingError::Evaluate { label, path: path.clone(), cause }
         })?;
@@ -143,7 +148,8 @@ mod tests {
     }
 
     fn imported(mapping: &Value, imports: &Value) -> Result<Value, String> {
-        let mapped = import_mappings("inst", [("m", mapping)], &map(imports));
+        let supplied = Supplied { data: map(imports).into_iter().collect(), ..Supplied::default() };
+        let mapped = import_mappings("inst", [("m", mapping)], &supplied);
         mapped.map(|mut mapped| mapped.remove("m").unwrap()).map_err(|error| error.to_string())
     }
 

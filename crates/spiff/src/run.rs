@@ -9,7 +9,7 @@ use crate::eval::{Eval, EvalError, Info};
 use crate::limits::LimitError;
 use crate::scope::{DocumentId, dotted};
 use crate::settings::Settings;
-use crate::syntax::ast::{Name, Step};
+use crate::syntax::ast::{Expr, Name, Step};
 use crate::syntax::strings::is_dynaml;
 use crate::tags::Tags;
 use crate::value::{Flags, List, Map, Node, Value};
@@ -26,6 +26,8 @@ pub(crate) struct Run<'e> {
     pub(crate) syncing: Syncing,
     /// Why the run has to end: the first limit that was reached.
     pub(crate) abort: Option<LimitError>,
+    /// The document in work, whose expressions are parsed once for all runs.
+    pub(crate) known: Option<&'e crate::api::Document>,
     steps: u64,
     calls: usize,
     started: Instant,
@@ -58,7 +60,23 @@ pub(crate) struct Document {
     pub(crate) root: Node,
     pub(crate) dependencies: Dependencies,
     /// What the node in work has read so far.
-    reads: Vec<Place>,
+    reads: Vec<Read>,
+    /// For walks from the root, so that none has to ask for memory.
+    walk: Vec<Place>,
+}
+
+/// A place that was read, or the field below it that it does not have. Most nodes wait for nothing, so that most such fields need no
+/// place of their own.
+#[derive(Debug)]
+pub(crate) struct Read {
+    place: Place,
+    absent: Option<Name>,
+}
+
+impl From<Place> for Read {
+    fn from(place: Place) -> Self {
+        Self { place, absent: None }
+    }
 }
 
 /// What a path leads to.
@@ -84,10 +102,16 @@ impl<'e> Run<'e> {
             catching: Catching::default(),
             syncing: Syncing::default(),
             abort: None,
+            known: None,
             steps: 0,
             calls: 0,
             started: Instant::now(),
         }
+    }
+
+    /// An expression that stands in the document in work.
+    pub(crate) fn known_expression(&self, text: &str) -> Option<Arc<Expr>> {
+        self.known?.expression(text)
     }
 
     pub(crate) fn control(&self) -> bool {
@@ -96,7 +120,12 @@ impl<'e> Run<'e> {
 
     pub(crate) fn open(&mut self, root: Node) -> DocumentId {
         let id = DocumentId(u32::try_from(self.documents.len()).unwrap_or(u32::MAX));
-        self.documents.push(Document { root, dependencies: Dependencies::new(), reads: Vec::new() });
+        self.documents.push(Document {
+            root,
+            dependencies: Dependencies::new(),
+            reads: Vec::new(),
+            walk: Vec::new(),
+        });
         id
     }
 
@@ -172,16 +201,20 @@ impl<'e> Run<'e> {
     }
 
     /// Begins to note what is read in a document; gives what was noted before.
-    pub(crate) fn begin_reads(&mut self, id: DocumentId) -> Vec<Place> {
+    pub(crate) fn begin_reads(&mut self, id: DocumentId) -> Vec<Read> {
         std::mem::take(&mut self.document_mut(id).reads)
     }
 
     /// Ends what [`Run::begin_reads`] began. With `waiting`, that node waits at each place that was read.
-    pub(crate) fn end_reads(&mut self, id: DocumentId, before: Vec<Place>, waiting: Option<Place>) {
+    pub(crate) fn end_reads(&mut self, id: DocumentId, before: Vec<Read>, waiting: Option<Place>) {
         let document = self.document_mut(id);
         let reads = std::mem::replace(&mut document.reads, before);
         let Some(waiting) = waiting else { return };
-        for place in reads {
+        for Read { place, absent } in reads {
+            let place = match absent {
+                Some(name) => document.dependencies.child(place, &Step::Field(name)),
+                None => place,
+            };
             document.dependencies.wait(place, waiting);
         }
     }
@@ -195,13 +228,12 @@ impl<'e> Run<'e> {
     /// Whether the map at `place` has a field.
     pub(crate) fn has_field(&mut self, id: DocumentId, place: Place, name: &Name) -> bool {
         let document = self.document_mut(id);
-        let found = match document.node_at(place).map(|node| &node.value) {
+        let found = match document.walk_to(place).map(|node| &node.value) {
             Some(Value::Map(map)) => map.get(name).is_some(),
             _ => return false,
         };
         if !found {
-            let absent = document.dependencies.child(place, &Step::Field(Arc::clone(name)));
-            document.reads.push(absent);
+            document.reads.push(Read { place, absent: Some(Arc::clone(name)) });
         }
         found
     }
@@ -220,6 +252,18 @@ impl Document {
         self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
     }
 
+    /// [`Document::node_at`] without asking for memory.
+    fn walk_to(&mut self, place: Place) -> Option<&Node> {
+        self.walk.clear();
+        let mut at = place;
+        while at != ROOT {
+            self.walk.push(at);
+            at = self.dependencies.parent(at);
+        }
+        let steps = self.walk.iter().rev().map(|at| self.dependencies.step(*at));
+        steps.into_iter().try_fold(&self.root, find_step)
+    }
+
     fn read(&mut self, place: Place, steps: &[Step], full: bool, control: bool) -> Reading {
         let Some(mut node) = self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
         else {
@@ -231,13 +275,13 @@ impl Document {
                 if matches!(node.value, Value::Map(_)) {
                     at = self.dependencies.child(at, step);
                 }
-                self.reads.push(at);
+                self.reads.push(at.into());
                 return Reading::Missing(position + 1);
             };
             at = self.dependencies.child(at, &taken);
             node = next;
             if !is_locally_resolved(node, control) {
-                self.reads.push(at);
+                self.reads.push(at.into());
                 return pending(node, position + 1);
             }
         }
@@ -246,10 +290,10 @@ impl Document {
             find_unresolved(node, control, &mut below);
             let failed = node.has(Flags::FAILED) || node.has(Flags::ERROR);
             at = below.iter().fold(at, |at, step| self.dependencies.child(at, step));
-            self.reads.push(at);
+            self.reads.push(at.into());
             return Reading::Pending { steps: steps.len(), incomplete: false, failed };
         }
-        self.reads.push(at);
+        self.reads.push(at.into());
         Reading::Found(node.value.clone(), node.key_name().cloned())
     }
 }

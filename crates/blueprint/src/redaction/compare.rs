@@ -3,21 +3,20 @@
 use super::REDACTED;
 use super::words::Words;
 
-/// Longer messages are compared no further: nobody reads them, and looking words up takes its time.
+/// Of longer messages no word is looked up: nobody reads them, and it takes its time.
 const MOST_TOKENS: usize = 4000;
 
 /// A message of which only that is left which does not depend on values. `others` are the messages for other values, none where there was
 /// no such message: then what the author or the engine has written remains.
 pub(super) fn without_differences(message: &str, others: &[Option<&str>], words: &Words<'_>) -> String {
     let tokens = tokens(message);
-    let is_looked_at = tokens.len() <= MOST_TOKENS;
     // How many bytes of each.
-    let mut shown: Vec<usize> =
-        tokens.iter().map(|token| if is_looked_at { token.len() } else { 0 }).collect();
-    for other in others.iter().filter(|_| is_looked_at) {
+    let mut shown: Vec<usize> = tokens.iter().map(|token| token.len()).collect();
+    for other in others {
         match other {
             Some(other) if *other == message => {}
             Some(other) => keep_what_is_equal(&tokens, &self::tokens(other), &mut shown),
+            None if tokens.len() > MOST_TOKENS => shown.fill(0),
             None => words.keep_known(&tokens, &mut shown),
         }
     }
