@@ -7,7 +7,7 @@ use crate::dependencies::{Dependencies, Place, ROOT};
 use crate::env::{find_step, keyed_position, list_position};
 use crate::eval::{Eval, EvalError, Info};
 use crate::limits::LimitError;
-use crate::scope::{DocumentId, dotted};
+use crate::scope::{DocumentId, ScopeKind, ScopeRef, dotted};
 use crate::settings::Settings;
 use crate::syntax::ast::{Expr, Name, Step};
 use crate::syntax::strings::is_dynaml;
@@ -238,6 +238,55 @@ impl<'e> Run<'e> {
         found
     }
 
+    /// The first of these scopes that has the name. Maps that do not have it are noted as read; those that are inside of each other
+    /// are found on one way from the root.
+    pub(crate) fn scope_with<'s>(
+        &mut self,
+        scopes: impl Iterator<Item = &'s ScopeRef>,
+        name: &Name,
+    ) -> Option<&'s ScopeRef> {
+        let mut missing: Vec<(DocumentId, Place)> = Vec::new();
+        let mut way: Option<(DocumentId, Vec<(Place, &Node)>)> = None;
+        let mut found = None;
+        for scope in scopes {
+            let has = match &scope.kind {
+                ScopeKind::Local(names) => names.iter().any(|(own, _)| own == name),
+                ScopeKind::Bindings(Value::Map(map)) => map.get(name).is_some(),
+                ScopeKind::Bindings(_) => false,
+                ScopeKind::Document { document, place } => {
+                    let known = way.as_mut().filter(|(known, _)| known == document).and_then(|(_, way)| {
+                        let position = way.iter().rposition(|(known, _)| known == place)?;
+                        way.truncate(position + 1);
+                        way.last().map(|(_, node)| *node)
+                    });
+                    let node = known.or_else(|| {
+                        let new = self.document(*document).way_to(*place)?;
+                        let (_, node) = *new.last()?;
+                        way = Some((*document, new));
+                        Some(node)
+                    });
+                    match node.map(|node| &node.value) {
+                        Some(Value::Map(map)) if map.get(name).is_none() => {
+                            missing.push((*document, *place));
+                            false
+                        }
+                        Some(Value::Map(_)) => true,
+                        _ => false,
+                    }
+                }
+            };
+            if has {
+                found = Some(scope);
+                break;
+            }
+        }
+        for (document, place) in missing {
+            let absent = Some(Arc::clone(name));
+            self.document_mut(document).reads.push(Read { place, absent });
+        }
+        found
+    }
+
     /// The node at `place` of a document, as the last pass left it.
     pub(crate) fn node_at(&self, id: DocumentId, place: Place) -> Option<&Node> {
         self.document(id).node_at(place)
@@ -250,6 +299,25 @@ impl Document {
             return Some(&self.root);
         }
         self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
+    }
+
+    /// The nodes from the root to `place`, if there is one.
+    fn way_to(&self, place: Place) -> Option<Vec<(Place, &Node)>> {
+        let mut places = vec![place];
+        let mut at = place;
+        while at != ROOT {
+            at = self.dependencies.parent(at);
+            places.push(at);
+        }
+        let mut way: Vec<(Place, &Node)> = Vec::with_capacity(places.len());
+        let mut node = &self.root;
+        for place in places.into_iter().rev() {
+            if place != ROOT {
+                node = find_step(node, self.dependencies.step(place))?;
+            }
+            way.push((place, node));
+        }
+        Some(way)
     }
 
     /// [`Document::node_at`] without asking for memory.
