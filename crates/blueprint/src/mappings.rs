@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use groundwork_spiff::{Document, Engine, Value as SpiffValue};
+use groundwork_spiff::{Document, Engine, Error, Value as SpiffValue};
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
@@ -120,6 +120,9 @@ impl<'a> Mapper<'a> {
             .map_err(|error| MappingError::Parse { label, path: path.clone(), cause: error.to_string() })?;
         let evaluate = |bindings: &SpiffValue| self.engine.cascade(&document, &[], Some(bindings));
         let output = evaluate(bindings).map_err(|error| {
+            if matches!(error, Error::Limit(_)) {
+                return MappingError::Evaluate { label, path: path.clone(), cause: error.to_string() };
+            }
             let values = (self.values)();
             let guard = Guard::new(&values.values().collect::<Vec<_>>(), None, vec![Cow::Borrowed(&source)]);
             let again = |others: Map<String, Value>| {

@@ -28,17 +28,17 @@ pub(crate) const REDACTED: &str = "[...]";
 ///
 /// This finds values as they are, quoted, and line by line; [`Guard`] does the rest.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Redaction {
+struct Redaction {
     /// Longer ones first, so that no part of one is left over.
     secrets: Vec<String>,
 }
 
 impl Redaction {
-    /// Covers every text and number in these values, and the keys of maps that are no names: those that the author has not written in
-    /// `known`, and that are more than letters.
-    pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a Value>, known: &str) -> Self {
+    /// Covers every text and number in these values, and the keys of maps that are no names: those that the author has not written, and
+    /// that are more than letters.
+    fn of<'a>(values: impl IntoIterator<Item = &'a Value>, is_written: impl Fn(&str) -> bool) -> Self {
         let mut secrets = Vec::new();
-        let is_name = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphabetic()) || known.contains(key);
+        let is_name = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphabetic()) || is_written(key);
         for value in values {
             collect(value, &is_name, &mut secrets);
         }
@@ -48,7 +48,7 @@ impl Redaction {
     }
 
     /// The message without the values.
-    pub(crate) fn apply(&self, message: &str) -> String {
+    fn apply(&self, message: &str) -> String {
         self.secrets.iter().fold(message.to_owned(), |text, secret| {
             if text.contains(secret.as_str()) { text.replace(secret.as_str(), REDACTED) } else { text }
         })
@@ -76,8 +76,8 @@ impl<'a> Guard<'a> {
                 public.push(String::from_utf8_lossy(content));
             }
         }
-        let known = public.join("\n");
-        Self { redaction: Redaction::of(values.iter().copied(), &known), words: Words::new(public, values) }
+        let words = Words::new(public, values);
+        Self { redaction: Redaction::of(values.iter().copied(), |key| words.are_written(key)), words }
     }
 
     /// Whether the author has written this.
@@ -185,7 +185,7 @@ mod tests {
         let values = json!({
             "password": "hunter2", "user-4711": {"port": 80}, "known-key": 1, "rate": 3.17159, "line": "a\u{2028}secret", "html": "<b>x",
         });
-        let redaction = Redaction::of([&values], "{{ index .imports \"known-key\" }}");
+        let redaction = Redaction::of([&values], |key| key == "known-key");
         for (message, expected) in [
             ("hunter2", "[...]"),
             ("map[user-4711:80]", "map[[...]:80]"),

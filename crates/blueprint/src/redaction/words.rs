@@ -1,6 +1,7 @@
 //! Words that messages may show whatever the values are: those that the author has written, and those of the engines.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -17,18 +18,34 @@ const SHORTEST_WORD: usize = 3;
 const LITTLE_WORDS: [&str; 14] =
     ["a", "an", "as", "at", "be", "by", "in", "is", "it", "no", "of", "on", "or", "to"];
 
+/// So many bytes are searched for phrases; what is asked for after that counts as not written.
+const SEARCHED: usize = 64 << 20;
+
 /// What is known without the values.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Words<'a> {
     /// What the author has written.
     texts: Vec<Cow<'a, str>>,
+    /// Each word of it.
+    single: HashSet<String>,
+    /// Bytes that may still be searched.
+    left: Cell<usize>,
     /// Whole values in lower case, which are never taken for a word.
     values: HashSet<String>,
 }
 
+fn is_part(next: char) -> bool {
+    next.is_alphanumeric() || next == '_'
+}
+
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|next| !is_part(next)).filter(|part| !part.is_empty())
+}
+
 impl<'a> Words<'a> {
     pub(crate) fn new(texts: Vec<Cow<'a, str>>, values: &[&Value]) -> Self {
-        let mut words = Self { texts, values: HashSet::new() };
+        let single = texts.iter().flat_map(|text| parts(text)).map(str::to_owned).collect();
+        let mut words = Self { texts, single, left: Cell::new(SEARCHED), values: HashSet::new() };
         values.iter().for_each(|value| words.add_values(value));
         words
     }
@@ -45,12 +62,22 @@ impl<'a> Words<'a> {
 
     /// Whether the author has written this, not as a part of a longer word.
     pub(crate) fn are_written(&self, phrase: &str) -> bool {
-        let is_part = |next: Option<char>| next.is_some_and(|next| next.is_alphanumeric() || next == '_');
+        // Most of what is asked for is not there, or a word: then nothing has to be searched.
+        if parts(phrase).next().is_none() || !parts(phrase).all(|part| self.single.contains(part)) {
+            return false;
+        }
+        if !phrase.contains(|next| !is_part(next)) {
+            return true;
+        }
+        let is_beside = |next: Option<char>| next.is_some_and(is_part);
         let stands_alone = |text: &str, at: usize| {
-            !is_part(text[..at].chars().next_back()) && !is_part(text[at + phrase.len()..].chars().next())
+            !is_beside(text[..at].chars().next_back()) && !is_beside(text[at + phrase.len()..].chars().next())
         };
-        !phrase.is_empty()
-            && self.texts.iter().any(|text| text.match_indices(phrase).any(|(at, _)| stands_alone(text, at)))
+        self.texts.iter().any(|text| {
+            let left = self.left.get().checked_sub(text.len());
+            self.left.set(left.unwrap_or_default());
+            left.is_some() && text.match_indices(phrase).any(|(at, _)| stands_alone(text, at))
+        })
     }
 
     /// Withholds all words but those that are known: long ones as they are, short ones and numbers beside a known word, as the author

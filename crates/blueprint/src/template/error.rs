@@ -7,6 +7,7 @@ use std::io::Write as _;
 use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use groundwork_gotemplate::ErrorKind;
 use groundwork_spiff::Error as SpiffError;
 use serde_json::Value;
 
@@ -221,7 +222,8 @@ impl Place<'_> {
             let shown = self.source.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
             Excerpt { origin: self.origin.to_owned(), line, column: Some(column), text: shown }
         });
-        let report = TemplateReport { message, snippet: None, input, excerpt, text, place: 0 };
+        let place = if matches!(error, SpiffError::Limit(_)) { message.len() } else { 0 };
+        let report = TemplateReport { message, snippet: None, input, excerpt, text, place };
         TemplateError::Failed(Box::new(report))
     }
 }
@@ -246,6 +248,9 @@ fn spiff_position(error: &SpiffError) -> Option<(usize, usize)> {
 /// `fail` put values behind that.
 fn place_length(error: &groundwork_gotemplate::Error) -> usize {
     let (message, problem) = (error.to_string(), error.message());
+    if matches!(error.kind(), ErrorKind::Limit | ErrorKind::Denied) {
+        return message.len();
+    }
     let call = problem.strip_prefix("error calling ").and_then(|rest| rest.split_once(": "));
     let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let problem = call.filter(|(name, _)| is_name(name)).map_or(problem, |(_, problem)| problem);

@@ -21,6 +21,8 @@ impl Engine<'_> {
         state: Option<&str>,
         guard: &Guard<'_>,
     ) -> Vec<Result<Output, TemplateError>> {
+        // With what is left of the time.
+        let engine = Engine::new(self.parsed, self.functions.clone(), self.capabilities, self.show_values);
         let run = |others: Map<String, Value>| {
             let mut changed = bindings.clone();
             for (name, _) in bindings.iter() {
@@ -29,7 +31,7 @@ impl Engine<'_> {
                 }
             }
             let state = state.map(|_| others.get(STATE).map(yaml::to_string).unwrap_or_default());
-            self.attempt(execution, &changed, state.as_deref())
+            engine.attempt(execution, &changed, state.as_deref())
         };
         guard.others(&values(bindings, state)).into_iter().map(run).collect()
     }
