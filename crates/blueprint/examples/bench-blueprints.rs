@@ -108,7 +108,7 @@ impl Given {
     fn render(&self, blueprint: &Blueprint) -> usize {
         let mappings = self.mappings.iter().map(|(name, mapping)| (name.as_str(), mapping));
         let mut supplied = self.supplied.borrow_mut();
-        supplied.mapped = import_mappings("bench", mappings, &supplied.by_name()).unwrap();
+        supplied.mapped = import_mappings("bench", mappings, &supplied).unwrap();
         let (definition, none, capabilities) =
             (json!({"ref": {"resourceName": "blueprint"}}), json!({}), Capabilities::default());
         let (components, mut states) = (Components::default(), States::new());

@@ -86,11 +86,6 @@ impl<'a> Bindings<'a> {
         self.entries.iter().map(|(name, value)| (*name, *value))
     }
 
-    /// The values that must not be seen.
-    pub(crate) fn sensitive(&self) -> Vec<Cow<'a, Value>> {
-        self.iter().filter(|(name, _)| is_sensitive(name)).map(|(_, value)| value.to_value()).collect()
-    }
-
     /// A map that a Go template may change.
     pub(crate) fn to_go(&self, numbers: NumberMode) -> GoValue {
         go_map(self.iter().map(|(name, value)| (name, value.to_go(numbers))))

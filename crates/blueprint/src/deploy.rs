@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::field::{FieldError, FieldPath, Violation, aggregate};
 use crate::imports::TargetValue;
-use crate::redaction::Redaction;
+use crate::redaction::Texts;
 
 pub use decode::DecodeError;
 pub(crate) use decode::{ScalarText, decode_items};
@@ -44,16 +44,12 @@ pub enum DeployError {
     Invalid(Vec<FieldError>),
 }
 
-impl DeployError {
-    /// The error without imported values, which names of rendered items may hold.
-    pub(crate) fn redacted(self, redaction: &Redaction) -> Self {
+/// Names of rendered items may be imported values.
+impl Texts for DeployError {
+    fn texts(&mut self) -> Vec<&mut String> {
         match self {
-            Self::Target { item, problem } => {
-                Self::Target { item: redaction.apply(&item), problem: redaction.apply(&problem) }
-            }
-            Self::Invalid(errors) => {
-                Self::Invalid(errors.into_iter().map(|error| error.redacted(redaction)).collect())
-            }
+            Self::Target { item, problem } => vec![item, problem],
+            Self::Invalid(errors) => errors.iter_mut().flat_map(FieldError::texts).collect(),
         }
     }
 }

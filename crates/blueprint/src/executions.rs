@@ -14,9 +14,9 @@ use crate::components::{Components, UnknownSchemaVersion};
 use crate::deploy::{self, DecodeError, ScalarText, UnresolvedItem};
 use crate::field::{FieldError, FieldPath, Violation};
 use crate::functions::HostFunctions;
-use crate::load::{BLUEPRINT_FILE, Blueprint};
+use crate::load::Blueprint;
 use crate::origin::{Origins, Place};
-use crate::redaction::Redaction;
+use crate::redaction::{Guard, REDACTED, Texts};
 use crate::subinstallations::decode_template;
 use crate::template::{Engine, Execution, ExecutionKind, Output, TemplateError};
 
@@ -172,11 +172,13 @@ impl<'a> Executions<'a> {
         let standard = Arc::clone(&self.standard);
         let mut imports = Cow::Borrowed(imports);
         for execution in list(ExecutionKind::Import, &self.inputs.blueprint.definition.import_executions) {
-            let mut output = self.run(execution, &bindings(&standard, &imports))?;
-            self.warn_of_keys(execution, &imports, &output, &["bindings", "errors"]);
-            let decoded = decode_import_output(&mut output);
+            let bound = bindings(&standard, &imports);
+            let mut output = self.run(execution, &bound)?;
+            self.warn_of_keys(execution, &bound, &output, &["bindings", "errors"]);
+            let decode = |output: &mut Output| decode_import_output(output);
+            let decoded = decode(&mut output);
             let (bindings, errors) =
-                decoded.map_err(|error| self.decode_error(execution, &imports, error))?;
+                decoded.map_err(|error| self.decode_error(execution, &bound, error, decode))?;
             if !bindings.is_empty() {
                 imports.to_mut().extend(bindings.clone());
             }
@@ -203,9 +205,11 @@ impl<'a> Executions<'a> {
         let bindings = bindings(&standard, imports);
         for execution in list(ExecutionKind::Deploy, &self.inputs.blueprint.definition.deploy_executions) {
             let mut output = self.run_with_state(execution, &bindings)?;
-            self.look_over(execution, imports, &output, "deployItems");
-            let decoded = deploy::decode_items(output.take("deployItems").unwrap_or_default());
-            let decoded = decoded.map_err(|error| self.decode_error(execution, imports, error))?;
+            self.look_over(execution, &bindings, &output, "deployItems");
+            let decode =
+                |output: &mut Output| deploy::decode_items(output.take("deployItems").unwrap_or_default());
+            let decoded = decode(&mut output)
+                .map_err(|error| self.decode_error(execution, &bindings, error, decode))?;
             let place = place(execution, &output, "deployItems");
             let origins = decoded.iter().map(|item| place.origin(&item.template.name));
             self.origins.deploy_items.extend(origins);
@@ -231,10 +235,12 @@ impl<'a> Executions<'a> {
         let standard = Arc::clone(&self.standard);
         let bindings = bindings(&standard, imports);
         for execution in list(ExecutionKind::Subinstallation, executors) {
-            let output = self.run_with_state(execution, &bindings)?;
-            self.look_over(execution, imports, &output, "subinstallations");
-            let decoded = decode_templates(output.get("subinstallations"), templates.len());
-            let decoded = decoded.map_err(|error| self.decode_error(execution, imports, error))?;
+            let mut output = self.run_with_state(execution, &bindings)?;
+            self.look_over(execution, &bindings, &output, "subinstallations");
+            let before = templates.len();
+            let decode = |output: &mut Output| decode_templates(output.get("subinstallations"), before);
+            let decoded = decode(&mut output)
+                .map_err(|error| self.decode_error(execution, &bindings, error, decode))?;
             let place = place(execution, &output, "subinstallations");
             let origins = decoded.iter().map(|template| place.origin(template.name()));
             self.origins.subinstallations.extend(origins);
@@ -275,7 +281,7 @@ impl<'a> Executions<'a> {
         }
         for execution in list(ExecutionKind::Export, executors) {
             let mut output = self.run_with_state(execution, &bindings)?;
-            self.look_over(execution, imports, &output, "exports");
+            self.look_over(execution, &bindings, &output, "exports");
             match output.take("exports") {
                 None | Some(Value::Null) => {}
                 Some(Value::Object(exports)) => {
@@ -285,8 +291,9 @@ impl<'a> Executions<'a> {
                     merge(&mut merged, exports);
                 }
                 Some(_) => {
-                    let error = DecodeError::new("exports", "a map is expected");
-                    return Err(self.decode_error(execution, imports, error));
+                    let source = DecodeError::new("exports", "a map is expected");
+                    let executor = execution.executor.name.clone();
+                    return Err(ExecutionError::Decode { kind: execution.kind, executor, source });
                 }
             }
         }
@@ -294,9 +301,7 @@ impl<'a> Executions<'a> {
     }
 
     fn run(&mut self, execution: Execution<'_>, bindings: &Bindings<'_>) -> Result<Output, ExecutionError> {
-        let key = execution.kind.state_key(&execution.executor.name);
-        let state = key.and_then(|key| self.states.get(&key)).map(String::as_str);
-        let mut output = self.engine.run(execution, bindings, state)?;
+        let mut output = self.engine.run(execution, bindings, self.state(execution))?;
         self.texts.extend(output.text.take());
         if output.several_documents {
             let (kind, executor) = (execution.kind.label(), &execution.executor.name);
@@ -304,6 +309,12 @@ impl<'a> Executions<'a> {
                 .push(format!("{kind} {executor:?}: only the first YAML document of the output is read"));
         }
         Ok(output)
+    }
+
+    /// What is stored for an execution.
+    fn state(&self, execution: Execution<'_>) -> Option<&str> {
+        let key = execution.kind.state_key(&execution.executor.name)?;
+        self.states.get(&key).map(String::as_str)
     }
 
     /// What was to be stored is stored before the output is decoded: a later failure does not take it back.
@@ -334,34 +345,50 @@ impl<'a> Executions<'a> {
         Err(ExecutionError::StoreState(FieldError::new(path, violation, detail)))
     }
 
-    fn decode_error(
+    /// `decode` is what failed.
+    fn decode_error<T>(
         &self,
         execution: Execution<'_>,
-        imports: &Map<String, Value>,
+        bindings: &Bindings<'_>,
         source: DecodeError,
+        decode: impl Fn(&mut Output) -> Result<T, DecodeError>,
     ) -> ExecutionError {
         let executor = execution.executor.name.clone();
-        ExecutionError::Decode {
-            kind: execution.kind,
-            executor,
-            source: source.redacted(&self.redaction(imports.values())),
-        }
+        let state = self.state(execution);
+        let Some(guard) = self.engine.guard(execution, bindings, state) else {
+            return ExecutionError::Decode { kind: execution.kind, executor, source };
+        };
+        let others = self.engine.run_with_others(execution, bindings, state, &guard);
+        let others = others.into_iter().map(|output| decode(&mut output.ok()?).err()).collect();
+        ExecutionError::Decode { kind: execution.kind, executor, source: guard.withhold(source, others) }
     }
 
-    /// Covers the imports and what import executions made of them.
-    pub(crate) fn redaction<'v>(&self, imports: impl IntoIterator<Item = &'v Value>) -> Redaction {
+    /// A message, or an error, without what depends on the imports. `again` gives the same of a run with other ones.
+    pub(crate) fn withhold<T: Texts>(
+        &self,
+        message: T,
+        imports: &Map<String, Value>,
+        again: impl Fn(&mut Self, &Map<String, Value>) -> Option<T>,
+    ) -> T {
         if self.inputs.show_values {
-            return Redaction::default();
+            return message;
         }
-        let definition = self.inputs.blueprint.files.read(BLUEPRINT_FILE).unwrap_or_default();
-        Redaction::of(imports, &String::from_utf8_lossy(definition))
+        let values: Vec<&Value> = imports.values().collect();
+        let public = self.standard.iter().map(|(_, value)| Cow::Owned(value.to_string())).collect();
+        let guard = Guard::new(&values, Some(&self.inputs.blueprint.files), public);
+        let run = |others: Map<String, Value>| {
+            let mut executions = Self::new(self.inputs, self.states.clone()).ok()?;
+            again(&mut executions, &others)
+        };
+        let others = guard.others(imports).into_iter().map(run).collect();
+        guard.withhold(message, others)
     }
 
     /// Warns of output whose result nobody will find.
     fn look_over(
         &mut self,
         execution: Execution<'_>,
-        imports: &Map<String, Value>,
+        bindings: &Bindings<'_>,
         output: &Output,
         key: &'static str,
     ) {
@@ -371,7 +398,7 @@ impl<'a> Executions<'a> {
             let (kind, executor) = (execution.kind.label(), &execution.executor.name);
             self.warnings.push(format!("{kind} {executor:?}: the output has no key {key}"));
         } else {
-            self.warn_of_keys(execution, imports, output, &[key, "state"]);
+            self.warn_of_keys(execution, bindings, output, &[key, "state"]);
         }
     }
 
@@ -379,7 +406,7 @@ impl<'a> Executions<'a> {
     fn warn_of_keys(
         &mut self,
         execution: Execution<'_>,
-        imports: &Map<String, Value>,
+        bindings: &Bindings<'_>,
         output: &Output,
         known: &[&str],
     ) {
@@ -392,13 +419,19 @@ impl<'a> Executions<'a> {
             .keys()
             .filter(|key| !known.iter().any(|known| known.eq_ignore_ascii_case(key)))
             .take(MOST);
-        let names: Vec<String> = unknown.map(|key| format!("{key:?}")).collect();
-        if !names.is_empty() {
-            let (kind, executor) = (execution.kind.label(), &execution.executor.name);
-            let (names, known) = (names.join(", "), known.join(" and "));
-            let message = format!("{kind} {executor:?}: {names} of the output is not read, only {known}");
-            self.warnings.push(self.redaction(imports.values()).apply(&message));
+        let names: Vec<&str> = unknown.map(String::as_str).collect();
+        if names.is_empty() {
+            return;
         }
+        // What a key is called that the template does not write is a value.
+        let guard = self.engine.guard(execution, bindings, self.state(execution));
+        let is_shown = |name: &str| guard.as_ref().is_none_or(|guard| guard.is_written(name));
+        let shown = |name: &str| format!("{:?}", if is_shown(name) { name } else { REDACTED });
+        let names: Vec<String> = names.into_iter().map(shown).collect();
+        let (kind, executor) = (execution.kind.label(), &execution.executor.name);
+        let (names, known) = (names.join(", "), known.join(" and "));
+        let message = format!("{kind} {executor:?}: {names} of the output is not read, only {known}");
+        self.warnings.push(message);
     }
 }
 

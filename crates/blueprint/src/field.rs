@@ -7,8 +7,6 @@ use std::sync::Arc;
 use groundwork_yaml::{Node, Position, Step};
 use serde_json::Value;
 
-use crate::redaction::Redaction;
-
 /// A place in a document: as messages show it, and as steps that lead there.
 ///
 /// Checks make many paths and show few: a path shares what leads to it, and its text is made when it is asked for.
@@ -177,18 +175,18 @@ impl FieldError {
         Self { path, violation, detail: detail.into() }
     }
 
-    /// The finding without imported values, which names of rendered items may hold.
-    pub(crate) fn redacted(mut self, redaction: &Redaction) -> Self {
-        self.path.text = Some(redaction.apply(&self.path.to_string()));
-        self.detail = redaction.apply(&self.detail);
+    /// The texts that may hold imported values where it is about something rendered.
+    pub(crate) fn texts(&mut self) -> Vec<&mut String> {
+        let path = self.path.to_string();
+        let mut texts = vec![self.path.text.insert(path), &mut self.detail];
         match &mut self.violation {
             Violation::Invalid(value)
             | Violation::Duplicate(value)
             | Violation::NotSupported(value, _)
-            | Violation::NotFound(value) => *value = redaction.apply_to_value(value),
+            | Violation::NotFound(value) => add_texts(value, &mut texts),
             Violation::Required | Violation::Forbidden => {}
         }
-        self
+        texts
     }
 
     /// The finding without the path.
@@ -206,6 +204,14 @@ impl FieldError {
             Violation::Forbidden => "Forbidden".to_owned(),
         };
         if self.detail.is_empty() { text } else { format!("{text}: {}", self.detail) }
+    }
+}
+
+fn add_texts<'v>(value: &'v mut Value, texts: &mut Vec<&'v mut String>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| add_texts(item, texts)),
+        _ => {}
     }
 }
 

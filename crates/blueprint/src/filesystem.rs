@@ -73,14 +73,24 @@ impl Filesystem {
 
     /// Whether any file has these bytes in it.
     pub fn contain(&self, bytes: &[u8]) -> bool {
-        fn has(directory: &Directory, finder: &memchr::memmem::Finder<'_>) -> bool {
-            directory.values().any(|entry| match entry {
-                Entry::File(content) => finder.find(content).is_some(),
-                Entry::Directory(directory) => has(directory, finder),
-                Entry::Link(_) => false,
-            })
+        let finder = memchr::memmem::Finder::new(bytes);
+        self.contents().into_iter().any(|content| finder.find(content).is_some())
+    }
+
+    /// What stands in the files, those of a folder by name.
+    pub(crate) fn contents(&self) -> Vec<&[u8]> {
+        fn collect<'d>(directory: &'d Directory, contents: &mut Vec<&'d [u8]>) {
+            for entry in directory.values() {
+                match entry {
+                    Entry::File(content) => contents.push(content),
+                    Entry::Directory(directory) => collect(directory, contents),
+                    Entry::Link(_) => {}
+                }
+            }
         }
-        has(&self.root, &memchr::memmem::Finder::new(bytes))
+        let mut contents = Vec::new();
+        collect(&self.root, &mut contents);
+        contents
     }
 
     /// The entries of a directory, sorted by name; links are shown as what they lead to.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{FieldType, ImportDefinition, ObjectReference};
+use groundwork_spiff::Value as SpiffValue;
 use serde_json::{Map, Value};
 
 use crate::load::Blueprint;
@@ -27,6 +28,17 @@ pub enum TargetValue {
 }
 
 impl TargetValue {
+    fn to_spiff(&self) -> SpiffValue {
+        let object = |target: &ImportedTarget| SpiffValue::from_bindings(&target.object);
+        match self {
+            Self::Single(target) => object(target),
+            Self::List(targets) => SpiffValue::list(targets.iter().map(object)),
+            Self::Map(targets) => {
+                SpiffValue::map(targets.iter().map(|(key, target)| (key.as_str(), object(target))))
+            }
+        }
+    }
+
     /// What templates see: an object, a list or a map of objects (`blueprints.md` 3.5).
     pub fn to_value(&self) -> Value {
         match self {
@@ -50,10 +62,17 @@ pub struct Supplied {
 
 impl Supplied {
     /// All imports of the Installation by name, as data mappings see them (`blueprints.md` 3.4).
-    pub fn by_name(&self) -> Map<String, Value> {
+    pub(crate) fn by_name(&self) -> Map<String, Value> {
         let data = self.data.iter().map(|(name, value)| (name.clone(), value.clone()));
         let targets = self.targets.iter().map(|(name, target)| (name.clone(), target.to_value()));
         data.chain(targets).collect()
+    }
+
+    /// The same for expressions.
+    pub(crate) fn to_spiff(&self) -> SpiffValue {
+        let data = self.data.iter().map(|(name, value)| (name.as_str(), SpiffValue::from_bindings(value)));
+        let targets = self.targets.iter().map(|(name, target)| (name.as_str(), target.to_spiff()));
+        SpiffValue::map(data.chain(targets))
     }
 }
 

@@ -1,12 +1,14 @@
 //! Data mappings of Installations: spiff templates that make values of imports and exports out of others (`blueprints.md` 3.4, 8.5).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use groundwork_spiff::{Document, Engine, Error, Output, Value as SpiffValue};
+use groundwork_spiff::{Document, Engine, Error, Value as SpiffValue};
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
-use crate::redaction::Redaction;
+use crate::imports::Supplied;
+use crate::redaction::Guard;
 use crate::template::mapping_engine;
 
 /// What mappings are made for, as messages call it.
@@ -44,12 +46,10 @@ pub enum MappingError {
 pub fn import_mappings<'m>(
     installation: &str,
     mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
-    imports: &Map<String, Value>,
+    supplied: &Supplied,
 ) -> Result<BTreeMap<String, Value>, MappingError> {
-    let bindings = |imports: &Map<String, Value>| {
-        SpiffValue::map(imports.iter().map(|(name, value)| (name.as_str(), SpiffValue::from_bindings(value))))
-    };
-    Mapper::new(Direction::Import, installation, imports).evaluate_all(mappings, bindings)
+    let values = || supplied.by_name();
+    Mapper::new(Direction::Import, installation, &values).evaluate_all(mappings, || supplied.to_spiff())
 }
 
 /// Evaluates the mappings of exports. Each sees the exports by name, and all of them under `exports`; an export of that name is found
@@ -63,36 +63,50 @@ pub fn export_mappings<'m>(
     mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
     exports: &Map<String, Value>,
 ) -> Result<BTreeMap<String, Value>, MappingError> {
-    let bindings = |exports: &Map<String, Value>| {
-        let named = |(name, value): (&String, &Value)| (name.clone(), SpiffValue::from_bindings(value));
-        let all = SpiffValue::map(exports.iter().map(named));
-        SpiffValue::map(exports.iter().map(named).chain([("exports".to_owned(), all)]))
-    };
-    Mapper::new(Direction::Export, path, exports).evaluate_all(mappings, bindings)
+    let values = || exports.clone();
+    Mapper::new(Direction::Export, path, &values).evaluate_all(mappings, || export_bindings(exports))
+}
+
+fn import_bindings(imports: &Map<String, Value>) -> SpiffValue {
+    SpiffValue::map(imports.iter().map(|(name, value)| (name.as_str(), SpiffValue::from_bindings(value))))
+}
+
+fn export_bindings(exports: &Map<String, Value>) -> SpiffValue {
+    let named: Vec<(&str, SpiffValue)> =
+        exports.iter().map(|(name, value)| (name.as_str(), SpiffValue::from_bindings(value))).collect();
+    let all = SpiffValue::map(named.iter().cloned());
+    SpiffValue::map(named.into_iter().chain([("exports", all)]))
 }
 
 struct Mapper<'a> {
     engine: Engine,
     label: &'static str,
+    /// What mappings see of values.
+    bindings: fn(&Map<String, Value>) -> SpiffValue,
     path: &'a str,
-    values: &'a Map<String, Value>,
+    /// What mappings must not show.
+    values: &'a dyn Fn() -> Map<String, Value>,
 }
 
 impl<'a> Mapper<'a> {
-    fn new(direction: Direction, path: &'a str, values: &'a Map<String, Value>) -> Self {
-        Self { engine: mapping_engine(), label: direction.label(), path, values }
+    fn new(direction: Direction, path: &'a str, values: &'a dyn Fn() -> Map<String, Value>) -> Self {
+        let bindings = match direction {
+            Direction::Import => import_bindings,
+            Direction::Export => export_bindings,
+        };
+        Self { engine: mapping_engine(), label: direction.label(), bindings, path, values }
     }
 
     fn evaluate_all<'m>(
         &self,
         mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
-        bindings: impl FnOnce(&Map<String, Value>) -> SpiffValue,
+        bindings: impl FnOnce() -> SpiffValue,
     ) -> Result<BTreeMap<String, Value>, MappingError> {
         let mut mappings = mappings.into_iter().peekable();
         if mappings.peek().is_none() {
             return Ok(BTreeMap::new());
         }
-        let bindings = bindings(self.values);
+        let bindings = bindings();
         let value =
             |(name, mapping): (&str, &Value)| Ok((name.to_owned(), self.evaluate(name, mapping, &bindings)?));
         mappings.map(value).collect()
@@ -104,9 +118,18 @@ impl<'a> Mapper<'a> {
         let source = mapping.to_string();
         let document = Document::read(&source, "mapping", self.engine.limits())
             .map_err(|error| MappingError::Parse { label, path: path.clone(), cause: error.to_string() })?;
-        let evaluated: Result<Output, Error> = self.engine.cascade(&document, &[], Some(bindings));
-        let output = evaluated.map_err(|error| {
-            let cause = Redaction::of(self.values.values(), &source).apply(&error.to_string());
+        let evaluate = |bindings: &SpiffValue| self.engine.cascade(&document, &[], Some(bindings));
+        let output = evaluate(bindings).map_err(|error| {
+            if matches!(error, Error::Limit(_)) {
+                return MappingError::Evaluate { label, path: path.clone(), cause: error.to_string() };
+            }
+            let values = (self.values)();
+            let guard = Guard::new(&values.values().collect::<Vec<_>>(), None, vec![Cow::Borrowed(&source)]);
+            let again = |others: Map<String, Value>| {
+                evaluate(&(self.bindings)(&others)).err().map(|error| error.to_string())
+            };
+            let others = guard.others(&values).into_iter().map(again).collect();
+            let cause = guard.withhold(error.to_string(), others);
             MappingError::Evaluate { label, path: path.clone(), cause }
         })?;
         if let Some(value) = output.to_read_json() {
@@ -128,7 +151,8 @@ mod tests {
     }
 
     fn imported(mapping: &Value, imports: &Value) -> Result<Value, String> {
-        let mapped = import_mappings("inst", [("m", mapping)], &map(imports));
+        let supplied = Supplied { data: map(imports).into_iter().collect(), ..Supplied::default() };
+        let mapped = import_mappings("inst", [("m", mapping)], &supplied);
         mapped.map(|mut mapped| mapped.remove("m").unwrap()).map_err(|error| error.to_string())
     }
 
@@ -173,6 +197,15 @@ mod tests {
         }
         let error = imported(&json!("(( error(secret) ))"), &json!({"secret": "hunter2"})).unwrap_err();
         assert!(!error.contains("hunter2") && error.contains("[...]"), "{error}");
+        let secret = json!({"secret": "wqk-97", "one": "k"});
+        for (mapping, issue) in [
+            ("(( error(base64(secret)) ))", "[...]"),
+            ("(( error(\"no \" one) ))", "*no [...]"),
+            ("(( error(\"no \" 1 + 1) ))", "*no 2"),
+        ] {
+            let error = imported(&json!(mapping), &secret).unwrap_err();
+            assert!(error.ends_with(issue), "{error}");
+        }
         let error = imported(&json!("(( 1 + ))"), &json!({})).unwrap_err();
         assert!(error.starts_with("unable to template import mapping template inst.m: "), "{error}");
     }

@@ -1,7 +1,24 @@
 //! Taking imported values out of messages (`blueprints.md` 10).
+//!
+//! What fails is done again with other values of the same shape. What the message then says in other words depends on values, whatever
+//! a template has made of them, and is withheld. Where the same step does not fail with other values, only words remain that the author of
+//! the blueprint or of an engine has written. Besides, values are looked for as they are.
 
-use serde_json::Value;
+mod compare;
+mod others;
+mod words;
 
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+pub(crate) use words::Words;
+
+use crate::filesystem::Filesystem;
+use others::Kind;
+
+/// Files beyond this many bytes, all together, are not searched for words: what they hold is withheld.
+const LONGEST_SEARCHED: usize = 1 << 20;
 /// Shorter texts would be found by chance in any message, and make it unreadable.
 const SHORTEST_SECRET: usize = 4;
 /// Stands for a value.
@@ -9,20 +26,19 @@ pub(crate) const REDACTED: &str = "[...]";
 
 /// The texts that must not show.
 ///
-/// This finds values as they are, quoted, and line by line. What a template makes of a value (upper case, base64)
-/// and puts into a message of its own, or hands to a function whose error quotes it, is beyond it.
+/// This finds values as they are, quoted, and line by line; [`Guard`] does the rest.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Redaction {
+struct Redaction {
     /// Longer ones first, so that no part of one is left over.
     secrets: Vec<String>,
 }
 
 impl Redaction {
-    /// Covers every text and number in these values, and the keys of maps that are no names: those that the author has not written in
-    /// `known`, and that are more than letters.
-    pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a Value>, known: &str) -> Self {
+    /// Covers every text and number in these values, and the keys of maps that are no names: those that the author has not written, and
+    /// that are more than letters.
+    fn of<'a>(values: impl IntoIterator<Item = &'a Value>, is_written: impl Fn(&str) -> bool) -> Self {
         let mut secrets = Vec::new();
-        let is_name = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphabetic()) || known.contains(key);
+        let is_name = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphabetic()) || is_written(key);
         for value in values {
             collect(value, &is_name, &mut secrets);
         }
@@ -32,19 +48,84 @@ impl Redaction {
     }
 
     /// The message without the values.
-    pub(crate) fn apply(&self, message: &str) -> String {
+    fn apply(&self, message: &str) -> String {
         self.secrets.iter().fold(message.to_owned(), |text, secret| {
             if text.contains(secret.as_str()) { text.replace(secret.as_str(), REDACTED) } else { text }
         })
     }
+}
 
-    /// The same for a value that is part of a message.
-    pub(crate) fn apply_to_value(&self, value: &Value) -> Value {
-        match value {
-            Value::String(text) => Value::from(self.apply(text)),
-            Value::Array(items) => items.iter().map(|item| self.apply_to_value(item)).collect(),
-            other => other.clone(),
+/// What messages are cleaned with.
+#[derive(Debug)]
+pub(crate) struct Guard<'a> {
+    redaction: Redaction,
+    words: Words<'a>,
+}
+
+impl<'a> Guard<'a> {
+    /// `public` is what the author has written besides the files, and what else may be seen.
+    pub(crate) fn new(
+        values: &[&Value],
+        files: Option<&'a Filesystem>,
+        mut public: Vec<Cow<'a, str>>,
+    ) -> Self {
+        let mut left = LONGEST_SEARCHED;
+        for content in files.into_iter().flat_map(Filesystem::contents) {
+            if content.len() <= left {
+                left -= content.len();
+                public.push(String::from_utf8_lossy(content));
+            }
         }
+        let words = Words::new(public, values);
+        Self { redaction: Redaction::of(values.iter().copied(), |key| words.are_written(key)), words }
+    }
+
+    /// Whether the author has written this.
+    pub(crate) fn is_written(&self, name: &str) -> bool {
+        self.words.are_written(name)
+    }
+
+    /// Other values of the same shape, twice; only those that are other ones.
+    pub(crate) fn others(&self, values: &Map<String, Value>) -> Vec<Map<String, Value>> {
+        let is_name = |name: &str| self.is_written(name);
+        let others = [Kind::Texts, Kind::Booleans].map(|kind| others::other_members(values, kind, &is_name));
+        others.into_iter().filter(|others| others != values).collect()
+    }
+
+    /// A message without what depends on values. `others` are the messages for [`Guard::others`], none where there was none.
+    pub(crate) fn message(&self, message: &str, others: &[Option<&str>]) -> String {
+        self.redaction.apply(&compare::without_differences(message, others, &self.words))
+    }
+
+    /// The same for all texts of an error.
+    pub(crate) fn withhold<T: Texts>(&self, mut error: T, others: Vec<Option<T>>) -> T {
+        let copies = |mut other: T| other.texts().into_iter().map(|text| text.clone()).collect();
+        let others: Vec<Option<Vec<String>>> = others.into_iter().map(|other| other.map(copies)).collect();
+        let count = error.texts().len();
+        for (index, text) in error.texts().into_iter().enumerate() {
+            let same = |texts: &'_ &Vec<String>| texts.len() == count;
+            let others: Vec<Option<&str>> =
+                others.iter().map(|other| Some(other.as_ref().filter(same)?[index].as_str())).collect();
+            *text = self.message(text, &others);
+        }
+        error
+    }
+}
+
+/// An error, as the texts in it that may hold values.
+pub(crate) trait Texts {
+    fn texts(&mut self) -> Vec<&mut String>;
+}
+
+impl Texts for String {
+    fn texts(&mut self) -> Vec<&mut String> {
+        vec![self]
+    }
+}
+
+impl Texts for Vec<String> {
+    fn texts(&mut self) -> Vec<&mut String> {
+        self.iter_mut().collect()
     }
 }
 
@@ -104,7 +185,7 @@ mod tests {
         let values = json!({
             "password": "hunter2", "user-4711": {"port": 80}, "known-key": 1, "rate": 3.17159, "line": "a\u{2028}secret", "html": "<b>x",
         });
-        let redaction = Redaction::of([&values], "{{ index .imports \"known-key\" }}");
+        let redaction = Redaction::of([&values], |key| key == "known-key");
         for (message, expected) in [
             ("hunter2", "[...]"),
             ("map[user-4711:80]", "map[[...]:80]"),

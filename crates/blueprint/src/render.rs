@@ -174,13 +174,14 @@ fn begin<'a>(request: &Request<'a>, states: &States) -> Result<(Executions<'a>, 
         executions.warnings.extend(imports::undeclared(&definition.imports, request.supplied));
     }
     let gathered = executions.import(&imports.values).map_err(RenderError::ImportExecution)?;
+    if !gathered.errors.is_empty() {
+        let errors = executions.withhold(gathered.errors, &imports.values, |again, imports| {
+            again.import(imports).ok().map(|gathered| gathered.errors)
+        });
+        return Err(RenderError::Refused(errors));
+    }
     for (name, value) in gathered.bindings {
         imports.bind(&name, value, &definition.imports);
-    }
-    if !gathered.errors.is_empty() {
-        let redaction = executions.redaction(imports.values.values());
-        let errors = gathered.errors.iter().map(|error| redaction.apply(error)).collect();
-        return Err(RenderError::Refused(errors));
     }
     Ok((executions, imports))
 }
@@ -191,34 +192,50 @@ fn subinstallations(
     executions: &mut Executions<'_>,
     imports: &Imports,
 ) -> Result<(Removal, Vec<usize>), RenderError> {
+    let outcome = subinstallations_of(request, executions, &imports.values);
+    outcome.map_err(|error| match error {
+        RenderError::Subinstallations { reason, message } => {
+            // Names in rendered templates may be values of imports.
+            let again = |again: &mut Executions<'_>, imports: &Map<String, Value>| match subinstallations_of(
+                request, again, imports,
+            )
+            .err()?
+            {
+                RenderError::Subinstallations { reason: other, message } => {
+                    (other == reason).then_some(message)
+                }
+                _ => None,
+            };
+            let message = executions.withhold(message, &imports.values, again);
+            RenderError::Subinstallations { reason, message }
+        }
+        other => other,
+    })
+}
+
+/// The same, with values in the message.
+fn subinstallations_of(
+    request: &Request<'_>,
+    executions: &mut Executions<'_>,
+    imports: &Map<String, Value>,
+) -> Result<(Removal, Vec<usize>), RenderError> {
     let definition = &request.blueprint.definition;
     let mut templates =
-        executions.subinstallations(&imports.values).map_err(RenderError::SubinstallationExecution)?;
-    let refused = |executions: &Executions<'_>, reason: &'static str, message: String| {
-        // Names in rendered templates may be values of imports.
-        let message = executions.redaction(imports.values.values()).apply(&message);
-        RenderError::Subinstallations { reason, message }
-    };
-    templates.extend(static_templates(request.blueprint).map_err(|error| {
-        refused(
-            executions,
-            "GetInstallationTemplates",
-            format!("unable to get installation templates of blueprint: {error}"),
-        )
+        executions.subinstallations(imports).map_err(RenderError::SubinstallationExecution)?;
+    let invalid =
+        |message: String| RenderError::Subinstallations { reason: "ValidateSubInstallations", message };
+    templates.extend(static_templates(request.blueprint).map_err(|error| RenderError::Subinstallations {
+        reason: "GetInstallationTemplates",
+        message: format!("unable to get installation templates of blueprint: {error}"),
     })?);
     executions.origins.subinstallations.extend(static_origins(request.blueprint));
-    let removal = remove_unsatisfied(&templates, definition, &imports.values);
-    let findings = validate_subinstallations(&removal.templates, definition, &imports.values);
+    let removal = remove_unsatisfied(&templates, definition, imports);
+    let findings = validate_subinstallations(&removal.templates, definition, imports);
     if !findings.is_empty() {
-        return Err(refused(
-            executions,
-            "ValidateSubInstallations",
-            InvalidTemplates { findings }.to_string(),
-        ));
+        return Err(invalid(InvalidTemplates { findings }.to_string()));
     }
     let order = SiblingGraph::new(&removal.templates).order();
-    let order = order.map_err(|error| refused(executions, "ValidateSubInstallations", error.to_string()))?;
-    Ok((removal, order))
+    Ok((removal, order.map_err(|error| invalid(error.to_string()))?))
 }
 
 /// Where the templates that are not rendered stand.
@@ -236,19 +253,28 @@ fn deploy_items(
     imports: &Imports,
 ) -> Result<Vec<DeployItemTemplate>, RenderError> {
     let items = executions.deploy(&imports.values).map_err(RenderError::DeployExecution)?;
-    let items = deploy::resolve_items(items, &imports.targets, request.namespace)
-        .map_err(|error| error.redacted(&executions.redaction(imports.values.values())))?;
-    let is_negative =
-        |item: &&DeployItemTemplate| item.timeout.as_ref().is_some_and(|timeout| timeout.as_nanos() < 0);
-    let negative: Vec<&str> = items.iter().filter(is_negative).map(|item| item.name.as_str()).collect();
-    if !negative.is_empty() {
-        let redaction = executions.redaction(imports.values.values());
-        let warning =
-            |name: &&str| redaction.apply(&format!("deploy item {name:?}: the timeout is negative"));
-        let warnings: Vec<String> = negative.iter().map(warning).collect();
+    let resolve = |items| deploy::resolve_items(items, &imports.targets, request.namespace);
+    let items = resolve(items).map_err(|error| {
+        let again = |again: &mut Executions<'_>, imports: &Map<String, Value>| {
+            resolve(again.deploy(imports).ok()?).err()
+        };
+        executions.withhold(error, &imports.values, again)
+    })?;
+    let warnings = negative_timeouts(items.iter());
+    if !warnings.is_empty() {
+        let again = |again: &mut Executions<'_>, imports: &Map<String, Value>| {
+            let items = again.deploy(imports).ok()?;
+            Some(negative_timeouts(items.iter().map(|item| &item.template)))
+        };
+        let warnings = executions.withhold(warnings, &imports.values, again);
         executions.warnings.extend(warnings);
     }
     Ok(items)
+}
+
+fn negative_timeouts<'i>(items: impl Iterator<Item = &'i DeployItemTemplate>) -> Vec<String> {
+    let negative = items.filter(|item| item.timeout.as_ref().is_some_and(|timeout| timeout.as_nanos() < 0));
+    negative.map(|item| format!("deploy item {:?}: the timeout is negative", item.name)).collect()
 }
 
 #[cfg(test)]

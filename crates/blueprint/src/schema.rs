@@ -47,7 +47,19 @@ impl<'a> Checker<'a> {
 
 /// Schemas of a blueprint that have been compiled: they are needed again with every Installation that uses it.
 #[derive(Debug, Default)]
-pub(crate) struct CompiledSchemas(RwLock<HashMap<String, Arc<Schema>>>);
+pub(crate) struct CompiledSchemas {
+    by_key: RwLock<HashMap<String, Arc<Schema>>>,
+    /// By the text of what was written: many imports are of one type.
+    by_text: RwLock<HashMap<String, Arc<Schema>>>,
+}
+
+fn known(schemas: &RwLock<HashMap<String, Arc<Schema>>>, name: &str) -> Option<Arc<Schema>> {
+    schemas.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+}
+
+fn keep(schemas: &RwLock<HashMap<String, Arc<Schema>>>, name: String, schema: &Arc<Schema>) {
+    schemas.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::clone(schema));
+}
 
 impl Blueprint {
     /// The schema of an import or export. `key` tells all of them apart; `source` gives the documents behind `cd://`, if there is a
@@ -62,14 +74,20 @@ impl Blueprint {
         schema: &Value,
         source: Option<&dyn SchemaSource>,
     ) -> Result<Arc<Schema>, SchemaError> {
-        let CompiledSchemas(known) = &*self.schemas;
-        if let Some(schema) = known.read().unwrap_or_else(PoisonError::into_inner).get(key) {
-            return Ok(Arc::clone(schema));
+        let CompiledSchemas { by_key, by_text } = &*self.schemas;
+        if let Some(schema) = known(by_key, key) {
+            return Ok(schema);
+        }
+        let text = schema.to_string();
+        if let Some(schema) = known(by_text, &text) {
+            keep(by_key, key.to_owned(), &schema);
+            return Ok(schema);
         }
         let (schema, is_of_component) = compile(schema, &self.definition, &self.files, source)?;
         let schema = Arc::new(schema);
         if !is_of_component {
-            known.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), Arc::clone(&schema));
+            keep(by_key, key.to_owned(), &schema);
+            keep(by_text, text, &schema);
         }
         Ok(schema)
     }

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 mod error;
 mod go;
+mod guard;
 mod spiff;
 
 use std::borrow::Cow;
@@ -127,6 +128,17 @@ impl<'a> Engine<'a> {
     ///
     /// See [`TemplateError`].
     pub(crate) fn run(
+        &self,
+        execution: Execution<'_>,
+        bindings: &Bindings<'_>,
+        state: Option<&str>,
+    ) -> Result<Output, TemplateError> {
+        let attempt = self.attempt(execution, bindings, state);
+        attempt.map_err(|error| self.withheld(error, execution, bindings, state))
+    }
+
+    /// The same, with values in the error.
+    fn attempt(
         &self,
         execution: Execution<'_>,
         bindings: &Bindings<'_>,

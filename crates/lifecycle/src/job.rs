@@ -422,7 +422,7 @@ fn load_imports(
     let mappings =
         mappings.iter().map(|(name, mapping)| (name.as_str(), mapping.as_written().unwrap_or(&null)));
     let name = inputs.installation.metadata.name.as_deref().unwrap_or_default();
-    supplied.mapped = import_mappings(name, mappings, &supplied.by_name())
+    supplied.mapped = import_mappings(name, mappings, &supplied)
         .map_err(|error| OperationError::caused_by(INIT, CREATE, (CREATE, "ConstructImports"), error))?;
     Ok(supplied)
 }

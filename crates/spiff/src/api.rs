@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::flow::{CascadeError, Unresolved, apply, prepare, root_state_of, state_of};
+use crate::flow::{CascadeError, Parsed, Unresolved, apply, prepare, root_state_of, state_of};
 use crate::limits::{LimitError, Limits};
 use crate::run::Run;
 use crate::scope::{Scope, ScopeRef};
 use crate::settings::{Clock, Features, Files, HostFunction, Randomness, Settings};
+use crate::syntax::ast::Expr;
 use crate::syntax::strings::{unescape_key, unescape_value};
 use crate::value::{Flags, Node, Value};
 use crate::yaml;
@@ -104,7 +105,10 @@ impl Output {
 
 /// A document that was read and can be used in any number of runs.
 #[derive(Debug, Clone)]
-pub struct Document(pub(crate) Node);
+pub struct Document {
+    pub(crate) node: Node,
+    parsed: Arc<Parsed>,
+}
 
 impl Document {
     /// The documents of a stream; `source` is their name in messages. Empty text is one null document.
@@ -118,7 +122,7 @@ impl Document {
         if nodes.is_empty() {
             nodes.push(Node::new(Value::Nil));
         }
-        Ok(nodes.into_iter().map(Self).collect())
+        Ok(nodes.into_iter().map(Self::of).collect())
     }
 
     /// The one document of a text.
@@ -136,17 +140,30 @@ impl Document {
 
     /// A document of a value that did not come out of a text.
     pub fn from_value(value: Value) -> Self {
-        Self(Node::new(value))
+        Self::of(Node::new(value))
+    }
+
+    fn of(node: Node) -> Self {
+        Self { node, parsed: Arc::default() }
+    }
+
+    pub(crate) fn expression(&self, text: &str) -> Option<Arc<Expr>> {
+        self.parsed.expression(&self.node, text)
+    }
+
+    /// The document that a run without stubs may begin with.
+    fn prepared(&self, settings: &Settings) -> &Node {
+        self.parsed.after_first_pass(&self.node, settings).unwrap_or(&self.node)
     }
 
     /// What was read, with expressions as texts.
     pub fn value(&self) -> &Value {
-        &self.0.value
+        &self.node.value
     }
 
     /// The document as YAML.
     pub fn to_yaml(&self) -> String {
-        yaml::write(&self.0.value)
+        yaml::write(&self.node.value)
     }
 }
 
@@ -274,6 +291,7 @@ impl Engine {
         whole: bool,
     ) -> Result<Vec<Output>, Error> {
         let mut run = Run::new(&self.settings);
+        run.known = if let [template] = templates { Some(template) } else { None };
         let named = |bindings: &&Value| !matches!(bindings, Value::Map(map) if map.is_empty());
         let outer = bindings.filter(named).map(|bindings| Scope::bindings(bindings.clone()));
         let process = |run: &mut Run<'_>| self.process(run, templates, stubs, outer.as_ref(), whole);
@@ -295,9 +313,9 @@ impl Engine {
         outer: Option<&ScopeRef>,
         whole: bool,
     ) -> Result<Vec<Output>, CascadeError> {
-        let mut stubs: Vec<Node> = stubs.iter().map(|stub| stub.0.clone()).collect();
+        let mut stubs: Vec<Node> = stubs.iter().map(|stub| stub.node.clone()).collect();
         let source =
-            templates.first().map_or_else(|| Arc::from(""), |first| Arc::clone(&first.0.origin.source));
+            templates.first().map_or_else(|| Arc::from(""), |first| Arc::clone(&first.node.origin.source));
         if whole {
             stubs = prepare(run, stubs, outer, &source, true)?;
         }
@@ -307,7 +325,8 @@ impl Engine {
             if position == 0 {
                 run.tags.next_document();
             }
-            let mut node = apply(run, template.0.clone(), &stubs, outer.cloned(), &source)?;
+            let root = if stubs.is_empty() { template.prepared(run.settings) } else { &template.node };
+            let mut node = apply(run, root.clone(), &stubs, outer.cloned(), &source)?;
             let (state, root_state) = (state_of(&node), root_state_of(&node));
             if whole {
                 unescape(&mut node, self.settings.features);

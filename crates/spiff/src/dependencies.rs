@@ -53,7 +53,7 @@ impl TrackedPlace {
 #[derive(Debug)]
 pub(crate) struct Dependencies {
     tracked: Vec<TrackedPlace>,
-    children: HashMap<(Place, Step), Place>,
+    children: HashMap<(Place, Step), Place, foldhash::fast::RandomState>,
     /// The running pass; marks are made for the next one.
     pass: u32,
 }
@@ -64,7 +64,7 @@ impl Dependencies {
         let mut root = TrackedPlace::new(NOWHERE, Step::Index(0), NOWHERE);
         root.attention = Attention::Deep;
         root.pass = 1;
-        Self { tracked: vec![root], children: HashMap::new(), pass: 0 }
+        Self { tracked: vec![root], children: HashMap::default(), pass: 0 }
     }
 
     /// From now on what was marked is taken. Marks that the pass before did not come to are void: it had no way there.

@@ -67,9 +67,12 @@ impl<'s> Cursor<'s> {
 impl<'s> Env<'s> {
     /// The environment of the entry or field `step`; scopes stay.
     pub(crate) fn child(&self, step: &Step) -> Self {
+        let path = self.path.child(step.clone());
+        let stub_path =
+            if self.path.is(&self.stub_path) { path.clone() } else { self.stub_path.child(step.clone()) };
         Self {
-            path: self.path.child(step.clone()),
-            stub_path: self.stub_path.child(step.clone()),
+            path,
+            stub_path,
             cursor: self.cursor.child(step),
             scope: self.scope.clone(),
             source: Arc::clone(&self.source),

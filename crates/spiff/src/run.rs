@@ -7,9 +7,9 @@ use crate::dependencies::{Dependencies, Place, ROOT};
 use crate::env::{find_step, keyed_position, list_position};
 use crate::eval::{Eval, EvalError, Info};
 use crate::limits::LimitError;
-use crate::scope::{DocumentId, dotted};
+use crate::scope::{DocumentId, ScopeKind, ScopeRef, dotted};
 use crate::settings::Settings;
-use crate::syntax::ast::{Name, Step};
+use crate::syntax::ast::{Expr, Name, Step};
 use crate::syntax::strings::is_dynaml;
 use crate::tags::Tags;
 use crate::value::{Flags, List, Map, Node, Value};
@@ -26,6 +26,8 @@ pub(crate) struct Run<'e> {
     pub(crate) syncing: Syncing,
     /// Why the run has to end: the first limit that was reached.
     pub(crate) abort: Option<LimitError>,
+    /// The document in work, whose expressions are parsed once for all runs.
+    pub(crate) known: Option<&'e crate::api::Document>,
     steps: u64,
     calls: usize,
     started: Instant,
@@ -58,7 +60,23 @@ pub(crate) struct Document {
     pub(crate) root: Node,
     pub(crate) dependencies: Dependencies,
     /// What the node in work has read so far.
-    reads: Vec<Place>,
+    reads: Vec<Read>,
+    /// For walks from the root, so that none has to ask for memory.
+    walk: Vec<Place>,
+}
+
+/// A place that was read, or the field below it that it does not have. Most nodes wait for nothing, so that most such fields need no
+/// place of their own.
+#[derive(Debug)]
+pub(crate) struct Read {
+    place: Place,
+    absent: Option<Name>,
+}
+
+impl From<Place> for Read {
+    fn from(place: Place) -> Self {
+        Self { place, absent: None }
+    }
 }
 
 /// What a path leads to.
@@ -84,10 +102,16 @@ impl<'e> Run<'e> {
             catching: Catching::default(),
             syncing: Syncing::default(),
             abort: None,
+            known: None,
             steps: 0,
             calls: 0,
             started: Instant::now(),
         }
+    }
+
+    /// An expression that stands in the document in work.
+    pub(crate) fn known_expression(&self, text: &str) -> Option<Arc<Expr>> {
+        self.known?.expression(text)
     }
 
     pub(crate) fn control(&self) -> bool {
@@ -96,7 +120,12 @@ impl<'e> Run<'e> {
 
     pub(crate) fn open(&mut self, root: Node) -> DocumentId {
         let id = DocumentId(u32::try_from(self.documents.len()).unwrap_or(u32::MAX));
-        self.documents.push(Document { root, dependencies: Dependencies::new(), reads: Vec::new() });
+        self.documents.push(Document {
+            root,
+            dependencies: Dependencies::new(),
+            reads: Vec::new(),
+            walk: Vec::new(),
+        });
         id
     }
 
@@ -172,16 +201,20 @@ impl<'e> Run<'e> {
     }
 
     /// Begins to note what is read in a document; gives what was noted before.
-    pub(crate) fn begin_reads(&mut self, id: DocumentId) -> Vec<Place> {
+    pub(crate) fn begin_reads(&mut self, id: DocumentId) -> Vec<Read> {
         std::mem::take(&mut self.document_mut(id).reads)
     }
 
     /// Ends what [`Run::begin_reads`] began. With `waiting`, that node waits at each place that was read.
-    pub(crate) fn end_reads(&mut self, id: DocumentId, before: Vec<Place>, waiting: Option<Place>) {
+    pub(crate) fn end_reads(&mut self, id: DocumentId, before: Vec<Read>, waiting: Option<Place>) {
         let document = self.document_mut(id);
         let reads = std::mem::replace(&mut document.reads, before);
         let Some(waiting) = waiting else { return };
-        for place in reads {
+        for Read { place, absent } in reads {
+            let place = match absent {
+                Some(name) => document.dependencies.child(place, &Step::Field(name)),
+                None => place,
+            };
             document.dependencies.wait(place, waiting);
         }
     }
@@ -195,13 +228,61 @@ impl<'e> Run<'e> {
     /// Whether the map at `place` has a field.
     pub(crate) fn has_field(&mut self, id: DocumentId, place: Place, name: &Name) -> bool {
         let document = self.document_mut(id);
-        let found = match document.node_at(place).map(|node| &node.value) {
+        let found = match document.walk_to(place).map(|node| &node.value) {
             Some(Value::Map(map)) => map.get(name).is_some(),
             _ => return false,
         };
         if !found {
-            let absent = document.dependencies.child(place, &Step::Field(Arc::clone(name)));
-            document.reads.push(absent);
+            document.reads.push(Read { place, absent: Some(Arc::clone(name)) });
+        }
+        found
+    }
+
+    /// The first of these scopes that has the name. Maps that do not have it are noted as read; those that are inside of each other
+    /// are found on one way from the root.
+    pub(crate) fn scope_with<'s>(
+        &mut self,
+        scopes: impl Iterator<Item = &'s ScopeRef>,
+        name: &Name,
+    ) -> Option<&'s ScopeRef> {
+        let mut missing: Vec<(DocumentId, Place)> = Vec::new();
+        let mut way: Option<(DocumentId, Vec<(Place, &Node)>)> = None;
+        let mut found = None;
+        for scope in scopes {
+            let has = match &scope.kind {
+                ScopeKind::Local(names) => names.iter().any(|(own, _)| own == name),
+                ScopeKind::Bindings(Value::Map(map)) => map.get(name).is_some(),
+                ScopeKind::Bindings(_) => false,
+                ScopeKind::Document { document, place } => {
+                    let known = way.as_mut().filter(|(known, _)| known == document).and_then(|(_, way)| {
+                        let position = way.iter().rposition(|(known, _)| known == place)?;
+                        way.truncate(position + 1);
+                        way.last().map(|(_, node)| *node)
+                    });
+                    let node = known.or_else(|| {
+                        let new = self.document(*document).way_to(*place)?;
+                        let (_, node) = *new.last()?;
+                        way = Some((*document, new));
+                        Some(node)
+                    });
+                    match node.map(|node| &node.value) {
+                        Some(Value::Map(map)) if map.get(name).is_none() => {
+                            missing.push((*document, *place));
+                            false
+                        }
+                        Some(Value::Map(_)) => true,
+                        _ => false,
+                    }
+                }
+            };
+            if has {
+                found = Some(scope);
+                break;
+            }
+        }
+        for (document, place) in missing {
+            let absent = Some(Arc::clone(name));
+            self.document_mut(document).reads.push(Read { place, absent });
         }
         found
     }
@@ -220,6 +301,37 @@ impl Document {
         self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
     }
 
+    /// The nodes from the root to `place`, if there is one.
+    fn way_to(&self, place: Place) -> Option<Vec<(Place, &Node)>> {
+        let mut places = vec![place];
+        let mut at = place;
+        while at != ROOT {
+            at = self.dependencies.parent(at);
+            places.push(at);
+        }
+        let mut way: Vec<(Place, &Node)> = Vec::with_capacity(places.len());
+        let mut node = &self.root;
+        for place in places.into_iter().rev() {
+            if place != ROOT {
+                node = find_step(node, self.dependencies.step(place))?;
+            }
+            way.push((place, node));
+        }
+        Some(way)
+    }
+
+    /// [`Document::node_at`] without asking for memory.
+    fn walk_to(&mut self, place: Place) -> Option<&Node> {
+        self.walk.clear();
+        let mut at = place;
+        while at != ROOT {
+            self.walk.push(at);
+            at = self.dependencies.parent(at);
+        }
+        let steps = self.walk.iter().rev().map(|at| self.dependencies.step(*at));
+        steps.into_iter().try_fold(&self.root, find_step)
+    }
+
     fn read(&mut self, place: Place, steps: &[Step], full: bool, control: bool) -> Reading {
         let Some(mut node) = self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
         else {
@@ -231,13 +343,13 @@ impl Document {
                 if matches!(node.value, Value::Map(_)) {
                     at = self.dependencies.child(at, step);
                 }
-                self.reads.push(at);
+                self.reads.push(at.into());
                 return Reading::Missing(position + 1);
             };
             at = self.dependencies.child(at, &taken);
             node = next;
             if !is_locally_resolved(node, control) {
-                self.reads.push(at);
+                self.reads.push(at.into());
                 return pending(node, position + 1);
             }
         }
@@ -246,10 +358,10 @@ impl Document {
             find_unresolved(node, control, &mut below);
             let failed = node.has(Flags::FAILED) || node.has(Flags::ERROR);
             at = below.iter().fold(at, |at, step| self.dependencies.child(at, step));
-            self.reads.push(at);
+            self.reads.push(at.into());
             return Reading::Pending { steps: steps.len(), incomplete: false, failed };
         }
-        self.reads.push(at);
+        self.reads.push(at.into());
         Reading::Found(node.value.clone(), node.key_name().cloned())
     }
 }

@@ -65,6 +65,15 @@ impl Path {
         Self(Some(Arc::new(Link { parent: self.clone(), step })))
     }
 
+    /// Whether both are one in memory; if not they may be equal all the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+
     /// Steps from the root.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();

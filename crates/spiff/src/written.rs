@@ -33,7 +33,7 @@ impl Document {
     pub fn expressions(&self) -> Vec<WrittenExpression> {
         let mut found = Vec::new();
         // Documents are deep, and nothing here is worth a stack of its own.
-        let mut open: Vec<(Vec<PathStep>, &Node)> = vec![(Vec::new(), &self.0)];
+        let mut open: Vec<(Vec<PathStep>, &Node)> = vec![(Vec::new(), &self.node)];
         while let Some((path, node)) = open.pop() {
             let below = |step| path.iter().cloned().chain([step]).collect::<Vec<_>>();
             match &node.value {

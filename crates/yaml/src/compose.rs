@@ -134,7 +134,7 @@ impl<'input> Composer<'input> {
 
     fn mapping(&mut self) -> Result<Vec<Entry>, Error> {
         let mut entries: Vec<Entry> = Vec::new();
-        let mut index: HashMap<String, usize> = HashMap::new();
+        let mut index = Index::default();
         let mut merges = Vec::new();
         loop {
             let (event, key_position) = self.events.next_event()?;
@@ -146,8 +146,8 @@ impl<'input> Composer<'input> {
             let value = self.node(event, position)?;
             match key {
                 Key::Merge => merges.push(value),
-                Key::Text(key) => match index.get(&key) {
-                    Some(&at) if self.options.unique_keys => {
+                Key::Text(key) => match index.position(&entries, &key) {
+                    Some(at) if self.options.unique_keys => {
                         let line = entries[at].key_position.line;
                         return Err(Error::new(
                             key_position,
@@ -155,11 +155,8 @@ impl<'input> Composer<'input> {
                         ));
                     }
                     // Of equal keys the last one wins.
-                    Some(&at) => entries[at] = Entry { key, key_position, value },
-                    None => {
-                        index.insert(key.clone(), entries.len());
-                        entries.push(Entry { key, key_position, value });
-                    }
+                    Some(at) => entries[at] = Entry { key, key_position, value },
+                    None => entries.push(Entry { key, key_position, value }),
                 },
             }
         }
@@ -183,6 +180,30 @@ impl<'input> Composer<'input> {
                 Err(Error::new(position, "a list or a map is not allowed as a key"))
             }
         }
+    }
+}
+
+/// Where the keys of a mapping stand.
+#[derive(Default)]
+struct Index {
+    positions: HashMap<String, usize>,
+    /// The entries so far that it knows.
+    known: usize,
+}
+
+impl Index {
+    /// Up to so many entries are looked through, which is quicker than to keep an index of them.
+    const FEW: usize = 12;
+
+    fn position(&mut self, entries: &[Entry], key: &str) -> Option<usize> {
+        if entries.len() <= Self::FEW {
+            return entries.iter().position(|entry| entry.key == key);
+        }
+        for (position, entry) in entries.iter().enumerate().skip(self.known) {
+            self.positions.insert(entry.key.clone(), position);
+        }
+        self.known = entries.len();
+        self.positions.get(key).copied()
     }
 }
 
@@ -211,7 +232,7 @@ fn number_key(number: &serde_json::Number) -> String {
 }
 
 /// Adds the members of the map(s) under a `<<` that the mapping does not have itself.
-fn merge(source: Node, entries: &mut Vec<Entry>, index: &mut HashMap<String, usize>) -> Result<(), Error> {
+fn merge(source: Node, entries: &mut Vec<Entry>, index: &mut Index) -> Result<(), Error> {
     let position = source.position;
     let not_mergeable = || Error::new(position, "the merge key << needs a map or a list of maps");
     let maps = match source.content {
@@ -226,8 +247,7 @@ fn merge(source: Node, entries: &mut Vec<Entry>, index: &mut HashMap<String, usi
         _ => return Err(not_mergeable()),
     };
     for entry in maps.into_iter().flatten() {
-        if !index.contains_key(&entry.key) {
-            index.insert(entry.key.clone(), entries.len());
+        if index.position(entries, &entry.key).is_none() {
             entries.push(entry);
         }
     }

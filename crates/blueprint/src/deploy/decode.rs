@@ -5,7 +5,7 @@ use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
 use super::{TargetReference, UnresolvedItem};
-use crate::redaction::Redaction;
+use crate::redaction::Texts;
 use crate::template::{member, take_member};
 
 /// A member of a rendered document has the wrong shape. Texts name the place and the type, never the value.
@@ -16,12 +16,14 @@ pub struct DecodeError {
     pub problem: String,
 }
 
-impl DecodeError {
-    /// The error without imported values, which keys of rendered maps may hold.
-    pub(crate) fn redacted(self, redaction: &Redaction) -> Self {
-        Self { path: redaction.apply(&self.path), problem: redaction.apply(&self.problem) }
+/// Keys of rendered maps may be imported values.
+impl Texts for DecodeError {
+    fn texts(&mut self) -> Vec<&mut String> {
+        vec![&mut self.path, &mut self.problem]
     }
+}
 
+impl DecodeError {
     pub(crate) fn new(path: &str, problem: impl Into<String>) -> Self {
         Self { path: path.to_owned(), problem: problem.into() }
     }

@@ -344,6 +344,24 @@ fn exports() {
     );
 }
 
+/// `blueprints.md` 5.1 step 6 and TPL-007: of undecodable exports the problem alone is told, in both languages.
+#[test]
+fn undecodable_exports() {
+    let failed = |type_name: &str, template: &str| {
+        let executor = format!("- {{name: main, type: {type_name}, template: {template}}}\n");
+        let executors = list(ExecutionKind::Export, &executor);
+        run(ExecutionKind::Export, &executors, &json!({}), &[]).result.unwrap_err()
+    };
+    for (type_name, template, expected) in [
+        ("GoTemplate", "text", "the output is no YAML map (execution \"main\")"),
+        ("GoTemplate", "'exports: 5'", "exports: a map is expected (execution \"main\")"),
+        ("Spiff", "5", "the output is no YAML map (execution \"main\")"),
+        ("Spiff", "{exports: [1]}", "exports: a map is expected (execution \"main\")"),
+    ] {
+        assert_eq!(failed(type_name, template), expected, "{template}");
+    }
+}
+
 /// `blueprints.md` 9.1. B-111.
 #[test]
 fn subinstallations() {

@@ -82,7 +82,7 @@ fn import_executions_add_bindings() {
 fn import_executions_refuse() {
     for (templates, expected) in [
         (&["errors: [one, two]", "errors: [three]"][..], "import validation failed: one, two"),
-        (&["bindings: {b: 5}\nerrors: ['b is {{ .imports.a }}']"], "import validation failed: b is x"),
+        (&["bindings: {b: 5}\nerrors: ['b is {{ .imports.a }}']"], "import validation failed: b is [...]"),
         (&["bindings: {b: 5}", "errors: ['b is {{ .imports.b }}']"], "import validation failed: b is 5"),
         (&["errors: [1, true, null, 1.5]"], "import validation failed: 1, true, , 1.5"),
     ] {
@@ -453,4 +453,51 @@ fn configurations_are_passed_on() {
     let text = json!({"deployExecutions": [{"name": "m", "type": "GoTemplate",
         "template": format!("deployItems: [{{name: a, type: t, configuration: {configuration}}}]")}]});
     assert_eq!(configurations(&rendered(&text.to_string(), "{}").unwrap())["a"], configuration);
+}
+
+/// `blueprints.md` 10: names and keys that templates have made of values are withheld where the list is checked and decoded, and those
+/// that they have not made of values are shown.
+#[test]
+fn names_made_of_values_never_show() {
+    let given = "data: {pw: wqk-97, map: {wq97: a}}";
+    let imports = "imports: [{name: pw, required: false, schema: {type: string}}, {name: map, required: false, schema: {type: object}}]";
+    for (template, expected) in [
+        (
+            "deployItems: [{name: {{ upper .imports.pw }}_, type: t}]",
+            "error validating deployitem templates: deployExecutions[0].name: Invalid value: \"[...]\": a name is at most",
+        ),
+        (
+            "deployItems: [{name: x{{ add 1 1 }}_, type: t}]",
+            "error validating deployitem templates: deployExecutions[0].name: Invalid value: \"x2_\": a name is at most",
+        ),
+        (
+            "deployItems: [{name: a, type: t, target: {import: {{ b64enc .imports.pw }}}}]",
+            "invalid deployitem specification \"a\": target import \"[...]\" not found",
+        ),
+        (
+            "deployItems: [{name: a, type: t, labels: { {{ keys .imports.map | first }}: [1] }}]",
+            "unable to template executions: error while decoding templated execution: deployItems[0].labels.[...]: a text",
+        ),
+        (
+            "deployItems: [{name: a, type: t, labels: { x{{ add 1 1 }}: [1] }}]",
+            "unable to template executions: error while decoding templated execution: deployItems[0].labels.x2: a text",
+        ),
+    ] {
+        let executors = json!([{"name": "main", "type": "GoTemplate", "template": template}]);
+        let error = rendered(&format!("{imports}\ndeployExecutions: {executors}"), given).unwrap_err();
+        assert!(error.contains(expected), "{template}\n{error}");
+        assert!(!error.to_lowercase().contains("wq"), "{error}");
+    }
+    let template = "subinstallations: [{name: {{ upper .imports.pw }}, blueprint: {ref: x}, imports: {data: [{name: i, dataRef: q}]}}]";
+    let executors = json!([{"name": "main", "type": "GoTemplate", "template": template}]);
+    let error = rendered(&format!("{imports}\nsubinstallationExecutions: {executors}"), given).unwrap_err();
+    assert!(error.contains("[...]") && !error.contains("WQK"), "{error}");
+    let template = "wqk-{{ lower .imports.pw }}: 1\n{{ .imports.pw }}: 2\nbindigs: {}\nbindings: {}";
+    let executors = json!([{"name": "main", "type": "GoTemplate", "template": template}]);
+    let rendered = rendered(&format!("{imports}\nimportExecutions: {executors}"), given).unwrap();
+    assert!(
+        rendered.warnings[0].contains("\"bindigs\", \"[...]\", \"[...]\" of the output"),
+        "{:?}",
+        rendered.warnings
+    );
 }

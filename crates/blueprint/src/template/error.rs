@@ -7,6 +7,7 @@ use std::io::Write as _;
 use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use groundwork_gotemplate::ErrorKind;
 use groundwork_spiff::Error as SpiffError;
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use super::go;
 use super::spiff::TEMPLATE;
 use crate::bindings::{Bindings, Bound, is_sensitive};
 use crate::filesystem::{PathError, shown_path};
-use crate::redaction::{REDACTED, Redaction};
+use crate::redaction::REDACTED;
 
 /// What an absent value prints.
 pub(super) const NO_VALUE: &str = "<no value>";
@@ -66,6 +67,24 @@ pub struct TemplateReport {
     pub excerpt: Option<Excerpt>,
     /// All of it, as Landscaper prints it.
     text: String,
+    /// Length of the begin of the message that holds no values: positions, and text of the template.
+    place: usize,
+}
+
+impl TemplateReport {
+    /// Where it happened, and what may hold values.
+    pub(super) fn split(&self) -> (&str, &str) {
+        self.message.split_at(self.place)
+    }
+
+    /// Says something else instead of what may hold values.
+    pub(super) fn reword(&mut self, problem: &str) {
+        let message = format!("{}{problem}", &self.message[..self.place]);
+        if let Some(rest) = self.text.strip_prefix(&self.message) {
+            self.text = format!("{message}{rest}");
+        }
+        self.message = message;
+    }
 }
 
 impl fmt::Display for TemplateReport {
@@ -143,17 +162,13 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn redaction(&self) -> Redaction {
-        let sensitive = self.bindings.sensitive();
-        Redaction::of(sensitive.iter().map(AsRef::as_ref), self.source)
-    }
-
     /// The engine's message followed by the template's lines and the input.
     pub(super) fn go_error(&self, error: &go::RenderError) -> TemplateError {
-        let (message, error, broken) = match error {
-            go::RenderError::Parse(error) => (error.to_string(), error, None),
-            go::RenderError::Execute(error, broken) => (self.without_values(error), error, broken.as_ref()),
+        let (place, error, broken) = match error {
+            go::RenderError::Parse(error) => (error.to_string().len(), error, None),
+            go::RenderError::Execute(error, broken) => (place_length(error), error, broken.as_ref()),
         };
+        let message = error.to_string();
         let (origin, source, line, column) = match broken {
             Some(broken) => (shown_path(&broken.path), &*broken.source, broken.line, None),
             None => (self.origin, self.source, error.line(), error.column()),
@@ -168,20 +183,8 @@ impl Place<'_> {
             input,
             excerpt,
             text,
+            place,
         }))
-    }
-
-    /// An engine's error without the values of sensitive bindings: functions such as `fail` put them there.
-    ///
-    /// What leads to the problem (positions, text of the template) holds none, and stays readable.
-    fn without_values(&self, error: &groundwork_gotemplate::Error) -> String {
-        let message = error.to_string();
-        if self.show_values {
-            return message;
-        }
-        let place = message.strip_suffix(error.message()).unwrap_or_default().len();
-        let (place, problem) = message.split_at(place + call_length(error.message()));
-        format!("{place}{}", self.redaction().apply(problem))
     }
 
     /// All lines of the output that print an absent value, each with its surroundings.
@@ -204,14 +207,14 @@ impl Place<'_> {
         }
         let input = input(self.bindings);
         let _ = write!(text, "\ntemplate input:\n{}", lines_of(&input));
-        let report = TemplateReport { message, snippet: first, input, excerpt: None, text };
+        let place = message.len();
+        let report = TemplateReport { message, snippet: first, input, excerpt: None, text, place };
         TemplateError::Failed(Box::new(report))
     }
 
     /// The report of unresolved nodes, or another message, followed by the input.
     pub(super) fn spiff_error(&self, error: &SpiffError) -> TemplateError {
         let message = spiff_words(error);
-        let message = if self.show_values { message } else { self.redaction().apply(&message) };
         let input = input(self.bindings);
         let text = format!("{message}\ntemplate input:\n{}", lines_of(&input));
         let excerpt = spiff_position(error).filter(|_| self.has_lines).map(|(line, column)| {
@@ -219,7 +222,9 @@ impl Place<'_> {
             let shown = self.source.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
             Excerpt { origin: self.origin.to_owned(), line, column: Some(column), text: shown }
         });
-        TemplateError::Failed(Box::new(TemplateReport { message, snippet: None, input, excerpt, text }))
+        let place = if matches!(error, SpiffError::Limit(_)) { message.len() } else { 0 };
+        let report = TemplateReport { message, snippet: None, input, excerpt, text, place };
+        TemplateError::Failed(Box::new(report))
     }
 }
 
@@ -239,12 +244,17 @@ fn spiff_position(error: &SpiffError) -> Option<(usize, usize)> {
     Some((usize::try_from(line).ok()?, usize::try_from(column).ok()?))
 }
 
-/// The length of `error calling NAME: ` at the begin of a problem.
-fn call_length(problem: &str) -> usize {
+/// How much of an engine's error holds no values: what leads to the problem, and `error calling NAME: ` at its begin. Functions such as
+/// `fail` put values behind that.
+fn place_length(error: &groundwork_gotemplate::Error) -> usize {
+    let (message, problem) = (error.to_string(), error.message());
+    if matches!(error.kind(), ErrorKind::Limit | ErrorKind::Denied) {
+        return message.len();
+    }
     let call = problem.strip_prefix("error calling ").and_then(|rest| rest.split_once(": "));
     let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    call.filter(|(name, _)| is_name(name))
-        .map_or(0, |(_, problem_of_function)| problem.len() - problem_of_function.len())
+    let problem = call.filter(|(name, _)| is_name(name)).map_or(problem, |(_, problem)| problem);
+    message.len() - problem.len()
 }
 
 /// What of an output line stands in the template literally, and marks for the rest.

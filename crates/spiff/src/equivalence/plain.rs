@@ -85,7 +85,7 @@ const PASSES: usize = 400;
 /// The finished document as YAML; `Err` without a text: some expressions have no value.
 pub(super) fn cascade(template: &str, stubs: &[String]) -> Result<String, &'static str> {
     let read = |text: &str| match Document::read(text, "test", &Limits::default()) {
-        Ok(document) => from_read(&document.0),
+        Ok(document) => from_read(&document.node),
         Err(_) => Node::default(),
     };
     let mut done: Vec<Node> = Vec::new();

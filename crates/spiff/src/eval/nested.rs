@@ -1,7 +1,7 @@
 //! Functions that flow a document of their own: `merge(…)`, `parse(…)` (sections 11.2 and 11.4), and `eval(…)`.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{Eval, EvalError, Evaluated, Info, evaluate};
 use crate::env::Env;
@@ -209,7 +209,13 @@ fn template(content: Node, env: &Env<'_>) -> Value {
         other => other.clone(),
     };
     let path = Arc::from(dotted(&env.path.steps()));
-    Value::Template(Arc::new(Template { original, content, path, scope: env.scope.clone() }))
+    Value::Template(Arc::new(Template {
+        original,
+        content,
+        path,
+        scope: env.scope.clone(),
+        parsed: OnceLock::new(),
+    }))
 }
 
 /// Whether an entry of a list makes it a template.

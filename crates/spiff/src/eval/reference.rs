@@ -70,6 +70,14 @@ impl Lookup<'_> {
             let context = Node::new(ctx::context(run, env));
             return self.in_value(run, &context, offset + 1);
         }
+        if !name.starts_with("__") {
+            return match run.scope_with(chain(scope), name) {
+                Some(own) => {
+                    self.in_scope(run, own, name, offset).unwrap_or_else(|| Err(self.missing(offset)))
+                }
+                None => Err(self.missing(offset)),
+            };
+        }
         for own in chain(scope) {
             if let Some(found) = self.in_scope(run, own, name, offset) {
                 return found;

@@ -27,7 +27,14 @@ pub(crate) fn instantiate(run: &mut Run<'_>, template: &Arc<Template>, env: &Env
     let mut inner = env.clone();
     inner.scope =
         Some(Scope::local(vec![(Arc::from("_"), Value::Template(Arc::clone(template)))], inner.scope));
-    let content = Node { flags: Flags::empty(), notes: None, ..template.content.clone() };
+    let content = || Node { flags: Flags::empty(), notes: None, ..template.content.clone() };
+    let parsed = if env.stubs.is_empty() {
+        let known = |expression: &str| run.known_expression(expression);
+        template.parsed.get_or_init(|| flow::parsed_content(&content(), run.settings, known)).clone()
+    } else {
+        None
+    };
+    let content = parsed.unwrap_or_else(content);
     let failure = || format!("resolution of template '{}' failed", template.path);
     flow_inside(run, content, &inner, failure)
 }

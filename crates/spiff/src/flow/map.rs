@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::inert::is_inert;
 use super::node::{arrived, content_of, dynamic_node, fail, same_node};
 use super::patch::{self, Change};
 use super::{Flowed, Walker};
@@ -112,6 +113,10 @@ impl Walker<'_, '_> {
         place: Place,
         attention: Attention,
     ) -> Result<(), EvalError> {
+        let no_stub = env.nomerge || env.cursor.is_empty();
+        if no_stub && attention == Attention::Deep && !self.run.settings.whole_passes && is_inert(child) {
+            return Ok(());
+        }
         let step = Step::Field(Arc::clone(key));
         if is_plain(child) {
             if let Some(new) = self.override_field(child, env, &step) {

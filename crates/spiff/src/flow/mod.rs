@@ -10,12 +10,14 @@ mod inert;
 mod list;
 mod map;
 mod node;
+mod parsed;
 mod patch;
 mod state;
 mod unresolved;
 
 pub(crate) use cascade::{CascadeError, apply, cascade, prepare};
 pub(crate) use node::{fail, same_node};
+pub(crate) use parsed::{Parsed, content as parsed_content};
 pub(crate) use state::{root_state_of, state_of};
 pub use unresolved::Unresolved;
 

@@ -1,6 +1,6 @@
 //! One node in one pass (section 3).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::inert::is_inert;
 use super::patch::{Change, Patch};
@@ -103,7 +103,15 @@ impl Walker<'_, '_> {
     /// The expression that a string is; `None` if it is none, or none that can be parsed.
     pub(super) fn parse(&self, text: &str, env: &Env<'_>) -> Option<Value> {
         let parsed = match syntax::strings::is_dynaml(text) {
-            Some(expression) => syntax::parse_redirected(expression, elsewhere_in_stubs(expression, env)),
+            Some(expression) if may_look_elsewhere(expression) => {
+                syntax::parse_redirected(expression, elsewhere_in_stubs(expression, env))
+            }
+            Some(expression) => {
+                if let Some(known) = self.run.known_expression(expression) {
+                    return Some(Value::Expression(Pending(known)));
+                }
+                syntax::parse(expression)
+            }
             None if self.run.settings.features.interpolation => syntax::strings::interpolate(text)?,
             None => return None,
         };
@@ -224,7 +232,7 @@ impl Walker<'_, '_> {
 
     pub(super) fn template(&self, content: Node, original: Value, env: &Env<'_>) -> Arc<Template> {
         let path = Arc::from(dotted(&env.path.steps()));
-        Arc::new(Template { content, original, path, scope: env.scope.clone() })
+        Arc::new(Template { content, original, path, scope: env.scope.clone(), parsed: OnceLock::new() })
     }
 
     fn still_pending(&self, node: &Node, info: &Info, env: &Env<'_>) -> Flowed {
@@ -307,9 +315,14 @@ impl Walker<'_, '_> {
     }
 }
 
+/// Whether what an expression means depends on the place that it stands at.
+pub(super) fn may_look_elsewhere(expression: &str) -> bool {
+    expression.contains("merge")
+}
+
 /// Where the values of a place are looked up in stubs, if it is another path and the expression may ask for it.
 fn elsewhere_in_stubs(expression: &str, env: &Env<'_>) -> Option<Vec<Step>> {
-    if !expression.contains("merge") {
+    if !may_look_elsewhere(expression) {
         return None;
     }
     Some(env.stub_path.steps()).filter(|steps| *steps != env.path.steps())

@@ -7,7 +7,7 @@ use crate::issue::Issue;
 use crate::scope::dotted;
 use crate::syntax;
 use crate::syntax::ast::{Expr, Step};
-use crate::syntax::strings::is_dynaml;
+use crate::syntax::strings::{is_dynaml, may_be_dynaml};
 use crate::value::{Flags, Node, Value};
 
 /// One node without value.
@@ -131,17 +131,29 @@ pub(super) fn find(root: &Node) -> Vec<Unresolved> {
     found
 }
 
+/// Most nodes of a finished document are scalars.
+fn may_be_unresolved(node: &Node) -> bool {
+    let may_hold = match &node.value {
+        Value::Map(map) => !map.known_inert(),
+        Value::List(list) => !list.known_inert(),
+        Value::Expression(_) => true,
+        Value::String(text) => may_be_dynaml(text),
+        _ => false,
+    };
+    may_hold || node.has_any(Flags::ERROR | Flags::FAILED)
+}
+
 fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
     match &node.value {
         Value::Map(map) if !map.known_inert() => {
-            for (key, child) in &**map {
+            for (key, child) in map.iter().filter(|(_, child)| may_be_unresolved(child)) {
                 context.push(Step::Field(Arc::clone(key)));
                 collect(child, context, found);
                 context.pop();
             }
         }
         Value::List(list) if !list.known_inert() => {
-            for (position, child) in list.iter().enumerate() {
+            for (position, child) in list.iter().enumerate().filter(|(_, child)| may_be_unresolved(child)) {
                 context.push(Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
                 collect(child, context, found);
                 context.pop();

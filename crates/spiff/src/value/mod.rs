@@ -3,7 +3,7 @@
 mod collections;
 mod node;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use collections::{List, Map};
 pub use node::Node;
@@ -69,6 +69,8 @@ pub struct Template {
     pub(crate) path: Arc<str>,
     /// Where it was defined: what `_.name` starts from.
     pub(crate) scope: Option<ScopeRef>,
+    /// The content after the first pass of an instance, if that is always the same.
+    pub(crate) parsed: OnceLock<Option<Node>>,
 }
 
 impl Value {

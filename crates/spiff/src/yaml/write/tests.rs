@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -69,6 +69,7 @@ fn what_has_no_value_is_written_as_its_source() {
         original: Value::map([("a", Value::string("(( b ))"))]),
         scope: None,
         path: "t".into(),
+        parsed: OnceLock::new(),
     };
     let value = Value::map([
         ("e", Value::Expression(Pending(expression))),
