@@ -289,20 +289,28 @@ async fn write_export(
         ),
         ..Secret::default()
     };
-    match objects.create(&secret).await {
-        Err(ApiError::AlreadyExists(_)) => {
-            let Some(found) = objects.get::<Secret>(&namespace, &name).await? else {
-                return Err(ApiError::Conflict(format!("secrets {namespace}/{name}")));
-            };
-            if !is_export_of(&found, item) {
-                return Ok(None);
+    // One that was written before is read; another one that has the name is only found by creating it.
+    let mut found = match export_of(item).is_some() {
+        true => objects.get::<Secret>(&namespace, &name).await?,
+        false => None,
+    };
+    if found.is_none() {
+        match objects.create(&secret).await {
+            Err(ApiError::AlreadyExists(text)) => {
+                let other = objects.get::<Secret>(&namespace, &name).await?;
+                found = Some(other.ok_or(ApiError::Conflict(text))?);
             }
-            if found.data != secret.data {
-                secret.metadata.resource_version = found.resource_version();
-                objects.replace(&secret).await?;
-            }
+            answer => drop(answer?),
         }
-        answer => drop(answer?),
+    }
+    if let Some(found) = found {
+        if !is_export_of(&found, item) {
+            return Ok(None);
+        }
+        if found.data != secret.data {
+            secret.metadata.resource_version = found.resource_version();
+            objects.replace(&secret).await?;
+        }
     }
     Ok(Some(ObjectReference { name, namespace: Some(namespace) }))
 }

@@ -20,7 +20,7 @@ use crate::changes::Changes;
 use crate::relations::ObjectRelations;
 use crate::rendering::Renderings;
 use crate::snapshots::{PICKUP_MARGIN, needs_work, next_automatic, pickup_deadline};
-use crate::steps::Reader;
+use crate::steps::{Reader, Writer};
 use crate::{inputs, job_log, steps};
 
 /// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
@@ -263,7 +263,7 @@ impl Installations {
                 }
                 Next::Write(writes) => {
                     written += writes.len();
-                    let failed = steps::write_all(tree, writes, request.objects).await;
+                    let failed = steps::write_all(tree, writes, writer(request)).await;
                     // One answer decides; what failed besides is tried again, or over with the job.
                     let first =
                         failed.into_iter().max_by_key(|(need, error)| need.is_some() && error.is_final());
@@ -318,7 +318,7 @@ impl Installations {
         let Some(ending) = refused(tree, need, &error.to_string(), &self.moment()) else {
             return Err(error.into());
         };
-        match steps::write_all(tree, vec![ending], request.objects).await.pop() {
+        match steps::write_all(tree, vec![ending], writer(request)).await.pop() {
             Some((_, error)) => Err(error.into()),
             None => Ok(()),
         }
@@ -339,10 +339,14 @@ impl Installations {
     /// Tells in the status what keeps the job from going on.
     async fn report(&self, tree: &mut Tree, error: &OperationError, request: &ReconcileRequest<'_>) {
         let Some(write) = report(tree, error, &self.moment()) else { return };
-        for (_, error) in steps::write_all(tree, vec![write], request.objects).await {
+        for (_, error) in steps::write_all(tree, vec![write], writer(request)).await {
             tracing::debug!(%error, "the status could not tell why the job waits");
         }
     }
+}
+
+fn writer<'a>(request: &'a ReconcileRequest<'_>) -> Writer<'a> {
+    Writer { objects: request.objects, index: request.index }
 }
 
 /// What did not stop the job and people should know all the same: in the log and in an Event, once a job.

@@ -9,7 +9,7 @@ use groundwork_api::{
     DataObject, DeployItem, ErrorCode, Execution, Installation, Kind as _, LastError, ObjectMeta,
     ResourceExt, Target, view,
 };
-use groundwork_bus::{Index, ObjectId};
+use groundwork_bus::{Index, Kind, ObjectId};
 use groundwork_controller::{ApiError, Metadata, Objects, Stored, WarningEvent};
 use groundwork_lifecycle::machine::{
     Change, HasJob as _, Known, MetadataPatch, Need, Predecessors, Read, Sibling, StaleCopy, Tree, Write,
@@ -279,11 +279,19 @@ async fn metadata<K: Stored>(
 /// Writes that run at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
 
+/// What writes go by.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer<'a> {
+    pub(crate) objects: &'a Objects,
+    /// Names what exists, and in which version; every write that relies on it carries that version.
+    pub(crate) index: &'a Index,
+}
+
 /// Carries out writes that do not depend on one another, and puts what was stored into the tree. Answers with those that failed.
 pub(crate) async fn write_all(
     tree: &mut Tree,
     writes: Vec<Write>,
-    objects: &Objects,
+    writer: Writer<'_>,
 ) -> Vec<(Option<Need>, ApiError)> {
     let namespace = tree.namespace.clone();
     let running = job_log::running_job(tree);
@@ -293,7 +301,7 @@ pub(crate) async fn write_all(
     };
     let requests = writes.into_iter().map(|write| {
         let (namespace, errors) = (&namespace, &errors);
-        async move { (Need::of(&write), write_one(write, namespace, errors, objects).await) }
+        async move { (Need::of(&write), write_one(write, namespace, errors, writer).await) }
     });
     let mut answers = futures::stream::iter(requests).buffer_unordered(MAX_PARALLEL_WRITES);
     let mut failed = Vec::new();
@@ -327,22 +335,22 @@ async fn write_one(
     write: Write,
     namespace: &str,
     errors: &Errors,
-    objects: &Objects,
+    writer: Writer<'_>,
 ) -> Result<Written, ApiError> {
     Ok(match write {
         Write::Installation(change) => {
-            let stored = apply(change, namespace, objects).await?;
+            let stored = apply(change, namespace, writer).await?;
             let error = stored.as_ref().and_then(installation_error);
-            warn(stored.as_ref(), error, errors.installation.as_ref(), objects).await;
+            warn(stored.as_ref(), error, errors.installation.as_ref(), writer.objects).await;
             Written::Installation(stored.map(Box::new))
         }
         Write::Child(change) => {
             let name = change.name();
-            Written::Child(name, apply(change, namespace, objects).await?.map(Box::new))
+            Written::Child(name, apply(change, namespace, writer).await?.map(Box::new))
         }
         Write::Sibling(patch) => {
             let name = patch.name.clone();
-            match apply::<Installation>(Change::Metadata(patch), namespace, objects).await {
+            match apply::<Installation>(Change::Metadata(patch), namespace, writer).await {
                 // What is wrong with another Installation is no reason to hold this one up.
                 Err(error) if error.is_final() => {
                     tracing::warn!(installation = name, %error, "a dependent could not be triggered");
@@ -352,30 +360,30 @@ async fn write_one(
             Written::Other
         }
         Write::Secret(change) => {
-            apply(change, namespace, objects).await?;
+            apply(change, namespace, writer).await?;
             Written::Other
         }
         Write::Execution(change) => {
-            let stored = apply(change, namespace, objects).await?;
+            let stored = apply(change, namespace, writer).await?;
             let error = stored.as_ref().and_then(execution_error);
-            warn(stored.as_ref(), error, errors.execution.as_ref(), objects).await;
+            warn(stored.as_ref(), error, errors.execution.as_ref(), writer.objects).await;
             Written::Execution(stored.map(Box::new))
         }
         Write::DeployItem(change) => {
             let name = change.name();
-            let stored: Option<DeployItem> = apply(change, namespace, objects).await?;
+            let stored: Option<DeployItem> = apply(change, namespace, writer).await?;
             // An item that the core ends; its deployer tells of its own errors.
             let error = stored.as_ref().and_then(|item| item.status.as_ref()?.last_error.as_ref());
             let is_ours = error.is_some_and(|error| CORE_REASONS.contains(&error.reason.as_str()));
-            warn(stored.as_ref(), error.filter(|_| is_ours), None, objects).await;
+            warn(stored.as_ref(), error.filter(|_| is_ours), None, writer.objects).await;
             Written::Item(name, stored.map(Box::new))
         }
         Write::DataObject(change) => {
-            apply(change, namespace, objects).await?;
+            apply(change, namespace, writer).await?;
             Written::Other
         }
         Write::Target(change) => {
-            apply(change, namespace, objects).await?;
+            apply(change, namespace, writer).await?;
             Written::Other
         }
     })
@@ -402,18 +410,19 @@ const CORE_REASONS: [&str; 2] = ["PickupTimeout", "InterruptOperation"];
 async fn apply<K: Stored>(
     change: Change<K>,
     namespace: &str,
-    objects: &Objects,
+    writer: Writer<'_>,
 ) -> Result<Option<K>, ApiError> {
+    let objects = writer.objects;
     match change {
         Change::Create(object) => match objects.create(&object).await {
             // An earlier attempt whose answer was lost, or somebody else: the next step looks at it.
             Err(ApiError::AlreadyExists(_)) => objects.get::<K>(namespace, &object.name_any()).await,
             answer => answer.map(Some),
         },
-        Change::Ensure(object) => ensure(object, namespace, objects, |_| Ok(())).await.map(Some),
+        Change::Ensure(object) => ensure(object, namespace, writer, |_| Ok(())).await.map(Some),
         Change::Publish(object) => {
             let owner = object.owner_references().iter().map(|owner| owner.uid.clone()).collect::<Vec<_>>();
-            ensure(object, namespace, objects, |found| ours_or_free(found, &owner)).await.map(Some)
+            ensure(object, namespace, writer, |found| ours_or_free(found, &owner)).await.map(Some)
         }
         Change::Replace(object) => objects.replace(&object).await.map(Some),
         Change::Status(object) => objects.replace_status(&object).await.map(Some),
@@ -432,13 +441,22 @@ async fn apply<K: Stored>(
     }
 }
 
-/// Creates, or replaces what has the name.
+/// Creates, or replaces what has the name. What events have told of, and is ours, is replaced in the version that they told of: if that is
+/// not the last one, it is read.
 async fn ensure<K: Stored>(
     mut object: K,
     namespace: &str,
-    objects: &Objects,
+    writer: Writer<'_>,
     may_take: impl FnOnce(&K) -> Result<(), ApiError>,
 ) -> Result<K, ApiError> {
+    let Writer { objects, index } = writer;
+    if let Some(version) = version_of_ours(&object, namespace, index) {
+        object.meta_mut().resource_version = Some(version);
+        match objects.replace(&object).await {
+            Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => object.meta_mut().resource_version = None,
+            answer => return answer,
+        }
+    }
     match objects.create(&object).await {
         Err(ApiError::AlreadyExists(text)) => {
             let found = objects.get::<K>(namespace, &object.name_any()).await?;
@@ -452,6 +470,16 @@ async fn ensure<K: Stored>(
         }
         answer => answer,
     }
+}
+
+/// The version of the object of this name that the index shows, if that has the owners that are wanted, and stays.
+fn version_of_ours<K: Stored>(wanted: &K, namespace: &str, index: &Index) -> Option<String> {
+    let kind = Kind::new(K::group(&()).into_owned(), K::plural(&()).into_owned());
+    let snapshot = index.get(&ObjectId::new(kind, Some(namespace), wanted.name_any()))?;
+    let owners = wanted.owner_references();
+    let is_ours = !owners.is_empty()
+        && owners.iter().all(|owner| snapshot.owner_references.iter().any(|found| found.uid == owner.uid));
+    (is_ours && !snapshot.is_deleting()).then(|| snapshot.resource_version.clone())
 }
 
 /// 4.3: what another Installation owns is not taken over; what nobody owns is.
