@@ -5,6 +5,7 @@
 //!                      └────────────┴──── diagnostics: file, line, caret (standard error)
 //! ```
 
+mod answer;
 mod arguments;
 mod blueprint;
 mod diagnostic;
@@ -15,6 +16,7 @@ mod input;
 mod inventory;
 #[cfg(not(feature = "cluster"))]
 mod left_out;
+mod lines;
 mod namespace;
 mod output;
 mod render;

@@ -1,0 +1,143 @@
+//! Sets and variants line by line: what `variants expand`, `validate` and `mutate` do with `--jsonl`.
+
+use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_manifest::Schemas;
+use groundwork_variant::{Bundle, ExpandError, validate_set, validate_variant};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::answer::{Failure, Output, answer, objects, texts};
+use crate::ending::Ending;
+use crate::lines::answer_lines;
+
+/// Where an object lies that names no namespace.
+const NAMESPACE: &str = "default";
+
+pub(super) fn expand() -> Ending {
+    answer_lines(|line| answer(line, expand_line))
+}
+
+pub(super) fn validate() -> Ending {
+    answer_lines(|line| answer(line, validate_line))
+}
+
+type Members = Map<String, Value>;
+
+fn expand_line(members: &mut Members) -> Result<Output, Failure> {
+    let set: PackageVariantSet = required(members)?;
+    let namespace = namespace(&set);
+    let refused = texts(members, "listErrors")?;
+    let mut bundle = Bundle::new(&namespace);
+    let typed = [
+        ("packageRevisions", PackageRevision::API_VERSION, PackageRevision::KIND),
+        ("repositories", Repository::API_VERSION, Repository::KIND),
+    ];
+    for (member, api_version, kind) in typed {
+        for (index, mut object) in objects(members, member)?.into_iter().enumerate() {
+            prune(&mut object);
+            for (field, expected) in [("apiVersion", api_version), ("kind", kind)] {
+                match object.get(field).and_then(Value::as_str) {
+                    None => object[field] = json!(expected),
+                    Some(given) if given == expected => {}
+                    Some(_) => {
+                        return Err(Failure::input(format!(
+                            "{member}[{index}] must be a {kind} of {api_version}"
+                        )));
+                    }
+                }
+            }
+            add(&mut bundle, &object, member, index)?;
+        }
+    }
+    for (index, mut object) in objects(members, "objects")?.into_iter().enumerate() {
+        prune(&mut object);
+        add(&mut bundle, &object, "objects", index)?;
+    }
+    for (kind, why) in &refused {
+        refuse(&mut bundle, &set, kind, why);
+    }
+    let (children, counts) = bundle.expand_in_order(&set).map_err(|error| failure(&error))?;
+    let children: Vec<Value> =
+        children.into_iter().map(|(name, spec)| json!({"name": name, "spec": spec})).collect();
+    Ok(json!({"children": children, "targetCounts": counts}).into())
+}
+
+fn add(bundle: &mut Bundle, object: &Value, member: &str, index: usize) -> Result<(), Failure> {
+    bundle.add(object).map_err(|error| Failure::input(format!("{member}[{index}]: {error}")))
+}
+
+/// Lists of a kind fail, in whatever version the set asks for it.
+fn refuse(bundle: &mut Bundle, set: &PackageVariantSet, kind: &str, why: &str) {
+    if kind == Repository::KIND {
+        bundle.refuse(Repository::API_VERSION, kind, why);
+    }
+    let selectors = set.spec.targets.iter().filter_map(|target| target.object_selector.as_ref());
+    for selector in selectors.filter(|selector| selector.kind.as_deref() == Some(kind)) {
+        bundle.refuse(selector.api_version.as_deref().unwrap_or_default(), kind, why);
+    }
+}
+
+fn failure(error: &ExpandError) -> Failure {
+    match error {
+        ExpandError::Invalid(errors) => Failure::validation(errors.clone()),
+        other => Failure::new(other.reason(), other.to_string()),
+    }
+}
+
+fn validate_line(members: &mut Members) -> Result<Output, Failure> {
+    let errors = match (members.contains_key("packageVariant"), members.contains_key("packageVariantSet")) {
+        (true, false) => validate_variant(&required::<PackageVariant>(members)?.spec),
+        (false, true) => validate_set(&required::<PackageVariantSet>(members)?),
+        _ => return Err(Failure::input("one of packageVariant and packageVariantSet must be given")),
+    };
+    Ok(json!({"errors": errors}).into())
+}
+
+fn namespace(object: &impl groundwork_api::ResourceExt) -> String {
+    object.namespace().filter(|namespace| !namespace.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())
+}
+
+/// The variant or set of a line, read as an API server with strict validation reads it.
+fn required<K: Kind + DeserializeOwned>(members: &mut Members) -> Result<K, Failure> {
+    let member = format!("{}{}", K::KIND[..1].to_lowercase(), &K::KIND[1..]);
+    let mut object =
+        members.remove(&member).ok_or_else(|| Failure::input(format!("{member} must be given")))?;
+    if !object.is_object() {
+        return Err(Failure::input(format!("{member} must be an object")));
+    }
+    prune(&mut object);
+    for (field, expected) in [("apiVersion", K::API_VERSION), ("kind", K::KIND)] {
+        match object.get(field) {
+            None => object[field] = json!(expected),
+            Some(given) if *given == expected => {}
+            Some(_) => return Err(Failure::decode(format!("{field}: must be {expected:?}"))),
+        }
+    }
+    if object.get("metadata").is_none() {
+        object["metadata"] = json!({});
+    }
+    let node =
+        groundwork_manifest::node(&object.to_string()).map_err(|error| Failure::input(error.to_string()))?;
+    let findings = Schemas::shared().check(K::API_VERSION, K::KIND, &node).unwrap_or_default();
+    if let Some((_, problem)) = findings.first() {
+        return Err(Failure::decode(problem));
+    }
+    serde_path_to_error::deserialize(object)
+        .map_err(|error| Failure::decode(format!("{}: {}", error.path(), error.inner())))
+}
+
+/// Takes out members that are null, as API servers do.
+fn prune(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            members.values_mut().for_each(prune);
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune),
+        _ => {}
+    }
+}
+
+pub(super) fn mutate() -> Ending {
+    answer_lines(|line| answer(line, |_| Err(Failure::input("not built yet"))))
+}
