@@ -11,6 +11,7 @@ use crate::events::EventsArguments;
 use crate::left_out::{LeftOut as EventsArguments, LeftOut as UpArguments, LeftOut as WaitArguments};
 use crate::namespace::namespace;
 use crate::output::RenderOutput;
+use crate::packages::PackagesArguments;
 use crate::render::assignment;
 use crate::template::TemplateArguments;
 #[cfg(feature = "cluster")]
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Render(RenderArguments),
     /// See what PackageVariantSets make, from files, with no server at all.
     Variants(VariantsArguments),
+    /// Merge packages, with no server at all.
+    Packages(PackagesArguments),
     /// Check, draw and describe blueprints, with no server at all.
     Blueprint(BlueprintArguments),
     /// Render templates as such, with no server at all.

@@ -19,6 +19,7 @@ mod left_out;
 mod lines;
 mod namespace;
 mod output;
+mod packages;
 mod render;
 mod rendering;
 mod template;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Render(arguments) => render::run(&arguments),
         Command::Variants(arguments) => variants::run(&arguments),
+        Command::Packages(arguments) => packages::run(&arguments),
         Command::Blueprint(arguments) => blueprint::run(&arguments),
         Command::Template(arguments) => template::run(&arguments),
         #[cfg(feature = "cluster")]

@@ -1,20 +1,29 @@
 //! Sets and variants line by line: what `variants expand`, `validate` and `mutate` do with `--jsonl`.
 
+use std::collections::BTreeMap;
+
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_krm::{Cluster, Listed, Mutation};
 use groundwork_manifest::Schemas;
 use groundwork_variant::{Bundle, ExpandError, validate_set, validate_variant};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::answer::{Failure, Output, answer, objects, texts};
+use crate::answer::{Failure, Output, answer, files, objects, texts};
 use crate::ending::Ending;
 use crate::lines::answer_lines;
 
 /// Where an object lies that names no namespace.
 const NAMESPACE: &str = "default";
+/// What a package revision is called that the line does not name.
+const REVISION: &str = "draft";
 
 pub(super) fn expand() -> Ending {
     answer_lines(|line| answer(line, expand_line))
+}
+
+pub(super) fn mutate() -> Ending {
+    answer_lines(|line| answer(line, mutate_line))
 }
 
 pub(super) fn validate() -> Ending {
@@ -138,6 +147,65 @@ fn prune(value: &mut Value) {
     }
 }
 
-pub(super) fn mutate() -> Ending {
-    answer_lines(|line| answer(line, |_| Err(Failure::input("not built yet"))))
+fn mutate_line(members: &mut Members) -> Result<Output, Failure> {
+    let variant: PackageVariant = required(members)?;
+    let files = files(members, "files")?;
+    let own = namespace(&variant);
+    let (namespace, revision) = revision(members, &own)?;
+    let objects = objects(members, "objects")?;
+    let refused = texts(members, "listErrors")?;
+    let errors = validate_variant(&variant.spec);
+    if !errors.is_empty() {
+        return Err(Failure::validation(errors));
+    }
+    let cluster = Given { namespace: own, objects, refused };
+    let mutation =
+        Mutation { variant: &variant, namespace: &namespace, revision: &revision, cluster: &cluster };
+    let mutated = groundwork_krm::mutate(files.as_ref(), &mutation)
+        .map_err(|error| Failure::new(error.reason(), error.to_string()))?;
+    Ok(json!({"files": mutated.files, "changed": mutated.changed}).into())
+}
+
+/// Namespace and name of the package revision, for messages.
+fn revision(members: &mut Members, namespace: &str) -> Result<(String, String), Failure> {
+    let wrong = || Failure::input("packageRevision must be an object with the texts namespace and name");
+    let given = match members.remove("packageRevision") {
+        None => Map::new(),
+        Some(Value::Object(given)) => given,
+        Some(_) => return Err(wrong()),
+    };
+    let text = |member: &str, default: &str| match given.get(member) {
+        None | Some(Value::Null) => Ok(default.to_owned()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(wrong()),
+    };
+    Ok((text("namespace", namespace)?, text("name", REVISION)?))
+}
+
+/// The cluster of a line.
+struct Given {
+    /// That of the variant.
+    namespace: String,
+    objects: Vec<Value>,
+    /// Lists of a kind that fail, with the text.
+    refused: BTreeMap<String, String>,
+}
+
+impl Cluster for Given {
+    fn list(&self, api_version: &str, kind: &str) -> Listed<'_> {
+        if let Some(text) = self.refused.get(kind) {
+            return Listed::Failed(text.clone());
+        }
+        let text = |object: &Value, pointer: &str| -> String {
+            object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let is_of_kind =
+            |object: &&Value| text(object, "/apiVersion") == api_version && text(object, "/kind") == kind;
+        let of_kind: Vec<&Value> = self.objects.iter().filter(is_of_kind).collect();
+        if of_kind.iter().any(|object| text(object, "/metadata/namespace").is_empty()) {
+            return Listed::ClusterScoped;
+        }
+        let in_reach = |object: &&Value| text(object, "/metadata/namespace") == self.namespace;
+        Listed::Objects(of_kind.into_iter().filter(in_reach).collect())
+    }
 }

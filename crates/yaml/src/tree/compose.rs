@@ -23,6 +23,8 @@ pub struct Tree {
     pub root: Option<Node>,
     /// The lines of the value, from 0, the end excluded. Comments that stand above it or below it at the margin are outside.
     pub lines: std::ops::Range<usize>,
+    /// Whether the first list below a key is indented; none if there is no such list.
+    pub indents_lists: Option<bool>,
 }
 
 /// Reads a text that holds one document. Aliases are written out.
@@ -36,7 +38,7 @@ pub fn compose(text: &str) -> Result<Tree, Error> {
         composer.at += 1;
     }
     let Some((event, span)) = composer.peek().cloned() else {
-        return Ok(Tree { root: None, lines: 0..0 });
+        return Ok(Tree { root: None, lines: 0..0, indents_lists: None });
     };
     let is_nothing = match &event {
         Event::Scalar(_, ScalarStyle::Plain, 0, None) => span.is_empty(),
@@ -44,7 +46,7 @@ pub fn compose(text: &str) -> Result<Tree, Error> {
         _ => false,
     };
     if is_nothing {
-        return Ok(Tree { root: None, lines: 0..0 });
+        return Ok(Tree { root: None, lines: 0..0, indents_lists: None });
     }
     let first = span.tag_span().map_or(span.start, |span| span.start);
     let first = first.line().max(1);
@@ -55,7 +57,8 @@ pub fn compose(text: &str) -> Result<Tree, Error> {
     composer.last_line = first;
     let root = composer.node(false)?;
     composer.end()?;
-    Ok(Tree { root: Some(root), lines: first - 1..composer.last_line })
+    let lines = first - 1..composer.last_line;
+    Ok(Tree { root: Some(root), lines, indents_lists: composer.indents_lists })
 }
 
 /// A comment on a line of its own.
@@ -84,6 +87,7 @@ struct Composer<'t> {
     last_line: usize,
     anchors: HashMap<usize, Node>,
     alias_budget: usize,
+    indents_lists: Option<bool>,
 }
 
 impl<'t> Composer<'t> {
@@ -99,6 +103,7 @@ impl<'t> Composer<'t> {
             last_line: 0,
             anchors: HashMap::new(),
             alias_budget: ALIAS_BUDGET,
+            indents_lists: None,
         };
         let mut own = Vec::new();
         for event in Parser::new_from_str_with_options(text, options) {
@@ -282,7 +287,7 @@ impl<'t> Composer<'t> {
                 self.at += 1;
                 break;
             }
-            let (line, position) = (span.start.line(), self.position());
+            let (line, key_column, position) = (span.start.line(), span.start.col(), self.position());
             let head = if is_flow {
                 String::new()
             } else {
@@ -294,6 +299,10 @@ impl<'t> Composer<'t> {
                 return Err(Error::new(position, "the map has this key already"));
             }
             let begins = self.peek().map_or(line, |(_, span)| span.start.line());
+            if let Some((Event::SequenceStart(StructureStyle::Block, ..), span)) = self.peek() {
+                let is_indented = span.start.col() > key_column;
+                self.indents_lists.get_or_insert(is_indented);
+            }
             let mut value = self.node_of_key(&mut key, line, begins, is_flow)?;
             if key.comments.foot.is_empty() && !is_flow {
                 key.comments.foot = std::mem::take(&mut value.comments.foot);
