@@ -166,7 +166,7 @@ impl<'t> Composer<'t> {
             }
             Event::SequenceStart(style, anchor, tag) => {
                 let is_flow = in_flow || style == StructureStyle::Flow;
-                let items = self.items(is_flow, span.start.col())?;
+                let items = self.items(is_flow, self.dash_column(&span))?;
                 (Content::Sequence(Sequence { items, is_flow }), anchor, tag)
             }
             Event::MappingStart(style, anchor, tag) => {
@@ -184,6 +184,17 @@ impl<'t> Composer<'t> {
         }
         self.line_comment(&mut node, &span);
         Ok(node)
+    }
+
+    /// The column of the first dash of a list on lines of its own; the parser tells that of what follows the dash.
+    fn dash_column(&self, span: &Span) -> usize {
+        let line = self.text.lines().nth(span.start.line().saturating_sub(1)).unwrap_or_default();
+        let before = line.len() - line.trim_start_matches(' ').len();
+        if line.trim_start_matches(' ').starts_with('-') && before <= span.start.col() {
+            before
+        } else {
+            span.start.col()
+        }
     }
 
     fn alias(&mut self, id: usize, span: &Span, position: Position) -> Result<Node, Error> {
@@ -300,7 +311,7 @@ impl<'t> Composer<'t> {
             }
             let begins = self.peek().map_or(line, |(_, span)| span.start.line());
             if let Some((Event::SequenceStart(StructureStyle::Block, ..), span)) = self.peek() {
-                let is_indented = span.start.col() > key_column;
+                let is_indented = self.dash_column(span) > key_column;
                 self.indents_lists.get_or_insert(is_indented);
             }
             let mut value = self.node_of_key(&mut key, line, begins, is_flow)?;

@@ -112,12 +112,12 @@ impl Writer {
         }
         match &value.content {
             Content::Mapping(mapping) if is_block(value) => {
-                self.end_line(&pair.key.comments.line);
+                self.end_line(line_comment(pair));
                 self.comment_lines(&value.comments.head, column + 2);
                 self.mapping(mapping, column + 2, false);
             }
             Content::Sequence(sequence) if is_block(value) => {
-                self.end_line(&pair.key.comments.line);
+                self.end_line(line_comment(pair));
                 let column = if self.layout.indents_lists { column + 2 } else { column };
                 self.sequence(sequence, column, false);
             }
@@ -255,6 +255,13 @@ impl Writer {
         out.push(close);
         out
     }
+}
+
+/// The comment on the line of a key: that of the key or that of its value, whichever there is.
+fn line_comment(pair: &Pair) -> &str {
+    let (key, value) = (&pair.key.comments.line, &pair.value.comments.line);
+    let is_first = if is_block(&pair.value) { !key.is_empty() } else { value.is_empty() };
+    if is_first { key } else { value }
 }
 
 /// Whether a scalar is written on lines of its own.
