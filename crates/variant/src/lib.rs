@@ -9,12 +9,15 @@
 
 mod attributes;
 mod bundle;
+mod check;
 mod children;
 mod cost;
 mod expand;
 mod expression;
 mod naming;
+mod problem;
 mod revision;
+mod rewrite;
 mod selector;
 mod status;
 mod targets;
