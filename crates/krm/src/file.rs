@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_line() {
-        assert_eq!(File::read("a: 1\n---\nb: [\n").unwrap_err().line, 4);
+        assert_eq!(File::read("a: 1\n---\nb: [\n").unwrap_err().line, 3);
         assert_eq!(
             File::read("a: 1\n---\nb: 1\nb: 2\n").unwrap_err().to_string(),
             "line 4: the map has this key already"

@@ -246,7 +246,7 @@ mod tests {
             "unknown resource type \"/v1, Kind=ConfigMap\" found in Kptfile"
         );
         assert_eq!(error(""), "expected exactly one object, got 0");
-        assert_eq!(error("a: [\n").split(':').next(), Some("line 2"));
+        assert_eq!(error("a: [\n").split(':').next(), Some("line 1"));
     }
 
     #[test]

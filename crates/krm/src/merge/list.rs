@@ -152,15 +152,14 @@ impl Fields<'_> {
     ) -> Option<Node> {
         let Keys::Fields(fields) = keys else { return None };
         let is_key = |pair: &Pair| fields.iter().any(|key| key.name == pair.name());
-        let Some(Node { content: Content::Mapping(Mapping { pairs, is_flow }), comments, .. }) = merged
-        else {
+        let Some(Node { content: Content::Mapping(Mapping { pairs, .. }), comments, .. }) = merged else {
             return None;
         };
         let rest: Vec<Pair> = pairs.into_iter().filter(|pair| !is_key(pair)).collect();
         if !rest.iter().any(|pair| holds_anything(&pair.value)) {
             return None;
         }
-        let source_pairs = &source.as_mapping()?.pairs;
+        let Mapping { pairs: source_pairs, is_flow } = source.as_mapping()?;
         let mut kept: Vec<Pair> = source_pairs.iter().filter(|pair| is_key(pair)).cloned().collect();
         // The keys stand where the source has them: before what follows them there.
         let position =
@@ -176,7 +175,7 @@ impl Fields<'_> {
                 "{path}: element {name} is incomplete: upstream and local changes exclude one another"
             ));
         }
-        let mut node = Node::from(Content::Mapping(Mapping { pairs: kept, is_flow }));
+        let mut node = Node::from(Content::Mapping(Mapping { pairs: kept, is_flow: *is_flow }));
         node.comments = comments;
         Some(node)
     }

@@ -1,0 +1,33 @@
+//! Merges of other projects with the results that they expect, byte for byte (V-003).
+
+use std::path::Path;
+
+use groundwork_krm::{Package, Strategy, merge};
+
+fn read(directory: &Path) -> Package {
+    let mut files = Package::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        files.insert(name, std::fs::read_to_string(path).unwrap());
+    }
+    files
+}
+
+fn check(fixture: &str, [original, updated, local, expected]: [&str; 4]) {
+    let Some(root) = groundwork_testkit::fixture(fixture) else { return };
+    let package = |name: &str| read(&root.join(name));
+    let merged =
+        merge(Strategy::ResourceMerge, &package(original), &package(updated), &package(local)).unwrap();
+    assert_eq!(merged.files, package(expected));
+}
+
+#[test]
+fn a_package_of_porch() {
+    check("porch/update", ["original", "upstream", "local", "updated"]);
+}
+
+#[test]
+fn explicit_nulls() {
+    check("kpt/keep-tagged-null", ["origin", "updated", "dest", "expected"]);
+}
