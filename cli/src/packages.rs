@@ -25,7 +25,7 @@ enum PackagesCommand {
 #[derive(Debug, Args)]
 struct MergeArguments {
     /// Each line of standard input is a JSON object with `original`, `updated` and `local`, maps from paths to texts, and, if need
-    /// be, `name` and `strategy`; described in docs/jsonl.md. Each gives one line {"name", "output"} or {"name", "error": {"reason",
+    /// be, `name` and `strategy`; described in docs/packages.md. Each gives one line {"name", "output"} or {"name", "error": {"reason",
     /// "message"}}.
     #[arg(long, required = true)]
     jsonl: bool,

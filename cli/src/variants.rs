@@ -42,7 +42,7 @@ enum VariantsCommand {
 /// For commands that only answer lines.
 #[derive(Debug, Args)]
 struct LineArguments {
-    /// Each line of standard input is a JSON object, described in docs/jsonl.md; each gives one line {"name", "output"} or
+    /// Each line of standard input is a JSON object, described in docs/packages.md; each gives one line {"name", "output"} or
     /// {"name", "error": {"reason", "message"}}.
     #[arg(long, required = true)]
     jsonl: bool,
@@ -64,7 +64,7 @@ struct ExpandArguments {
     namespace: String,
 
     /// Expand many: each line of standard input is a JSON object with `packageVariantSet` and, if need be, `name`,
-    /// `packageRevisions`, `repositories`, `objects` and `listErrors`, described in docs/jsonl.md.
+    /// `packageRevisions`, `repositories`, `objects` and `listErrors`, described in docs/packages.md.
     #[arg(long, conflicts_with_all = ["files", "output", "namespace"])]
     jsonl: bool,
 }
