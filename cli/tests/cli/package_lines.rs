@@ -58,7 +58,7 @@ fn sets() {
 #[test]
 fn rules() {
     let check = |line: Value, expected: Value| {
-        assert_eq!(answer(&["variants", "validate"], &line), expected, "{line}")
+        assert_eq!(answer(&["variants", "validate"], &line), expected, "{line}");
     };
     check(
         json!({"name": "a", "packageVariant": variant(&json!({}))}),

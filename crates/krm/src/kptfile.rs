@@ -95,7 +95,7 @@ parts! {
 ///
 /// # Errors
 /// See [`KptfileError`].
-pub(crate) fn read(text: &str) -> Result<File, KptfileError> {
+pub fn read(text: &str) -> Result<File, KptfileError> {
     let file = File::read(text)?;
     let [document] = file.documents.as_slice() else {
         return Err(KptfileError::Documents(file.documents.len()));

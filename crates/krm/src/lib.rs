@@ -19,7 +19,7 @@ mod schema;
 mod value;
 
 pub use file::{Document, File, ReadError};
-pub use kptfile::KptfileError;
+pub use kptfile::{KptfileError, read as read_kptfile};
 pub use merge::{MergeError, Merged, Strategy, merge};
 pub use mutate::{Cluster, Listed, Mutated, Mutation, MutationError, mutate};
 pub use package::Package;

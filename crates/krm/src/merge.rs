@@ -270,9 +270,9 @@ impl<'a> Merge<'a> {
         for path in paths.iter().filter(|path| **path != kptfile) {
             let is_ignored = self.ignored.iter().any(|ignored| ignored.holds(path));
             if is_yaml(path) && !is_ignored && !is_kptfile(path) {
-                resources.push(*path)
+                resources.push(*path);
             } else {
-                whole.push(*path)
+                whole.push(*path);
             }
         }
         whole.extend(objects::merge_files(self, &resources)?);
@@ -340,7 +340,7 @@ fn kind(path: &str, cause: KindMismatch) -> MergeError {
 }
 
 /// Files that are taken or left as a whole (7.7).
-fn whole_file<'a>([original, updated, local]: [Option<&'a str>; 3]) -> Option<&'a str> {
+fn whole_file([original, updated, local]: [Option<&str>; 3]) -> Option<&str> {
     match (original, local, updated) {
         (None, Some(local), _) => Some(local),
         (Some(original), Some(local), _) if original != local => Some(local),

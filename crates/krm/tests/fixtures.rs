@@ -1,8 +1,10 @@
 //! Merges of other projects with the results that they expect, byte for byte (V-003).
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::path::Path;
 
-use groundwork_krm::{Package, Strategy, merge};
+use groundwork_krm::{Package, Strategy, merge, read_kptfile};
 
 fn read(directory: &Path) -> Package {
     let mut files = Package::new();
@@ -30,4 +32,24 @@ fn a_package_of_porch() {
 #[test]
 fn explicit_nulls() {
     check("kpt/keep-tagged-null", ["origin", "updated", "dest", "expected"]);
+}
+
+/// Every Kptfile of the fixtures is one, and stays what it is.
+#[test]
+fn all_kptfiles_are_read() {
+    let Some(root) = groundwork_testkit::fixture("") else { return };
+    let (mut directories, mut count) = (vec![root], 0);
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.file_name().is_some_and(|name| name == "Kptfile") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert_eq!(read_kptfile(&text).unwrap().text(), text, "{}", path.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 0, "the fixtures hold Kptfiles");
 }

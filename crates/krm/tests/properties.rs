@@ -1,5 +1,7 @@
 //! What holds for every merge, whatever is in the files.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use groundwork_krm::{MergeError, Merged, Package};
 use groundwork_yaml::tree::{Node, compose};
 use proptest::prelude::*;

@@ -22,6 +22,9 @@ pub struct Bundle {
     others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
 }
 
+/// The name that a variant gets, and what it should be.
+pub type NamedSpec = (String, PackageVariantSpec);
+
 /// Why an object cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
@@ -88,7 +91,7 @@ impl Bundle {
     pub fn expand_in_order(
         &self,
         set: &PackageVariantSet,
-    ) -> Result<(Vec<(String, PackageVariantSpec)>, Vec<usize>), ExpandError> {
+    ) -> Result<(Vec<NamedSpec>, Vec<usize>), ExpandError> {
         let objects = Objects { repositories: &self.repositories, others: &self.others };
         let expansion = expand(&Inputs { set, revisions: Some(&self.revisions), objects })?;
         let names = plan(set, &expansion, &[], |_| false)?.names;

@@ -24,7 +24,7 @@ pub(crate) enum Type {
     List(Box<Type>),
     Map(Box<Type>, Box<Type>),
     /// A type as a value.
-    Type(Box<Type>),
+    Named(Box<Type>),
 }
 
 impl fmt::Display for Type {
@@ -42,7 +42,7 @@ impl fmt::Display for Type {
             Self::Duration => f.write_str("duration"),
             Self::List(item) => write!(f, "list({item})"),
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
-            Self::Type(named) => write!(f, "type({named})"),
+            Self::Named(named) => write!(f, "type({named})"),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Type {
             (Self::Map(key, value), Self::Map(other_key, other_value)) => {
                 Some(Self::map(key.join(other_key)?, value.join(other_value)?))
             }
-            (Self::Type(_), Self::Type(_)) => Some(self.clone()),
+            (Self::Named(_), Self::Named(_)) => Some(self.clone()),
             _ => (self == other).then(|| self.clone()),
         }
     }
@@ -132,10 +132,10 @@ impl<'a> Checker<'a> {
             "null_type" => Type::Null,
             "list" => Type::list(Type::Dyn),
             "map" => Type::map(Type::Dyn, Type::Dyn),
-            "type" => Type::Type(Box::new(Type::Dyn)),
+            "type" => Type::Named(Box::new(Type::Dyn)),
             _ => return Err(undeclared(name)),
         };
-        Ok(Type::Type(Box::new(named)))
+        Ok(Type::Named(Box::new(named)))
     }
 
     fn type_of_list(&mut self, list: &'a ListExpr) -> Result<Type, String> {

@@ -196,7 +196,7 @@ fn compile(environment: &Env, source: &str) -> Result<Compiled, String> {
         }
         text
     })?;
-    let gives_a_type = matches!(check(&program.expression().expr)?, Type::Type(_));
+    let gives_a_type = matches!(check(&program.expression().expr)?, Type::Named(_));
     let references = program.references();
     let reads = VARIABLES.into_iter().filter(|name| references.has_variable(name)).collect();
     let (expression, needs_helpers) = rewritten(program.expression());

@@ -80,7 +80,7 @@ fn edit(data: &mut Node, context: &PackageContext) -> Result<bool, String> {
             None => mapping.set(key, Node::string(value)),
         }
     }
-    for key in context.remove_keys.iter() {
+    for key in &*context.remove_keys {
         mapping.remove(key);
     }
     let after = strings(mapping)?;

@@ -58,11 +58,9 @@ pub(super) fn result(name: &str, target: Option<&Type>, arguments: &[Type]) -> O
     match (target, arguments) {
         (None, [one]) => unary(name, one),
         (None, [left, right]) => binary(name, left, right),
-        (None, [condition, yes, no]) if name == "_?_:_" => {
-            fits(condition, &Type::Bool).then(|| ())?;
-            yes.either(no)
-                .or_else(|| yes.join(no))
-                .map(|either| if is_list(yes) { yes.join(no).unwrap_or(either) } else { either })
+        (None, [condition, yes, no]) if name == "_?_:_" && fits(condition, &Type::Bool) => {
+            // What a loop gathers begins as a list of anything.
+            if is_list(yes) { yes.join(no) } else { yes.either(no) }
         }
         (Some(target), arguments) => member(name, target, arguments),
         _ => None,
@@ -91,7 +89,7 @@ fn unary(name: &str, one: &Type) -> Option<Type> {
         }
         "size" => return has_size(one).then_some(Int),
         "dyn" => return Some(Dyn),
-        "type" => return Some(Type::Type(Box::new(one.clone()))),
+        "type" => return Some(Type::Named(Box::new(one.clone()))),
         "bool" => (&[Bool, String], Bool),
         "bytes" => (&[Bytes, String], Bytes),
         "double" => (&[Double, Int, String, Uint], Double),

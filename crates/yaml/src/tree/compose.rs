@@ -256,8 +256,7 @@ impl<'t> Composer<'t> {
 
     fn items(&mut self, is_flow: bool, column: usize) -> Result<Vec<Node>, Error> {
         let mut items: Vec<Node> = Vec::new();
-        loop {
-            let Some((event, span)) = self.peek() else { break };
+        while let Some((event, span)) = self.peek() {
             if matches!(event, Event::SequenceEnd) {
                 self.at += 1;
                 break;
@@ -292,8 +291,7 @@ impl<'t> Composer<'t> {
     fn pairs(&mut self, is_flow: bool, column: usize) -> Result<Vec<Pair>, Error> {
         let mut pairs: Vec<Pair> = Vec::new();
         let mut known: HashSet<String> = HashSet::new();
-        loop {
-            let Some((event, span)) = self.peek() else { break };
+        while let Some((event, span)) = self.peek() {
             if matches!(event, Event::MappingEnd) {
                 self.at += 1;
                 break;

@@ -16,10 +16,10 @@ pub fn write(node: &Node, layout: Layout) -> String {
     let mut writer = Writer { out: String::new(), layout, after_foot: None };
     match &node.content {
         Content::Mapping(mapping) if is_block(node) && node.tag.is_none() => {
-            writer.mapping(mapping, 0, false)
+            writer.mapping(mapping, 0, false);
         }
         Content::Sequence(sequence) if is_block(node) && node.tag.is_none() => {
-            writer.sequence(sequence, 0, false)
+            writer.sequence(sequence, 0, false);
         }
         _ => {
             let value = writer.inline(node, 0);
