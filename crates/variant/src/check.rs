@@ -167,11 +167,11 @@ impl<'a> Checker<'a> {
 
     fn type_of_call(&mut self, call: &'a CallExpr) -> Result<Type, String> {
         let name = call.func_name.as_str();
-        // A name that nobody declares is told before what is wrong with its arguments.
+        // Of several things that are wrong the one that stands first is told.
+        let target = call.target.as_ref().map(|target| self.type_of(&target.expr)).transpose()?;
         if !overloads::is_known(name) {
             return Err(undeclared(name));
         }
-        let target = call.target.as_ref().map(|target| self.type_of(&target.expr)).transpose()?;
         let mut arguments = Vec::with_capacity(call.args.len());
         for argument in &call.args {
             arguments.push(self.type_of(&argument.expr)?);

@@ -205,7 +205,7 @@ fn compile(environment: &Env, source: &str) -> Result<Compiled, String> {
 
 /// Whether the parser's message says itself what is wrong.
 fn is_named(message: &str) -> bool {
-    ["reserved identifier", "unsupported syntax", "invalid argument to has()"]
+    ["Syntax error", "reserved identifier", "unsupported syntax", "invalid argument to has()"]
         .iter()
         .any(|known| message.contains(known))
 }

@@ -75,6 +75,7 @@ fn types_are_checked_first() {
         ("true ? 'a' : tarket", "undeclared reference to 'tarket'".to_owned()),
         ("tarket.name", "undeclared reference to 'tarket'".to_owned()),
         ("shout('a')", "undeclared reference to 'shout'".to_owned()),
+        ("math.greatest(1, 2)", "undeclared reference to 'math'".to_owned()),
         ("'a'.upperAscii()", "undeclared reference to 'upperAscii'".to_owned()),
         ("'%s'.format(['a'])", "undeclared reference to 'format'".to_owned()),
     ] {
