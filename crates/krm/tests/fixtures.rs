@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use groundwork_krm::{Package, Strategy, merge, read_kptfile};
+use groundwork_api::PackageVariant;
+use groundwork_krm::{Cluster, File, Listed, Mutation, Package, Strategy, merge, mutate, read_kptfile};
+use serde_json::Value;
 
 fn read(directory: &Path) -> Package {
     let mut files = Package::new();
@@ -52,4 +54,37 @@ fn all_kptfiles_are_read() {
         }
     }
     assert!(count > 0, "the fixtures hold Kptfiles");
+}
+
+struct NoObjects;
+
+impl Cluster for NoObjects {
+    fn list(&self, _: &str, _: &str) -> Listed<'_> {
+        Listed::Objects(Vec::new())
+    }
+}
+
+/// V-117: whatever a variant does to a package, it does nothing to it the second time.
+#[test]
+fn variants_come_to_rest() {
+    let Some(root) = groundwork_testkit::fixture("porch") else { return };
+    let text = std::fs::read_to_string(root.join("dp.yaml")).unwrap();
+    let manifest: Value = groundwork_yaml::from_str(&text).unwrap();
+    assert_eq!(File::read(&text).unwrap().documents.len(), 1);
+    let functions = "pipeline: {mutators: [{image: set-labels, configMap: {a: b}}]}";
+    for more in
+        ["{}", functions, "packageContext: {data: {site: x}, removeKeys: [name2]}", "injectors: {name: x}"]
+    {
+        let mut object = manifest.clone();
+        let more = groundwork_yaml::from_str(more).unwrap();
+        object["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let variant: PackageVariant = serde_json::from_value(object).unwrap();
+        let mutation = Mutation { variant: &variant, namespace: "n", revision: "r", cluster: &NoObjects };
+        for package in ["porch/update/original", "porch/update/local", "porch/update/updated"] {
+            let Some(directory) = groundwork_testkit::fixture(package) else { return };
+            let once = mutate(Some(&read(&directory)), &mutation).unwrap();
+            let twice = mutate(Some(&once.files), &mutation).unwrap();
+            assert_eq!((twice.changed, twice.files), (false, once.files), "{package}");
+        }
+    }
 }

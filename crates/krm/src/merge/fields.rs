@@ -141,7 +141,11 @@ impl Fields<'_> {
                 original.map(|pair| &pair.value),
                 updated.map(|pair| &pair.value),
             );
-            if let Some(value) = self.merge(below, &schema.member(key), &member(path, key))? {
+            if let Some(mut value) = self.merge(below, &schema.member(key), &member(path, key))? {
+                // The comment behind a map in flow form is that of its key.
+                if let (None, Some(updated), Content::Mapping(_)) = (original, updated, &value.content) {
+                    value.comments.line.clone_from(&updated.value.comments.line);
+                }
                 pairs.push(Pair { key: merged_key(local, original, updated, key), value });
             }
         }
