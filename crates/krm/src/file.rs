@@ -1,6 +1,6 @@
 //! A file of one or more YAML documents, of which some change and the others keep their bytes (`packagevariants.md` 7.8).
 
-use groundwork_yaml::tree::{Layout, Node, compose, write};
+use groundwork_yaml::tree::{Content, Layout, Node, compose, write};
 
 /// The documents of a file. Those that hold nothing but comments belong to what follows them.
 #[derive(Debug, Clone)]
@@ -9,6 +9,7 @@ pub struct File {
     /// Comments behind the last document.
     tail: String,
     has_crlf: bool,
+    has_byte_order_mark: bool,
     layout: Layout,
     begins_with_separator: bool,
 }
@@ -44,11 +45,14 @@ impl File {
     pub fn read(text: &str) -> Result<Self, ReadError> {
         let has_crlf = text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
         let unix = if has_crlf { text.replace("\r\n", "\n") } else { text.to_owned() };
-        let unix = unix.strip_prefix('\u{feff}').unwrap_or(&unix);
+        let unmarked = unix.strip_prefix('\u{feff}');
+        let has_byte_order_mark = unmarked.is_some();
+        let unix = unmarked.unwrap_or(&unix);
         let mut file = Self {
             documents: Vec::new(),
             tail: String::new(),
             has_crlf,
+            has_byte_order_mark,
             layout: Layout::default(),
             begins_with_separator: unix.starts_with("---"),
         };
@@ -60,11 +64,13 @@ impl File {
                 line: line + error.position().line,
                 message: error.message().to_owned(),
             })?;
+            let begins = line;
             line += segment.matches('\n').count();
-            let Some(root) = tree.root else {
+            let Some(mut root) = tree.root else {
                 pending.push_str(segment);
                 continue;
             };
+            move_down(&mut root, begins);
             layout = layout.or(tree.indents_lists);
             let starts: Vec<usize> =
                 std::iter::once(0).chain(segment.match_indices('\n').map(|(at, _)| at + 1)).collect();
@@ -107,6 +113,9 @@ impl File {
 
     fn assemble<'a>(&self, documents: impl Iterator<Item = (&'a Document, Layout)>) -> String {
         let mut text = String::new();
+        if self.has_byte_order_mark {
+            text.push('\u{feff}');
+        }
         for (index, (document, layout)) in documents.enumerate() {
             let above = document.above.as_str();
             if index == 0 {
@@ -158,12 +167,32 @@ impl Document {
     }
 }
 
+/// Nodes tell lines of their document; this makes them lines of the file.
+fn move_down(node: &mut Node, lines: usize) {
+    if lines == 0 {
+        return;
+    }
+    node.line += lines;
+    match &mut node.content {
+        Content::Scalar(_) => {}
+        Content::Sequence(sequence) => sequence.items.iter_mut().for_each(|item| move_down(item, lines)),
+        Content::Mapping(mapping) => {
+            for pair in &mut mapping.pairs {
+                move_down(&mut pair.key, lines);
+                move_down(&mut pair.value, lines);
+            }
+        }
+    }
+}
+
 /// The documents of a text, each with the separator line that it begins with.
 fn segments(text: &str) -> Vec<&str> {
     let mut segments = Vec::new();
     let (mut begin, mut at) = (0, 0);
     for line in text.split_inclusive('\n') {
-        if at > begin && is_separator(line) {
+        // Directives belong to the separator below them.
+        let is_begun = at > begin && !text[begin..at].lines().any(|line| line.starts_with('%'));
+        if is_begun && is_separator(line) {
             segments.push(&text[begin..at]);
             begin = at;
         }
@@ -209,6 +238,8 @@ mod tests {
             "",
             "# only\n",
             "---\n---\na: 1\n",
+            "%YAML 1.1\n---\na: 1\n",
+            "\u{feff}a: 1\n",
         ] {
             assert_eq!(changed(text, |_| {}), text);
             assert!(!File::read(text).unwrap().is_changed());
@@ -231,6 +262,12 @@ mod tests {
         let text = "a: 1\n---\nb: 2\n---\n# c\nc: 3\n";
         assert_eq!(changed(text, |file| drop(file.documents.remove(0))), "b: 2\n---\n# c\nc: 3\n");
         assert_eq!(changed(text, |file| drop(file.documents.remove(1))), "a: 1\n---\n# c\nc: 3\n");
+    }
+
+    #[test]
+    fn nodes_tell_their_line() {
+        let file = File::read("# c\n---\na: 1\nb: {c: 2}\n").unwrap();
+        assert_eq!(file.documents[0].root.at(&["b", "c"]).unwrap().line, 4);
     }
 
     #[test]
