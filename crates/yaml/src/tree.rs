@@ -12,6 +12,8 @@ mod compose;
 mod scalar;
 mod write;
 
+use std::collections::HashMap;
+
 pub use compose::{Tree, compose};
 pub use scalar::Kind;
 pub use write::{Layout, write};
@@ -216,11 +218,13 @@ impl Node {
         match (&self.content, &other.content) {
             (Content::Scalar(_), Content::Scalar(_)) => scalar::equal(self, other),
             (Content::Mapping(left), Content::Mapping(right)) => {
+                let values: HashMap<&str, &Self> =
+                    right.pairs.iter().map(|pair| (pair.name(), &pair.value)).collect();
                 left.pairs.len() == right.pairs.len()
                     && left
                         .pairs
                         .iter()
-                        .all(|pair| right.get(pair.name()).is_some_and(|value| pair.value.equals(value)))
+                        .all(|pair| values.get(pair.name()).is_some_and(|value| pair.value.equals(value)))
             }
             (Content::Sequence(left), Content::Sequence(right)) => {
                 left.items.len() == right.items.len()

@@ -1,6 +1,6 @@
 //! Three versions of one value to one (`packagevariants.md` 7.5; for Kptfiles 7.6).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use groundwork_yaml::tree::{Content, Mapping, Node, Notation, Pair, Scalar};
 
@@ -56,9 +56,12 @@ impl<'a> Sides<'a> {
         Self { local: change(self.local), original: change(self.original), updated: change(self.updated) }
     }
 
-    /// The pairs of a key.
-    fn pairs(&self, key: &str) -> [Option<&'a Pair>; 3] {
-        self.in_order().map(|side| side.and_then(Node::as_mapping).and_then(|mapping| mapping.pair(key)))
+    /// The pairs of each side by their keys.
+    fn pairs(&self) -> [HashMap<&'a str, &'a Pair>; 3] {
+        self.in_order().map(|side| {
+            let pairs = side.and_then(Node::as_mapping).into_iter().flat_map(|mapping| &mapping.pairs);
+            pairs.map(|pair| (pair.name(), pair)).collect()
+        })
     }
 }
 
@@ -134,8 +137,9 @@ impl Fields<'_> {
         };
         let schema = if matches!(own, Schema::Unknown) { schema } else { &own };
         let mut pairs = Vec::new();
+        let by_key = sides.pairs();
         for key in keys(&sides) {
-            let [local, original, updated] = sides.pairs(key);
+            let [local, original, updated] = [0, 1, 2].map(|side: usize| by_key[side].get(key).copied());
             let below = Sides::new(
                 local.map(|pair| &pair.value),
                 original.map(|pair| &pair.value),
