@@ -191,8 +191,8 @@ fn segments(text: &str) -> Vec<&str> {
     let (mut begin, mut at) = (0, 0);
     for line in text.split_inclusive('\n') {
         // Directives belong to the separator below them.
-        let is_begun = at > begin && !text[begin..at].lines().any(|line| line.starts_with('%'));
-        if is_begun && is_separator(line) {
+        let has_directive = || text[begin..at].lines().any(|line| line.starts_with('%'));
+        if at > begin && is_separator(line) && !has_directive() {
             segments.push(&text[begin..at]);
             begin = at;
         }

@@ -78,6 +78,7 @@ struct Block {
 
 struct Composer<'t> {
     text: &'t str,
+    lines: Vec<&'t str>,
     events: Vec<(Event<'t>, Span)>,
     at: usize,
     /// Comments behind something, by line, with the place where they begin.
@@ -96,6 +97,7 @@ impl<'t> Composer<'t> {
         options.max_buffered_comment_events = usize::MAX;
         let mut composer = Self {
             text,
+            lines: text.lines().collect(),
             events: Vec::new(),
             at: 0,
             behind: BTreeMap::new(),
@@ -188,7 +190,7 @@ impl<'t> Composer<'t> {
 
     /// The column of the first dash of a list on lines of its own; the parser tells that of what follows the dash.
     fn dash_column(&self, span: &Span) -> usize {
-        let line = self.text.lines().nth(span.start.line().saturating_sub(1)).unwrap_or_default();
+        let line = self.lines.get(span.start.line().saturating_sub(1)).copied().unwrap_or_default();
         let before = line.len() - line.trim_start_matches(' ').len();
         if line.trim_start_matches(' ').starts_with('-') && before <= span.start.col() {
             before
