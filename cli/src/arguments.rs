@@ -17,6 +17,7 @@ use crate::namespace::namespace;
 #[cfg(feature = "cluster")]
 use crate::operations::{DeleteArguments, InterruptArguments, ReconcileArguments};
 use crate::output::RenderOutput;
+use crate::packages::PackagesArguments;
 use crate::render::assignment;
 #[cfg(feature = "cluster")]
 use crate::status::StatusArguments;
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Render(RenderArguments),
     /// See what PackageVariantSets make, from files, with no server at all.
     Variants(VariantsArguments),
+    /// Merge packages, with no server at all.
+    Packages(PackagesArguments),
     /// Check, draw and describe blueprints, with no server at all.
     Blueprint(BlueprintArguments),
     /// Render templates as such, with no server at all.

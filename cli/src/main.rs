@@ -5,6 +5,7 @@
 //!                      └────────────┴──── diagnostics: file, line, caret (standard error)
 //! ```
 
+mod answer;
 mod arguments;
 mod blueprint;
 mod diagnostic;
@@ -15,12 +16,14 @@ mod input;
 mod inventory;
 #[cfg(not(feature = "cluster"))]
 mod left_out;
+mod lines;
 #[cfg(feature = "cluster")]
 mod live;
 mod namespace;
 #[cfg(feature = "cluster")]
 mod operations;
 mod output;
+mod packages;
 mod render;
 mod rendering;
 #[cfg(feature = "cluster")]
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Render(arguments) => render::run(&arguments),
         Command::Variants(arguments) => variants::run(&arguments),
+        Command::Packages(arguments) => packages::run(&arguments),
         Command::Blueprint(arguments) => blueprint::run(&arguments),
         Command::Template(arguments) => template::run(&arguments),
         #[cfg(feature = "cluster")]

@@ -1,5 +1,7 @@
 //! `groundwork variants`: what PackageVariantSets ask for, from files.
 
+mod jsonl;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -27,13 +29,30 @@ enum VariantsCommand {
     /// Exit code 0: every set was expanded. 1: a set cannot be expanded; those of the others are printed. 2: the input cannot
     /// be used; nothing is printed to standard output.
     Expand(ExpandArguments),
+    /// Check PackageVariants and PackageVariantSets against their rules.
+    ///
+    /// For programs that test packages or compare engines. Exit code 0: the input was answered to its end.
+    Validate(LineArguments),
+    /// Apply the mutations of PackageVariants to packages: package context, pipeline, config injection.
+    ///
+    /// For programs that test packages or compare engines. Nothing is rendered. Exit code 0: the input was answered to its end.
+    Mutate(LineArguments),
+}
+
+/// For commands that only answer lines.
+#[derive(Debug, Args)]
+struct LineArguments {
+    /// Each line of standard input is a JSON object, described in docs/packages.md; each gives one line {"name", "output"} or
+    /// {"name", "error": {"reason", "message"}}.
+    #[arg(long, required = true)]
+    jsonl: bool,
 }
 
 #[derive(Debug, Args)]
 struct ExpandArguments {
     /// Files or directories with PackageVariantSets and what they need: Repositories, the objects that targets select, and,
     /// if the upstream is to be looked up, PackageRevisions. `-` is standard input.
-    #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
+    #[arg(short, long = "file", required_unless_present = "jsonl", num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// What to print.
@@ -43,6 +62,11 @@ struct ExpandArguments {
     /// Namespace of objects that name none.
     #[arg(short, long, default_value = "default", value_parser = crate::namespace::namespace)]
     namespace: String,
+
+    /// Expand many: each line of standard input is a JSON object with `packageVariantSet` and, if need be, `name`,
+    /// `packageRevisions`, `repositories`, `objects` and `listErrors`, described in docs/packages.md.
+    #[arg(long, conflicts_with_all = ["files", "output", "namespace"])]
+    jsonl: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,7 +79,10 @@ enum ListFormat {
 
 pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
     match &arguments.command {
+        VariantsCommand::Expand(ExpandArguments { jsonl: true, .. }) => jsonl::expand(),
         VariantsCommand::Expand(arguments) => expand(arguments),
+        VariantsCommand::Validate(LineArguments { jsonl: _ }) => jsonl::validate(),
+        VariantsCommand::Mutate(LineArguments { jsonl: _ }) => jsonl::mutate(),
     }
 }
 

@@ -14,7 +14,7 @@ use groundwork_blueprint::{
 use groundwork_component::{ComponentVersion, Descriptor, Leniency, Overwrites};
 use serde_json::{Map, Value, json};
 
-use super::{TIME_LIMIT, jsonl};
+use super::TIME_LIMIT;
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use answer::{Answer, CaseError, Outcome, Stage};
@@ -35,11 +35,11 @@ pub(super) fn run(arguments: &BlueprintArguments) -> Ending {
         diagnostic::print(&[Diagnostic::error("--jsonl is needed")]);
         return Ending::Unusable;
     }
-    jsonl::answer_lines(answer)
+    crate::lines::answer_lines(answer)
 }
 
 fn answer(line: &[u8]) -> Answer {
-    match jsonl::parse::<Case>(line) {
+    match crate::lines::parse::<Case>(line) {
         Ok(case) => {
             let name = case.name.clone();
             Answer::new(name, answer_case(&case))

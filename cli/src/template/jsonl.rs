@@ -1,15 +1,13 @@
 //! Many templates, one a line, for programs that compare or test.
 
-use std::io::{BufRead as _, ErrorKind as IoError, Write};
 use std::sync::Arc;
 
 use groundwork_gotemplate::{Delimiters, Error, ErrorKind, Functions, NumberMode, Options, Template, Value};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::MissingKeyName;
-use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
+use crate::lines::{answer_lines, parse};
 
 /// What a template is called that has no name.
 const DEFAULT_NAME: &str = "t";
@@ -71,37 +69,6 @@ pub(super) fn run() -> Ending {
     answer_lines(|line| engine.answer(line))
 }
 
-/// Answers standard input line by line, until it ends or nobody reads the answers.
-pub(super) fn answer_lines<A: Serialize>(answer: impl Fn(&[u8]) -> A) -> Ending {
-    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match input.read_until(b'\n', &mut line) {
-            Ok(0) => return Ending::Rendered,
-            Ok(_) => {}
-            Err(error) => return stopped(&format!("cannot read standard input: {error}")),
-        }
-        match write(&mut output, &answer(&line)) {
-            Ok(()) => {}
-            Err(error) if error.kind() == IoError::BrokenPipe => return Ending::Rendered,
-            Err(error) => return stopped(&format!("cannot write to standard output: {error}")),
-        }
-    }
-}
-
-fn stopped(message: &str) -> Ending {
-    diagnostic::print(&[Diagnostic::error(message)]);
-    Ending::Unusable
-}
-
-fn write(output: &mut impl Write, answer: &impl Serialize) -> std::io::Result<()> {
-    let mut text = serde_json::to_vec(answer)?;
-    text.push(b'\n');
-    output.write_all(&text)?;
-    output.flush()
-}
-
 /// The function sets, made once.
 struct Engine {
     builtins: Arc<Functions>,
@@ -153,12 +120,6 @@ impl Engine {
             (None, _) => Ok(Vec::new()),
         }
     }
-}
-
-/// An object; a list of the members' values is not taken for one.
-pub(super) fn parse<C: DeserializeOwned>(line: &[u8]) -> Result<C, serde_json::Error> {
-    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(line)?;
-    serde_json::from_value(members.into())
 }
 
 /// Every byte that is not part of a character becomes U+FFFD.

@@ -10,7 +10,7 @@ use groundwork_spiff::{Clock, Document, Engine, Error, Features, Output, Randomn
 use groundwork_yaml::Position;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, STANDARD_INPUT, jsonl, read, unusable};
+use super::{Failure, STANDARD_INPUT, read, unusable};
 use crate::diagnostic::{self, Diagnostic, Source};
 use crate::ending::Ending;
 use crate::output;
@@ -69,7 +69,7 @@ fn engine(features: &[Feature]) -> Engine {
 
 pub(super) fn run(arguments: &SpiffArguments) -> Ending {
     let Some(template) = arguments.template.as_ref().filter(|_| !arguments.jsonl) else {
-        return jsonl::answer_lines(answer);
+        return crate::lines::answer_lines(answer);
     };
     match evaluate(template, arguments) {
         Ok(text) => output::write(&text),
@@ -210,7 +210,7 @@ enum Answer {
 }
 
 fn answer(line: &[u8]) -> Answer {
-    let case: Case = match jsonl::parse(line) {
+    let case: Case = match crate::lines::parse(line) {
         Ok(case) => case,
         Err(error) => return Answer::Failure { name: None, error: error.to_string() },
     };

@@ -13,6 +13,7 @@ mod examples;
 mod input_forms;
 mod nested;
 mod overwrites;
+mod package_lines;
 mod secrecy;
 mod spiff;
 mod template;

@@ -118,7 +118,7 @@ fn broken_sets_are_told_with_their_lines() {
         &[],
     );
     assert_eq!(failing.code, 1);
-    let message = "spec.targets[0].template.downstream.packageExpr: expression returned non-string value: 2 (repo \"cluster-01\", \
+    let message = "spec.targets[0].template.downstream.packageExpr: unsupported type conversion from 'int' to string (repo \"cluster-01\", \
                    package \"foo\")";
     assert!(failing.err.contains(message) && failing.err.contains("standard input:8:"), "{}", failing.err);
 }

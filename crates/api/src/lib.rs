@@ -4,7 +4,7 @@
 //!   [`Context`], [`ComponentVersionOverwrites`] (`landscaper.gardener.cloud`), [`PackageVariant`],
 //!   [`PackageVariantSet`], [`Repository`] (`config.porch.kpt.dev`), [`PackageRevision`] and
 //!   [`PackageRevisionResources`] (`porch.kpt.dev`).
-//! - Files: [`Blueprint`], [`InstallationTemplate`], [`ComponentDescriptor`], [`Kptfile`].
+//! - Files: [`Blueprint`], [`InstallationTemplate`], [`ComponentDescriptor`]; Kptfiles are read by `groundwork_krm`.
 //!
 //! The types take what people may have written and give it back unchanged (see [`List`], [`Map`],
 //! [`AnyJson`] and [`OneOrMany`]); where a chapter allows several spellings, accessors read them as one.
@@ -25,7 +25,6 @@ mod execution;
 mod imports;
 mod installation;
 mod json;
-mod kptfile;
 pub mod metadata;
 mod object;
 mod one_or_many;
@@ -33,6 +32,7 @@ mod package_resources;
 mod package_revision;
 mod package_variant;
 mod package_variant_set;
+mod pipeline;
 mod repository;
 mod schema;
 pub mod view;
@@ -57,12 +57,12 @@ pub use execution::*;
 pub use imports::*;
 pub use installation::*;
 pub use json::{Absent, AnyJson, Extra, IntOrString, List, Map};
-pub use kptfile::*;
 pub use object::Kind;
 pub use one_or_many::{OneOrMany, ShapeError, TextMembers};
 pub use package_resources::*;
 pub use package_revision::*;
 pub use package_variant::*;
 pub use package_variant_set::*;
+pub use pipeline::*;
 pub use repository::*;
 pub use view::{WATCHED, Watched};

@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::json::{IntOrString, List, Map};
-use crate::kptfile::Pipeline;
 use crate::object::{kind, part};
 use crate::one_or_many::{OneOrMany, ShapeError, TextMembers};
 use crate::package_resources::RenderStatus;
+use crate::pipeline::Pipeline;
 use crate::schema;
 
 kind! {

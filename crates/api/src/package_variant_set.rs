@@ -9,10 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, L
 use serde::{Deserialize, Serialize};
 
 use crate::json::{List, Map};
-use crate::kptfile::Selector;
 use crate::object::{kind, part};
 use crate::one_or_many::{OneOrMany, ShapeError, TextMembers};
 use crate::package_variant::Upstream;
+use crate::pipeline::Selector;
 use crate::schema;
 
 kind! {

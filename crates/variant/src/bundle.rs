@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use groundwork_api::{Kind as _, ObjectMeta, PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_api::{
+    Kind as _, ObjectMeta, PackageRevision, PackageVariant, PackageVariantSet, PackageVariantSpec, Repository,
+};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -19,6 +21,9 @@ pub struct Bundle {
     revisions: Vec<PackageRevision>,
     others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
 }
+
+/// The name that a variant gets, and what it should be.
+pub type NamedSpec = (String, PackageVariantSpec);
 
 /// Why an object cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +75,28 @@ impl Bundle {
             objects.push(seen);
         }
         Ok(())
+    }
+
+    /// Objects of a kind cannot be listed; what says so is the words of who was asked.
+    pub fn refuse(&mut self, api_version: &str, kind: &str, why: &str) {
+        let kind = (api_version.to_owned(), kind.to_owned());
+        self.others.insert(kind, Err(Unavailable(why.to_owned())));
+    }
+
+    /// The variants of a set in the order of targets and of what they select (4.2), each with the name that it gets where there is
+    /// none yet, and how much each target selects. The upstream is always looked up.
+    ///
+    /// # Errors
+    /// See [`ExpandError`].
+    pub fn expand_in_order(
+        &self,
+        set: &PackageVariantSet,
+    ) -> Result<(Vec<NamedSpec>, Vec<usize>), ExpandError> {
+        let objects = Objects { repositories: &self.repositories, others: &self.others };
+        let expansion = expand(&Inputs { set, revisions: Some(&self.revisions), objects })?;
+        let names = plan(set, &expansion, &[], |_| false)?.names;
+        let named = |&at: &usize| Some((names.get(at)?.clone(), expansion.variants.get(at)?.spec.clone()));
+        Ok((expansion.order.iter().filter_map(named).collect(), expansion.target_counts))
     }
 
     /// The variants that the set gets where it has none yet, in the order of their repositories and packages, and how much each

@@ -94,11 +94,16 @@ pub struct Variant {
     pub target: usize,
 }
 
+/// A variant, and how many others were wanted before it.
+type Gathered = BTreeMap<(String, String), (usize, Variant)>;
+
 /// What a set should have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expansion {
     /// Sorted by repository and package; no two have both in common.
     pub variants: Vec<Variant>,
+    /// Positions in `variants` in the order of targets and of what they select (4.2).
+    pub order: Vec<usize>,
     /// How many repositories or objects each target selects.
     pub target_counts: Vec<usize>,
 }
@@ -143,7 +148,7 @@ fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
         upstream_shown: revision.map(|revision| Shown::object(&Attributes::from(&revision.metadata))),
         repositories: repositories.map(|found| (found.name.as_str(), Shown::object(found))).collect(),
     };
-    let mut gathered = BTreeMap::new();
+    let mut gathered = Gathered::new();
     for (target, (template, sites)) in sites.iter().enumerate() {
         for site in sites {
             let spec = checked(*template, site, &around, &mut expressions).map_err(|error| {
@@ -155,7 +160,10 @@ fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
             gather(&mut gathered, spec, target)?;
         }
     }
-    Ok(Expansion { variants: gathered.into_values().collect(), target_counts })
+    let (positions, variants): (Vec<usize>, Vec<Variant>) = gathered.into_values().unzip();
+    let mut order: Vec<usize> = (0..variants.len()).collect();
+    order.sort_unstable_by_key(|&at| positions[at]);
+    Ok(Expansion { variants, order, target_counts })
 }
 
 /// Whether an expression names the upstream, which then has to be known.
@@ -214,20 +222,19 @@ fn checked(
     if errors.is_empty() { Ok(spec) } else { Err(format!("template: {}", errors.join("; "))) }
 }
 
-type Gathered = BTreeMap<(String, String), Variant>;
-
 /// Equal wishes are one; different ones for the same package are an error.
 fn gather(gathered: &mut Gathered, spec: PackageVariantSpec, target: usize) -> Result<(), ExpandError> {
     let downstream = spec.downstream.clone().unwrap_or_default();
     let (repository, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
+    let position = gathered.len();
     match gathered.entry((repository.clone(), package.clone())) {
         Entry::Vacant(place) => {
-            place.insert(Variant { repository, package, spec, target });
+            place.insert((position, Variant { repository, package, spec, target }));
             Ok(())
         }
-        Entry::Occupied(first) if first.get().spec == spec => Ok(()),
+        Entry::Occupied(first) if first.get().1.spec == spec => Ok(()),
         Entry::Occupied(first) => {
-            let first = first.get().target;
+            let first = first.get().1.target;
             Err(ExpandError::DuplicateTargets { repo: repository, package, first, second: target })
         }
     }

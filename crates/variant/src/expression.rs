@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use cel::common::ast::{EntryExpr, Expr};
-use cel::{Context, Env, ExecutionError, Program, Value, extensions};
+use cel::parser::Expression;
+use cel::{Context, Env, Value, extensions};
 
 use crate::attributes::Attributes;
+use crate::check::{Type, check};
 use crate::cost::{self, Size, Sizes};
+use crate::problem::{not_a_text, problem};
+use crate::rewrite::{add_helpers, rewritten};
 
 /// Longest expression, in bytes.
 const LONGEST_SOURCE: usize = 4096;
@@ -24,29 +27,6 @@ const TOTAL_COST: u64 = 50_000_000;
 pub(crate) const STACK: usize = 64 << 20;
 
 const VARIABLES: [&str; 5] = ["repoDefault", "packageDefault", "upstream", "target", "repository"];
-/// The standard library but for times, and the extensions that the chapter names. Operators and macros are not looked up by name.
-const FUNCTIONS: [&str; 19] = [
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "string",
-    "bytes",
-    "int",
-    "uint",
-    "double",
-    "bool",
-    "type",
-    "dyn",
-    "lowerAscii",
-    "replace",
-    "split",
-    "join",
-    "substring",
-    "trim",
-];
-
 /// The variables of one target, ready to be read by expressions.
 pub(crate) struct Scope {
     values: BTreeMap<&'static str, Value>,
@@ -131,7 +111,11 @@ impl Shown {
 }
 
 struct Compiled {
-    program: Program,
+    expression: Expression,
+    /// Whether it calls functions of our own.
+    needs_helpers: bool,
+    /// The interpreter has texts for types.
+    gives_a_type: bool,
     /// The variables that it names.
     reads: Vec<&'static str>,
 }
@@ -156,11 +140,11 @@ impl Expressions {
         if !self.programs.contains_key(source) {
             self.programs.insert(source.to_owned(), compile(&self.environment, source));
         }
-        let Compiled { program, reads } = match &self.programs[source] {
+        let Compiled { expression, needs_helpers, gives_a_type, reads } = match &self.programs[source] {
             Ok(compiled) => compiled,
             Err(error) => return Err(error.clone()),
         };
-        let units = cost::bound(program.expression(), &scope.sizes);
+        let units = cost::bound(expression, &scope.sizes);
         if units > COST {
             return Err(format!(
                 "the expression may cost more than {COST} units: loop over less, or build shorter texts"
@@ -173,15 +157,19 @@ impl Expressions {
             ));
         }
         let mut context = Context::with_env(Arc::clone(&self.environment));
+        if *needs_helpers {
+            add_helpers(&mut context);
+        }
         for name in reads {
             if let Some(value) = scope.values.get(name) {
                 context.add_variable_from_value(*name, value.clone());
             }
         }
-        match program.execute(&context) {
+        match Value::resolve(expression, &context) {
+            Ok(_) if *gives_a_type => Err("type conversion not supported for 'type'".to_owned()),
             Ok(Value::String(text)) if text.len() <= LONGEST_RESULT => Ok(text.to_string()),
             Ok(Value::String(_)) => Err(format!("the result is longer than {LONGEST_RESULT} bytes")),
-            Ok(other) => Err(format!("expression returned non-string value: {}", shown(&other))),
+            Ok(other) => Err(not_a_text(&other)),
             Err(error) => Err(problem(&error)),
         }
     }
@@ -203,14 +191,23 @@ fn compile(environment: &Env, source: &str) -> Result<Compiled, String> {
         let mut text = String::new();
         for error in errors.errors.iter().take(3) {
             let separator = if text.is_empty() { "" } else { "; " };
-            let _ = write!(text, "{separator}{} (at {}:{})", error.msg, error.pos.0, error.pos.1);
+            let kind = if is_named(&error.msg) { "" } else { "Syntax error: " };
+            let _ = write!(text, "{separator}{kind}{} (at {}:{})", error.msg, error.pos.0, error.pos.1);
         }
         text
     })?;
-    declared(&program.expression().expr, &mut Vec::new())?;
+    let gives_a_type = matches!(check(&program.expression().expr)?, Type::Named(_));
     let references = program.references();
     let reads = VARIABLES.into_iter().filter(|name| references.has_variable(name)).collect();
-    Ok(Compiled { program, reads })
+    let (expression, needs_helpers) = rewritten(program.expression());
+    Ok(Compiled { expression, needs_helpers, gives_a_type, reads })
+}
+
+/// Whether the parser's message says itself what is wrong.
+fn is_named(message: &str) -> bool {
+    ["Syntax error", "reserved identifier", "unsupported syntax", "invalid argument to has()"]
+        .iter()
+        .any(|known| message.contains(known))
 }
 
 /// What would exhaust the stack is refused before anything is parsed. Counts in texts count as well, which is no loss:
@@ -238,110 +235,6 @@ fn within_limits(source: &str) -> Result<(), String> {
         return Err(format!("the expression has more than {MOST_OPERATORS} operators"));
     }
     Ok(())
-}
-
-/// The library looks names up when it meets them; a name that nothing declares is an error wherever it stands.
-fn declared<'a>(expr: &'a Expr, locals: &mut Vec<&'a str>) -> Result<(), String> {
-    match expr {
-        Expr::Unspecified | Expr::Literal(_) => Ok(()),
-        Expr::Ident(name) => {
-            let is_known = name.starts_with('@')
-                || VARIABLES.contains(&name.as_str())
-                || locals.contains(&name.as_str());
-            let is_type = matches!(
-                name.as_str(),
-                "string"
-                    | "bytes"
-                    | "int"
-                    | "uint"
-                    | "double"
-                    | "bool"
-                    | "list"
-                    | "map"
-                    | "null_type"
-                    | "type"
-            );
-            if is_known || is_type { Ok(()) } else { Err(format!("undeclared reference to '{name}'")) }
-        }
-        Expr::Select(select) => declared(&select.operand.expr, locals),
-        Expr::List(list) => list.elements.iter().try_for_each(|element| declared(&element.expr, locals)),
-        Expr::Map(map) => map.entries.iter().try_for_each(|entry| declared_entry(&entry.expr, locals)),
-        Expr::Struct(made) => Err(format!("undeclared reference to '{}'", made.type_name)),
-        Expr::Call(call) => {
-            let name = call.func_name.as_str();
-            let is_operator = name.starts_with(['_', '!', '-', '@']);
-            if !is_operator && !FUNCTIONS.contains(&name) {
-                return Err(format!("undeclared reference to '{name}'"));
-            }
-            let target = call.target.iter().map(AsRef::as_ref);
-            target.chain(&call.args).try_for_each(|argument| declared(&argument.expr, locals))
-        }
-        Expr::Comprehension(made) => {
-            declared(&made.iter_range.expr, locals)?;
-            declared(&made.accu_init.expr, locals)?;
-            let depth = locals.len();
-            locals.push(&made.iter_var);
-            locals.extend(made.iter_var2.as_deref());
-            locals.push(&made.accu_var);
-            for part in [&made.loop_cond, &made.loop_step, &made.result] {
-                declared(&part.expr, locals)?;
-            }
-            locals.truncate(depth);
-            Ok(())
-        }
-    }
-}
-
-fn declared_entry<'a>(entry: &'a EntryExpr, locals: &mut Vec<&'a str>) -> Result<(), String> {
-    match entry {
-        EntryExpr::StructField(field) => declared(&field.value.expr, locals),
-        EntryExpr::MapEntry(entry) => {
-            declared(&entry.key.expr, locals)?;
-            declared(&entry.value.expr, locals)
-        }
-    }
-}
-
-/// Numbers and truth values as they are; of everything else only its type, since objects may be large.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Int(number) => number.to_string(),
-        Value::UInt(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
-        Value::Bool(truth) => truth.to_string(),
-        Value::Null => "null".to_owned(),
-        other => format!("a {}", other.type_of()).to_lowercase(),
-    }
-}
-
-/// The library's errors print the values that they are about.
-fn problem(error: &ExecutionError) -> String {
-    match error {
-        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
-        ExecutionError::UndeclaredReference(name) if VARIABLES.contains(&name.as_str()) => {
-            format!("no such attribute(s): {name}")
-        }
-        ExecutionError::UndeclaredReference(name) => format!("undeclared reference to '{name}'"),
-        ExecutionError::NoSuchOverload(error) => error.to_string(),
-        ExecutionError::UnsupportedBinaryOperator(operator, ..) => {
-            format!("found no matching overload for '{operator}'")
-        }
-        ExecutionError::InvalidArgumentCount { expected, actual } => {
-            format!("a function takes {expected} arguments and not {actual}")
-        }
-        ExecutionError::UnexpectedType { got, want } => format!("unexpected type {got}, expected {want}"),
-        ExecutionError::FunctionError { function, .. } => {
-            format!("the function {function} cannot be applied to its arguments")
-        }
-        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
-            "division by zero".to_owned()
-        }
-        ExecutionError::Overflow(operator, ..) => format!("overflow in {operator}"),
-        ExecutionError::IndexOutOfBounds(_) => "index out of bounds".to_owned(),
-        ExecutionError::DuplicateKey(_) => "a map has the same key twice".to_owned(),
-        ExecutionError::NotSupportedAsMethod { method, .. } => format!("no such method: {method}"),
-        _ => "its operands do not fit its operators".to_owned(),
-    }
 }
 
 #[cfg(test)]

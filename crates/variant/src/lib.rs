@@ -9,12 +9,15 @@
 
 mod attributes;
 mod bundle;
+mod check;
 mod children;
 mod cost;
 mod expand;
 mod expression;
 mod naming;
+mod problem;
 mod revision;
+mod rewrite;
 mod selector;
 mod status;
 mod targets;
@@ -24,7 +27,7 @@ mod validate;
 mod variant;
 
 pub use attributes::Attributes;
-pub use bundle::{Bundle, ObjectError};
+pub use bundle::{Bundle, NamedSpec, ObjectError};
 pub use children::{Action, FINALIZER, OWNER_LABEL, Plan, child, is_child, plan};
 pub use expand::{ExpandError, Expansion, Inputs, Objects, Unavailable, Variant, expand};
 pub use naming::{hashed_name, plain_name};

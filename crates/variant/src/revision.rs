@@ -23,13 +23,15 @@ pub(crate) fn revision(written: &IntOrString) -> Option<Revision> {
     match written {
         IntOrString::Int(-1) => Some(Revision::Head),
         IntOrString::Int(number) => (*number >= 1).then_some(Revision::Number(*number)),
+        IntOrString::Other(_) => None,
         IntOrString::String(text) => {
             let digits = text.strip_prefix('v').unwrap_or(text);
-            let is_number = digits.starts_with(|first: char| matches!(first, '1'..='9'))
-                && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let is_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             match text.as_str() {
-                // Numbers that nothing can have are not tags either.
-                _ if is_number => digits.parse().ok().map(Revision::Number),
+                // Numbers that nothing can have (`v0`, `007`) are not tags either: their names are reserved (5.1).
+                _ if is_digits => {
+                    digits.parse().ok().filter(|_| !digits.starts_with('0')).map(Revision::Number)
+                }
                 "main" => Some(Revision::Head),
                 "latest" => Some(Revision::Latest),
                 tag => is_tag(tag).then(|| Revision::Tag(tag.to_owned())),
@@ -87,10 +89,12 @@ mod tests {
             (Some(Revision::Head), Some(Revision::Head))
         );
         assert_eq!(text("latest"), Some(Revision::Latest));
-        for tag in ["v4.0.0", "r2", "stable", "v0", "0"] {
+        for tag in ["v4.0.0", "r2", "stable", "v", "v1.0", "0x"] {
             assert_eq!(text(tag), Some(Revision::Tag(tag.to_owned())));
         }
-        for wrong in ["", "-x", "a/b", "v99999999999999999999", "a b", &"x".repeat(64)] {
+        for wrong in
+            ["", "-x", "a/b", "v99999999999999999999", "a b", "v0", "0", "007", "v01", &"x".repeat(64)]
+        {
             assert_eq!(text(wrong), None, "{wrong}");
         }
         assert_eq!((revision(&IntOrString::Int(0)), revision(&IntOrString::Int(-2))), (None, None));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use groundwork_api::{LabelSelector, LabelSelectorRequirement};
+use groundwork_kubernetes::{label_key_problems, label_value_problems};
 
 /// Whether labels match; an empty selector matches everything.
 pub(crate) fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
@@ -24,27 +25,59 @@ fn holds(requirement: &LabelSelectorRequirement, labels: &BTreeMap<String, Strin
     }
 }
 
-/// What the API server would refuse. `path` is the path of the selector.
-pub(crate) fn errors(selector: &LabelSelector, path: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    for (index, requirement) in selector.match_expressions.iter().flatten().enumerate() {
-        let path = format!("{path}.matchExpressions[{index}]");
-        let has_values = requirement.values.as_ref().is_some_and(|values| !values.is_empty());
-        match requirement.operator.as_str() {
-            "In" | "NotIn" if !has_values => {
-                errors.push(format!("{path}.values must not be empty when operator is In or NotIn"));
+/// What the API server would refuse, in its words: one text for each requirement that is wrong, labels by key before expressions
+/// (`packagevariants.md` 4.9).
+pub(crate) fn errors(selector: &LabelSelector) -> Vec<String> {
+    let labels = selector.match_labels.iter().flatten();
+    let mut errors: Vec<String> =
+        labels.filter_map(|(key, value)| told(&problems(key, std::slice::from_ref(value), None))).collect();
+    for requirement in selector.match_expressions.iter().flatten() {
+        let values = requirement.values.as_deref().unwrap_or_default();
+        let wrong_values = match requirement.operator.as_str() {
+            "In" | "NotIn" if values.is_empty() => Some(
+                "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
+                    .to_owned(),
+            ),
+            "Exists" | "DoesNotExist" if !values.is_empty() => Some(format!(
+                "values: Invalid value: {}: values set must be empty for exists and does not exist",
+                serde_json::json!(values)
+            )),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => None,
+            other => {
+                errors.push(format!("{other:?} is not a valid label selector operator"));
+                continue;
             }
-            "Exists" | "DoesNotExist" if has_values => {
-                errors.push(format!("{path}.values must be empty when operator is Exists or DoesNotExist"));
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            _ => errors.push(format!("{path}.operator can only be In, NotIn, Exists or DoesNotExist")),
-        }
-        if requirement.key.is_empty() {
-            errors.push(format!("{path}.key cannot be empty"));
-        }
+        };
+        errors.extend(told(&problems(&requirement.key, values, wrong_values)));
     }
     errors
+}
+
+/// What is wrong with one requirement: its key, the number of its values, each of them.
+fn problems(key: &str, values: &[String], wrong_values: Option<String>) -> Vec<String> {
+    let mut problems = Vec::new();
+    let of_key = label_key_problems(key);
+    if !of_key.is_empty() {
+        problems.push(format!("key: Invalid value: {key:?}: {}", of_key.join("; ")));
+    }
+    problems.extend(wrong_values);
+    for (index, value) in values.iter().enumerate() {
+        let of_value = label_value_problems(value);
+        if !of_value.is_empty() {
+            problems
+                .push(format!("values[{index}][{key}]: Invalid value: {value:?}: {}", of_value.join("; ")));
+        }
+    }
+    problems
+}
+
+/// Several problems of one requirement stand in brackets.
+fn told(problems: &[String]) -> Option<String> {
+    match problems {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
 }
 
 #[cfg(test)]
@@ -86,14 +119,28 @@ mod tests {
 
     #[test]
     fn what_the_api_server_would_refuse() {
-        let wrong = selector(vec![
+        let mut wrong = selector(vec![
             requirement("a", "In", &[]),
-            requirement("a", "Exists", &["b"]),
-            requirement("", "Like", &[]),
+            requirement("a", "Exists", &["b", "c"]),
+            requirement("a", "Like", &[]),
             requirement("a", "NotIn", &["b"]),
+            requirement("", "Exists", &[]),
         ]);
-        let found = errors(&wrong, "s");
-        assert_eq!(found.len(), 4, "{found:?}");
-        assert!(found[2].starts_with("s.matchExpressions[2].operator"), "{found:?}");
+        wrong.match_labels = Some([("a".to_owned(), "-b".to_owned())].into());
+        let found = errors(&wrong);
+        assert_eq!(found.len(), 5, "{found:?}");
+        assert!(
+            found[0].starts_with("values[0][a]: Invalid value: \"-b\": a valid label must be"),
+            "{found:?}"
+        );
+        assert_eq!(
+            found[1..4],
+            [
+                "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+                "values: Invalid value: [\"b\",\"c\"]: values set must be empty for exists and does not exist",
+                "\"Like\" is not a valid label selector operator",
+            ]
+        );
+        assert!(found[4].starts_with("key: Invalid value: \"\": name part must be non-empty; "), "{found:?}");
     }
 }

@@ -80,12 +80,14 @@ fn selected<'a>(
     objects: &'a Objects<'a>,
 ) -> Result<Vec<&'a Attributes>, ExpandError> {
     let (selector, name, found) = if let Some(selector) = &target.repository_selector {
+        objects.of(Repository::API_VERSION, Repository::KIND)?;
         (selector.label_selector(), None, objects.repositories)
     } else if let Some(selector) = &target.object_selector {
         let (version, kind) = (selector.api_version.as_deref(), selector.kind.as_deref());
         let (version, kind) = (version.unwrap_or_default(), kind.unwrap_or_default());
         let is_repository = version == Repository::API_VERSION && kind == Repository::KIND;
-        let found = if is_repository { objects.repositories } else { objects.of(version, kind)? };
+        let others = objects.of(version, kind)?;
+        let found = if is_repository { objects.repositories } else { others };
         let name = selector.name.as_deref().filter(|name| !name.is_empty());
         (selector.label_selector(), name, found)
     } else {

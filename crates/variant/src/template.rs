@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{
-    Downstream, Function, FunctionTemplate, InjectionSelector, Map, MapExpr, OneOrMany, PackageContext,
-    PackageVariantSpec, PackageVariantTemplate, Pipeline, Upstream,
+    Downstream, Function, FunctionTemplate, InjectionSelector, IntOrString, List, Map, MapExpr, OneOrMany,
+    PackageContext, PackageVariantSpec, PackageVariantTemplate, Pipeline, Upstream,
 };
 
 use crate::expression::{Expressions, Scope, Shown};
@@ -27,7 +27,7 @@ pub(crate) fn render(
     expressions: &mut Expressions,
 ) -> Result<PackageVariantSpec, String> {
     let spec = |repo: String, package: String| PackageVariantSpec {
-        upstream: Some(around.upstream.clone()),
+        upstream: Some(written(around.upstream)),
         downstream: Some(Downstream { repo: Some(repo), package: Some(package) }),
         ..PackageVariantSpec::default()
     };
@@ -72,6 +72,24 @@ pub(crate) fn render(
         pipeline: writer.pipeline(template)?,
         ..spec(repo, package)
     })
+}
+
+/// The upstream without texts that say nothing.
+fn written(upstream: &Upstream) -> Upstream {
+    let is_empty = |revision: &IntOrString| matches!(revision, IntOrString::String(text) if text.is_empty());
+    Upstream {
+        revision: upstream.revision.clone().filter(|revision| !is_empty(revision)),
+        workspace_name: text(&upstream.workspace_name),
+        ..upstream.clone()
+    }
+}
+
+fn text(written: &Option<String>) -> Option<String> {
+    written.clone().filter(|text| !text.is_empty())
+}
+
+fn list<T: Clone>(written: &List<T>) -> List<T> {
+    if written.is_empty() { List::absent() } else { written.clone() }
 }
 
 /// Evaluates in the scope of one site.
@@ -178,14 +196,14 @@ impl Writer<'_> {
         for (index, template) in given.iter().enumerate() {
             let field = format!("{field}[{index}].configMapExprs");
             functions.push(Function {
-                image: template.image.clone(),
-                exec: template.exec.clone(),
-                tag: template.tag.clone(),
-                config_path: template.config_path.clone(),
+                image: text(&template.image),
+                exec: text(&template.exec),
+                tag: text(&template.tag),
+                config_path: text(&template.config_path),
                 config_map: self.map(&field, &template.config_map, &template.config_map_exprs)?,
-                name: template.name.clone(),
-                selectors: template.selectors.clone(),
-                exclude: template.exclude.clone(),
+                name: text(&template.name),
+                selectors: list(&template.selectors),
+                exclude: list(&template.exclude),
             });
         }
         Ok(functions)

@@ -63,23 +63,21 @@ fn kind_errors(target: &PackageVariantTarget, path: &str, errors: &mut Vec<Strin
             }
             errors.extend(empty_names(&repository.package_names, &path));
         }
-        if !target.package_names.is_empty() {
-            errors.push(format!(
-                "{path}.packageNames may only be used with repositorySelector or objectSelector"
-            ));
-        }
     }
     if let Some(found) = &target.repository_selector {
         kinds += 1;
-        errors.extend(selector::errors(&found.label_selector(), &format!("{path}.repositorySelector")));
+        let found = selector::errors(&found.label_selector());
+        errors.extend(found.into_iter().map(|error| format!("{path}.repositorySelector: {error}")));
     }
     if let Some(found) = &target.object_selector {
         kinds += 1;
         object_selector_errors(found, path, errors);
     }
-    if target.repositories.written().is_none() {
-        errors.extend(empty_names(&target.package_names, path));
+    if target.repositories.written().is_some() && !target.package_names.is_empty() {
+        errors
+            .push(format!("{path}.packageNames may only be used with repositorySelector or objectSelector"));
     }
+    errors.extend(empty_names(&target.package_names, path));
     if kinds != 1 {
         errors.push(format!(
             "{path} must specify one of `repositories`, `repositorySelector`, or `objectSelector`"
@@ -95,7 +93,8 @@ fn object_selector_errors(found: &ObjectSelector, path: &str, errors: &mut Vec<S
     if is_empty(found.kind.as_ref()) {
         errors.push(format!("{path}.objectselector.kind cannot be empty"));
     }
-    errors.extend(selector::errors(&found.label_selector(), &format!("{path}.objectSelector")));
+    let found = selector::errors(&found.label_selector());
+    errors.extend(found.into_iter().map(|error| format!("{path}.objectSelector: {error}")));
 }
 
 fn empty_names(names: &[String], path: &str) -> Vec<String> {
@@ -137,15 +136,13 @@ fn template_errors(template: &PackageVariantTemplate, path: &str, errors: &mut V
 }
 
 fn downstream_errors(downstream: &DownstreamTemplate, path: &str) -> Vec<String> {
-    let both = |fixed: &Option<String>, computed: &Option<String>| {
-        !is_empty(fixed.as_ref()) && !is_empty(computed.as_ref())
-    };
     let mut errors = Vec::new();
     for (name, fixed, computed) in [
         ("repo", &downstream.repo, &downstream.repo_expr),
         ("package", &downstream.package, &downstream.package_expr),
     ] {
-        if both(fixed, computed) {
+        // A field that is given counts, even if it is empty.
+        if fixed.is_some() && computed.is_some() {
             errors.push(format!(
                 "{path} may specify only one of `downstream.{name}` and `downstream.{name}Expr`"
             ));
@@ -177,22 +174,31 @@ fn map_errors(field: &OneOrMany<MapExpr>, path: &str, errors: &mut Vec<String>) 
 }
 
 fn injector_errors(template: &PackageVariantTemplate, path: &str, errors: &mut Vec<String>) {
-    let injectors = match template.injectors(path) {
-        Ok(injectors) => injectors,
-        Err(found) => return errors.extend(shape_errors(found)),
-    };
-    for (path, injector) in injectors {
-        let is_given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-        match (is_given(&injector.name), is_given(&injector.name_expr)) {
-            (true, true) => errors.push(format!("{path} may specify only one of `name` and `nameExpr`")),
-            (false, false) => errors.push(format!("{path} must specify either `name` or `nameExpr`")),
-            _ => {}
+    for (name, field) in [("injectors", &template.injectors), ("injectorExprs", &template.injector_exprs)] {
+        let path = format!("{path}.{name}");
+        let entries = match field.entries(&path) {
+            Ok(entries) => entries,
+            Err(found) => {
+                errors.extend(shape_errors(found));
+                continue;
+            }
+        };
+        for (index, entry) in entries.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            match (&entry.name, &entry.name_expr) {
+                (Some(_), Some(_)) => {
+                    errors.push(format!("{path} may specify only one of `name` and `nameExpr`"));
+                }
+                (None, None) => errors.push(format!("{path} must specify either `name` or `nameExpr`")),
+                _ => {}
+            }
         }
     }
 }
 
 fn function_errors(function: &FunctionTemplate, path: &str, errors: &mut Vec<String>) {
-    if is_empty(function.image.as_ref()) && is_empty(function.exec.as_ref()) {
+    // A template cannot use `exec`.
+    if is_empty(function.image.as_ref()) {
         errors.push(format!("{path}.image must not be empty"));
     }
     if function.name.as_deref().is_some_and(|name| name.contains('.')) {

@@ -8,6 +8,8 @@ use crate::validate::{ADOPTION, DELETION, STRATEGIES, is_one_of};
 
 /// Keys of the package context that are set for everybody.
 const RESERVED: [&str; 2] = ["name", "package-path"];
+/// The label of the newest revision of a package, which only a store sets (3.5).
+const LATEST_REVISION: &str = "kpt.dev/latest-revision";
 
 /// Everything that is wrong with a variant, in the order of the chapter; empty if nothing is.
 pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
@@ -40,10 +42,12 @@ pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
             }
         }
     }
-    if !is_one_of(spec.adoption_policy.as_ref(), &ADOPTION) {
+    // An empty policy is the default.
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    if !is_one_of(given(&spec.adoption_policy).as_ref(), &ADOPTION) {
         errors.push("spec.adoptionPolicy field can only be \"adoptNone\" or \"adoptExisting\"".to_owned());
     }
-    if !is_one_of(spec.deletion_policy.as_ref(), &DELETION) {
+    if !is_one_of(given(&spec.deletion_policy).as_ref(), &DELETION) {
         errors.push("spec.deletionPolicy can only be \"orphan\" or \"delete\"".to_owned());
     }
     context_errors(spec, &mut errors);
@@ -59,12 +63,15 @@ pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
         function_errors(&pipeline.mutators, "spec.pipeline.mutators", &mut errors);
         function_errors(&pipeline.validators, "spec.pipeline.validators", &mut errors);
     }
-    if !is_one_of(spec.update_strategy.as_ref(), &STRATEGIES) {
+    if !is_one_of(given(&spec.update_strategy).as_ref(), &STRATEGIES) {
         errors.push(
             "spec.updateStrategy can only be \"resource-merge\", \"fast-forward\", \"force-delete-replace\" or \
              \"copy-merge\""
                 .to_owned(),
         );
+    }
+    if spec.labels.contains_key(LATEST_REVISION) {
+        errors.push(format!("spec.labels must not contain {LATEST_REVISION:?}"));
     }
     errors
 }
@@ -72,17 +79,33 @@ pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
 fn context_errors(spec: &PackageVariantSpec, errors: &mut Vec<String>) {
     let Some(context) = &spec.package_context else { return };
     for key in RESERVED {
-        for (field, has_it, written) in [
-            ("data", context.data.contains_key(key), json!(context.data)),
-            ("removeKeys", context.remove_keys.iter().any(|name| name == key), json!(context.remove_keys)),
+        let occurrences = context.remove_keys.iter().filter(|name| *name == key).count();
+        for (field, times, written) in [
+            ("data", usize::from(context.data.contains_key(key)), json!(context.data)),
+            ("removeKeys", occurrences, json!(context.remove_keys)),
         ] {
-            if has_it {
-                errors.push(format!(
-                    "spec.packageContext.{field}: Invalid value: {written}: must not contain the key \"{key}\""
-                ));
-            }
+            let written = as_go_writes(&written.to_string());
+            errors.extend((0..times).map(|_| {
+                format!("spec.packageContext.{field}: Invalid value: {written}: must not contain the key \"{key}\"")
+            }));
         }
     }
+}
+
+/// JSON text with the escapes that Go adds so that it can stand in HTML.
+fn as_go_writes(json: &str) -> String {
+    let mut written = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' => written.push_str("\\u003c"),
+            '>' => written.push_str("\\u003e"),
+            '&' => written.push_str("\\u0026"),
+            '\u{2028}' => written.push_str("\\u2028"),
+            '\u{2029}' => written.push_str("\\u2029"),
+            c => written.push(c),
+        }
+    }
+    written
 }
 
 fn function_errors(functions: &[Function], path: &str, errors: &mut Vec<String>) {
@@ -174,5 +197,26 @@ mod tests {
             &["spec.injectors must be a list of objects or a single object"],
         );
         check(&whole(&json!({"injectors": {"name": "one"}})), &[]);
+        check(
+            &whole(&json!({"adoptionPolicy": "", "labels": {"kpt.dev/latest-revision": "true", "a": "b"}})),
+            &["spec.labels must not contain \"kpt.dev/latest-revision\""],
+        );
+    }
+
+    /// The example below the table.
+    #[test]
+    fn reserved_keys_are_told_in_json_as_go_writes_it() {
+        let context = json!({"data": {"zone": "eu<1", "name": "x"}, "removeKeys": ["package-path", "old", "package-path"]});
+        let keys = "spec.packageContext.removeKeys: Invalid value: [\"package-path\",\"old\",\"package-path\"]: must not \
+                    contain the key \"package-path\"";
+        check(
+            &whole(&json!({"packageContext": context})),
+            &[
+                "spec.packageContext.data: Invalid value: {\"name\":\"x\",\"zone\":\"eu\\u003c1\"}: must not contain the key \
+                 \"name\"",
+                keys,
+                keys,
+            ],
+        );
     }
 }

@@ -16,6 +16,21 @@ const BEST_WIDTH: usize = 80;
 /// Longer keys are written in the explicit form `? key`.
 const LONGEST_SIMPLE_KEY: usize = 128;
 
+/// How a string is written.
+pub(crate) fn style_of(text: &str) -> Style {
+    choose_style::<GoTools>(text)
+}
+
+/// Appends the inside of a text in double quotes, on one line.
+pub(crate) fn push_double_quoted(out: &mut String, text: &str) {
+    let escape_all = text.starts_with('\u{feff}');
+    for c in text.chars() {
+        if !push_escape::<GoTools>(out, c, escape_all) {
+            out.push(c);
+        }
+    }
+}
+
 /// Writes `value` as one YAML document that ends with a line break.
 pub fn to_string(value: &Value) -> String {
     let mut emitter = Emitter { out: String::new(), column: 0, line_ended: false };

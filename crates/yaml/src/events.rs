@@ -83,12 +83,12 @@ impl<'input> Events<'input> {
     }
 }
 
-fn position_of(marker: &granit_parser::Marker) -> Position {
+pub(crate) fn position_of(marker: &granit_parser::Marker) -> Position {
     Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
 /// The parser's message. All its texts are constants but for one, which quotes a character of the document.
-fn message_of(error: &ScanError) -> String {
+pub(crate) fn message_of(error: &ScanError) -> String {
     match error.kind() {
         ErrorKind::UnexpectedCharacter { .. } => "unexpected character".to_owned(),
         ErrorKind::Custom(_) => "malformed YAML".to_owned(),

@@ -17,6 +17,8 @@
 //! [`events`] and [`style`] are below that: what every reader and writer of YAML shares whose original was written in Go, also
 //! one with values and rules of its own, as spiff has them.
 //!
+//! [`tree`] is for programs that change files of people: it keeps comments, order and notation.
+//!
 //! No error text of this crate quotes a scalar: the text may be a Secret.
 
 mod compose;
@@ -27,6 +29,7 @@ mod node;
 mod number;
 mod scalar;
 pub mod style;
+pub mod tree;
 
 pub use compose::{Options, parse_all, parse_first};
 pub use emit::{to_string, to_string_through_json};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use groundwork_api::{Blueprint, ComponentDescriptor, INSTALLATION_TEMPLATE_KIND, Kptfile, blueprint_schema};
+use groundwork_api::{Blueprint, ComponentDescriptor, INSTALLATION_TEMPLATE_KIND, blueprint_schema};
 use groundwork_testkit::{fixture, skipped};
 use groundwork_tests::{Cluster, Manifest, UnknownFields, cluster, documents, files_below, fixtures};
 use serde::Deserialize;
@@ -70,8 +70,7 @@ async fn check(cluster: &Cluster, manifest: &Manifest) -> Result<UnknownFields> 
 type Reader = fn(&Value) -> Result<(), String>;
 
 /// Files that are no objects of a cluster.
-const FILES: [(&str, Reader); 3] = [
-    ("Kptfile", |document| Kptfile::from_json(document).map(drop).map_err(|error| error.to_string())),
+const FILES: [(&str, Reader); 2] = [
     ("blueprint.yaml", |document| {
         let blueprint = Blueprint::deserialize(document).map_err(|error| error.to_string())?;
         let written = serde_json::to_value(blueprint).map_err(|error| error.to_string())?;

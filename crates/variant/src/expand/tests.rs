@@ -245,7 +245,7 @@ fn failures_name_field_and_place() {
         ),
         (
             json!({"downstream": {"packageExpr": "1"}}),
-            "downstream.packageExpr: expression returned non-string value: 1",
+            "downstream.packageExpr: unsupported type conversion from 'int' to string",
         ),
         (
             json!({"labelExprs": [{"key": "a"}, {"key": "b", "valueExpr": "repository.spec.git.repo"}]}),

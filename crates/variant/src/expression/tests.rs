@@ -42,19 +42,105 @@ fn vectors() {
     for (source, expected) in [
         ("target.labels['zone']", "no such key: zone"),
         ("target.spec.git.repo", "no such key: spec"),
-        ("1 + 1", "expression returned non-string value: 2"),
-        ("target.labels", "expression returned non-string value: a map"),
         ("repository.name", "no such attribute(s): repository"),
         ("upstream.name", "no such attribute(s): upstream"),
-        ("tarket.name", "undeclared reference to 'tarket'"),
-        ("true ? 'a' : tarket", "undeclared reference to 'tarket'"),
-        ("shout('a')", "undeclared reference to 'shout'"),
-        ("'%s'.format(['a'])", "undeclared reference to 'format'"),
-        ("target.name + 1", "found no matching overload for 'add'"),
+        ("target.name + 2", "no such overload"),
+        ("string(1/0)", "division by zero"),
+        ("string(1%0)", "modulus by zero"),
+        ("string(9223372036854775807 + 1)", "integer overflow"),
+        ("string(0u - 1u)", "unsigned integer overflow"),
+        ("['a'][3]", "index out of bounds: 3"),
+        ("{'a': 'b', 'a': 'c'}['a']", "a map has the same key twice"),
     ] {
         assert_eq!(evaluate(source).as_ref().map_err(String::as_str), Err(expected), "{source}");
     }
     assert!(evaluate("target.").unwrap_err().contains("(at 1:"));
+}
+
+/// The table of what the check finds.
+#[test]
+fn types_are_checked_first() {
+    let overload = |call: &str| format!("found no matching overload for {call}");
+    for (source, expected) in [
+        ("size(packageDefault) > 0 ? 'x' : 2", overload("'_?_:_' applied to '(bool, string, int)'")),
+        ("packageDefault + 2", overload("'_+_' applied to '(string, int)'")),
+        ("packageDefault.startsWith(2)", overload("'startsWith' applied to 'string.(int)'")),
+        ("size(2)", overload("'size' applied to '(int)'")),
+        ("[1, 2] + ['a']", overload("'_+_' applied to '(list(int), list(string))'")),
+        ("1 == 'a' ? 'a' : 'b'", overload("'_==_' applied to '(int, string)'")),
+        ("{'a': 1}[1]", overload("'_[_]' applied to '(map(string, int), int)'")),
+        ("!packageDefault", overload("'!_' applied to '(string)'")),
+        ("[1, 'a']", "expected type 'int' but found 'string'".to_owned()),
+        ("{'a': 1, 'b': 'c'}", "expected type 'int' but found 'string'".to_owned()),
+        ("true ? 'a' : tarket", "undeclared reference to 'tarket'".to_owned()),
+        ("tarket.name", "undeclared reference to 'tarket'".to_owned()),
+        ("shout('a')", "undeclared reference to 'shout'".to_owned()),
+        ("math.greatest(1, 2)", "undeclared reference to 'math'".to_owned()),
+        ("'a'.upperAscii()", "undeclared reference to 'upperAscii'".to_owned()),
+        ("'%s'.format(['a'])", "undeclared reference to 'format'".to_owned()),
+    ] {
+        assert_eq!(evaluate(source), Err(expected), "{source}");
+    }
+    for (source, expected) in [
+        ("has(packageDefault)", "invalid argument to has() macro"),
+        ("target.?name", "unsupported syntax '.?'"),
+        ("for", "reserved identifier: for"),
+        ("package", "reserved identifier: package"),
+        ("'a' +", "Syntax error"),
+        ("", "Syntax error"),
+        ("'a' 'b'", "Syntax error"),
+    ] {
+        let error = evaluate(source).unwrap_err();
+        assert!(error.lines().next().unwrap().contains(expected), "{source}: {error}");
+    }
+}
+
+/// Nothing is converted (4.4, the table of types).
+#[test]
+fn results_that_are_no_texts() {
+    for (source, expected) in [
+        ("2 * 3", "unsupported type conversion from 'int' to string"),
+        ("2u", "unsupported type conversion from 'uint' to string"),
+        ("2.5", "type conversion error from Double to 'string'"),
+        ("true", "type conversion error from bool to 'string'"),
+        ("null", "type conversion error from 'null_type' to 'string'"),
+        ("b'a'", "type conversion error from Bytes to 'string'"),
+        ("['a']", "type conversion error from list to 'string'"),
+        ("target.labels", "type conversion error from map to 'string'"),
+        ("target", "type conversion error from map to 'string'"),
+        ("timestamp('2020-01-01T00:00:00Z')", "type conversion error from 'Timestamp' to 'string'"),
+        ("duration('2h')", "type conversion error from 'Duration' to 'string'"),
+        ("type('a')", "type conversion not supported for 'type'"),
+    ] {
+        assert_eq!(evaluate(source).as_ref().map_err(String::as_str), Err(expected), "{source}");
+    }
+}
+
+#[test]
+fn conversions_and_times() {
+    for (source, expected) in [
+        ("string(false)", "false"),
+        ("string(0.25)", "0.25"),
+        ("string(40.0)", "40"),
+        ("string(123456.0)", "123456"),
+        ("string(1000000.0)", "1e+06"),
+        ("string(0.00001)", "1e-05"),
+        ("string(timestamp('2020-02-03T04:05:06+01:00'))", "2020-02-03T03:05:06Z"),
+        ("string(timestamp('2020-02-03T04:05:06.5Z') + duration('1h'))", "2020-02-03T05:05:06.5Z"),
+        ("string(duration('2h'))", "7200s"),
+        ("string(duration('-1500ms'))", "-1.5s"),
+        ("string(timestamp('2020-02-03T23:05:06-05:00').getHours())", "4"),
+        ("string(timestamp('2020-02-03T04:05:06Z').getMonth())", "1"),
+        ("string(timestamp('2020-02-03T04:05:06Z').getDayOfWeek())", "1"),
+        ("string(duration('90m').getHours())", "1"),
+        ("{'b': 1, 'a': 2, 'c': 3}.map(k, k).join('')", "abc"),
+        ("['a', 'b'].filter(x, x != 'a')[0] + 'c'", "bc"),
+        ("['a', 'b'].map(x, x == 'a', x + x)[0] + 'c'", "aac"),
+        ("dyn(1) == dyn('a') ? 'x' : 'y'", "y"),
+        ("'x' // a comment", "x"),
+    ] {
+        assert_eq!(evaluate(source).as_deref(), Ok(expected), "{source}");
+    }
 }
 
 #[test]

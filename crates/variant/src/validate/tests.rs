@@ -67,7 +67,7 @@ fn one_kind_of_target() {
             &json!({"repositorySelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": []}]}}),
         ),
         &[
-            "spec.targets[0].repositorySelector.matchExpressions[0].values must not be empty when operator is In or NotIn",
+            "spec.targets[0].repositorySelector: values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
         ],
     );
 }

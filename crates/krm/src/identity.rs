@@ -1,0 +1,74 @@
+//! What an object is called (`packagevariants.md` 7.3), and the keys by which merges know it again (6.8).
+
+use groundwork_yaml::tree::Node;
+
+/// Says in a comment on the key `metadata` what an object was called upstream.
+const MERGE_COMMENT: &str = "kpt-merge:";
+/// Says the same in an annotation.
+pub(crate) const UPSTREAM_IDENTIFIER: &str = "internal.kpt.dev/upstream-identifier";
+
+/// Parts that are absent are empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Identity {
+    group: String,
+    kind: String,
+    name: String,
+    namespace: String,
+}
+
+impl Identity {
+    /// The identity of a document; that of a list or a scalar is empty.
+    pub(crate) fn of(root: &Node) -> Self {
+        let text = |path: &[&str]| root.at(path).and_then(Node::text).unwrap_or_default().to_owned();
+        let api_version = text(&["apiVersion"]);
+        let group = api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
+        let (namespace, name) = upstream_name(root)
+            .unwrap_or_else(|| (text(&["metadata", "namespace"]), text(&["metadata", "name"])));
+        Self { group, kind: text(&["kind"]), name, namespace }
+    }
+
+    /// Neither apiVersion nor kind say what the document is.
+    pub(crate) fn is_anonymous(root: &Node) -> bool {
+        root.get("apiVersion").is_none() && root.get("kind").is_none()
+    }
+}
+
+/// Namespace and name from the comment.
+fn upstream_name(root: &Node) -> Option<(String, String)> {
+    let key = &root.as_mapping()?.pair("metadata")?.key;
+    let (namespace, name) = merge_comment(&key.comments.line)?.split_once('/')?;
+    Some((namespace.trim().to_owned(), name.trim().to_owned()))
+}
+
+fn merge_comment(comment: &str) -> Option<&str> {
+    let text = comment.trim_start_matches('#').trim().strip_prefix(MERGE_COMMENT)?.trim();
+    text.contains('/').then_some(text)
+}
+
+/// Takes out the merge keys, with what they leave empty.
+pub(crate) fn without_merge_keys(root: &Node) -> Node {
+    let mut root = root.clone();
+    drop_annotation(&mut root);
+    if let Some(mapping) = root.as_mapping_mut()
+        && let Some(pair) = mapping.pairs.iter_mut().find(|pair| pair.name() == "metadata")
+        && merge_comment(&pair.key.comments.line).is_some()
+    {
+        pair.key.comments.line.clear();
+    }
+    root
+}
+
+/// Takes out the annotation of 6.8, and the maps that it leaves empty.
+pub(crate) fn drop_annotation(root: &mut Node) {
+    let Some(metadata) = root.get_mut("metadata").and_then(Node::as_mapping_mut) else { return };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Node::as_mapping_mut) else { return };
+    if annotations.remove(UPSTREAM_IDENTIFIER).is_none() || !annotations.pairs.is_empty() {
+        return;
+    }
+    metadata.remove("annotations");
+    if metadata.pairs.is_empty()
+        && let Some(mapping) = root.as_mapping_mut()
+    {
+        mapping.remove("metadata");
+    }
+}

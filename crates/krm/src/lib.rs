@@ -1,0 +1,25 @@
+//! Packages of Kubernetes resources (`packagevariants.md` 3 and 7): pure functions from files to files.
+//!
+//! ```text
+//! texts ──File::read──> documents (trees with comments) ──merge, mutate──> changed trees ──File::text──> texts
+//! ```
+//!
+//! What nobody changed comes out byte for byte; a document that changed is laid out as kpt's tools do it, with its comments, its order
+//! and its quotes.
+
+mod crd;
+mod file;
+mod identity;
+mod ignore;
+mod kptfile;
+mod merge;
+mod mutate;
+mod package;
+mod schema;
+mod value;
+
+pub use file::{Document, File, ReadError};
+pub use kptfile::{KptfileError, read as read_kptfile};
+pub use merge::{MergeError, Merged, Strategy, merge};
+pub use mutate::{Cluster, Listed, Mutated, Mutation, MutationError, mutate};
+pub use package::Package;

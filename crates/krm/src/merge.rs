@@ -1,0 +1,352 @@
+//! Three versions of a package to one (`packagevariants.md` 7).
+//!
+//! ```text
+//! strategy ──> packages, root first ──> Kptfile ──> files of resources, object by object ──> other files
+//! ```
+//!
+//! There are no conflicts in fields: where both sides changed one, upstream wins. The first error ends the merge.
+
+mod compare;
+mod fields;
+mod kptfile;
+mod list;
+mod objects;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groundwork_yaml::tree::Node;
+
+use crate::crd::Schemas;
+use crate::file::{File, ReadError};
+use crate::ignore::Ignored;
+use crate::kptfile::{KptfileError, read};
+use crate::package::{KPTFILE, Package, is_kptfile, is_of_git, is_yaml, join, owner, subpackages};
+use fields::KindMismatch;
+
+/// How an update is brought into a package (7.1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Strategy {
+    #[default]
+    ResourceMerge,
+    FastForward,
+    ForceDeleteReplace,
+    CopyMerge,
+}
+
+impl std::str::FromStr for Strategy {
+    type Err = MergeError;
+
+    fn from_str(name: &str) -> Result<Self, MergeError> {
+        match name {
+            "resource-merge" => Ok(Self::ResourceMerge),
+            "fast-forward" => Ok(Self::FastForward),
+            "force-delete-replace" => Ok(Self::ForceDeleteReplace),
+            "copy-merge" => Ok(Self::CopyMerge),
+            other => Err(MergeError::Strategy(other.to_owned())),
+        }
+    }
+}
+
+/// The new local package.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Merged {
+    pub files: Package,
+    /// What people should look at: the path of a file, and a sentence.
+    pub warnings: Vec<(String, String)>,
+}
+
+/// Why an update cannot be merged (7, the table at the head).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    #[error("unrecognized update strategy {0}")]
+    Strategy(String),
+    /// `fast-forward` into a package that somebody changed.
+    #[error("local package files have been modified: [{}].\n  use a different update --strategy.", .0.join(" "))]
+    Modified(Vec<String>),
+    #[error("subpackage {0:?} added in both upstream and local")]
+    AddedTwice(String),
+    #[error("error reading Kptfile at \"{tree}/{path}\": {cause}")]
+    Kptfile { tree: &'static str, path: String, cause: KptfileError },
+    #[error("{tree}/{path}: {cause}")]
+    Syntax { tree: &'static str, path: String, cause: ReadError },
+    #[error(
+        "found duplicate {source_name:?} resources in file {path:?}, please refer to \"update\" documentation for the fix"
+    )]
+    Duplicate { source_name: &'static str, path: String },
+    #[error("{path}: {cause}")]
+    Kind { path: String, cause: WrongKind },
+}
+
+/// A field whose versions are of different kinds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct WrongKind(#[from] KindMismatch);
+
+/// Merges the change from `original` to `updated` into `local`. The tops of all three are root packages.
+///
+/// # Errors
+/// See [`MergeError`]; nothing is merged then.
+pub fn merge(
+    strategy: Strategy,
+    original: &Package,
+    updated: &Package,
+    local: &Package,
+) -> Result<Merged, MergeError> {
+    let trees = Trees { original, updated, local };
+    let mut merge = Merge {
+        trees,
+        ignored: [Ignored::of(local), Ignored::of(updated)],
+        crds: trees.crds(),
+        merged: Merged::default(),
+    };
+    match strategy {
+        Strategy::ResourceMerge => merge.resources()?,
+        Strategy::ForceDeleteReplace => merge.replace()?,
+        Strategy::CopyMerge => merge.copy()?,
+        Strategy::FastForward => {
+            let changed = compare::changed(original, local);
+            if !changed.is_empty() {
+                return Err(MergeError::Modified(changed));
+            }
+            merge.replace()?;
+            merge.forget_rendering();
+        }
+    }
+    Ok(merge.merged)
+}
+
+/// The three versions.
+#[derive(Debug, Clone, Copy)]
+struct Trees<'a> {
+    original: &'a Package,
+    updated: &'a Package,
+    local: &'a Package,
+}
+
+impl<'a> Trees<'a> {
+    /// Original, updated and local text of a file.
+    fn texts(&self, path: &str) -> [Option<&'a str>; 3] {
+        [self.original, self.updated, self.local].map(|tree| tree.get(path).map(String::as_str))
+    }
+
+    fn paths(&self) -> BTreeSet<&'a str> {
+        let keys = [self.original, self.updated, self.local].into_iter().flat_map(BTreeMap::keys);
+        keys.map(String::as_str).filter(|path| !is_of_git(path)).collect()
+    }
+
+    /// Schemas that the packages bring along; local ones count more. A file that cannot be read is told of where it is merged.
+    fn crds(&self) -> Schemas {
+        let mut schemas = Schemas::new();
+        for tree in [self.updated, self.local] {
+            for text in tree.iter().filter(|(path, _)| is_yaml(path)).map(|(_, text)| text) {
+                if !text.contains("CustomResourceDefinition") {
+                    continue;
+                }
+                for document in File::read(text).map(|file| file.documents).unwrap_or_default() {
+                    crate::crd::add(&document.root, &mut schemas);
+                }
+            }
+        }
+        schemas
+    }
+}
+
+/// Names of the versions in messages about files.
+const TREES: [&str; 3] = ["original", "updated", "local"];
+
+struct Merge<'a> {
+    trees: Trees<'a>,
+    ignored: [Ignored; 2],
+    crds: Schemas,
+    merged: Merged,
+}
+
+impl<'a> Merge<'a> {
+    /// `force-delete-replace`: everything but the root Kptfile is that of upstream.
+    fn replace(&mut self) -> Result<(), MergeError> {
+        self.merged.files = self.trees.updated.clone();
+        self.merged.files.remove(KPTFILE);
+        self.root_kptfile()
+    }
+
+    /// `copy-merge`: files of upstream over local ones; what upstream deleted goes.
+    fn copy(&mut self) -> Result<(), MergeError> {
+        let Trees { original, updated, local } = self.trees;
+        let is_kept = |path: &&String| updated.contains_key(*path) || !original.contains_key(*path);
+        let mut files: Package = local
+            .iter()
+            .filter(|(path, _)| is_kept(path))
+            .map(|(path, text)| (path.clone(), text.clone()))
+            .collect();
+        files.extend(updated.iter().map(|(path, text)| (path.clone(), text.clone())));
+        files.remove(KPTFILE);
+        self.merged.files = files;
+        self.root_kptfile()
+    }
+
+    fn root_kptfile(&mut self) -> Result<(), MergeError> {
+        if let Some(text) = self.kptfile(KPTFILE, true, true)? {
+            self.merged.files.insert(KPTFILE.to_owned(), text);
+        }
+        Ok(())
+    }
+
+    /// After `fast-forward` the root Kptfile says nothing of renderings.
+    fn forget_rendering(&mut self) {
+        let Some(text) = self.merged.files.get_mut(KPTFILE) else { return };
+        let Ok(mut file) = read(text) else { return };
+        for document in &mut file.documents {
+            kptfile::drop_rendering(&mut document.root);
+        }
+        if file.is_changed() {
+            *text = file.text();
+        }
+    }
+
+    /// `resource-merge` (7.2).
+    fn resources(&mut self) -> Result<(), MergeError> {
+        let Trees { original, updated, local } = self.trees;
+        let boundaries = subpackages([updated, local]);
+        let mut packages: BTreeMap<&str, Vec<&str>> =
+            boundaries.iter().map(|path| (*path, Vec::new())).collect();
+        for path in self.trees.paths() {
+            packages.entry(owner(path, &boundaries)).or_default().push(path);
+        }
+        packages.entry("").or_default();
+        let depth = |path: &str| if path.is_empty() { 0 } else { path.matches('/').count() + 1 };
+        let mut ordered: Vec<(&str, Vec<&str>)> = packages.into_iter().collect();
+        ordered.sort_by_key(|(path, _)| (depth(path), *path));
+        for (path, files) in ordered {
+            let has = |tree: &Package| files.iter().any(|file| tree.contains_key(*file));
+            if path.is_empty() {
+                self.package(path, &files)?;
+                continue;
+            }
+            match (has(original), has(updated), has(local)) {
+                (false, true, false) => self.take(updated, &files),
+                (false, false, true) => self.take(local, &files),
+                (true, _, false) | (false, false, false) => {}
+                (true, false, true) => {
+                    if !compare::is_same(original, local, &files) {
+                        self.take(local, &files);
+                    }
+                }
+                (false, true, true) => {
+                    let kptfile = join(path, KPTFILE);
+                    if updated.contains_key(&kptfile) && local.contains_key(&kptfile) {
+                        return Err(MergeError::AddedTwice(path.to_owned()));
+                    }
+                    self.package(path, &files)?;
+                }
+                (true, true, true) => {
+                    if compare::is_repointed(&join(path, KPTFILE), original, local) {
+                        self.take(local, &files);
+                    } else {
+                        self.package(path, &files)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, tree: &Package, paths: &[&str]) {
+        for path in paths {
+            if let Some(text) = tree.get(*path) {
+                self.merged.files.insert((*path).to_owned(), text.clone());
+            }
+        }
+    }
+
+    /// Merges one package without its subpackages.
+    fn package(&mut self, package: &str, paths: &[&'a str]) -> Result<(), MergeError> {
+        let kptfile = join(package, KPTFILE);
+        if let Some(text) = self.kptfile(&kptfile, package.is_empty(), !package.is_empty())? {
+            self.merged.files.insert(kptfile.clone(), text);
+        }
+        let (mut resources, mut whole) = (Vec::new(), Vec::new());
+        for path in paths.iter().filter(|path| **path != kptfile) {
+            let is_ignored = self.ignored.iter().any(|ignored| ignored.holds(path));
+            if is_yaml(path) && !is_ignored && !is_kptfile(path) {
+                resources.push(*path);
+            } else {
+                whole.push(*path);
+            }
+        }
+        whole.extend(objects::merge_files(self, &resources)?);
+        for path in whole {
+            if let Some(text) = whole_file(self.trees.texts(path)) {
+                self.merged.files.insert(path.to_owned(), text.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The new text of a Kptfile, if there is to be one (7.2).
+    fn kptfile(
+        &mut self,
+        path: &str,
+        is_root: bool,
+        takes_upstream: bool,
+    ) -> Result<Option<String>, MergeError> {
+        let texts = self.trees.texts(path);
+        let [original, updated, local] = texts;
+        match (original, updated, local) {
+            (_, Some(_), Some(_)) => {}
+            (None, Some(updated), None) => return Ok(Some(updated.to_owned())),
+            (Some(_), Some(updated), None) => return Ok(is_root.then(|| updated.to_owned())),
+            (Some(_), None, Some(_)) if is_root => {}
+            (Some(_), None, Some(local)) => {
+                let is_same = compare::is_same(self.trees.original, self.trees.local, &[path]);
+                return Ok((!is_same).then(|| local.to_owned()));
+            }
+            (None, None, local) => return Ok(local.map(str::to_owned)),
+            (Some(_), None, None) => return Ok(None),
+        }
+        let mut files = [const { None }; 3];
+        for ((tree, text), file) in TREES.into_iter().zip(texts).zip(&mut files) {
+            let read = text.map(read).transpose();
+            *file = read.map_err(|cause| MergeError::Kptfile { tree, path: path.to_owned(), cause })?;
+        }
+        let [original, updated, local] = files;
+        let root =
+            |file: &Option<File>| -> Option<Node> { Some(file.as_ref()?.documents.first()?.root.clone()) };
+        let (original, updated) = (root(&original), root(&updated));
+        let Some(mut file) = local else { return Ok(None) };
+        let mut warnings = Vec::new();
+        if let Some(document) = file.documents.first_mut() {
+            let merged = kptfile::merge_kptfile(
+                &document.root,
+                original.as_ref(),
+                updated.as_ref(),
+                takes_upstream,
+                &mut warnings,
+            );
+            document.root = merged.map_err(|cause| kind(path, cause))?;
+        }
+        self.warn(path, warnings);
+        Ok(Some(file.text()))
+    }
+
+    fn warn(&mut self, path: &str, warnings: Vec<String>) {
+        self.merged.warnings.extend(warnings.into_iter().map(|warning| (path.to_owned(), warning)));
+    }
+}
+
+fn kind(path: &str, cause: KindMismatch) -> MergeError {
+    MergeError::Kind { path: path.to_owned(), cause: WrongKind(cause) }
+}
+
+/// Files that are taken or left as a whole (7.7).
+fn whole_file([original, updated, local]: [Option<&str>; 3]) -> Option<&str> {
+    match (original, local, updated) {
+        (None, Some(local), _) => Some(local),
+        (Some(original), Some(local), _) if original != local => Some(local),
+        (Some(_), Some(_), updated) => updated,
+        (None, None, updated) => updated,
+        (Some(original), None, Some(updated)) => (original != updated).then_some(updated),
+        (Some(_), None, None) => None,
+    }
+}

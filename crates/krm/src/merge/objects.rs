@@ -1,0 +1,158 @@
+//! Files of resources, object by object (`packagevariants.md` 7.3, 7.4).
+
+use std::collections::{BTreeMap, HashSet};
+
+use groundwork_yaml::tree::Node;
+
+use super::fields::{Fields, Rules, Sides};
+use super::{Merge, MergeError, TREES, kind};
+use crate::file::{Document, File};
+use crate::identity::{Identity, drop_annotation, without_merge_keys};
+use crate::schema::Schema;
+
+/// Names of the versions in messages about duplicates.
+const SOURCES: [&str; 3] = ["original", "updated", "dest"];
+
+/// The versions of a file: original, updated, local.
+type Versions = [Option<File>; 3];
+
+/// Merges the files at some paths; answers with those that are to be taken or left as a whole instead.
+pub(super) fn merge_files<'a>(merge: &mut Merge<'_>, paths: &[&'a str]) -> Result<Vec<&'a str>, MergeError> {
+    let mut read: BTreeMap<&str, Versions> = paths.iter().map(|path| (*path, [const { None }; 3])).collect();
+    for (at, tree) in TREES.into_iter().enumerate() {
+        for (path, versions) in &mut read {
+            let Some(text) = merge.trees.texts(path)[at] else { continue };
+            let file = File::read(text).map_err(|cause| MergeError::Syntax {
+                tree,
+                path: (*path).to_owned(),
+                cause,
+            })?;
+            versions[at] = Some(file);
+        }
+    }
+    let mut whole = Vec::new();
+    read.retain(|path, versions| {
+        let is_whole =
+            versions.iter().flatten().any(|file| file.documents.is_empty() || has_anonymous_twins(file));
+        if is_whole {
+            whole.push(*path);
+        }
+        !is_whole
+    });
+    for (at, source_name) in SOURCES.into_iter().enumerate() {
+        for (path, versions) in &read {
+            if versions[at].as_ref().is_some_and(has_duplicates) {
+                return Err(MergeError::Duplicate { source_name, path: (*path).to_owned() });
+            }
+        }
+    }
+    for (path, versions) in read {
+        if let Some(text) = merge_file(merge, path, &versions)? {
+            merge.merged.files.insert(path.to_owned(), text);
+        }
+    }
+    Ok(whole)
+}
+
+fn has_duplicates(file: &File) -> bool {
+    let mut known = HashSet::new();
+    file.documents.iter().any(|document| !known.insert(Identity::of(&document.root)))
+}
+
+/// Whether two documents that do not say what they are are called the same.
+fn has_anonymous_twins(file: &File) -> bool {
+    let mut known = HashSet::new();
+    let anonymous =
+        file.documents.iter().map(|document| &document.root).filter(|root| Identity::is_anonymous(root));
+    anonymous.into_iter().any(|root| !known.insert(Identity::of(root)))
+}
+
+/// A document with its position among those of its file.
+type Place<'a> = (usize, &'a Document);
+
+fn find<'a>(file: Option<&'a File>, identity: &Identity) -> Option<Place<'a>> {
+    let mut documents = file?.documents.iter().enumerate();
+    documents.find(|(_, document)| Identity::of(&document.root) == *identity)
+}
+
+/// A document of the result: where it stands, and whose layout it has.
+struct Found {
+    position: usize,
+    document: Document,
+    is_local: bool,
+}
+
+/// The new text; none if nothing is left.
+fn merge_file(merge: &mut Merge<'_>, path: &str, versions: &Versions) -> Result<Option<String>, MergeError> {
+    let [original, updated, local] = versions;
+    let files = [original, updated, local].map(Option::as_ref);
+    let mut known = HashSet::new();
+    let documents = files.into_iter().flatten().flat_map(|file| &file.documents);
+    let identities: Vec<Identity> = documents
+        .map(|document| Identity::of(&document.root))
+        .filter(|identity| known.insert(identity.clone()))
+        .collect();
+    let mut found = Vec::new();
+    for identity in identities {
+        let [original, updated, local] = files.map(|file| find(file, &identity));
+        found.extend(merge_object(merge, path, original, updated, local)?);
+    }
+    found.sort_by_key(|found| found.position);
+    let (Some(file), false) = (local.as_ref().or(updated.as_ref()), found.is_empty()) else {
+        return Ok(None);
+    };
+    let other = updated.as_ref().unwrap_or(file);
+    let documents: Vec<(&Document, &File)> =
+        found.iter().map(|found| (&found.document, if found.is_local { file } else { other })).collect();
+    Ok(Some(file.with(&documents)))
+}
+
+fn merge_object(
+    merge: &mut Merge<'_>,
+    path: &str,
+    original: Option<Place<'_>>,
+    updated: Option<Place<'_>>,
+    local: Option<Place<'_>>,
+) -> Result<Option<Found>, MergeError> {
+    let moved = match (&original, &updated) {
+        (Some((before, _)), Some((after, _))) => before != after,
+        (None, Some(_)) => true,
+        _ => false,
+    };
+    let (position, mut document, is_local) = match (original, updated, local) {
+        (None, Some((position, document)), None) => (position, document.clone(), false),
+        (_, _, None) => return Ok(None),
+        (Some((_, original)), None, Some((_, local))) if is_same(&original.root, &local.root) => {
+            return Ok(None);
+        }
+        (_, None, Some((position, local))) => (position, local.clone(), true),
+        (_, Some((new, _)), Some((old, local))) => (if moved { new } else { old }, local.clone(), true),
+    };
+    if let (Some((_, updated)), true) = (updated, is_local) {
+        let stripped =
+            |place: Option<Place<'_>>| place.map(|(_, document)| without_annotation(&document.root));
+        let (original, updated) = (stripped(original), Some(without_annotation(&updated.root)));
+        let sides = Sides::new(Some(&document.root), original.as_ref(), updated.as_ref());
+        let crds = &merge.crds;
+        let schema = Schema::of([Some(&document.root), original.as_ref(), updated.as_ref()], crds);
+        let mut fields = Fields { rules: Rules::Object, crds, warnings: Vec::new() };
+        let merged = fields.merge(sides, &schema, "").map_err(|cause| kind(path, cause))?;
+        let warnings = fields.warnings;
+        merge.warn(path, warnings);
+        let Some(merged) = merged else { return Ok(None) };
+        document.root = merged;
+    }
+    Ok(Some(Found { position, document, is_local }))
+}
+
+/// Equal as data, whatever the merge keys say.
+fn is_same(left: &Node, right: &Node) -> bool {
+    without_merge_keys(left).equals(&without_merge_keys(right))
+}
+
+/// The annotation of 6.8 takes no part in merges: the local one stays.
+fn without_annotation(root: &Node) -> Node {
+    let mut root = root.clone();
+    drop_annotation(&mut root);
+    root
+}
