@@ -186,7 +186,8 @@ impl Reader<'_> {
         installation: &Installation,
     ) -> Result<Predecessors, ApiError> {
         let id = ObjectId::new(kind::<Installation>(), Some(tree.namespace.as_str()), tree.name.as_str());
-        let version = installation.resource_version().unwrap_or_default();
+        // What this job itself has written is no news, and need not have come round.
+        let version = tree.asked_in.clone().or_else(|| installation.resource_version()).unwrap_or_default();
         if tokio::time::timeout(MOST_LAG, self.index.knows(&id, &version)).await.is_err() {
             return Err(ApiError::Transient {
                 verb: "follow",

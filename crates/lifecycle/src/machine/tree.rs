@@ -154,6 +154,9 @@ pub struct Tree {
     pub(super) request_taken: bool,
     /// The job whose rendering this process has begun, and lived through so far.
     pub(super) begun: Option<String>,
+    /// The version of the Installation in which its job was found to begin. Whoever knows that version by events knows all that people did
+    /// before they asked for the job.
+    pub asked_in: Option<String>,
     /// The attempt that filled it goes on.
     pub goes_on: bool,
     /// The job whose warnings have been told.

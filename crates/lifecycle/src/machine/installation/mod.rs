@@ -224,6 +224,7 @@ fn tell_of_request(installation: &Installation, moment: &Moment) -> Next {
 /// The first write of a job. It counts the rendering that follows as begun: a process that dies of it leaves the count behind.
 fn start(tree: &mut Tree, installation: &Installation, draft: Draft<'_>, is_deleting: bool) -> Next {
     tree.forget_job();
+    tree.asked_in.clone_from(&installation.metadata.resource_version);
     children::start(tree, installation);
     if is_deleting {
         return status(draft.start(Phase::InitDelete));
