@@ -40,7 +40,7 @@ fn exporter(target_type: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_become_objects() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
-    let case = Case::new(system, "publishing").await?;
+    let case = Case::new(system, "published").await?;
     let data = |name: &str, reference: &str| json!({"name": name, "dataRef": reference});
     let spec = json!({
         "exports": {
