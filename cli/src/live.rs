@@ -71,13 +71,33 @@ pub(crate) enum LiveError {
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error("cannot {verb} {plural} in the namespace {namespace}: {problem}")]
-    Watch { verb: &'static str, plural: &'static str, namespace: String, problem: String },
+    Watch { verb: &'static str, plural: &'static str, namespace: String, problem: String, is_final: bool },
     #[error("there is no Installation {name} in the namespace {namespace}")]
     Missing { namespace: String, name: String },
     #[error("{0}")]
     Refused(String),
     #[error("cannot write to standard output: {0}")]
     Output(#[from] std::io::Error),
+}
+
+impl LiveError {
+    /// Whether the API server may answer otherwise in a moment.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Api(error) => matches!(error, ApiError::Transient { .. }),
+            Self::Watch { is_final, .. } => !is_final,
+            Self::Runtime(_)
+            | Self::Connect(_)
+            | Self::Missing { .. }
+            | Self::Refused(_)
+            | Self::Output(_) => false,
+        }
+    }
+}
+
+/// Whether the API server has said no, and will again.
+pub(crate) fn is_final(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(answer) if (400..500).contains(&answer.code) && ![408, 410, 429].contains(&answer.code))
 }
 
 /// The cluster of the current kube context.
@@ -161,8 +181,19 @@ impl Live {
         self.follower.tree()
     }
 
-    /// Waits until something of the tree has changed, and reads it.
+    /// Waits until something of the tree has changed, and reads it. An API server that is away for a while is waited for. To be awaited to
+    /// its end: what it has taken in would be lost.
     pub(crate) async fn changed(&mut self) -> Result<(), LiveError> {
+        let mut read = self.read_change().await;
+        while let Err(error) = &read
+            && error.may_pass()
+        {
+            read = self.begin_again().await;
+        }
+        read
+    }
+
+    async fn read_change(&mut self) -> Result<(), LiveError> {
         loop {
             let mut stale = Vec::new();
             let Some(change) = self.events.next().await else { return self.begin_again().await };
@@ -226,6 +257,7 @@ where
             verb,
             plural: K::PLURAL,
             namespace: namespace.to_owned(),
+            is_final: is_final(&error),
             problem: groundwork_telemetry::innermost_cause(&error),
         }
     };
@@ -233,16 +265,17 @@ where
     let version = list.metadata.resource_version.unwrap_or_default();
     let events =
         api.watch_metadata(&WatchParams::default(), &version).await.map_err(failed("watch"))?.boxed();
-    let changes = events.map(|event| match event {
+    let changes = events.filter_map(async |event| match event {
         Ok(WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) => {
             let labels = object.labels();
             let owner = match K::PLURAL {
                 DeployItem::PLURAL => labels.get(label::MANAGED_BY),
                 _ => labels.get(label::ENCOMPASSED_BY),
             };
-            Change::Object { plural: K::PLURAL, owner: owner.cloned(), name: object.name_any() }
+            Some(Change::Object { plural: K::PLURAL, owner: owner.cloned(), name: object.name_any() })
         }
-        Ok(WatchEvent::Bookmark(_) | WatchEvent::Error(_)) | Err(_) => Change::Ended,
+        Ok(WatchEvent::Bookmark(_)) => None,
+        Ok(WatchEvent::Error(_)) | Err(_) => Some(Change::Ended),
     });
     Ok(changes.chain(stream::once(async { Change::Ended })).boxed())
 }

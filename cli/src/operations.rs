@@ -85,7 +85,14 @@ pub(crate) fn reconcile(arguments: &ReconcileArguments) -> Ending {
         output::write(&format!("{namespace}/{name}: a job is requested{when}\n"));
         let ended = |node: Option<&Node>| match node {
             None => Some(Ending::Failed),
-            Some(node) if node.requested.is_some() || node.is_running || node.job_id == former => None,
+            Some(node) if node.requested.is_some() || node.is_running => None,
+            // The annotation goes after the job has been given; an interruption takes its place (3.1).
+            Some(node) if node.job_id == former => {
+                let text =
+                    format!("{namespace}/{name}: the request was replaced or removed, no job has begun");
+                diagnostic::print(&[Diagnostic::error(text)]);
+                Some(Ending::Failed)
+            }
             Some(node) => Some(if node.has_failed() { Ending::Failed } else { Ending::Rendered }),
         };
         arguments.wait.until(&cluster, &namespace, &name, ended).await
@@ -108,8 +115,9 @@ pub(crate) fn interrupt(arguments: &InterruptArguments) -> Ending {
         }
         annotate(&cluster, &namespace, &name, &[(annotation::OPERATION, operation::INTERRUPT)]).await?;
         output::write(&format!("{namespace}/{name}: the interruption is requested\n"));
+        let interrupted = job_of(&installation);
         let ended = |node: Option<&Node>| match node {
-            Some(node) if node.requested.is_some() || node.is_running => None,
+            Some(node) if node.job_id == interrupted && (node.requested.is_some() || node.is_running) => None,
             // That the job has failed is what was asked for.
             _ => Some(Ending::Rendered),
         };
@@ -128,7 +136,9 @@ pub(crate) fn delete(arguments: &DeleteArguments) -> Ending {
         }
         let hint = "its parent makes it again: take it out of the blueprint, or delete the root";
         refuse_nested(&cluster, &installation, hint).await?;
-        let former = job_of(&installation);
+        // A deletion that runs already is the one to wait for.
+        let deletes_already = installation.phase().is_of_deletion() && installation.job().is_running();
+        let former = if deletes_already { String::new() } else { job_of(&installation) };
         warn_ignored(&installation);
         let mut annotations = Vec::new();
         if arguments.without_uninstall {
@@ -151,7 +161,7 @@ pub(crate) fn delete(arguments: &DeleteArguments) -> Ending {
             None => Some(Ending::Rendered),
             Some(node)
                 if node.has_failed()
-                    && node.is_deleting
+                    && Phase::of(Some(&node.phase)) == Phase::DeleteFailed
                     && node.requested.is_none()
                     && node.job_id != former =>
             {

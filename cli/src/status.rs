@@ -3,6 +3,7 @@
 mod text;
 
 use std::io::{IsTerminal as _, Write};
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -20,6 +21,8 @@ use crate::terminal::shown;
 const PAGE: u32 = 500;
 /// Of a message in a table.
 const LONGEST_MESSAGE: usize = 100;
+/// How often times are shown anew.
+const TICK: Duration = Duration::from_secs(1);
 /// Clears the screen, and begins at its top.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
@@ -96,14 +99,19 @@ async fn watch(
             write!(out, "{CLEAR}")?;
         }
         print(&tree, format, out)?;
-        let changed = async {
-            // Times go on while nothing else does.
-            match is_screen && tree.is_running {
-                true => tokio::time::timeout(Duration::from_secs(1), live.changed()).await.unwrap_or(Ok(())),
-                false => live.changed().await,
+        {
+            let mut changed = pin!(live.changed());
+            loop {
+                tokio::select! {
+                    changed = &mut changed => break changed?,
+                    // Times go on while nothing else does.
+                    () = tokio::time::sleep(TICK), if is_screen && tree.is_running => {
+                        write!(out, "{CLEAR}")?;
+                        print(&tree, format, out)?;
+                    }
+                }
             }
-        };
-        changed.await?;
+        }
         match live.tree() {
             Some(now) => tree = now,
             None => return Ok(Ending::Rendered),
@@ -144,6 +152,7 @@ async fn list(cluster: &Cluster, arguments: &StatusArguments, out: &mut impl Wri
             verb: "list",
             plural: "installations",
             namespace: if arguments.all_namespaces { "(all)".to_owned() } else { namespace.clone() },
+            is_final: live::is_final(&error),
             problem: groundwork_telemetry::innermost_cause(&error),
         })?;
         let roots = page.items.into_iter().filter(|installation| parent_name(installation).is_none());

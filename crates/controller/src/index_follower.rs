@@ -31,8 +31,12 @@ pub(crate) async fn follow(
     loop {
         let was_synced = index.synced(&kinds);
         let next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)).await;
-        if let Feed::Record { record: Record::Object(event), .. } = &next {
-            handler.observe(&event.object, &event.change);
+        match &next {
+            Feed::Reset => handler.forget_observed(),
+            Feed::Record { record: Record::Object(event), .. } => {
+                handler.observe(&event.object, &event.change);
+            }
+            Feed::Record { .. } => {}
         }
         index.apply(&next);
         let is_synced = index.synced(&kinds);

@@ -38,6 +38,10 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// The feed begins anew: what [`Handler::observe`] was told is told again from the start, and what was deleted meanwhile is not told at
+    /// all. Called in the order of the stream, as that is.
+    fn forget_observed(&self) {}
+
     /// The stream was rebuilt, perhaps for a cluster that was restored: versions that were read before cannot be compared any more.
     fn reset(&self) {}
 

@@ -125,6 +125,13 @@ impl Members {
         self.items.insert(item.name_any(), item);
     }
 
+    /// Takes all of these in.
+    pub fn extend(&mut self, others: Self) {
+        self.installations.extend(others.installations);
+        self.executions.extend(others.executions);
+        self.items.extend(others.items);
+    }
+
     /// Takes an object out that is gone, by the plural of its kind and its name. What was below it goes by its own events.
     pub fn remove(&mut self, plural: &str, name: &str) {
         match plural {

@@ -6,12 +6,13 @@ use tokio::sync::broadcast::{self, Receiver, Sender};
 /// Changes that a follower may be behind. One that is further behind reads everything again.
 const CAPACITY: usize = 4096;
 
-/// An object that has changed or is gone.
+/// What has changed or is gone.
 #[derive(Debug, Clone)]
-pub(crate) struct Changed {
-    pub(crate) object: ObjectId,
-    /// The parent of a nested Installation, or the Execution of an item.
-    pub(crate) owner: Option<String>,
+pub(crate) enum Changed {
+    /// An object, with the parent of a nested Installation, or the Execution of an item.
+    Object { object: ObjectId, owner: Option<String> },
+    /// Perhaps everything: the feed of events begins anew.
+    All,
 }
 
 /// Where changes are told. Clones tell the same receivers.
@@ -34,7 +35,12 @@ impl Changes {
     pub(crate) fn tell(&self, object: &ObjectId, owner: impl FnOnce() -> Option<String>) {
         if self.0.receiver_count() > 0 {
             // Nobody may be left by now.
-            let _ = self.0.send(Changed { object: object.clone(), owner: owner() });
+            let _ = self.0.send(Changed::Object { object: object.clone(), owner: owner() });
         }
+    }
+
+    /// Tells that nothing is certain any more.
+    pub(crate) fn tell_of_all(&self) {
+        let _ = self.0.send(Changed::All);
     }
 }

@@ -54,7 +54,9 @@ impl Follower {
                 name == self.name || self.members.contains(plural, name) || is_of(Installation::PLURAL)
             }
             // It has the name of its Installation.
-            Execution::PLURAL => self.members.contains(Installation::PLURAL, name),
+            Execution::PLURAL => {
+                self.members.contains(plural, name) || self.members.contains(Installation::PLURAL, name)
+            }
             DeployItem::PLURAL => self.members.contains(plural, name) || is_of(Installation::PLURAL),
             _ => false,
         }
@@ -73,10 +75,9 @@ impl Follower {
                 }
                 // What is new may have brought others along.
                 Some(installation) => {
-                    let mut members = std::mem::take(&mut self.members);
-                    let read = self.read_below(installation, &mut members).await;
-                    self.members = members;
-                    read?;
+                    let mut members = Members::default();
+                    self.read_below(installation, &mut members).await?;
+                    self.members.extend(members);
                 }
                 None => self.members.remove(plural, name),
             },

@@ -152,9 +152,13 @@ impl Handler for Installations {
         });
     }
 
+    fn forget_observed(&self) {
+        self.relations_mut().clear();
+        self.changes.tell_of_all();
+    }
+
     fn reset(&self) {
         self.trees().clear();
-        self.relations_mut().clear();
     }
 
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {

@@ -24,11 +24,12 @@ async fn services_without_nats_are_not_ready_and_their_logs_stay_short() -> Resu
     for service in ALL {
         few_words(service, &lines(&system, service)?)?;
     }
-    let renderer = lines(&system, "renderer")?;
-    for installation in &jobs {
-        told_once(installation, &renderer)?;
-    }
-    Ok(())
+    // The end of a job is logged when its write has been answered, and others may see it before that.
+    wait_for("the log of the renderer tells of each job once", PATIENCE, async || {
+        let renderer = lines(&system, "renderer").map_err(|error| error.to_string())?;
+        jobs.iter().try_for_each(|job| told_once(job, &renderer)).map_err(|error| error.to_string())
+    })
+    .await
 }
 
 /// NATS dies, a service is started without it, it comes back; then it hangs for a while; then the API server dies. Answers with

@@ -154,6 +154,8 @@ pub struct Tree {
     pub(super) request_taken: bool,
     /// The job whose rendering this process has begun, and lived through so far.
     pub(super) begun: Option<String>,
+    /// The job that it was filled for.
+    pub(super) job: Option<String>,
     /// The version of the Installation in which its job was found to begin. Whoever knows that version by events knows all that people did
     /// before they asked for the job.
     pub asked_in: Option<String>,
@@ -195,6 +197,16 @@ impl Tree {
     /// What remains of it after a failed attempt: nothing but what no object tells.
     pub fn forget(self) -> Self {
         Self { begun: self.begun, warned: self.warned, ..Self::new(self.namespace, self.name) }
+    }
+
+    /// Drops what was kept for another job than the one that runs: another replica has begun that.
+    pub(super) fn follow_job(&mut self, id: &str) {
+        if self.job.as_deref().is_some_and(|job| job != id) {
+            let kept = std::mem::take(self);
+            let (installation, goes_on) = (kept.installation.clone(), kept.goes_on);
+            *self = Self { installation, goes_on, ..kept.forget() };
+        }
+        self.job = Some(id.to_owned());
     }
 
     /// The templates of the Execution as it is known now.

@@ -142,10 +142,10 @@ impl Watch {
     async fn is_changed(&mut self, change: Result<Changed, RecvError>) -> Result<bool, Status> {
         let mut stale = BTreeSet::new();
         match change {
+            // After lagging behind, the next one is the oldest that is left.
+            Ok(Changed::All) | Err(RecvError::Lagged(_)) => return self.read_again().await,
             Ok(change) if !self.note(&change, &mut stale) => return Ok(false),
             Ok(_) => {}
-            // The next one is the oldest that is left; everything is read again.
-            Err(RecvError::Lagged(_)) => return self.read_again().await,
             Err(RecvError::Closed) => {
                 return Err(status::unavailable(reasons::BUS_UNAVAILABLE, "the service ends"));
             }
@@ -153,8 +153,8 @@ impl Watch {
         tokio::time::sleep(PAUSE).await;
         loop {
             match self.changes.try_recv() {
+                Ok(Changed::All) | Err(TryRecvError::Lagged(_)) => return self.read_again().await,
                 Ok(change) => drop(self.note(&change, &mut stale)),
-                Err(TryRecvError::Lagged(_)) => return self.read_again().await,
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
@@ -169,18 +169,17 @@ impl Watch {
         Ok(true)
     }
 
-    /// Whether a change concerns the tree. Nested Installations come before what belongs to them, in the order of the set.
+    /// Whether a change concerns the tree. What belongs to a nested Installation that is new itself is read with it.
     fn note(&self, change: &Changed, stale: &mut BTreeSet<(&'static str, String)>) -> bool {
-        let object = &change.object;
+        let Changed::Object { object, owner } = change else { return true };
         let kinds = [Installation::PLURAL, Execution::PLURAL, DeployItem::PLURAL];
         let Some(plural) = kinds.into_iter().find(|plural| *plural == object.kind.plural()) else {
             return false;
         };
         let is_here = object.namespace.as_deref() == Some(self.caller.installation.namespace.as_str());
         let concerns = is_here
-            && (self.follower.concerns(plural, &object.name, change.owner.as_deref())
-                || change
-                    .owner
+            && (self.follower.concerns(plural, &object.name, owner.as_deref())
+                || owner
                     .as_ref()
                     .is_some_and(|owner| stale.contains(&(Installation::PLURAL, owner.clone()))));
         if concerns {

@@ -182,13 +182,21 @@ fn cached_names(cache: &DeployItemCache) -> Vec<String> {
     active.chain(cache.orphaned_dis.iter()).cloned().collect()
 }
 
+fn knows_all(tree: &Tree, cache: &DeployItemCache) -> bool {
+    let active = cache.active_dis.iter().map(|pair| &pair.object_name);
+    active.chain(cache.orphaned_dis.iter()).all(|name| tree.items.get(name).is_some())
+}
+
 /// Makes sure that every item is known as it is.
 fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
-    if !tree.items.is_complete() {
-        match execution.status.as_ref().and_then(|status| status.deploy_item_cache.as_ref()) {
-            Some(cache) => tree.items.set_names(cached_names(cache)),
-            None => return Some(Next::Read(Read::ListItems)),
+    let cache = execution.status.as_ref().and_then(|status| status.deploy_item_cache.as_ref());
+    match cache {
+        // Another replica may have made items since this tree was filled.
+        Some(cache) if !tree.items.is_complete() || !knows_all(tree, cache) => {
+            tree.items.set_names(cached_names(cache));
         }
+        None if !tree.items.is_complete() => return Some(Next::Read(Read::ListItems)),
+        Some(_) | None => {}
     }
     let unread = tree.items.unread();
     (!unread.is_empty()).then_some(Next::Read(Read::Items(unread)))

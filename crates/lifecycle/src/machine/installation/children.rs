@@ -36,13 +36,20 @@ fn cached_names(cache: &SubInstallationCache) -> Vec<String> {
     active.chain(cache.orphaned_subs.iter()).cloned().collect()
 }
 
+fn knows_all(tree: &Tree, cache: &SubInstallationCache) -> bool {
+    let active = cache.active_subs.iter().map(|pair| &pair.object_name);
+    active.chain(cache.orphaned_subs.iter()).all(|name| tree.children.get(name).is_some())
+}
+
 /// Makes sure that every child is known as it is; `None` when that is so.
 pub(super) fn read(tree: &mut Tree, installation: &Installation) -> Option<Next> {
-    if !tree.children.is_complete() {
-        match installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref()) {
-            Some(cache) => tree.children.set_names(cached_names(cache)),
-            None => return Some(Next::Read(Read::ListChildren)),
+    match installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref()) {
+        // Another replica may have made children since this tree was filled.
+        Some(cache) if !tree.children.is_complete() || !knows_all(tree, cache) => {
+            tree.children.set_names(cached_names(cache));
         }
+        None if !tree.children.is_complete() => return Some(Next::Read(Read::ListChildren)),
+        Some(_) | None => {}
     }
     let unread = tree.children.unread();
     (!unread.is_empty()).then_some(Next::Read(Read::Children(unread)))

@@ -51,12 +51,10 @@ pub(super) fn hand_down(
     if tree.execution.is_unread() {
         return Next::Read(Read::Execution);
     }
-    let execution = own_execution(tree, installation);
-    let own = execution.as_ref().and_then(|execution| give_job(tree, execution, installation, moment));
-    let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
-    if let Some(step) = write_some(below.chain(own)) {
+    if let Some(step) = hand_down_to_all(tree, installation, moment) {
         return step;
     }
+    let execution = own_execution(tree, installation);
     let draft = Draft::of(installation, &moment.now);
     if waiting != Phase::Progressing {
         return status(draft.phase(waiting).waiting());
@@ -66,6 +64,18 @@ pub(super) fn hand_down(
         cache.orphaned_subs = List::absent();
     }
     status(draft)
+}
+
+/// The writes that give the job to those that do not have it yet; `None` when all have it.
+pub(super) fn hand_down_to_all(
+    tree: &mut Tree,
+    installation: &Installation,
+    moment: &Moment,
+) -> Option<Next> {
+    let execution = own_execution(tree, installation);
+    let own = execution.as_ref().and_then(|execution| give_job(tree, execution, installation, moment));
+    let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
+    write_some(below.chain(own))
 }
 
 /// `Progressing`, with what is waited for in the same write as the phase: the reference needs another one to say so (2.5, write 13).

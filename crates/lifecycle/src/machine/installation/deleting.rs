@@ -3,7 +3,7 @@
 use groundwork_api::Installation;
 use groundwork_api::metadata::annotation;
 
-use super::{DELETING, children, created, fail, give_job, own_execution, patch, siblings, status};
+use super::{DELETING, children, created, fail, own_execution, patch, siblings, status};
 use crate::error::OperationError;
 use crate::machine::metadata::{is_set, without_finalizer};
 use crate::machine::phase::Phase;
@@ -67,9 +67,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         return step;
     }
     let execution = own_execution(tree, installation);
-    let own = execution.as_ref().and_then(|own| give_job(tree, own, installation, moment));
-    let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
-    if let Some(step) = write_some(below.chain(own)) {
+    if let Some(step) = created::hand_down_to_all(tree, installation, moment) {
         return step;
     }
     let id = installation.job().id;

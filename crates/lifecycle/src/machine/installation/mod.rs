@@ -46,6 +46,9 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
         Known::Absent => return Next::Rest,
         Known::Present(installation) => Arc::clone(installation),
     };
+    if installation.job().is_running() {
+        tree.follow_job(installation.job().id);
+    }
     let step = next_of(tree, &installation, moment);
     // Who has to be told of the end of a job is looked up once it is certain that it ends.
     if tree.dependents.is_none() && ends_job(&installation, &step) && siblings::has_dependents(&installation)
@@ -119,7 +122,7 @@ fn next_of(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Nex
         return step;
     }
     if annotation_of(metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
-        return interrupt(tree, installation);
+        return interrupt(tree, installation, moment);
     }
     if requests_job && (!is_root(installation) || (tree.request_taken && running)) {
         tree.request_taken = false;
@@ -205,6 +208,7 @@ fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, reques
     // The job begins in the write that gives it; the annotation is removed after that (2.1).
     let id = moment.job_id.clone();
     let step = start(tree, installation, draft, is_deleting);
+    tree.job = Some(id.clone());
     tree.begun = Some(id);
     tree.request_taken = requests_job;
     step
@@ -234,7 +238,7 @@ fn start(tree: &mut Tree, installation: &Installation, draft: Draft<'_>, is_dele
 }
 
 /// 3.2: what is below is told first, so that a crash leaves the request in place.
-fn interrupt(tree: &mut Tree, installation: &Installation) -> Next {
+fn interrupt(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     let running = installation.job().is_running();
     if running {
         if tree.execution.is_unread() {
@@ -242,6 +246,12 @@ fn interrupt(tree: &mut Tree, installation: &Installation) -> Next {
         }
         if let Some(read) = children::read(tree, installation) {
             return read;
+        }
+        // What has not been given the job yet would take it after the interruption, and run.
+        if matches!(installation.phase(), Phase::Progressing | Phase::Deleting)
+            && let Some(step) = created::hand_down_to_all(tree, installation, moment)
+        {
+            return step;
         }
         let own = tree.execution.get().map(|execution| &execution.metadata);
         let told = |metadata: &groundwork_api::ObjectMeta| {

@@ -236,47 +236,68 @@ impl Cluster {
     /// Works on one Installation; false when the process died.
     fn settle(&mut self, name: &str, tree: &mut Tree, writes: &mut Option<usize>) -> bool {
         for _ in 0..500 {
-            self.seconds += 1;
-            self.jobs += 1;
-            let moment = Moment {
-                now: self.now(),
-                job_id: format!("job-{}", self.jobs),
-                pickup_timeout: Some(jiff::SignedDuration::from_mins(5)),
-            };
-            match next(tree, &moment) {
-                Next::Rest | Next::Wait => return true,
-                Next::Read(read) => self.read(tree, &read),
-                Next::Prepare if self.dies_of_rendering => {
-                    self.renderings += 1;
-                    self.is_dead = true;
-                    return false;
-                }
-                Next::Prepare => {
-                    let prepared = self.with_inputs(name, prepare);
-                    tree.prepared = Some(prepared);
-                }
-                Next::Complete => {
-                    let own = self.own_scope(tree);
-                    let completion = self.with_inputs(name, |inputs| complete(inputs, &own));
-                    tree.completion = Some(completion);
-                }
-                Next::HashImports => {
-                    let installation = &self.installations[name];
-                    let scope = living_scope(installation);
-                    tree.imports_hash = Some(imports_hash(installation, &scope, &*self));
-                }
-                Next::Write(batch) => {
-                    assert!((1..=32).contains(&batch.len()), "{}", batch.len());
-                    self.batches += 1;
-                    for write in batch {
-                        if !self.carry_out(tree, write, writes, &moment) {
-                            return false;
-                        }
+            if let Some(lives) = self.step(name, tree, writes) {
+                return lives;
+            }
+        }
+        panic!("it goes round in circles:\n{}", self.log.join("\n"));
+    }
+
+    /// Works with a tree of a replica of its own, as long as `goes_on`, or until nothing is left to do.
+    pub(super) fn replica(&mut self, name: &str, tree: &mut Tree, goes_on: impl Fn(&Self) -> bool) {
+        let version = |part: super::super::Part<'_>| match part {
+            super::super::Part::Installation => self.installations.get(name)?.resource_version(),
+            super::super::Part::Execution => self.executions.get(name)?.resource_version(),
+            super::super::Part::Item(item) => self.items.get(item)?.resource_version(),
+            super::super::Part::Child(child) => self.installations.get(child)?.resource_version(),
+        };
+        tree.outdate(version);
+        while goes_on(self) && self.step(name, tree, &mut None).is_none() {}
+        tree.goes_on = true;
+    }
+
+    /// One step; whether the process lives when nothing is left to do.
+    fn step(&mut self, name: &str, tree: &mut Tree, writes: &mut Option<usize>) -> Option<bool> {
+        self.seconds += 1;
+        self.jobs += 1;
+        let moment = Moment {
+            now: self.now(),
+            job_id: format!("job-{}", self.jobs),
+            pickup_timeout: Some(jiff::SignedDuration::from_mins(5)),
+        };
+        match next(tree, &moment) {
+            Next::Rest | Next::Wait => return Some(true),
+            Next::Read(read) => self.read(tree, &read),
+            Next::Prepare if self.dies_of_rendering => {
+                self.renderings += 1;
+                self.is_dead = true;
+                return Some(false);
+            }
+            Next::Prepare => {
+                let prepared = self.with_inputs(name, prepare);
+                tree.prepared = Some(prepared);
+            }
+            Next::Complete => {
+                let own = self.own_scope(tree);
+                let completion = self.with_inputs(name, |inputs| complete(inputs, &own));
+                tree.completion = Some(completion);
+            }
+            Next::HashImports => {
+                let installation = &self.installations[name];
+                let scope = living_scope(installation);
+                tree.imports_hash = Some(imports_hash(installation, &scope, &*self));
+            }
+            Next::Write(batch) => {
+                assert!((1..=32).contains(&batch.len()), "{}", batch.len());
+                self.batches += 1;
+                for write in batch {
+                    if !self.carry_out(tree, write, writes, &moment) {
+                        return Some(false);
                     }
                 }
             }
         }
-        panic!("it goes round in circles:\n{}", self.log.join("\n"));
+        None
     }
 
     /// Calls with everything that a job reads, and once more when it turns out that it keeps state.

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::*;
+use crate::machine::Tree;
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("i{index:04}")).collect()
@@ -60,4 +61,34 @@ fn a_death_within_a_step_is_survived() {
     for death in [7, 8, 20, 39, 45, 47, 60, 80] {
         assert_eq!(life(Some(death)), expected, "killed after write {death}");
     }
+}
+
+/// Two replicas take turns at one job with more items than one turn has writes, and then at two jobs: what one has kept does not hide what
+/// the other one has made.
+#[test]
+fn what_another_replica_made_is_seen() {
+    let names: Vec<String> = (0..70).map(|index| format!("i{index}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut cluster = cluster(&names);
+    cluster.has_no_deployer = true;
+    let (mut one, mut other) = (Tree::new("team", "server"), Tree::new("team", "server"));
+    cluster.replica("server", &mut one, |cluster| cluster.items.len() < 32);
+    cluster.replica("server", &mut other, |_| true);
+    assert_eq!((cluster.items.len(), cluster.phase().as_str()), (70, "Progressing"));
+    cluster.replica("server", &mut one, |_| true);
+    assert_eq!(cluster.phase(), "Progressing", "{}", cluster.error());
+    let execution = cluster.execution().unwrap().status.clone().unwrap();
+    assert_eq!(execution.phase.as_deref(), Some("Progressing"));
+    cluster.has_no_deployer = false;
+    cluster.run(None);
+    assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
+
+    // The next job belongs to the other one, but for its end.
+    cluster.has_no_deployer = true;
+    cluster.change_spec(installation(&["i0", "new"], &json!({})));
+    cluster.replica("server", &mut other, |_| true);
+    cluster.has_no_deployer = false;
+    cluster.run(None);
+    cluster.replica("server", &mut one, |_| true);
+    assert_eq!((cluster.phase().as_str(), cluster.items.len()), ("Succeeded", 2), "{}", cluster.error());
 }
