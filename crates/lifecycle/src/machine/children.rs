@@ -56,10 +56,13 @@ impl<K: Child> Children<K> {
         self.is_complete
     }
 
-    /// From here on the names are all there are.
-    pub fn set_names(&mut self, names: impl IntoIterator<Item = String>) {
+    /// From here on these names, beside those that are known, are all there are.
+    pub fn set_names<'a>(&mut self, names: impl IntoIterator<Item = &'a String>) {
         for name in names {
-            self.children.entry(name).or_default();
+            // Most are known, each time.
+            if !self.children.contains_key(name) {
+                self.children.insert(name.clone(), Known::default());
+            }
         }
         self.is_complete = true;
     }

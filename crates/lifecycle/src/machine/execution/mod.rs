@@ -177,26 +177,18 @@ fn failed(execution: &Execution, moment: &Moment, phase: Phase, reason: &'static
     finish(execution, moment, phase, Some(&OperationError::child(OPERATION, reason, message)))
 }
 
-fn cached_names(cache: &DeployItemCache) -> Vec<String> {
+fn cached_names(cache: &DeployItemCache) -> impl Iterator<Item = &String> {
     let active = cache.active_dis.iter().map(|pair| &pair.object_name);
-    active.chain(cache.orphaned_dis.iter()).cloned().collect()
-}
-
-fn knows_all(tree: &Tree, cache: &DeployItemCache) -> bool {
-    let active = cache.active_dis.iter().map(|pair| &pair.object_name);
-    active.chain(cache.orphaned_dis.iter()).all(|name| tree.items.get(name).is_some())
+    active.chain(cache.orphaned_dis.iter())
 }
 
 /// Makes sure that every item is known as it is.
 fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
-    let cache = execution.status.as_ref().and_then(|status| status.deploy_item_cache.as_ref());
-    match cache {
-        // Another replica may have made items since this tree was filled.
-        Some(cache) if !tree.items.is_complete() || !knows_all(tree, cache) => {
-            tree.items.set_names(cached_names(cache));
-        }
+    match execution.status.as_ref().and_then(|status| status.deploy_item_cache.as_ref()) {
+        // Also if the tree is complete: another replica may have made items since it was filled.
+        Some(cache) => tree.items.set_names(cached_names(cache)),
         None if !tree.items.is_complete() => return Some(Next::Read(Read::ListItems)),
-        Some(_) | None => {}
+        None => {}
     }
     let unread = tree.items.unread();
     (!unread.is_empty()).then_some(Next::Read(Read::Items(unread)))

@@ -31,25 +31,18 @@ pub(super) fn start(tree: &mut Tree, installation: &Installation) {
     }
 }
 
-fn cached_names(cache: &SubInstallationCache) -> Vec<String> {
+fn cached_names(cache: &SubInstallationCache) -> impl Iterator<Item = &String> {
     let active = cache.active_subs.iter().map(|pair| &pair.object_name);
-    active.chain(cache.orphaned_subs.iter()).cloned().collect()
-}
-
-fn knows_all(tree: &Tree, cache: &SubInstallationCache) -> bool {
-    let active = cache.active_subs.iter().map(|pair| &pair.object_name);
-    active.chain(cache.orphaned_subs.iter()).all(|name| tree.children.get(name).is_some())
+    active.chain(cache.orphaned_subs.iter())
 }
 
 /// Makes sure that every child is known as it is; `None` when that is so.
 pub(super) fn read(tree: &mut Tree, installation: &Installation) -> Option<Next> {
     match installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref()) {
-        // Another replica may have made children since this tree was filled.
-        Some(cache) if !tree.children.is_complete() || !knows_all(tree, cache) => {
-            tree.children.set_names(cached_names(cache));
-        }
+        // Also if the tree is complete: another replica may have made children since it was filled.
+        Some(cache) => tree.children.set_names(cached_names(cache)),
         None if !tree.children.is_complete() => return Some(Next::Read(Read::ListChildren)),
-        Some(_) | None => {}
+        None => {}
     }
     let unread = tree.children.unread();
     (!unread.is_empty()).then_some(Next::Read(Read::Children(unread)))

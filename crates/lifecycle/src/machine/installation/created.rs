@@ -1,8 +1,8 @@
-//! `ObjectsCreated`: what nobody wants any more goes, then everything else is given the job (2.2).
+//! `ObjectsCreated`: what nobody wants any more goes before anything else is given the job (2.2).
 
 use groundwork_api::{Installation, List, ResourceExt};
 
-use super::{children, fail, give_job, own_execution, status, tell};
+use super::{children, fail, own_execution, status, tell};
 use crate::error::OperationError;
 use crate::machine::phase::Phase;
 use crate::machine::protocol::{HasJob as _, Standing};
@@ -18,7 +18,16 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
     if !orphans.is_empty() {
         return wait_for_orphans(&orphans, installation, moment);
     }
-    hand_down(tree, installation, moment, Phase::Progressing)
+    if tree.execution.is_unread() {
+        return Next::Read(Read::Execution);
+    }
+    // The rest is given the job in the phase that waits for it.
+    let has_execution = own_execution(tree, installation).is_some();
+    let mut draft = waiting(Draft::of(installation, &moment.now), tree, has_execution);
+    if let Some(cache) = &mut draft.status().sub_inst_cache {
+        cache.orphaned_subs = List::absent();
+    }
+    status(draft)
 }
 
 /// No other child is started before those are gone that nobody wants any more.
@@ -39,43 +48,6 @@ fn wait_for_orphans(orphans: &[&Installation], installation: &Installation, mome
     let error =
         OperationError::waiting("handlePhaseObjectsCreated", "OrphanedSubinstsStillDeleting", message);
     tell(installation, &error, moment).unwrap_or(Next::Rest)
-}
-
-/// Gives the job to children and Execution, and waits for them in another phase.
-pub(super) fn hand_down(
-    tree: &mut Tree,
-    installation: &Installation,
-    moment: &Moment,
-    waiting: Phase,
-) -> Next {
-    if tree.execution.is_unread() {
-        return Next::Read(Read::Execution);
-    }
-    if let Some(step) = hand_down_to_all(tree, installation, moment) {
-        return step;
-    }
-    let execution = own_execution(tree, installation);
-    let draft = Draft::of(installation, &moment.now);
-    if waiting != Phase::Progressing {
-        return status(draft.phase(waiting).waiting());
-    }
-    let mut draft = self::waiting(draft, tree, execution.is_some());
-    if let Some(cache) = &mut draft.status().sub_inst_cache {
-        cache.orphaned_subs = List::absent();
-    }
-    status(draft)
-}
-
-/// The writes that give the job to those that do not have it yet; `None` when all have it.
-pub(super) fn hand_down_to_all(
-    tree: &mut Tree,
-    installation: &Installation,
-    moment: &Moment,
-) -> Option<Next> {
-    let execution = own_execution(tree, installation);
-    let own = execution.as_ref().and_then(|execution| give_job(tree, execution, installation, moment));
-    let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
-    write_some(below.chain(own))
 }
 
 /// `Progressing`, with what is waited for in the same write as the phase: the reference needs another one to say so (2.5, write 13).

@@ -3,7 +3,7 @@
 use groundwork_api::Installation;
 use groundwork_api::metadata::annotation;
 
-use super::{DELETING, children, created, fail, own_execution, patch, siblings, status};
+use super::{DELETING, children, fail, hand_down, own_execution, patch, siblings, status};
 use crate::error::OperationError;
 use crate::machine::metadata::{is_set, without_finalizer};
 use crate::machine::phase::Phase;
@@ -46,19 +46,16 @@ pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment
     if let Some(step) = write_some(below.chain(own)) {
         return step;
     }
-    // What is below is given the job in the phase that waits for it.
-    status(Draft::of(installation, &moment.now).phase(Phase::Deleting).waiting())
+    trigger(installation, moment)
 }
 
 fn execution_patch(patch: MetadataPatch) -> Write {
     Write::Execution(Change::Metadata(patch))
 }
 
-pub(super) fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
-    if let Some(step) = children::read(tree, installation) {
-        return step;
-    }
-    created::hand_down(tree, installation, moment, Phase::Deleting)
+/// Nobody waits in `TriggerDelete`: what is below is given the job in the phase that waits for it.
+pub(super) fn trigger(installation: &Installation, moment: &Moment) -> Next {
+    status(Draft::of(installation, &moment.now).phase(Phase::Deleting).waiting())
 }
 
 /// Waits until nothing is left, or only what has failed.
@@ -67,7 +64,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         return step;
     }
     let execution = own_execution(tree, installation);
-    if let Some(step) = created::hand_down_to_all(tree, installation, moment) {
+    if let Some(step) = hand_down(tree, installation, moment) {
         return step;
     }
     let id = installation.job().id;

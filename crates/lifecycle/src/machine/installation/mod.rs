@@ -140,7 +140,7 @@ fn next_of(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Nex
         Phase::Progressing => progressing::next(tree, installation, moment),
         Phase::Completing => completing::next(tree, installation, moment),
         Phase::InitDelete => deleting::init(tree, installation, moment),
-        Phase::TriggerDelete => deleting::trigger(tree, installation, moment),
+        Phase::TriggerDelete => deleting::trigger(installation, moment),
         Phase::Deleting => deleting::next(tree, installation, moment),
         Phase::Unknown => Next::Rest,
     }
@@ -249,7 +249,7 @@ fn interrupt(tree: &mut Tree, installation: &Installation, moment: &Moment) -> N
         }
         // What has not been given the job yet would take it after the interruption, and run.
         if matches!(installation.phase(), Phase::Progressing | Phase::Deleting)
-            && let Some(step) = created::hand_down_to_all(tree, installation, moment)
+            && let Some(step) = hand_down(tree, installation, moment)
         {
             return step;
         }
@@ -316,6 +316,14 @@ fn give_job(
         Change::Status(execution::begun(tree, execution, id, &moment.now))
     };
     Some(Write::Execution(change))
+}
+
+/// The writes that give the job to those below that do not have it yet; `None` when all have it.
+fn hand_down(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Option<Next> {
+    let execution = own_execution(tree, installation);
+    let own = execution.as_ref().and_then(|execution| give_job(tree, execution, installation, moment));
+    let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
+    super::step::write_some(below.chain(own))
 }
 
 /// Ends the job without success.

@@ -1,14 +1,12 @@
 //! `Progressing`: everything below works; its end is collected (2.2).
 
-use std::sync::Arc;
-
 use groundwork_api::{Installation, ResourceExt};
 
-use super::{children, completing, fail, give_job};
+use super::{children, completing, fail, hand_down, own_execution};
 use crate::error::OperationError;
 use crate::machine::protocol::{HasJob as _, Standing};
-use crate::machine::step::{Moment, Next, Read, write, write_some};
-use crate::machine::tree::{Known, Tree};
+use crate::machine::step::{Moment, Next, Read};
+use crate::machine::tree::Tree;
 
 /// A failed child does not stop the others: all are waited for.
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
@@ -18,18 +16,16 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
     if let Some(step) = children::read(tree, installation) {
         return step;
     }
-    let below = tree.children.present().filter_map(|child| children::give_job(child, installation, moment));
-    if let Some(step) = write_some(below) {
+    if tree.execution.is_unread() {
+        return Next::Read(Read::Execution);
+    }
+    if let Some(step) = hand_down(tree, installation, moment) {
         return step;
     }
-    let execution_failed = match &tree.execution {
-        Known::Unread => return Next::Read(Read::Execution),
-        Known::Absent => expects_execution,
-        Known::Present(execution) => match execution.standing(id) {
-            Standing::Waiting | Standing::Running => {
-                let execution = Arc::clone(execution);
-                return give_job(tree, &execution, installation, moment).map_or(Next::Rest, write);
-            }
+    let execution_failed = match own_execution(tree, installation) {
+        None => expects_execution,
+        Some(execution) => match execution.standing(id) {
+            Standing::Waiting | Standing::Running => return Next::Rest,
             Standing::Succeeded => false,
             Standing::Failed => true,
         },
