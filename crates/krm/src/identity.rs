@@ -3,7 +3,7 @@
 use groundwork_yaml::tree::Node;
 
 /// Says in a comment on the key `metadata` what an object was called upstream.
-const MERGE_COMMENT: &str = "kpt-merge:";
+pub(crate) const MERGE_COMMENT: &str = "kpt-merge:";
 /// Says the same in an annotation.
 pub(crate) const UPSTREAM_IDENTIFIER: &str = "internal.kpt.dev/upstream-identifier";
 
@@ -34,9 +34,11 @@ impl Identity {
 }
 
 /// Namespace and name from the comment.
-fn upstream_name(root: &Node) -> Option<(String, String)> {
-    let key = &root.as_mapping()?.pair("metadata")?.key;
-    let (namespace, name) = merge_comment(&key.comments.line)?.split_once('/')?;
+pub(crate) fn upstream_name(root: &Node) -> Option<(String, String)> {
+    let pair = root.as_mapping()?.pair("metadata")?;
+    // Behind a map in flow form the comment is that of the map.
+    let comment = merge_comment(&pair.key.comments.line).or_else(|| merge_comment(&pair.value.comments.line));
+    let (namespace, name) = comment?.split_once('/')?;
     Some((namespace.trim().to_owned(), name.trim().to_owned()))
 }
 
@@ -51,9 +53,12 @@ pub(crate) fn without_merge_keys(root: &Node) -> Node {
     drop_annotation(&mut root);
     if let Some(mapping) = root.as_mapping_mut()
         && let Some(pair) = mapping.pairs.iter_mut().find(|pair| pair.name() == "metadata")
-        && merge_comment(&pair.key.comments.line).is_some()
     {
-        pair.key.comments.line.clear();
+        for comments in [&mut pair.key.comments, &mut pair.value.comments] {
+            if merge_comment(&comments.line).is_some() {
+                comments.line.clear();
+            }
+        }
     }
     root
 }

@@ -7,7 +7,10 @@
 //! What nobody changed comes out byte for byte; a document that changed is laid out as kpt's tools do it, with its comments, its order
 //! and its quotes.
 
+mod content;
 mod crd;
+mod creation;
+mod describe;
 mod file;
 mod identity;
 mod ignore;
@@ -18,6 +21,12 @@ mod package;
 mod schema;
 mod value;
 
+pub use content::same_content;
+pub use creation::{
+    CreationError, Origin, add_merge_keys, init_package, restore_context, set_context, set_origin,
+    set_package_metadata, set_readiness_gates,
+};
+pub use describe::{Description, describe};
 pub use file::{Document, File, ReadError};
 pub use kptfile::{KptfileError, read as read_kptfile};
 pub use merge::{MergeError, Merged, Strategy, merge};

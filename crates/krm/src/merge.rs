@@ -24,6 +24,7 @@ use crate::ignore::Ignored;
 use crate::kptfile::{KptfileError, read};
 use crate::package::{KPTFILE, Package, is_kptfile, is_of_git, is_yaml, join, owner, subpackages};
 use fields::KindMismatch;
+pub(crate) use kptfile::drop_rendering;
 
 /// How an update is brought into a package (7.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -109,3 +109,38 @@ pub(crate) fn to_json(node: &Node) -> Value {
         _ => Value::String(text().to_owned()),
     }
 }
+
+/// Makes a value the same data as another one. Comments, order and form of what is there before and after stay.
+pub(crate) fn assign(old: &mut Node, new: &Node) {
+    if old.equals(new) {
+        return;
+    }
+    let are_strings = new.kind() == Kind::String && old.kind() == Kind::String;
+    match (&mut old.content, &new.content) {
+        (Content::Mapping(old), Content::Mapping(new)) => {
+            old.pairs.retain(|pair| new.pair(pair.name()).is_some());
+            for pair in &new.pairs {
+                match old.get_mut(pair.name()) {
+                    Some(found) => assign(found, &pair.value),
+                    None => old.pairs.push(pair.clone()),
+                }
+            }
+        }
+        (Content::Sequence(old), Content::Sequence(new)) => {
+            old.items.truncate(new.items.len());
+            for (at, item) in new.items.iter().enumerate() {
+                match old.items.get_mut(at) {
+                    Some(found) => assign(found, item),
+                    None => old.items.push(item.clone()),
+                }
+            }
+        }
+        (Content::Scalar(_), Content::Scalar(_)) if are_strings => {
+            old.set_text(new.text().unwrap_or_default());
+        }
+        _ => {
+            old.content = new.content.clone();
+            old.tag.clone_from(&new.tag);
+        }
+    }
+}

@@ -78,7 +78,7 @@ fn prepared(root: &Node) -> Node {
 }
 
 /// Takes out what renderings leave: a condition, and `status.renderStatus`.
-pub(super) fn drop_rendering(root: &mut Node) {
+pub(crate) fn drop_rendering(root: &mut Node) {
     let Some(status) = root.get_mut("status").and_then(Node::as_mapping_mut) else { return };
     status.remove("renderStatus");
     let Some(conditions) = status.get_mut("conditions").and_then(Node::as_sequence_mut) else {
