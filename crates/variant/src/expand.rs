@@ -74,8 +74,7 @@ impl ExpandError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "ValidationError",
-            Self::Upstream(Unresolved::NotFound { .. }) => "UpstreamNotFound",
-            Self::Upstream(Unresolved::Tag { .. }) => "FloatingTagUnresolved",
+            Self::Upstream(unresolved) => unresolved.reason(),
             Self::NoMatchingTargets(_) => "NoMatchingTargets",
             Self::DuplicateTargets { .. } => "DuplicateTargets",
             Self::Unexpected(_) => "UnexpectedError",

@@ -1,8 +1,13 @@
-//! PackageVariantSets to PackageVariants (`packagevariants.md` 4), without a cluster.
+//! PackageVariantSets to PackageVariants (`packagevariants.md` 4), and those to decisions about package revisions (2, 5, 6.5,
+//! 6.6), without a cluster.
 //!
 //! ```text
 //! PackageVariantSet ──validate──> upstream ──> targets ──> template (CEL) ──> Expansion: the variants that should be
 //! Expansion + children that there are ──plan──> actions: create, adopt, update, delete
+//!
+//! PackageVariant + PackageRevisions ──resolve_upstream──> Resolved ──┐
+//!                                   ──select──> targets ──freshness──┴──> base of the merge
+//! what failed ──variant_conditions, retry──> status, next attempt
 //! ```
 //!
 //! Expressions are those of people one need not trust: their length, nesting, cost and results are limited.
@@ -12,9 +17,13 @@ mod bundle;
 mod check;
 mod children;
 mod cost;
+mod downstream;
+mod error;
 mod expand;
 mod expression;
+mod git;
 mod naming;
+mod package;
 mod problem;
 mod revision;
 mod rewrite;
@@ -29,9 +38,20 @@ mod variant;
 pub use attributes::Attributes;
 pub use bundle::{Bundle, NamedSpec, ObjectError};
 pub use children::{Action, FINALIZER, OWNER_LABEL, Plan, child, is_child, plan};
+pub use downstream::{
+    Adoption, Base, Freshness, Release, Selection, Withdrawal, base, freshness, is_owned, orphaned,
+    owner_reference, release, select,
+};
+pub use error::{Retry, VariantError, retry, variant_conditions};
 pub use expand::{ExpandError, Expansion, Inputs, Objects, Unavailable, Variant, expand};
+pub use git::Git;
 pub use naming::{hashed_name, plain_name};
+pub use package::{
+    Actor, Creation, CreationError, Deletion, Package, Refusal, Repositories, Source, Transition, approvable,
+    check_content_change, check_creation, check_names, check_new_lifecycle, check_spec_change, check_version,
+    deletion, latest, next_revision, next_workspace, revision_name, transition, unmet_gates,
+};
 pub use status::{Observed, conditions};
-pub use upstream::{Unresolved, resolve};
+pub use upstream::{Resolved, Unresolved, resolve, resolve_upstream};
 pub use validate::validate_set;
 pub use variant::validate_variant;

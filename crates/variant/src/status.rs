@@ -2,6 +2,9 @@
 
 use groundwork_api::{MetaCondition, Time};
 
+/// Longest message that the API accepts, in bytes.
+const LONGEST_MESSAGE: usize = 32_768;
+
 /// What was found about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observed<'a> {
@@ -38,7 +41,7 @@ pub fn conditions(
             type_: type_.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
-            message: message.to_owned(),
+            message: cut(message),
             observed_generation: generation,
             last_transition_time: since.unwrap_or_else(|| now.clone()),
         };
@@ -48,6 +51,16 @@ pub fn conditions(
         }
     }
     after
+}
+
+/// A longer message ends at a character, and says that it does.
+fn cut(message: &str) -> String {
+    const MARK: char = '…';
+    if message.len() <= LONGEST_MESSAGE {
+        return message.to_owned();
+    }
+    let end = message.floor_char_boundary(LONGEST_MESSAGE - MARK.len_utf8());
+    format!("{}{MARK}", &message[..end])
 }
 
 #[cfg(test)]
@@ -85,5 +98,17 @@ mod tests {
         let third = conditions(&second, &done, Some(2), &time(3));
         assert_eq!(shown(&third)[1], "Ready=True Reconciled: d");
         assert_eq!(conditions(&third, &done, Some(2), &time(4)), third);
+    }
+
+    #[test]
+    fn long_messages_are_cut_at_a_character() {
+        for (message, expected) in [
+            ("x".repeat(32_768), "x".repeat(32_768)),
+            ("x".repeat(32_769), "x".repeat(32_765) + "…"),
+            ("é".repeat(20_000), "é".repeat(16_382) + "…"),
+        ] {
+            let observed = Observed::NotReady { reason: "Error", message: &message };
+            assert_eq!(conditions(&[], &observed, None, &time(1))[1].message, expected);
+        }
     }
 }

@@ -1,15 +1,22 @@
-//! Which package revision an upstream stands for (`packagevariants.md` 2.5, 5.2, 5.3).
+//! Which package revision an upstream stands for (`packagevariants.md` 2.5, 5.2 to 5.4).
 
 use std::cmp::Reverse;
 
-use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _, Upstream};
+use groundwork_api::{
+    GitLock, IntOrString, Lifecycle, PackageRevision, PackageVariant, ResolvedUpstream, ResourceExt as _,
+    Time, Upstream,
+};
 
+use crate::git::Git;
+use crate::package::{
+    Package, Repositories, UNNUMBERED, commit, given, is_published, number, self_lock, workspace,
+};
 use crate::revision::{Revision, revision, written};
 
 /// Names of the tags that point at a published revision, separated by commas.
 const FLOATING_TAGS: &str = "groundwork/floating-tags";
-/// Number of what is not numbered: the head of a branch, tags.
-const UNNUMBERED: i64 = -1;
+/// Annotation of a variant: its upstream stays what it was resolved to last.
+const PAUSE: &str = "groundwork/pause-upstream";
 
 /// Why an upstream stands for nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +27,62 @@ pub enum Unresolved {
     /// No tag of that name.
     #[error("floating tag {tag:?} not found for package {package:?} in repo {repo:?}")]
     Tag { repo: String, package: String, tag: String },
+    /// The tag is there, the package is not.
+    #[error(
+        "floating tag {tag:?} of package {package:?} does not point at a package (commit {commit} has no Kptfile there)"
+    )]
+    TagNotPublished { package: String, tag: String, commit: String },
+    /// Every clone of it would be another one.
+    #[error("upstream {name:?} is the moving branch head; use a published revision")]
+    Placeholder { name: String },
 }
 
-/// The package revision that an upstream stands for, among those of its namespace.
+impl Unresolved {
+    /// The reason that conditions give.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "UpstreamNotFound",
+            Self::Tag { .. } | Self::TagNotPublished { .. } => "FloatingTagUnresolved",
+            Self::Placeholder { .. } => "UpstreamIsPlaceholder",
+        }
+    }
+}
+
+/// What an upstream stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved<'a> {
+    pub revision: &'a PackageRevision,
+    /// The tag that led to it.
+    pub floating_tag: Option<String>,
+    /// What people should know about it; an event each.
+    pub warnings: Vec<String>,
+}
+
+impl<'a> From<&'a PackageRevision> for Resolved<'a> {
+    fn from(revision: &'a PackageRevision) -> Self {
+        Self { revision, floating_tag: None, warnings: Vec::new() }
+    }
+}
+
+impl Resolved<'_> {
+    /// What the status of a variant says about it. The time is that of the last change.
+    pub fn status(&self, before: Option<&ResolvedUpstream>, now: &Time) -> ResolvedUpstream {
+        let mut status = ResolvedUpstream {
+            name: Some(self.revision.name_any()),
+            revision: Some(IntOrString::Int(number(self.revision))),
+            commit: commit(self.revision).map(str::to_owned),
+            floating_tag: self.floating_tag.clone(),
+            resolved_at: before.and_then(|before| before.resolved_at.clone()),
+            ..ResolvedUpstream::default()
+        };
+        if status.resolved_at.is_none() || before != Some(&status) {
+            status.resolved_at = Some(now.clone());
+        }
+        status
+    }
+}
+
+/// The package revision that an upstream stands for, among those of its namespace. That may be the head of a branch.
 ///
 /// # Errors
 /// There is none.
@@ -30,128 +90,187 @@ pub fn resolve<'a>(
     upstream: &Upstream,
     revisions: &'a [PackageRevision],
 ) -> Result<&'a PackageRevision, Unresolved> {
-    let (repo, package) = (upstream.repo.as_deref(), upstream.package.as_deref());
-    let of_package: Vec<&PackageRevision> = revisions
-        .iter()
-        .filter(|found| {
-            found.spec.repository.as_deref() == repo && found.spec.package_name.as_deref() == package
-        })
-        .collect();
-    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    let not_found =
-        || Unresolved::NotFound { repo: text(repo), package: text(package), revision: written(upstream) };
-    if let Some(workspace) = upstream.workspace_name.as_deref().filter(|name| !name.is_empty()) {
-        return in_workspace(&of_package, workspace).ok_or_else(not_found);
+    find(upstream, revisions, Repositories::default(), &Git::UNKNOWN).map(|found| found.revision)
+}
+
+/// What a variant is made of, among the revisions and Repositories of its namespace.
+///
+/// # Errors
+/// There is no such revision, or it is the head of a branch.
+pub fn resolve_upstream<'a>(
+    variant: &PackageVariant,
+    revisions: &'a [PackageRevision],
+    repositories: Repositories<'_>,
+    git: &Git<'_>,
+) -> Result<Resolved<'a>, Unresolved> {
+    let none = Upstream::default();
+    let upstream = variant.spec.upstream.as_ref().unwrap_or(&none);
+    let mut resolved = match paused(variant) {
+        Some(kept) => find_again(kept, upstream, revisions)?,
+        None => find(upstream, revisions, repositories, git)?,
+    };
+    let found = resolved.revision;
+    if repositories.is_placeholder(found) {
+        return Err(Unresolved::Placeholder { name: found.name_any() });
     }
-    match upstream.revision.as_ref().and_then(revision) {
+    if found.spec.lifecycle() == Some(Lifecycle::DeletionProposed) {
+        resolved.warnings.push(format!("upstream {:?} is proposed for deletion", found.name_any()));
+    }
+    Ok(resolved)
+}
+
+/// What the upstream of a paused variant was resolved to last.
+fn paused(variant: &PackageVariant) -> Option<&ResolvedUpstream> {
+    let is_paused = variant.annotations().get(PAUSE).is_some_and(|value| value == "true");
+    let kept = variant.status.as_ref()?.upstream.as_ref()?;
+    (is_paused && (kept.name.is_some() || kept.revision.is_some())).then_some(kept)
+}
+
+/// Names are of one revision, whatever the spec says by now; the number helps where the object was made anew under another one.
+fn find_again<'a>(
+    kept: &ResolvedUpstream,
+    upstream: &Upstream,
+    revisions: &'a [PackageRevision],
+) -> Result<Resolved<'a>, Unresolved> {
+    let name = given(kept.name.as_ref());
+    let named = revisions.iter().find(|found| name.is_some() && found.metadata.name.as_deref() == name);
+    let number = match &kept.revision {
+        Some(IntOrString::Int(number)) => Some(*number),
+        _ => None,
+    };
+    let numbered = || {
+        let mut of_package = package_of(upstream).revisions(revisions);
+        of_package.find(|found| is_published(found) && found.spec.revision == number)
+    };
+    let found = named.or_else(numbered).ok_or_else(|| {
+        let revision = kept.revision.as_ref().map(ToString::to_string);
+        not_found(upstream, revision.or_else(|| kept.name.clone()).unwrap_or_default())
+    })?;
+    Ok(Resolved { floating_tag: kept.floating_tag.clone(), ..found.into() })
+}
+
+fn package_of(upstream: &Upstream) -> Package<'_> {
+    Package {
+        repository: upstream.repo.as_deref().unwrap_or_default(),
+        path: upstream.package.as_deref().unwrap_or_default(),
+    }
+}
+
+fn not_found(upstream: &Upstream, revision: String) -> Unresolved {
+    let package = package_of(upstream);
+    Unresolved::NotFound { repo: package.repository.to_owned(), package: package.path.to_owned(), revision }
+}
+
+fn find<'a>(
+    upstream: &Upstream,
+    revisions: &'a [PackageRevision],
+    repositories: Repositories<'_>,
+    git: &Git<'_>,
+) -> Result<Resolved<'a>, Unresolved> {
+    let package = package_of(upstream);
+    let of_package: Vec<&PackageRevision> = package.revisions(revisions).collect();
+    let not_found = || not_found(upstream, written(upstream));
+    let plain = |found: Option<&'a PackageRevision>| found.map(Resolved::from).ok_or_else(not_found);
+    if let Some(name) = given(upstream.workspace_name.as_ref()) {
+        return plain(in_workspace(&of_package, name));
+    }
+    let branch = repositories.branch(package.repository);
+    let meaning = match &upstream.revision {
+        Some(IntOrString::String(name)) if name == branch => Some(Revision::Head),
+        Some(other) => revision(other),
+        None => None,
+    };
+    match meaning {
         None => Err(not_found()),
-        Some(Revision::Number(number)) => published(&of_package)
-            .into_iter()
-            .find(|found| found.spec.revision == Some(number))
-            .ok_or_else(not_found),
-        Some(Revision::Latest) => published(&of_package).into_iter().next().ok_or_else(not_found),
-        Some(Revision::Head) => unnumbered(&of_package, "main").ok_or_else(not_found),
-        Some(Revision::Tag(tag)) => tagged(&of_package, &tag).ok_or_else(|| Unresolved::Tag {
-            repo: text(repo),
-            package: text(package),
-            tag,
-        }),
+        Some(Revision::Number(wanted)) => {
+            plain(published(&of_package).into_iter().find(|found| number(found) == wanted))
+        }
+        Some(Revision::Latest) => {
+            let found = plain(published(&of_package).into_iter().next())?;
+            Ok(Resolved { floating_tag: Some("latest".to_owned()), ..found })
+        }
+        Some(Revision::Head) => plain(unnumbered(&of_package, branch)),
+        Some(Revision::Tag(tag)) => {
+            tagged(package, &of_package, &tag, git).map(|found| Resolved { floating_tag: Some(tag), ..found })
+        }
     }
 }
 
-fn in_workspace<'a>(revisions: &[&'a PackageRevision], workspace: &str) -> Option<&'a PackageRevision> {
-    revisions.iter().find(|found| found.spec.workspace_name.as_deref() == Some(workspace)).copied()
+fn in_workspace<'a>(revisions: &[&'a PackageRevision], name: &str) -> Option<&'a PackageRevision> {
+    revisions.iter().find(|found| workspace(found) == name).copied()
 }
 
-fn unnumbered<'a>(revisions: &[&'a PackageRevision], workspace: &str) -> Option<&'a PackageRevision> {
-    in_workspace(revisions, workspace).filter(|found| found.spec.revision == Some(UNNUMBERED))
+fn unnumbered<'a>(revisions: &[&'a PackageRevision], name: &str) -> Option<&'a PackageRevision> {
+    in_workspace(revisions, name).filter(|found| found.spec.revision == Some(UNNUMBERED))
 }
 
 /// Published revisions, the highest first. One whose deletion is proposed is still published.
 fn published<'a>(revisions: &[&'a PackageRevision]) -> Vec<&'a PackageRevision> {
-    let is_published = |found: &&&PackageRevision| {
-        let lifecycle = found.spec.lifecycle();
-        matches!(lifecycle, Some(Lifecycle::Published | Lifecycle::DeletionProposed))
-            && found.spec.revision.is_some_and(|number| number >= 1)
-    };
-    let mut published: Vec<_> = revisions.iter().filter(is_published).copied().collect();
-    published.sort_by_key(|found| Reverse(found.spec.revision));
+    let mut published: Vec<_> = revisions.iter().filter(|found| is_published(found)).copied().collect();
+    published.sort_by_key(|found| Reverse(number(found)));
     published
 }
 
-/// A store shows a tag as a revision without a number; where nothing does, an annotation of a published revision may.
-fn tagged<'a>(revisions: &[&'a PackageRevision], tag: &str) -> Option<&'a PackageRevision> {
+/// A store shows a tag as a revision without a number, and git has those at which there is no package; where nothing does, an
+/// annotation of a published revision may.
+fn tagged<'a>(
+    package: Package<'_>,
+    revisions: &[&'a PackageRevision],
+    tag: &str,
+    git: &Git<'_>,
+) -> Result<Resolved<'a>, Unresolved> {
     let published = published(revisions);
-    let Some(carrier) = unnumbered(revisions, tag) else {
-        return published.into_iter().find(|found| {
-            let tags = found.annotations().get(FLOATING_TAGS);
-            tags.is_some_and(|tags| tags.split(',').any(|name| name.trim() == tag))
-        });
+    let carrier = unnumbered(revisions, tag);
+    let lock = match carrier {
+        Some(carrier) => self_lock(carrier).cloned(),
+        None => (git.tag_commit)(tag).map(|commit| lock_at(commit, package, &published)),
     };
-    let commit = commit(carrier);
-    let numbered = published.into_iter().find(|found| commit.is_some() && self::commit(found) == commit);
-    Some(numbered.unwrap_or(carrier))
+    let target = lock.as_ref().and_then(|lock| given(lock.commit.as_ref()));
+    if let (Some(lock), Some(target)) = (&lock, target) {
+        let by_commit = published.iter().find(|found| commit(found) == Some(target));
+        let is_same =
+            |found: &&&PackageRevision| self_lock(found).is_some_and(|own| (git.same_tree)(own, lock));
+        if let Some(found) = by_commit.or_else(|| published.iter().find(is_same)) {
+            return Ok(Resolved::from(*found));
+        }
+    }
+    if let Some(carrier) = carrier {
+        return Ok(carrier.into());
+    }
+    if let Some(target) = target {
+        let (package, tag) = (package.path.to_owned(), tag.to_owned());
+        return Err(Unresolved::TagNotPublished { package, tag, commit: target.to_owned() });
+    }
+    annotated(&published, tag).ok_or_else(|| Unresolved::Tag {
+        repo: package.repository.to_owned(),
+        package: package.path.to_owned(),
+        tag: tag.to_owned(),
+    })
 }
 
-fn commit(revision: &PackageRevision) -> Option<&str> {
-    revision.status.as_ref()?.self_lock.as_ref()?.git.as_ref()?.commit.as_deref()
+/// The place of a package at another commit.
+fn lock_at(commit: String, package: Package<'_>, published: &[&PackageRevision]) -> GitLock {
+    let place = published.iter().find_map(|found| self_lock(found)).cloned().unwrap_or_default();
+    let directory = place.directory.unwrap_or_else(|| package.path.to_owned());
+    GitLock { commit: Some(commit), directory: Some(directory), reference: None, ..place }
+}
+
+/// Of several revisions that carry a tag the highest counts.
+fn annotated<'a>(published: &[&'a PackageRevision], tag: &str) -> Option<Resolved<'a>> {
+    let carries = |found: &&&PackageRevision| {
+        let tags = found.annotations().get(FLOATING_TAGS);
+        tags.is_some_and(|tags| tags.split(',').any(|name| name.trim() == tag))
+    };
+    let carriers: Vec<&PackageRevision> = published.iter().filter(carries).copied().collect();
+    let mut resolved = Resolved::from(*carriers.first()?);
+    if carriers.len() > 1 {
+        let numbers: Vec<String> = carriers.iter().rev().map(|found| number(found).to_string()).collect();
+        resolved
+            .warnings
+            .push(format!("floating tag {tag:?} is ambiguous: revisions [{}] carry it", numbers.join(" ")));
+    }
+    Some(resolved)
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn of(name: &str, number: i64, workspace: &str, lifecycle: &str, commit: &str) -> PackageRevision {
-        serde_json::from_value(json!({
-            "metadata": {"name": name},
-            "spec": {"packageName": "p", "repository": "r", "revision": number, "workspaceName": workspace,
-                "lifecycle": lifecycle},
-            "status": {"selfLock": {"git": {"commit": commit}}},
-        }))
-        .unwrap()
-    }
-
-    fn check(upstream: &Value, expected: Result<&str, &str>) {
-        let mut revisions = vec![
-            of("one", 1, "w1", "Published", "c1"),
-            of("three", 3, "w3", "DeletionProposed", "c3"),
-            of("two", 2, "w2", "Published", "c2"),
-            of("draft", 0, "w4", "Draft", "c4"),
-            of("head", -1, "main", "Published", "c9"),
-            of("stable", -1, "stable", "Published", "c2"),
-            of("hand", -1, "v4.0.0", "Published", "c8"),
-        ];
-        revisions[0].annotations_mut().insert(FLOATING_TAGS.to_owned(), "beta, alpha".to_owned());
-        let mut read: Upstream = serde_json::from_value(upstream.clone()).unwrap();
-        read.repo.get_or_insert("r".to_owned());
-        read.package = Some("p".to_owned());
-        let found = resolve(&read, &revisions)
-            .map(groundwork_api::ResourceExt::name_any)
-            .map_err(|error| error.to_string());
-        assert_eq!(found.as_deref().map_err(String::as_str), expected, "{upstream}");
-    }
-
-    #[test]
-    fn numbers_workspaces_and_tags() {
-        check(&json!({"revision": "v2"}), Ok("two"));
-        check(&json!({"revision": 3}), Ok("three"));
-        check(&json!({"revision": "latest"}), Ok("three"));
-        check(&json!({"revision": "main"}), Ok("head"));
-        check(&json!({"revision": 9, "workspaceName": "w4"}), Ok("draft"));
-        check(&json!({"revision": "stable"}), Ok("two"));
-        check(&json!({"revision": "v4.0.0"}), Ok("hand"));
-        check(&json!({"revision": "alpha"}), Ok("one"));
-        let missing = "could not find upstream package revision 'p/v4' in repo 'r'";
-        check(&json!({"revision": "v4"}), Err(missing));
-        check(
-            &json!({"workspaceName": "w4", "repo": "other"}),
-            Err("could not find upstream package revision 'p/w4' in repo 'other'"),
-        );
-        check(
-            &json!({"revision": "gamma"}),
-            Err("floating tag \"gamma\" not found for package \"p\" in repo \"r\""),
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,156 @@
+//! What a variant does to the revisions of its package (`packagevariants.md` 2.6 to 2.9).
+
+mod base;
+mod freshness;
+mod release;
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{
+    Kind as _, Lifecycle, ObjectMeta, OwnerReference, PackageRevision, PackageVariant, ResourceExt as _,
+};
+
+use crate::error::VariantError;
+use crate::package::{Package, UNNUMBERED, by_workspace, is_published, number};
+
+pub use base::{Base, base};
+pub use freshness::{Freshness, freshness};
+pub use release::{Release, Withdrawal, release};
+
+/// The revisions of a namespace as one variant sees them (2.7), all in ascending order of their workspaces.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection<'a> {
+    /// Owned, but of another package than the variant makes now: the deletion policy applies to them.
+    pub released: Vec<&'a PackageRevision>,
+    /// Revisions of others that this variant takes over, published ones that it does not work on included.
+    pub adoptions: Vec<Adoption<'a>>,
+    /// What the variant works on, adopted revisions as they were before: all Drafts and proposed ones, or else the highest
+    /// published one, or nothing.
+    pub targets: Vec<&'a PackageRevision>,
+    /// What keeps the variant from owning its package. Nothing may be created if there is anything.
+    pub problems: Vec<VariantError>,
+}
+
+impl Selection<'_> {
+    /// Whether the first Draft has to be made.
+    pub fn is_new(&self) -> bool {
+        self.targets.is_empty() && self.problems.is_empty()
+    }
+}
+
+/// What is written to a revision to take it over; whole maps and lists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adoption<'a> {
+    pub revision: &'a PackageRevision,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub owner_references: Vec<OwnerReference>,
+}
+
+/// Sorts the revisions of a namespace into those that a variant works on, takes over, lets go, and ignores.
+///
+/// Placeholders and tags (revision -1) are no candidates, and what is being deleted already is left to go.
+pub fn select<'a>(variant: &PackageVariant, revisions: &'a [PackageRevision]) -> Selection<'a> {
+    let uid = variant.uid().unwrap_or_default();
+    let downstream = Package::downstream_of(variant);
+    let adopts = variant.spec.adoption_policy.as_deref() == Some("adoptExisting");
+    let is_candidate =
+        |found: &&PackageRevision| number(found) != UNNUMBERED && found.metadata.deletion_timestamp.is_none();
+    let mut candidates: Vec<&PackageRevision> = revisions.iter().filter(is_candidate).collect();
+    candidates.sort_by(|one, other| by_workspace(one, other));
+    let mut selection = Selection::default();
+    let mut kept = Vec::new();
+    for revision in candidates {
+        match (is_owned(revision, &uid), Package::of(revision) == downstream) {
+            (true, true) => kept.push(revision),
+            (true, false) => selection.released.push(revision),
+            // A stage that we do not know is none that we may take over.
+            (false, true) if adopts && revision.spec.lifecycle().is_some() => {
+                match adopt(variant, revision) {
+                    Ok(adoption) => {
+                        selection.adoptions.push(adoption);
+                        kept.push(revision);
+                    }
+                    Err(conflict) => selection.problems.push(conflict),
+                }
+            }
+            (false, _) => {}
+        }
+    }
+    selection.targets = targets(&kept);
+    let is_published = || downstream.revisions(revisions).any(is_published);
+    if selection.is_new() && is_published() {
+        selection.problems.push(VariantError::DownstreamExists {
+            package: downstream.path.to_owned(),
+            repo: downstream.repository.to_owned(),
+        });
+    }
+    selection
+}
+
+fn targets<'a>(kept: &[&'a PackageRevision]) -> Vec<&'a PackageRevision> {
+    let is_open = |found: &&&PackageRevision| {
+        matches!(found.spec.lifecycle(), Some(Lifecycle::Draft | Lifecycle::Proposed))
+    };
+    let open: Vec<_> = kept.iter().filter(is_open).copied().collect();
+    if !open.is_empty() {
+        return open;
+    }
+    let published = kept.iter().filter(|found| is_published(found)).copied();
+    published.max_by_key(|found| number(found)).into_iter().collect()
+}
+
+/// Whether a variant owns a revision.
+pub fn is_owned(revision: &PackageRevision, uid: &str) -> bool {
+    !uid.is_empty() && revision.owner_references().iter().any(|owner| owner.uid == uid)
+}
+
+/// Labels and annotations of the variant lie over those that are there; a second controller is not possible.
+fn adopt<'a>(variant: &PackageVariant, revision: &'a PackageRevision) -> Result<Adoption<'a>, VariantError> {
+    let mut owner_references = revision.owner_references().to_vec();
+    if let Some(other) = owner_references.iter().find(|owner| owner.controller == Some(true)) {
+        return Err(VariantError::AdoptionConflict {
+            downstream: revision.name_any(),
+            kind: other.kind.clone(),
+            name: other.name.clone(),
+        });
+    }
+    owner_references.push(owner_reference(variant));
+    let overlaid = |under: &BTreeMap<String, String>, over: &BTreeMap<String, String>| {
+        let mut merged = under.clone();
+        merged.extend(over.clone());
+        merged
+    };
+    Ok(Adoption {
+        revision,
+        labels: overlaid(revision.labels(), &variant.spec.labels),
+        annotations: overlaid(revision.annotations(), &variant.spec.annotations),
+        owner_references,
+    })
+}
+
+/// The owner of every revision that a variant makes or adopts. That the variant cannot go before its revisions is for the
+/// finalizer to say: `blockOwnerDeletion` would need a right more.
+pub fn owner_reference(variant: &PackageVariant) -> OwnerReference {
+    OwnerReference {
+        api_version: PackageVariant::API_VERSION.to_owned(),
+        kind: PackageVariant::KIND.to_owned(),
+        name: variant.name_any(),
+        uid: variant.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}
+
+/// The metadata of a revision that the variant with this UID has let go; nothing else changes.
+pub fn orphaned(revision: &PackageRevision, uid: &str) -> ObjectMeta {
+    let mut metadata = revision.metadata.clone();
+    if let Some(owners) = &mut metadata.owner_references {
+        owners.retain(|owner| owner.uid != uid);
+    }
+    metadata.owner_references = metadata.owner_references.filter(|owners| !owners.is_empty());
+    metadata
+}
+
+#[cfg(test)]
+mod tests;

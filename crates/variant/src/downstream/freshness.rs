@@ -1,0 +1,197 @@
+//! Whether a revision is made of what the upstream stands for now (`packagevariants.md` 2.8).
+
+use groundwork_api::{GitLock, Lifecycle, PackageRevision, ResourceExt as _};
+
+use crate::git::{Git, draft_of, is_of_number, is_of_package, ref_number};
+use crate::package::{UNNUMBERED, given, number, self_lock};
+
+/// How a revision stands to its upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    Current,
+    /// Nothing says what the revision was made of, so that nothing can be merged; the text is for people.
+    CurrentWithoutLock(String),
+    /// It has to be upgraded, or downgraded.
+    Outdated,
+}
+
+/// What a revision says that it was made of.
+pub(super) fn upstream_lock(revision: &PackageRevision) -> Option<&GitLock> {
+    let lock = revision.status.as_ref()?.upstream_lock.as_ref()?.git.as_ref()?;
+    given(lock.reference.as_ref()).map(|_| lock)
+}
+
+/// Compares a revision with the upstream that its variant has now.
+pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: &Git<'_>) -> Freshness {
+    let Some(lock) = upstream_lock(downstream) else {
+        return Freshness::CurrentWithoutLock(format!(
+            "downstream {:?} has no upstream lock; upstream changes cannot be applied",
+            downstream.name_any()
+        ));
+    };
+    let own = self_lock(upstream);
+    let reference = given(lock.reference.as_ref()).unwrap_or_default();
+    let is_current = is_of_package(lock, upstream)
+        && match draft_of(reference) {
+            Some(draft) => is_that_draft(draft, upstream) && is_same_commit(lock, own) == Some(true),
+            None => is_that_revision(lock, upstream, git),
+        };
+    if is_current { Freshness::Current } else { Freshness::Outdated }
+}
+
+/// A Draft that has been proposed since is still the same; one that was published is not.
+fn is_that_draft(draft: &str, upstream: &PackageRevision) -> bool {
+    let is_open = matches!(upstream.spec.lifecycle(), Some(Lifecycle::Draft | Lifecycle::Proposed));
+    let own = self_lock(upstream).and_then(|own| own.reference.as_deref()).and_then(draft_of);
+    is_open && own == Some(draft)
+}
+
+/// Commits count, and where they differ the trees, so that a tag that was moved by force is noticed, and a new commit of the
+/// same content is not.
+fn is_that_revision(lock: &GitLock, upstream: &PackageRevision, git: &Git<'_>) -> bool {
+    let reference = lock.reference.as_deref().unwrap_or_default();
+    let own = self_lock(upstream);
+    let is_unnumbered = ref_number(reference) == UNNUMBERED || number(upstream) == UNNUMBERED;
+    let is_number = is_of_number(lock, upstream);
+    if !is_unnumbered && !is_number {
+        return false;
+    }
+    match (is_same_commit(lock, own), own) {
+        (Some(false), Some(own)) => (git.same_tree)(lock, own),
+        (Some(is_same), _) => is_same,
+        // Without commits the names are all there is, as in the reference.
+        (None, Some(own)) if is_unnumbered => own.reference.as_deref() == Some(reference),
+        (None, _) => is_number && !is_unnumbered,
+    }
+}
+
+/// `None` if one of the commits is not known.
+fn is_same_commit(lock: &GitLock, own: Option<&GitLock>) -> Option<bool> {
+    Some(given(lock.commit.as_ref())? == given(own?.commit.as_ref())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::package::tests::{revision, with_status};
+
+    const URL: &str = "https://git.example/catalog.git";
+
+    fn lock(reference: &str, commit: &str) -> Value {
+        json!({"repo": URL, "directory": "net/coredns", "ref": reference, "commit": commit})
+    }
+
+    fn downstream(lock: &Value) -> PackageRevision {
+        let status = json!({"upstreamLock": {"type": "git", "git": lock}});
+        with_status(revision("edge/dns:packagevariant-1", 1, "Published"), &status)
+    }
+
+    fn upstream(number: i64, lifecycle: &str, lock: &Value) -> PackageRevision {
+        let status = json!({"selfLock": {"type": "git", "git": lock}});
+        with_status(revision("catalog/net/coredns:ws", number, lifecycle), &status)
+    }
+
+    /// Commits c4 and c4b have the same tree.
+    fn is_current(lock: &Value, upstream: &PackageRevision) -> bool {
+        let same = |one: &GitLock, other: &GitLock| {
+            let commits = [one.commit.as_deref(), other.commit.as_deref()];
+            commits == [Some("c4"), Some("c4b")]
+        };
+        let git = Git { same_tree: &same, ..Git::UNKNOWN };
+        freshness(&downstream(lock), upstream, &git) == Freshness::Current
+    }
+
+    /// V-028, V-029, V-110: the rules in their order.
+    #[test]
+    fn every_rule() {
+        let four = |commit| upstream(4, "Published", &lock("net/coredns/v4", commit));
+        let five = upstream(5, "Published", &lock("net/coredns/v5", "c5"));
+        let was = lock("net/coredns/v4", "c4");
+        for (what, lock, upstream, expected) in [
+            ("the same", was.clone(), four("c4"), true),
+            ("one that is proposed for deletion", was.clone(), upstream(4, "DeletionProposed", &was), true),
+            ("another number", was.clone(), five.clone(), false),
+            ("a lower number", lock("net/coredns/v5", "c5"), four("c4"), false),
+            ("another number of the same commit", was.clone(), upstream(5, "Published", &was), false),
+            ("tagged anew, other content", was.clone(), four("c9"), false),
+            ("tagged anew, same content", was.clone(), four("c4b"), true),
+            ("a lock without commit", lock("net/coredns/v4", ""), four("c4"), true),
+            ("a lock without commit, another number", lock("net/coredns/v4", ""), five, false),
+            ("an upstream without commit", was.clone(), four(""), true),
+            (
+                "an unnumbered one by its commit",
+                lock("net/coredns/v4.0.0", "c4"),
+                upstream(-1, "Published", &lock("net/coredns/v4.0.0", "c4")),
+                true,
+            ),
+            (
+                "an unnumbered one that moved",
+                lock("net/coredns/v4.0.0", "c4"),
+                upstream(-1, "Published", &lock("net/coredns/v4.0.0", "c5")),
+                false,
+            ),
+            ("what got a number since", lock("net/coredns/stable", "c4"), four("c4"), true),
+            (
+                "unnumbered ones without commits",
+                lock("net/coredns/beta", ""),
+                upstream(-1, "Published", &lock("net/coredns/stable", "c4")),
+                false,
+            ),
+        ] {
+            assert_eq!(is_current(&lock, &upstream), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn drafts_as_upstream() {
+        let was = lock("drafts/net/coredns/ws", "d1");
+        for (what, upstream, expected) in [
+            ("the same Draft", upstream(0, "Draft", &was), true),
+            ("the Draft, changed", upstream(0, "Draft", &lock("drafts/net/coredns/ws", "d2")), false),
+            ("the Draft, proposed", upstream(0, "Proposed", &lock("proposed/net/coredns/ws", "d1")), true),
+            ("another Draft", upstream(0, "Draft", &lock("drafts/net/coredns/other", "d1")), false),
+            ("the Draft, published", upstream(5, "Published", &lock("net/coredns/v5", "d1")), false),
+        ] {
+            assert_eq!(is_current(&was, &upstream), expected, "{what}");
+        }
+        let published = lock("net/coredns/v4", "c4");
+        assert!(!is_current(&published, &upstream(0, "Draft", &was)), "a Draft after a published one");
+    }
+
+    #[test]
+    fn another_package_is_another_upstream() {
+        let upstream = upstream(4, "Published", &lock("net/coredns/v4", "c4"));
+        for (member, value, expected) in [
+            ("repo", "https://GIT.example/catalog/", true),
+            ("repo", "https://git.example/other", false),
+            ("directory", "/net/coredns", true),
+            ("directory", "net/other", false),
+        ] {
+            let mut lock = lock("net/coredns/v4", "c4");
+            lock[member] = json!(value);
+            assert_eq!(is_current(&lock, &upstream), expected, "{member} {value}");
+        }
+        // The Repository has a directory of its own, which only one of both forms contains.
+        let mut below = lock("catalog/net/coredns/v4", "c4");
+        below["directory"] = json!("catalog/net/coredns");
+        assert!(is_current(&lock("catalog/net/coredns/v4", "c4"), &self::upstream(4, "Published", &below)));
+    }
+
+    #[test]
+    fn without_a_lock_nothing_can_be_done() {
+        let message = "downstream \"edge.dns.packagevariant-1\" has no upstream lock; upstream changes cannot be applied";
+        let upstream = upstream(4, "Published", &lock("net/coredns/v4", "c4"));
+        let without = Freshness::CurrentWithoutLock(message.to_owned());
+        let plain = revision("edge/dns:packagevariant-1", 1, "Published");
+        for downstream in [
+            downstream(&lock("", "c4")),
+            with_status(plain.clone(), &json!({"upstreamLock": {}})),
+            with_status(plain.clone(), &json!({})),
+            plain,
+        ] {
+            assert_eq!(freshness(&downstream, &upstream, &Git::UNKNOWN), without);
+        }
+    }
+}

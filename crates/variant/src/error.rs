@@ -1,0 +1,194 @@
+//! What keeps a variant from its package, and what follows from it (`packagevariants.md` 2.10, 2.11, 2.14).
+
+use std::time::Duration;
+
+use groundwork_api::{MetaCondition, Time};
+
+use crate::status::{Observed, conditions};
+use crate::upstream::Unresolved;
+
+/// Why a variant is not done. The text is the message of its condition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VariantError {
+    /// The variant breaks rules; all that are broken.
+    #[error("{}", .0.join("; "))]
+    Invalid(Vec<String>),
+    #[error(transparent)]
+    Upstream(#[from] Unresolved),
+    #[error(
+        "`clone` cannot create a new revision for package {package:?} that already exists in repo {repo:?}; make subsequent \
+         revisions using `copy`"
+    )]
+    DownstreamExists { package: String, repo: String },
+    #[error("downstream {downstream:?} is Proposed; approve or reject it to let changes be applied")]
+    DownstreamProposed { downstream: String },
+    /// An older variant makes the same package.
+    #[error("package {package:?} in repo {repo:?} belongs to package variant {other:?}")]
+    DownstreamContended { package: String, repo: String, other: String },
+    #[error("package revision {downstream:?} is controlled by {kind} {name:?}")]
+    AdoptionConflict { downstream: String, kind: String, name: String },
+    #[error("cannot find the upstream revision {reference:?} that {downstream:?} was based on")]
+    UpgradeBaseMissing { reference: String, downstream: String },
+    #[error("cannot update {downstream:?} to {upstream:?}: {cause}")]
+    UpgradeFailed { downstream: String, upstream: String, cause: String },
+    /// In the words of 3.1.
+    #[error("{0}")]
+    PackageContext(String),
+    /// In the words of 3.3.
+    #[error("{0}")]
+    Pipeline(String),
+    /// In the words of 3.4.
+    #[error("{0}")]
+    Injection(String),
+    /// `downstream` is the name of the Draft, or the one that it would get.
+    #[error("cannot render {downstream:?}: {cause}")]
+    RenderFailed { downstream: String, cause: String },
+    /// `retry_after` is what the store asks for.
+    #[error("the package store cannot be used: {cause}")]
+    StoreUnavailable { cause: String, retry_after: Option<Duration> },
+    /// Nothing serves package revisions.
+    #[error("package revisions are not drafted: there is no package store")]
+    NoStore,
+    /// Names of the revisions, and why they cannot be deleted.
+    #[error("{}", deletions(.0))]
+    DeletionBlocked(Vec<(String, String)>),
+    /// A write was based on what is not there any more.
+    #[error("{0}")]
+    Conflict(String),
+    /// The store will never accept the write as it is.
+    #[error("{0}")]
+    Rejected(String),
+    #[error("{0}")]
+    Other(String),
+}
+
+fn deletions(blocked: &[(String, String)]) -> String {
+    let texts: Vec<String> =
+        blocked.iter().map(|(name, cause)| format!("cannot delete {name:?}: {cause}")).collect();
+    texts.join("; ")
+}
+
+/// When a variant is looked at again (2.11). Events that concern it come on top of every time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Retry {
+    /// When its spec changes.
+    Never,
+    /// When something changes that it depends on.
+    Events,
+    /// After twice the time of the last attempt, between these two.
+    Backoff { first: Duration, longest: Duration },
+    /// After this time.
+    After(Duration),
+    /// At once, so many times, and then after the pause.
+    Immediate { attempts: u32, pause: Duration },
+}
+
+impl Retry {
+    const fn backoff(first: u64, longest: u64) -> Self {
+        Self::Backoff { first: Duration::from_secs(first), longest: Duration::from_secs(longest) }
+    }
+
+    /// How long to wait after so many failures in a row, the last one included; `None` if no time is set.
+    pub fn delay(self, failures: u32) -> Option<Duration> {
+        let failures = failures.max(1);
+        match self {
+            Self::Never | Self::Events => None,
+            Self::Backoff { first, longest } => {
+                let factor = 2u32.saturating_pow(failures - 1);
+                Some(first.saturating_mul(factor).min(longest))
+            }
+            Self::After(pause) => Some(pause),
+            Self::Immediate { attempts, pause } => {
+                Some(if failures <= attempts { Duration::ZERO } else { pause })
+            }
+        }
+    }
+}
+
+impl VariantError {
+    /// The reason that conditions give.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "ValidationError",
+            Self::Upstream(unresolved) => unresolved.reason(),
+            Self::DownstreamExists { .. } => "DownstreamExists",
+            Self::DownstreamProposed { .. } => "DownstreamProposed",
+            Self::DownstreamContended { .. } => "DownstreamContended",
+            Self::AdoptionConflict { .. } => "AdoptionConflict",
+            Self::UpgradeBaseMissing { .. } => "UpgradeBaseMissing",
+            Self::UpgradeFailed { .. } => "UpgradeFailed",
+            Self::PackageContext(_) => "PackageContextError",
+            Self::Pipeline(_) => "PipelineError",
+            Self::Injection(_) => "InjectionError",
+            Self::RenderFailed { .. } => "RenderFailed",
+            Self::StoreUnavailable { .. } | Self::NoStore => "StoreUnavailable",
+            Self::DeletionBlocked(_) => "DeletionBlocked",
+            Self::Conflict(_) | Self::Rejected(_) | Self::Other(_) => "Error",
+        }
+    }
+
+    /// Whether nothing can be done before somebody changes something, so that the variant is stalled.
+    pub fn is_stalled(&self) -> bool {
+        matches!(self, Self::Invalid(_) | Self::Upstream(_))
+    }
+
+    /// When it is worth trying again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Invalid(_) => Retry::Never,
+            Self::Upstream(Unresolved::Placeholder { .. })
+            | Self::DownstreamExists { .. }
+            | Self::DownstreamProposed { .. }
+            | Self::DownstreamContended { .. }
+            | Self::AdoptionConflict { .. }
+            | Self::UpgradeBaseMissing { .. }
+            | Self::UpgradeFailed { .. }
+            | Self::PackageContext(_)
+            | Self::Pipeline(_)
+            | Self::Injection(_)
+            | Self::Rejected(_) => Retry::Events,
+            Self::Upstream(_) | Self::DeletionBlocked(_) | Self::Other(_) => Retry::backoff(1, 300),
+            Self::RenderFailed { .. } => Retry::backoff(30, 1800),
+            Self::StoreUnavailable { retry_after: Some(pause), .. } => Retry::After(*pause),
+            Self::StoreUnavailable { retry_after: None, .. } | Self::NoStore => Retry::backoff(1, 60),
+            Self::Conflict(_) => Retry::Immediate { attempts: 5, pause: Duration::from_secs(1) },
+        }
+    }
+}
+
+/// When a variant with these errors is looked at again: as soon as the most impatient of them wants. `None` without errors.
+pub fn retry(errors: &[VariantError]) -> Option<Retry> {
+    let eager = |retry: &Retry| (retry.delay(1).is_some(), std::cmp::Reverse(retry.delay(1)), *retry);
+    errors.iter().map(VariantError::retry).max_by_key(eager)
+}
+
+/// The conditions of a variant after an attempt: what went wrong, in the order of the revisions, or what is worth knowing
+/// although nothing did. The first error gives the reason.
+pub fn variant_conditions(
+    before: &[MetaCondition],
+    errors: &[VariantError],
+    notes: &[String],
+    generation: Option<i64>,
+    now: &Time,
+) -> Vec<MetaCondition> {
+    let texts: Vec<String> = match errors {
+        [] => ["successfully ensured downstream package variant".to_owned()]
+            .into_iter()
+            .chain(notes.iter().cloned())
+            .collect(),
+        errors => errors.iter().map(ToString::to_string).collect(),
+    };
+    let message = &texts.join("; ");
+    let observed = match errors.iter().find(|error| error.is_stalled()).or(errors.first()) {
+        None => Observed::Ready { reason: "NoErrors", message },
+        Some(error) if error.is_stalled() => {
+            let ready = Some(("Error", "invalid packagevariant object"));
+            Observed::Stalled { reason: error.reason(), message, ready }
+        }
+        Some(error) => Observed::NotReady { reason: error.reason(), message },
+    };
+    conditions(before, &observed, generation, now)
+}
+
+#[cfg(test)]
+mod tests;

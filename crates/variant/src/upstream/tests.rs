@@ -1,0 +1,194 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn of(name: &str, number: i64, workspace: &str, lifecycle: &str, commit: &str) -> PackageRevision {
+    serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {"packageName": "p", "repository": "r", "revision": number, "workspaceName": workspace,
+            "lifecycle": lifecycle},
+        "status": {"selfLock": {"git": {"commit": commit}}},
+    }))
+    .unwrap()
+}
+
+fn check(upstream: &Value, expected: Result<&str, &str>) {
+    let mut revisions = vec![
+        of("one", 1, "w1", "Published", "c1"),
+        of("three", 3, "w3", "DeletionProposed", "c3"),
+        of("two", 2, "w2", "Published", "c2"),
+        of("draft", 0, "w4", "Draft", "c4"),
+        of("head", -1, "main", "Published", "c9"),
+        of("stable", -1, "stable", "Published", "c2"),
+        of("hand", -1, "v4.0.0", "Published", "c8"),
+    ];
+    revisions[0].annotations_mut().insert(FLOATING_TAGS.to_owned(), "beta, alpha".to_owned());
+    let mut read: Upstream = serde_json::from_value(upstream.clone()).unwrap();
+    read.repo.get_or_insert("r".to_owned());
+    read.package = Some("p".to_owned());
+    let found = resolve(&read, &revisions)
+        .map(groundwork_api::ResourceExt::name_any)
+        .map_err(|error| error.to_string());
+    assert_eq!(found.as_deref().map_err(String::as_str), expected, "{upstream}");
+}
+
+#[test]
+fn numbers_workspaces_and_tags() {
+    check(&json!({"revision": "v2"}), Ok("two"));
+    check(&json!({"revision": 3}), Ok("three"));
+    check(&json!({"revision": "latest"}), Ok("three"));
+    check(&json!({"revision": "main"}), Ok("head"));
+    check(&json!({"revision": 9, "workspaceName": "w4"}), Ok("draft"));
+    check(&json!({"revision": "stable"}), Ok("two"));
+    check(&json!({"revision": "v4.0.0"}), Ok("hand"));
+    check(&json!({"revision": "alpha"}), Ok("one"));
+    let missing = "could not find upstream package revision 'p/v4' in repo 'r'";
+    check(&json!({"revision": "v4"}), Err(missing));
+    check(
+        &json!({"workspaceName": "w4", "repo": "other"}),
+        Err("could not find upstream package revision 'p/w4' in repo 'other'"),
+    );
+    check(
+        &json!({"revision": "gamma"}),
+        Err("floating tag \"gamma\" not found for package \"p\" in repo \"r\""),
+    );
+}
+
+fn variant(spec: &Value, metadata: &Value, status: &Value) -> PackageVariant {
+    serde_json::from_value(json!({"metadata": metadata, "spec": {"upstream": spec}, "status": status}))
+        .unwrap()
+}
+
+fn world() -> Vec<PackageRevision> {
+    vec![
+        of("one", 1, "w1", "Published", "c1"),
+        of("two", 2, "w2", "Published", "c2"),
+        of("three", 3, "w3", "DeletionProposed", "c3"),
+        of("head", -1, "trunk", "Published", "c9"),
+        of("stable", -1, "stable", "Published", "c2"),
+        of("moved", -1, "moved", "Published", "c1b"),
+        of("hand", -1, "v4.0.0", "Published", "c8"),
+    ]
+}
+
+/// Commits c1 and c1b have the same tree; git has tags that lead to no revision.
+fn found(variant: &PackageVariant, revisions: &[PackageRevision]) -> String {
+    let same = |one: &GitLock, other: &GitLock| {
+        [one.commit.as_deref(), other.commit.as_deref()] == [Some("c1"), Some("c1b")]
+    };
+    let tag = |name: &str| match name {
+        "beta" => Some("c2".to_owned()),
+        "gamma" => Some("c1b".to_owned()),
+        "empty" => Some("c7".to_owned()),
+        _ => None,
+    };
+    let git = Git { same_tree: &same, tag_commit: &tag };
+    let repositories: Vec<groundwork_api::Repository> = serde_json::from_value(
+        json!([{"metadata": {"name": "r"}, "spec": {"git": {"repo": "u", "branch": "trunk"}}}]),
+    )
+    .unwrap();
+    match resolve_upstream(variant, revisions, Repositories(&repositories), &git) {
+        Ok(found) => {
+            let tag = found.floating_tag.map(|tag| format!(" by {tag}")).unwrap_or_default();
+            let warnings: String = found.warnings.iter().map(|text| format!("; {text}")).collect();
+            format!("{}{tag}{warnings}", found.revision.name_any())
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+/// V-027, V-032, V-109: the ways of 2.5 and 5.3.
+#[test]
+fn upstreams_of_variants() {
+    for (upstream, expected) in [
+        (json!({"revision": "v2"}), "two"),
+        (json!({"revision": 3}), "three; upstream \"three\" is proposed for deletion"),
+        (json!({"revision": "latest"}), "three by latest; upstream \"three\" is proposed for deletion"),
+        (json!({"revision": "stable"}), "two by stable"),
+        (json!({"revision": "moved"}), "one by moved"),
+        (json!({"revision": "v4.0.0"}), "hand by v4.0.0"),
+        (json!({"revision": "beta"}), "two by beta"),
+        (json!({"revision": "gamma"}), "one by gamma"),
+        (json!({"workspaceName": "stable"}), "stable"),
+        (
+            json!({"revision": "empty"}),
+            "floating tag \"empty\" of package \"p\" does not point at a package (commit c7 has no Kptfile there)",
+        ),
+        (json!({"revision": "none"}), "floating tag \"none\" not found for package \"p\" in repo \"r\""),
+        (json!({"revision": "v9"}), "could not find upstream package revision 'p/v9' in repo 'r'"),
+        (
+            json!({"revision": "v9", "repo": "q"}),
+            "could not find upstream package revision 'p/v9' in repo 'q'",
+        ),
+        (
+            json!({"revision": "trunk"}),
+            "upstream \"head\" is the moving branch head; use a published revision",
+        ),
+        (
+            json!({"revision": "main"}),
+            "upstream \"head\" is the moving branch head; use a published revision",
+        ),
+        (json!({"revision": -1}), "upstream \"head\" is the moving branch head; use a published revision"),
+        (
+            json!({"workspaceName": "trunk"}),
+            "upstream \"head\" is the moving branch head; use a published revision",
+        ),
+    ] {
+        let mut spec = json!({"repo": "r", "package": "p"});
+        spec.as_object_mut().unwrap().extend(upstream.as_object().unwrap().clone());
+        assert_eq!(found(&variant(&spec, &json!({}), &json!({})), &world()), expected, "{spec}");
+    }
+}
+
+/// 5.2: where git cannot be asked, annotations of revisions name tags.
+#[test]
+fn of_several_revisions_with_a_tag_the_highest_counts() {
+    let mut revisions = world();
+    for revision in revisions.iter_mut().take(2) {
+        revision.annotations_mut().insert(FLOATING_TAGS.to_owned(), "old, lts".to_owned());
+    }
+    let lts = variant(&json!({"repo": "r", "package": "p", "revision": "lts"}), &json!({}), &json!({}));
+    assert_eq!(
+        found(&lts, &revisions),
+        "two by lts; floating tag \"lts\" is ambiguous: revisions [1 2] carry it"
+    );
+}
+
+/// 5.4: a paused variant stays where it is, whatever the tag or the spec says by now.
+#[test]
+fn a_pause() {
+    let spec = json!({"repo": "r", "package": "p", "revision": "stable"});
+    let paused = json!({"annotations": {PAUSE: "true"}});
+    for (metadata, upstream, expected) in [
+        (&paused, json!({"name": "one", "revision": 1, "floatingTag": "stable"}), "one by stable"),
+        (&paused, json!({"name": "renamed", "revision": 1}), "one"),
+        (
+            &paused,
+            json!({"name": "gone", "revision": 8}),
+            "could not find upstream package revision 'p/8' in repo 'r'",
+        ),
+        (&paused, json!({}), "two by stable"),
+        (&json!({"annotations": {PAUSE: "false"}}), json!({"name": "one", "revision": 1}), "two by stable"),
+        (&json!({}), json!({"name": "one", "revision": 1}), "two by stable"),
+    ] {
+        let variant = variant(&spec, metadata, &json!({"upstream": upstream}));
+        assert_eq!(found(&variant, &world()), expected, "{metadata} {upstream}");
+    }
+}
+
+#[test]
+fn the_status_keeps_its_time_until_something_changes() {
+    let time = |second: i64| -> Time {
+        serde_json::from_value(format!("2026-01-01T00:00:0{second}Z").into()).unwrap()
+    };
+    let world = world();
+    let resolved = Resolved { floating_tag: Some("stable".to_owned()), ..Resolved::from(&world[1]) };
+    let first = resolved.status(None, &time(1));
+    assert_eq!(
+        serde_json::to_value(&first).unwrap(),
+        json!({"name": "two", "revision": 2, "commit": "c2", "floatingTag": "stable", "resolvedAt": "2026-01-01T00:00:01Z"})
+    );
+    assert_eq!(resolved.status(Some(&first), &time(2)), first);
+    let moved = Resolved { floating_tag: Some("stable".to_owned()), ..Resolved::from(&world[0]) };
+    assert_eq!(moved.status(Some(&first), &time(3)).resolved_at, Some(time(3)));
+}
