@@ -47,6 +47,8 @@ pub(crate) struct UpArguments {
     #[command(flatten)]
     variant: groundwork_variant_service::Settings,
     #[command(flatten)]
+    store: groundwork_variant_service::StoreArguments,
+    #[command(flatten)]
     lease: groundwork_watcher::LeaseArguments,
 
     /// Address of the resolver's gRPC server.
@@ -131,6 +133,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         grpc: arguments.grpc(arguments.variant_address),
         watcher: WatcherArguments { watcher: Some(watcher.url()), ..WatcherArguments::default() },
         settings: arguments.variant.clone(),
+        store: arguments.store.clone(),
     };
     let token = watcher.token_of_this_process();
     let variant = Variants::start(

@@ -34,6 +34,8 @@ pub struct SystemOptions {
     pub namespaces: Vec<String>,
     /// Services but the watcher reach the API server through proxies that can disturb them.
     pub proxied: bool,
+    /// Folder for the clones of the package store; package revisions are drafted if one is given, from remotes that are files.
+    pub package_store: Option<PathBuf>,
     /// Folder of the binaries; those of this build if none is given.
     pub binaries: Option<PathBuf>,
 }
@@ -99,6 +101,10 @@ impl System {
         if options.namespaces.is_empty() {
             apply(&plane, "k8s/base", &[])?;
             apply(&plane, MOCK_DEPLOYER, &[])?;
+            if options.package_store.is_some() {
+                apply_file(&plane, "k8s/components/package-store/rights.yaml")?;
+                apply_file(&plane, "k8s/components/package-store/admission.yaml")?;
+            }
         } else {
             apply(&plane, "k8s/namespaced-accounts", &[])?;
             apply_file(&plane, "k8s/components/mock-deployer/account.yaml")?;
@@ -175,6 +181,11 @@ impl System {
         }
         if service == "variant" {
             command.env("GROUNDWORK_WATCHER", format!("http://127.0.0.1:{}", self.ports["watcher"].1));
+            if let Some(folder) = &self.options.package_store {
+                // Each replica has clones of its own.
+                command.env("GROUNDWORK_PACKAGE_STORE", folder.join(name));
+                command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,http,https,ssh");
+            }
         }
         if let (true, Some(repositories)) = (service == "resolver", &self.options.repositories) {
             command.env("GROUNDWORK_REPOSITORIES", repositories);

@@ -247,6 +247,12 @@ part! {
         pub deployment: Option<bool>,
         /// Conditions that the package says about itself.
         pub conditions: List<PackageCondition>,
+        /// The stage that the revision has in the store; `spec.lifecycle` is the one that is wanted.
+        pub lifecycle: Option<String>,
+        /// Generation of the spec that the store has looked at.
+        pub observed_generation: Option<i64>,
+        /// Why the store did not do what was asked for.
+        pub message: Option<String>,
         ..
     }
 }

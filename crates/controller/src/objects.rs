@@ -120,14 +120,31 @@ impl Objects {
     ///
     /// They could not be read.
     pub async fn list<K: Stored>(&self, namespace: &str, labels: &str) -> Result<Vec<K>, ApiError> {
+        self.list_with(namespace, labels, &ListParams::default().labels(labels)).await
+    }
+
+    /// Reads the objects with fields (`spec.key=value,…`) that their kind lets one select by.
+    ///
+    /// # Errors
+    ///
+    /// They could not be read.
+    pub async fn select<K: Stored>(&self, namespace: &str, fields: &str) -> Result<Vec<K>, ApiError> {
+        self.list_with(namespace, fields, &ListParams::default().fields(fields)).await
+    }
+
+    async fn list_with<K: Stored>(
+        &self,
+        namespace: &str,
+        selector: &str,
+        parameters: &ListParams,
+    ) -> Result<Vec<K>, ApiError> {
         check::<K>(namespace, None)?;
-        let parameters = ListParams::default().labels(labels);
         let request = async {
             let path = K::url_path(&(), Some(namespace));
-            let request = Request::new(path).list(&parameters).map_err(kube::Error::BuildRequest)?;
+            let request = Request::new(path).list(parameters).map_err(kube::Error::BuildRequest)?;
             self.client.request::<ObjectList<Lean<K>>>(request).await
         };
-        let list = self.run::<K, _>("list", namespace, labels, request).await?;
+        let list = self.run::<K, _>("list", namespace, selector, request).await?;
         let objects: Vec<K> = list.items.into_iter().map(|Lean(object)| object).collect();
         for object in &objects {
             self.observe(object);

@@ -18,6 +18,7 @@ mod kptfile;
 mod merge;
 mod mutate;
 mod package;
+mod render;
 mod schema;
 mod value;
 
@@ -32,3 +33,4 @@ pub use kptfile::{KptfileError, read as read_kptfile};
 pub use merge::{MergeError, Merged, Strategy, merge};
 pub use mutate::{Cluster, Listed, Mutated, Mutation, MutationError, mutate};
 pub use package::Package;
+pub use render::{RenderError, render};

@@ -36,17 +36,27 @@ pub enum Strategy {
     CopyMerge,
 }
 
+impl Strategy {
+    const ALL: [Self; 4] =
+        [Self::ResourceMerge, Self::FastForward, Self::ForceDeleteReplace, Self::CopyMerge];
+
+    /// The name that manifests use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ResourceMerge => "resource-merge",
+            Self::FastForward => "fast-forward",
+            Self::ForceDeleteReplace => "force-delete-replace",
+            Self::CopyMerge => "copy-merge",
+        }
+    }
+}
+
 impl std::str::FromStr for Strategy {
     type Err = MergeError;
 
     fn from_str(name: &str) -> Result<Self, MergeError> {
-        match name {
-            "resource-merge" => Ok(Self::ResourceMerge),
-            "fast-forward" => Ok(Self::FastForward),
-            "force-delete-replace" => Ok(Self::ForceDeleteReplace),
-            "copy-merge" => Ok(Self::CopyMerge),
-            other => Err(MergeError::Strategy(other.to_owned())),
-        }
+        let found = Self::ALL.into_iter().find(|strategy| strategy.as_str() == name);
+        found.ok_or_else(|| MergeError::Strategy(name.to_owned()))
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn is_of_number(lock: &GitLock, revision: &PackageRevision) -> bool {
 }
 
 /// The address of a repository without what makes no difference: a slash or `.git` at the end, the case of the host.
-pub(crate) fn normalized(url: &str) -> String {
+pub fn normalized(url: &str) -> String {
     let mut url = url.trim_end_matches('/');
     url = url.strip_suffix(".git").unwrap_or(url).trim_end_matches('/');
     let (scheme, rest) = match url.split_once("://") {

@@ -44,7 +44,7 @@ pub use downstream::{
 };
 pub use error::{Retry, VariantError, retry, variant_conditions};
 pub use expand::{ExpandError, Expansion, Inputs, Objects, Unavailable, Variant, expand};
-pub use git::Git;
+pub use git::{Git, normalized};
 pub use naming::{hashed_name, plain_name};
 pub use package::{
     Actor, Creation, CreationError, Deletion, Package, Refusal, Repositories, Source, Transition, approvable,

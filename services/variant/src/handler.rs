@@ -5,18 +5,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use groundwork_api::{Kind as Typed, PackageRevision, PackageVariant, PackageVariantSet, view};
+use groundwork_api::{Kind as Typed, PackageRevision, PackageVariant, PackageVariantSet, Repository, view};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
 use groundwork_telemetry::Health;
-use groundwork_variant::FINALIZER;
+use groundwork_variant::{FINALIZER, Retry};
 use jiff::Timestamp;
 
+use crate::packages::{self, PackageStore, Relations};
 use crate::watches::Watches;
 use crate::{package_variant, set};
 
 /// A set is expanded at most this often because of other objects (`packagevariants.md` 4.10).
 const DEBOUNCE: Duration = Duration::from_secs(5);
+
+/// Locks that are kept before those that nobody holds go.
+const MAX_LOCKS: usize = 4096;
 
 /// The kind of a type, for the bus.
 pub(crate) fn kind<K: Typed>() -> Kind {
@@ -28,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) watches: Watches,
     /// For sets; calls have others.
     pub(crate) workers: Workers,
+    /// Where package revisions are drafted; none if this service does not.
+    pub(crate) packages: Option<PackageStore>,
     memory: Mutex<Memory>,
 }
 
@@ -38,8 +44,11 @@ struct Memory {
     sets: HashMap<ObjectId, Key>,
     /// When a set was expanded last.
     expanded: HashMap<Key, Instant>,
-    /// A set is worked on by one task, whichever controller woke it.
+    /// A set is worked on by one task, whichever controller woke it. So is a package that a variant makes, and a repository.
     locks: HashMap<Key, Arc<tokio::sync::Mutex<()>>>,
+    relations: Relations,
+    /// How often a variant has failed in a row.
+    failures: HashMap<Key, u32>,
 }
 
 /// Workers for sets. Readiness tells when much runs on beyond the limit, since nothing new is begun beside more of it.
@@ -48,8 +57,77 @@ fn expansion_workers(health: &Health) -> Workers {
 }
 
 impl Shared {
-    pub(crate) fn new(watches: Watches, health: &Health) -> Self {
-        Self { watches, workers: expansion_workers(health), memory: Mutex::default() }
+    pub(crate) fn new(watches: Watches, packages: Option<PackageStore>, health: &Health) -> Self {
+        Self { watches, workers: expansion_workers(health), packages, memory: Mutex::default() }
+    }
+
+    /// What has to be worked on by one task at a time.
+    pub(crate) fn lock(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
+        let mut memory = self.memory();
+        if memory.locks.len() >= MAX_LOCKS {
+            memory.locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+        }
+        Arc::clone(memory.locks.entry(key.clone()).or_default())
+    }
+
+    /// How long a variant waits that has failed; the more often in a row, the longer.
+    pub(crate) fn delay(&self, key: &Key, retry: Retry) -> Option<Duration> {
+        let mut memory = self.memory();
+        let failures = memory.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        retry.delay(*failures)
+    }
+
+    /// A variant is in order.
+    pub(crate) fn succeeded(&self, key: &Key) {
+        self.memory().failures.remove(key);
+    }
+
+    /// Names of the package revisions that a variant may control.
+    pub(crate) fn owned_by(&self, uid: &str) -> Vec<String> {
+        self.memory().relations.owned_by(uid)
+    }
+
+    /// What a package revision concerns: sets by their upstream, and where revisions are drafted, itself and variants.
+    fn revision_keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
+        let mut keys = upstream_of(object, index);
+        if self.packages.is_some() {
+            keys.extend(self.memory().relations.of_revision(object));
+            keys.extend(matches!(change, Change::Applied(_)).then(|| object.clone()));
+        }
+        keys
+    }
+
+    /// What a repository concerns. Membership of sets and their expressions depend on it in ways that no projection shows.
+    fn repository_keys(&self, object: &ObjectId, index: &Index) -> Vec<Key> {
+        let mut keys: Vec<Key> = sets_in(object, index).into_iter().map(|(key, _)| key).collect();
+        if let Some(packages) = &self.packages {
+            packages.forget(object);
+            keys.push(object.clone());
+            keys.extend(self.memory().relations.of_repository(object));
+        }
+        keys
+    }
+
+    /// Works on a key, whichever controller woke it.
+    pub(crate) async fn reconcile(
+        self: &Arc<Self>,
+        request: ReconcileRequest<'_>,
+    ) -> Result<Reconciled, ReconcileError> {
+        let ReconcileRequest { key, objects, .. } = request;
+        if key.kind == kind::<PackageVariantSet>() {
+            return self.handle_set(request).await;
+        }
+        if key.kind == kind::<PackageVariant>() {
+            return package_variant::handle(self, key, objects).await;
+        }
+        let Some(packages) = &self.packages else { return Ok(Reconciled::default()) };
+        let lock = self.lock(key);
+        let _alone = lock.lock().await;
+        if key.kind == kind::<Repository>() {
+            return packages::repository::handle(packages, key, objects).await;
+        }
+        packages::revision::handle(packages, key, objects).await
     }
 
     fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
@@ -81,7 +159,7 @@ impl Shared {
         self: &Arc<Self>,
         request: ReconcileRequest<'_>,
     ) -> Result<Reconciled, ReconcileError> {
-        let lock = Arc::clone(self.memory().locks.entry(request.key.clone()).or_default());
+        let lock = self.lock(request.key);
         let _guard = lock.lock().await;
         let is_own = request.changed.iter().any(|(object, _)| object == request.key);
         let age = self.memory().expanded.get(request.key).map(Instant::elapsed);
@@ -111,11 +189,20 @@ impl Handler for VariantHandler {
         } else if object.kind == kind::<PackageVariant>() {
             self.0.variant_keys(object, change)
         } else {
-            // Membership and expressions depend on Repositories in ways that no projection shows.
-            sets_in(object, index).into_iter().map(|(key, _)| key).collect()
+            self.0.repository_keys(object, index)
         };
         keys.extend(selecting(object, index));
         keys
+    }
+
+    fn observe(&self, object: &ObjectId, change: &Change) {
+        if object.kind == kind::<PackageVariant>() {
+            self.0.memory().relations.observe(object, change);
+        }
+    }
+
+    fn forget_observed(&self) {
+        self.0.memory().relations.forget_variants();
     }
 
     fn schedule(
@@ -128,8 +215,13 @@ impl Handler for VariantHandler {
         if is_variant {
             self.0.remember_owner(object, snapshot);
         }
-        let is_set = object.kind == kind::<PackageVariantSet>();
-        let waits = is_initial_sync && (is_set || is_variant && needs_work(snapshot));
+        let drafts = self.0.packages.is_some();
+        let waits = is_initial_sync
+            && match () {
+                () if is_variant => drafts || needs_work(snapshot),
+                () if object.kind == kind::<Repository>() => drafts,
+                () => object.kind == kind::<PackageVariantSet>(),
+            };
         waits.then(|| (object.clone(), Timestamp::now()))
     }
 
@@ -140,27 +232,37 @@ impl Handler for VariantHandler {
     }
 
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
-        if request.key.kind == kind::<PackageVariantSet>() {
-            return self.0.handle_set(request).await;
-        }
-        package_variant::handle(request.key, request.objects).await
+        self.0.reconcile(request).await
     }
 }
 
-/// The same for events of one kind that sets select.
-pub(crate) struct SelectedHandler(pub(crate) Arc<Shared>);
+/// The same for events of one kind that sets select, or the package store.
+pub(crate) struct SelectedHandler(pub(crate) Arc<Shared>, pub(crate) Kind);
 
 #[async_trait]
 impl Handler for SelectedHandler {
-    fn keys(&self, object: &ObjectId, _: &Change, index: &Index) -> Vec<Key> {
+    fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         if object.kind == kind::<PackageRevision>() {
-            return upstream_of(object, index);
+            return self.0.revision_keys(object, change, index);
         }
         selecting(object, index)
     }
 
+    fn observe(&self, object: &ObjectId, change: &Change) {
+        if self.0.packages.is_some() && object.kind == kind::<PackageRevision>() {
+            self.0.memory().relations.observe_revision(object, change);
+        }
+    }
+
+    fn forget_observed(&self) {
+        // Each kind has a feed of its own, and only that of package revisions has filled anything.
+        if self.1 == kind::<PackageRevision>() {
+            self.0.memory().relations.forget_revisions();
+        }
+    }
+
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
-        self.0.handle_set(request).await
+        self.0.reconcile(request).await
     }
 }
 

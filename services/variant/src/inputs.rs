@@ -25,6 +25,18 @@ pub(crate) struct Selected {
     pub(crate) plural: String,
 }
 
+impl Selected {
+    /// A kind of ours.
+    pub(crate) fn of<K: groundwork_api::Kind>() -> Self {
+        Self {
+            group: K::GROUP.to_owned(),
+            version: K::VERSION.to_owned(),
+            kind: K::KIND.to_owned(),
+            plural: K::PLURAL.to_owned(),
+        }
+    }
+}
+
 /// Everything that the expansion of a set depends on.
 #[derive(Debug, Default)]
 pub(crate) struct SetInputs {
@@ -99,12 +111,7 @@ pub(crate) async fn read_inputs(
     let client = objects.client();
     inputs.revisions = revisions(set, namespace, client).await?;
     if inputs.revisions.is_some() {
-        inputs.kinds.push(Selected {
-            group: PackageRevision::GROUP.to_owned(),
-            version: PackageRevision::VERSION.to_owned(),
-            kind: PackageRevision::KIND.to_owned(),
-            plural: PackageRevision::PLURAL.to_owned(),
-        });
+        inputs.kinds.push(Selected::of::<PackageRevision>());
     }
     if needs_repositories(set) {
         let repositories = objects.list::<Repository>(namespace, "").await?;

@@ -11,6 +11,7 @@ mod grpc;
 mod handler;
 mod inputs;
 mod package_variant;
+mod packages;
 mod set;
 mod watches;
 
@@ -21,8 +22,8 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::BoxFuture;
-use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
-use groundwork_bus::{Backoff, Bus};
+use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_bus::{Backoff, Bus, ObjectId};
 use groundwork_controller::{
     ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH, ProcessContext,
     ServiceArguments, ServiceError, TakeoverArguments, Workers,
@@ -36,6 +37,8 @@ use groundwork_telemetry::Telemetry;
 use kube::Client;
 
 use handler::{Shared, VariantHandler, kind};
+use inputs::Selected;
+pub use packages::StoreArguments;
 use watches::Watches;
 
 /// Name of the service and of its consumers.
@@ -51,6 +54,8 @@ pub struct Arguments {
     pub takeover: TakeoverArguments,
     #[command(flatten)]
     pub watcher: WatcherArguments,
+    #[command(flatten)]
+    pub store: StoreArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
     #[command(flatten)]
@@ -122,6 +127,9 @@ pub enum StartError {
     Original(#[from] OriginalAtWorkError),
     #[error("--watcher: {0}")]
     Watcher(#[from] ClientError),
+    /// Nobody would tell what people do with package revisions.
+    #[error("--package-store needs --watcher, which tells what people do with package revisions")]
+    StoreWithoutWatcher,
 }
 
 /// A variant service that listens, and does not work yet.
@@ -175,7 +183,11 @@ impl Variants {
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
             });
-            let shared = Arc::new(Shared::new(watches, &telemetry.health));
+            let packages = arguments.store.store();
+            if packages.is_some() && !watches.follow() {
+                return Err(StartError::StoreWithoutWatcher);
+            }
+            let shared = Arc::new(Shared::new(watches, packages, &telemetry.health));
             let controller = Controller {
                 bus,
                 objects,
@@ -215,6 +227,15 @@ impl Variants {
     pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
         Box::pin(async move {
             let end = self.telemetry.shutdown.token();
+            if self.shared.packages.is_some() {
+                // What people do with package revisions, for as long as the service runs.
+                let holder = ObjectId::new(kind::<PackageRevision>(), None, SERVICE);
+                self.shared.watches.set_selected(
+                    &self.shared,
+                    &holder,
+                    vec![Selected::of::<PackageRevision>()],
+                );
+            }
             let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
             self.shared.watches.closed().await;
             served

@@ -1,28 +1,49 @@
-//! A PackageVariant by itself: its rules, its finalizer, its status (`packagevariants.md` 2.3, 2.9).
-//!
-//! Revisions of packages are not drafted yet; the condition says so.
+//! A PackageVariant: its rules, its finalizer, its status, and where there is a package store, its drafts (`packagevariants.md` 2.3, 2.9).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use groundwork_api::{PackageVariant, ResourceExt as _, Time};
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, Key, Metadata, Objects, ReconcileError, Reconciled};
-use groundwork_variant::{FINALIZER, Observed, conditions, validate_variant};
+use groundwork_variant::{FINALIZER, VariantError, retry, validate_variant, variant_conditions};
 use jiff::Timestamp;
 
+use crate::handler::Shared;
 use crate::inputs::package_revisions;
+use crate::packages::PackageStore;
+use crate::packages::downstream::{Failure, Progress, ensure, finish};
+use crate::packages::world::World;
 
 /// Package revisions that hold a variant back are looked at again after this time.
 const BLOCKED: Duration = Duration::from_secs(60);
+/// What an event may not have told of is looked at again after this time (2.2).
+const RESYNC: Duration = Duration::from_secs(600);
+/// The shortest pause after an error.
+const SHORTEST: Duration = Duration::from_millis(200);
 
 /// Brings a variant to where nothing is left to do.
-pub(crate) async fn handle(key: &Key, objects: &Objects) -> Result<Reconciled, ReconcileError> {
+pub(crate) async fn handle(
+    shared: &Arc<Shared>,
+    key: &Key,
+    objects: &Objects,
+) -> Result<Reconciled, ReconcileError> {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(variant) = objects.get::<PackageVariant>(namespace, &key.name).await? else {
+        shared.watches.set_selected(shared, key, Vec::new());
+        shared.succeeded(key);
         return Ok(Reconciled::default());
     };
+    // Two variants of one package wait for each other, whatever they are called.
+    let lock = shared.lock(&package_key(&variant));
+    let _alone = lock.lock().await;
     let has_finalizer = variant.finalizers().iter().any(|name| name == FINALIZER);
     if variant.metadata.deletion_timestamp.is_some() {
-        return if has_finalizer { remove(&variant, objects).await } else { Ok(Reconciled::default()) };
+        return if has_finalizer {
+            remove(shared, &variant, objects).await
+        } else {
+            Ok(Reconciled::default())
+        };
     }
     let variant = if has_finalizer {
         variant
@@ -30,22 +51,103 @@ pub(crate) async fn handle(key: &Key, objects: &Objects) -> Result<Reconciled, R
         let finalizers = variant.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect();
         set_finalizers(&variant, finalizers, objects).await?
     };
-    let errors = validate_variant(&variant.spec).join("; ");
-    let observed = if errors.is_empty() {
-        Observed::NotReady {
-            reason: "StoreUnavailable",
-            message: "package revisions are not drafted: there is no package store yet",
-        }
-    } else {
-        let ready = Some(("Error", "invalid packagevariant object"));
-        Observed::Stalled { reason: "ValidationError", message: &errors, ready }
-    };
-    report(&variant, &observed, objects).await?;
-    Ok(Reconciled::default())
+    let mut progress = Progress::default();
+    let errors = validate_variant(&variant.spec);
+    match &shared.packages {
+        _ if !errors.is_empty() => progress.errors.push(VariantError::Invalid(errors)),
+        None => progress.errors.push(VariantError::NoStore),
+        Some(store) => draft(shared, store, &variant, objects, &mut progress).await?,
+    }
+    shared.watches.set_selected(shared, key, progress.kinds.clone());
+    report(&variant, &progress, objects).await?;
+    if shared.packages.is_none() {
+        return Ok(Reconciled::default());
+    }
+    if progress.errors.is_empty() {
+        shared.succeeded(key);
+    }
+    let delay = retry(&progress.errors).and_then(|retry| shared.delay(key, retry));
+    Ok(Reconciled::requeue_after(delay.unwrap_or(RESYNC).max(SHORTEST)))
 }
 
-/// Lets a variant go when no package revision is its own any more. What becomes of those that are is for the package store to say.
-async fn remove(variant: &PackageVariant, objects: &Objects) -> Result<Reconciled, ReconcileError> {
+/// Drafts what the variant asks for; what is in its way is in the progress.
+async fn draft(
+    shared: &Arc<Shared>,
+    store: &PackageStore,
+    variant: &PackageVariant,
+    objects: &Objects,
+    progress: &mut Progress,
+) -> Result<(), ReconcileError> {
+    let attempt = async {
+        let world = World::read(shared, store, variant, objects).await?;
+        ensure(&world, &now(), progress).await
+    };
+    match attempt.await {
+        Ok(()) => Ok(()),
+        Err(Failure::Told(error)) => {
+            progress.errors.push(error);
+            Ok(())
+        }
+        Err(Failure::Retry(error)) => Err(error),
+    }
+}
+
+fn now() -> Time {
+    Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
+}
+
+/// What is locked while a variant is worked on.
+fn package_key(variant: &PackageVariant) -> ObjectId {
+    let downstream = variant.spec.downstream.clone().unwrap_or_default();
+    let name = format!("{}.{}", downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
+    ObjectId::new(Kind::new("", "packages"), variant.namespace().as_deref(), &name)
+}
+
+/// Lets a variant go when its deletion policy was applied to all of its package revisions.
+async fn remove(
+    shared: &Arc<Shared>,
+    variant: &PackageVariant,
+    objects: &Objects,
+) -> Result<Reconciled, ReconcileError> {
+    let blocked = match &shared.packages {
+        Some(store) => apply_policy(shared, store, variant, objects).await?,
+        None => without_store(variant, objects).await?,
+    };
+    let Some(error) = blocked else {
+        let others = variant.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
+        return match set_finalizers(variant, others, objects).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
+            Err(error) => Err(error.into()),
+        };
+    };
+    report(variant, &Progress { errors: vec![error], ..Progress::default() }, objects).await?;
+    Ok(Reconciled::requeue_after(BLOCKED))
+}
+
+/// Applies the deletion policy; tells what is in its way.
+async fn apply_policy(
+    shared: &Arc<Shared>,
+    store: &PackageStore,
+    variant: &PackageVariant,
+    objects: &Objects,
+) -> Result<Option<VariantError>, ReconcileError> {
+    // Without its Repository there is nothing that anything could be done about.
+    if !World::has_downstream(store, variant, objects).await {
+        return Ok(None);
+    }
+    let applied = async { finish(&World::read(shared, store, variant, objects).await?).await };
+    match applied.await {
+        Ok(()) => Ok(None),
+        Err(Failure::Told(error)) => Ok(Some(error)),
+        Err(Failure::Retry(error)) => Err(error),
+    }
+}
+
+/// Where nothing drafts package revisions, those that belong to the variant hold it back: what becomes of them is for people to say.
+async fn without_store(
+    variant: &PackageVariant,
+    objects: &Objects,
+) -> Result<Option<VariantError>, ReconcileError> {
     let namespace = variant.namespace().unwrap_or_default();
     let downstream = variant.spec.downstream.clone().unwrap_or_default();
     let (repo, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
@@ -54,21 +156,10 @@ async fn remove(variant: &PackageVariant, objects: &Objects) -> Result<Reconcile
     let uid = variant.uid().unwrap_or_default();
     let own =
         revisions.iter().filter(|revision| revision.owner_references().iter().any(|owner| owner.uid == uid));
-    let own: Vec<String> = own.map(groundwork_api::ResourceExt::name_any).collect();
-    if own.is_empty() {
-        let others = variant.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
-        return match set_finalizers(variant, others, objects).await {
-            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
-            Err(error) => Err(error.into()),
-        };
-    }
-    let message = format!(
-        "package revisions belong to this package variant, and there is no package store yet to apply its deletion policy: \
-         delete them, or remove their owner references: {}",
-        own.join(", ")
-    );
-    report(variant, &Observed::NotReady { reason: "DeletionBlocked", message: &message }, objects).await?;
-    Ok(Reconciled::requeue_after(BLOCKED))
+    let cause = "it belongs to this package variant, and there is no package store to apply its deletion policy: delete it, or \
+                 remove its owner reference";
+    let own: Vec<_> = own.map(|revision| (revision.name_any(), cause.to_owned())).collect();
+    Ok((!own.is_empty()).then_some(VariantError::DeletionBlocked(own)))
 }
 
 async fn set_finalizers(
@@ -87,15 +178,22 @@ async fn set_finalizers(
 /// Writes the status, if it says anything new.
 async fn report(
     variant: &PackageVariant,
-    observed: &Observed<'_>,
+    progress: &Progress,
     objects: &Objects,
 ) -> Result<(), ReconcileError> {
     let before = variant.status.clone().unwrap_or_default();
     let mut after = before.clone();
-    let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());
     let generation = variant.metadata.generation;
-    after.conditions = conditions(&before.conditions, observed, generation, &now).into();
+    let Progress { errors, notes, .. } = progress;
+    after.conditions = variant_conditions(&before.conditions, errors, notes, generation, &now()).into();
     after.observed_generation = generation;
+    if let Some(targets) = &progress.targets {
+        after.downstream_targets = targets.clone().into();
+        after.injection_sources = progress.sources.clone().into();
+    }
+    if let Some(upstream) = &progress.upstream {
+        after.upstream = Some(upstream.clone());
+    }
     if after == before {
         return Ok(());
     }

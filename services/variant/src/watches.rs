@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
-use groundwork_bus::{Bus, Kind};
+use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{Controller, Key, Metrics, Objects, Options};
 use groundwork_grpc::Channel;
 use groundwork_proto::watcher::v1::EnsureWatchRequest;
@@ -26,8 +26,9 @@ const TTL_SECONDS: i64 = 600;
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(200);
 /// Pause before the watcher is asked again that did not answer.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
-/// Pause before the watcher is asked again that has refused the watch, or has a problem with it.
-const PROBLEM_PAUSE: Duration = Duration::from_secs(30);
+/// Pauses before the watcher is asked again that has refused the watch, or has a problem with it. Rights often come a moment after what
+/// they are for.
+const PROBLEM_PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
 /// Objects of one selected kind that are handled at the same time.
 const CONCURRENCY: usize = 4;
 
@@ -100,13 +101,14 @@ impl Watches {
     /// A controller for events of one kind. It shares nothing but the work with the one of the service: a kind that cannot be
     /// watched must keep nobody else waiting.
     fn controller(&self, shared: &Arc<Shared>, selected: &Selected) -> Controller {
+        let selected = Kind::new(selected.group.as_str(), selected.plural.as_str());
         Controller {
             bus: self.context.bus.clone(),
             objects: self.context.objects.clone(),
-            handler: Arc::new(SelectedHandler(Arc::clone(shared))),
+            handler: Arc::new(SelectedHandler(Arc::clone(shared), selected.clone())),
             options: Options {
                 service: SERVICE,
-                work: vec![Kind::new(selected.group.as_str(), selected.plural.as_str())],
+                work: vec![selected],
                 has_private_queues: true,
                 indexed: vec![kind::<PackageVariantSet>()],
                 namespaces: self.context.namespaces.clone(),
@@ -136,10 +138,20 @@ async fn renew_interest(
     // Without namespaces one interest in all of them.
     let namespaces = if namespaces.is_empty() { vec![String::new()] } else { namespaces };
     let mut logged = String::new();
+    let mut refusals = 0;
     loop {
         let mut pause = RENEWAL_INTERVAL;
+        let mut is_refused = false;
         for namespace in &namespaces {
-            pause = pause.min(ensure_watch(watcher.clone(), &selected, namespace, &mut logged).await);
+            match ensure_watch(watcher.clone(), &selected, namespace, &mut logged).await {
+                Interest::Registered => {}
+                Interest::Unanswered => pause = pause.min(RETRY_PAUSE),
+                Interest::Refused => is_refused = true,
+            }
+        }
+        refusals = if is_refused { refusals + 1 } else { 0 };
+        if is_refused {
+            pause = pause.min(PROBLEM_PAUSES.pause(refusals));
         }
         tokio::select! {
             () = end.cancelled() => break,
@@ -149,14 +161,23 @@ async fn renew_interest(
     // At the end of the process the interest lasts: another replica, or the next start, needs it.
 }
 
-/// Registers an interest once; answers with the pause before the next call. `logged` is the problem that was logged last, so that each is
+/// What became of an interest.
+enum Interest {
+    Registered,
+    /// The watcher cannot be asked now.
+    Unanswered,
+    /// The watcher says no, or has a problem with the watch.
+    Refused,
+}
+
+/// Registers an interest once. `logged` is the problem that was logged last, so that each is
 /// logged once.
 async fn ensure_watch(
     mut watcher: WatcherClient<Channel>,
     selected: &Selected,
     namespace: &str,
     logged: &mut String,
-) -> Duration {
+) -> Interest {
     let request = EnsureWatchRequest {
         group: selected.group.clone(),
         version: selected.version.clone(),
@@ -173,17 +194,17 @@ async fn ensure_watch(
                 why = status.message(),
                 "the watcher cannot be asked now"
             );
-            return RETRY_PAUSE;
+            return Interest::Unanswered;
         }
         Err(status) => status.message().to_owned(),
     };
     if problem.is_empty() {
         logged.clear();
-        return RENEWAL_INTERVAL;
+        return Interest::Registered;
     }
     if problem != *logged {
         tracing::warn!(kind = selected.plural, namespace, problem, "a selected kind is not watched");
         *logged = problem;
     }
-    PROBLEM_PAUSE
+    Interest::Refused
 }

@@ -20,6 +20,7 @@ mod lifecycle;
 mod metrics;
 mod namespaces;
 mod overlays;
+mod packages;
 mod pages;
 mod publishing;
 mod readiness;

@@ -41,8 +41,16 @@ view! {
     fields {
         /// Generation that was worked on.
         observed_generation: Option<i64> = "status.observedGeneration",
+        /// Repository of the package that it is made from.
+        upstream_repository: &'a str = "spec.upstream.repo",
+        /// Path of that package.
+        upstream_package: &'a str = "spec.upstream.package",
+        /// Repository of the package that it makes.
+        downstream_repository: &'a str = "spec.downstream.repo",
+        /// Path of that package.
+        downstream_package: &'a str = "spec.downstream.package",
     }
     lists {}
     parts {}
-    shown { "spec.upstream.repo", "spec.upstream.package", "spec.downstream.repo", "spec.downstream.package", }
+    shown {}
 }

@@ -1,0 +1,41 @@
+//! Package stores: where packages and their revisions are kept (`packagevariants.md` 6).
+//!
+//! ```text
+//! remote <──git──> BareClone: refs, objects ──discover──> Snapshot: revisions, problems, repairs
+//! Store: registered repositories ──task──> Staged: files in memory ──commit──> one push, leases on every ref
+//! ```
+//!
+//! Nothing here knows a cluster. Operations block: on the disk, on the program `git` and on the network.
+
+mod clone;
+mod discovery;
+mod draft;
+mod error;
+mod layout;
+mod lifecycle;
+mod message;
+mod objects;
+mod remote;
+mod repository;
+#[cfg(test)]
+mod repository_tests;
+mod revision;
+mod settings;
+mod store;
+mod tasks;
+#[cfg(test)]
+mod tasks_tests;
+#[cfg(test)]
+mod testing;
+
+pub use discovery::{Marks, Snapshot};
+pub use draft::Staged;
+pub use error::StoreError;
+pub use message::Owner;
+pub use objects::Content;
+pub use remote::Credentials;
+pub use repository::{Actor, GitRepository};
+pub use revision::{Facts, Revision, RevisionPlace};
+pub use settings::{Settings, SettingsError};
+pub use store::{MAX_PACKAGE_BYTES, Options, Store};
+pub use tasks::{NewDraft, Original, Source, Update};

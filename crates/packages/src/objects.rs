@@ -1,0 +1,374 @@
+//! Objects of a git repository: trees of packages, read and written in process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use gix_hash::{Kind as Hash, ObjectId};
+use gix_object::tree::{Editor, EntryKind};
+use gix_object::{Blob, Commit, Exists as _, FindExt as _, FindHeader as _, Kind, Tree, Write as _};
+use groundwork_krm::Package;
+
+const KPTFILE: &str = "Kptfile";
+/// Directories in directories; more is nobody's package.
+const MAX_DEPTH: usize = 64;
+/// Files of one package; each costs an object, whatever is in it.
+const MAX_FILES: usize = 20_000;
+
+/// The files of a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Content {
+    pub texts: Package,
+    /// Files that are no UTF-8, by the object that holds them: kept as they are.
+    pub binaries: BTreeMap<String, ObjectId>,
+}
+
+/// Why the objects of a package cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectsError {
+    #[error("package {package:?} has a symbolic link or submodule at {path:?}")]
+    Link { package: String, path: String },
+    #[error("package {package:?} has {bytes} bytes, more than the allowed {allowed}")]
+    TooLarge { package: String, bytes: u64, allowed: u64 },
+    #[error("package {package:?} has more than {MAX_FILES} files, or directories more than {MAX_DEPTH} deep")]
+    TooMany { package: String },
+    #[error("invalid resource path: {0:?}")]
+    Path(String),
+    #[error("resource path {0:?} is a directory of {1:?}")]
+    DirectoryOf(String, String),
+    #[error("package must contain Kptfile at root")]
+    NoKptfile,
+    /// The clone is damaged, or the disk is.
+    #[error("the local copy of the repository cannot be used: {0}")]
+    Storage(String),
+}
+
+fn storage(error: impl std::fmt::Display) -> ObjectsError {
+    ObjectsError::Storage(error.to_string())
+}
+
+/// What is read of a commit.
+#[derive(Debug, Clone)]
+pub struct CommitFacts {
+    pub tree: ObjectId,
+    pub parents: Vec<ObjectId>,
+    pub message: String,
+    pub author: String,
+    /// Seconds since 1970.
+    pub time: i64,
+}
+
+/// Who makes a commit, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    pub name: String,
+    pub email: String,
+    /// Seconds since 1970.
+    pub time: i64,
+}
+
+/// The object database of a clone. Shared by threads: each operation takes a handle of its own.
+#[derive(Clone)]
+pub struct Objects(Arc<gix_odb::Store>);
+
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Objects").field(&self.0.path()).finish()
+    }
+}
+
+impl Objects {
+    /// Of a bare repository.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn open(repository: &Path) -> Result<Self, ObjectsError> {
+        let options = gix_odb::store::init::Options::default();
+        let store =
+            gix_odb::Store::at_opts(repository.join("objects"), Hash::Sha1, &mut std::iter::empty(), options);
+        store.map(|store| Self(Arc::new(store))).map_err(storage)
+    }
+
+    fn handle(&self) -> gix_odb::HandleArc {
+        gix_odb::HandleArc::from(self.0.to_handle_arc())
+    }
+
+    pub fn has(&self, id: ObjectId) -> bool {
+        self.handle().exists(&id)
+    }
+
+    /// # Errors
+    /// The commit is not there.
+    pub fn commit(&self, id: ObjectId) -> Result<CommitFacts, ObjectsError> {
+        let mut buffer = Vec::new();
+        let handle = self.handle();
+        let commit = handle.find_commit(&id, &mut buffer).map_err(storage)?;
+        let author = commit.author().map_err(storage)?;
+        Ok(CommitFacts {
+            tree: commit.tree(),
+            parents: commit.parents().collect(),
+            message: String::from_utf8_lossy(commit.message).into_owned(),
+            author: String::from_utf8_lossy(author.trim().name).into_owned(),
+            time: commit.committer().map_err(storage)?.time().map_or(0, |time| time.seconds),
+        })
+    }
+
+    /// The entries of a tree.
+    fn tree(&self, id: ObjectId) -> Result<Tree, ObjectsError> {
+        let mut buffer = Vec::new();
+        Ok(self.handle().find_tree(&id, &mut buffer).map_err(storage)?.into_owned())
+    }
+
+    /// The directory of a package in a tree; `None` if it is not there, or is no directory.
+    ///
+    /// # Errors
+    /// An object on the way is damaged.
+    pub fn directory(&self, tree: ObjectId, path: &str) -> Result<Option<ObjectId>, ObjectsError> {
+        let mut id = tree;
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            let tree = self.tree(id)?;
+            let entry = tree.entries.iter().find(|entry| entry.filename == part.as_bytes());
+            match entry {
+                Some(entry) if entry.mode.is_tree() => id = entry.oid,
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(id))
+    }
+
+    /// The text of the Kptfile of a package; `None` if the directory has none, which makes it no package.
+    ///
+    /// # Errors
+    /// An object is damaged.
+    pub fn kptfile(&self, directory: ObjectId) -> Result<Option<String>, ObjectsError> {
+        let tree = self.tree(directory)?;
+        let entry = tree.entries.iter().find(|entry| entry.filename == KPTFILE && entry.mode.is_blob());
+        let Some(entry) = entry else { return Ok(None) };
+        let mut buffer = Vec::new();
+        let blob = self.handle().find_blob(&entry.oid, &mut buffer).map_err(storage)?.data.to_vec();
+        Ok(Some(String::from_utf8_lossy(&blob).into_owned()))
+    }
+
+    /// Directories of packages in a tree, each with its path and its object. What lies below a package belongs to it (6.3).
+    ///
+    /// # Errors
+    /// An object is damaged.
+    pub fn packages(&self, tree: ObjectId, below: &str) -> Result<Vec<(String, ObjectId)>, ObjectsError> {
+        let mut found = Vec::new();
+        let Some(start) = self.directory(tree, below)? else { return Ok(found) };
+        let mut open = vec![(below.to_owned(), start, 0)];
+        while let Some((path, id, depth)) = open.pop() {
+            let tree = self.tree(id)?;
+            // The directory that is registered is no package itself: it would have no name.
+            let has_kptfile =
+                tree.entries.iter().any(|entry| entry.filename == KPTFILE && entry.mode.is_blob());
+            if has_kptfile && depth > 0 {
+                found.push((path, id));
+                continue;
+            }
+            if depth == MAX_DEPTH {
+                continue;
+            }
+            for entry in tree.entries.iter().filter(|entry| entry.mode.is_tree() && entry.filename != ".git")
+            {
+                let name = String::from_utf8_lossy(&entry.filename);
+                let path = if path.is_empty() { name.into_owned() } else { format!("{path}/{name}") };
+                open.push((path, entry.oid, depth + 1));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// All files of a package.
+    ///
+    /// # Errors
+    /// It has links, or more files or bytes than are allowed.
+    pub fn content(&self, package: &str, directory: ObjectId, allowed: u64) -> Result<Content, ObjectsError> {
+        let too_many = || ObjectsError::TooMany { package: package.to_owned() };
+        let mut content = Content::default();
+        let mut bytes = 0;
+        let mut open = vec![(String::new(), directory, 0)];
+        let handle = self.handle();
+        while let Some((below, id, depth)) = open.pop() {
+            for entry in self.tree(id)?.entries {
+                let name = String::from_utf8_lossy(&entry.filename);
+                let path = format!("{below}{name}");
+                match entry.mode.kind() {
+                    EntryKind::Tree if name == ".git" => {}
+                    EntryKind::Tree if depth == MAX_DEPTH => return Err(too_many()),
+                    EntryKind::Tree => open.push((format!("{path}/"), entry.oid, depth + 1)),
+                    EntryKind::Link | EntryKind::Commit => {
+                        return Err(ObjectsError::Link { package: package.to_owned(), path });
+                    }
+                    EntryKind::Blob | EntryKind::BlobExecutable => {
+                        // The size is known before the bytes are: what is too large is not read.
+                        let header = handle.try_header(&entry.oid).map_err(storage)?;
+                        bytes += header.map_or(0, |header| header.size);
+                        if bytes > allowed {
+                            return Err(ObjectsError::TooLarge {
+                                package: package.to_owned(),
+                                bytes,
+                                allowed,
+                            });
+                        }
+                        let mut buffer = Vec::new();
+                        let blob = handle.find_blob(&entry.oid, &mut buffer).map_err(storage)?;
+                        match std::str::from_utf8(blob.data) {
+                            Ok(text) => drop(content.texts.insert(path, text.to_owned())),
+                            Err(_) => drop(content.binaries.insert(path, entry.oid)),
+                        }
+                    }
+                }
+            }
+            if content.texts.len() + content.binaries.len() > MAX_FILES {
+                return Err(too_many());
+            }
+        }
+        Ok(content)
+    }
+
+    /// Files with the executable bit.
+    fn executables(&self, directory: ObjectId) -> Result<BTreeSet<String>, ObjectsError> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![(String::new(), directory, 0)];
+        while let Some((below, id, depth)) = open.pop() {
+            for entry in self.tree(id)?.entries {
+                let path = format!("{below}{}", String::from_utf8_lossy(&entry.filename));
+                match entry.mode.kind() {
+                    EntryKind::Tree if depth < MAX_DEPTH => {
+                        open.push((format!("{path}/"), entry.oid, depth + 1))
+                    }
+                    EntryKind::BlobExecutable => drop(found.insert(path)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes the directory of a package. A path that was executable in `before` stays so.
+    ///
+    /// # Errors
+    /// A path that no file can have, no Kptfile, or the disk.
+    pub fn write_package(
+        &self,
+        content: &Content,
+        before: Option<ObjectId>,
+    ) -> Result<ObjectId, ObjectsError> {
+        check_paths(content)?;
+        let executable = before.map(|tree| self.executables(tree)).transpose()?.unwrap_or_default();
+        let handle = self.handle();
+        let mut editor = Editor::new(Tree::empty(), &handle, Hash::Sha1);
+        let mut put = |path: &str, id: ObjectId| {
+            let kind = if executable.contains(path) { EntryKind::BlobExecutable } else { EntryKind::Blob };
+            editor.upsert(path.split('/'), kind, id).map(drop).map_err(storage)
+        };
+        for (path, text) in &content.texts {
+            let id = handle.write_buf(Kind::Blob, text.as_bytes()).map_err(storage)?;
+            put(path, id)?;
+        }
+        for (path, id) in &content.binaries {
+            put(path, *id)?;
+        }
+        editor.write(|tree| handle.write(tree)).map_err(storage)
+    }
+
+    /// A tree in which the directory of a package is another one, or gone.
+    ///
+    /// # Errors
+    /// An object is damaged, or the disk.
+    pub fn replace(
+        &self,
+        tree: Option<ObjectId>,
+        path: &str,
+        package: Option<ObjectId>,
+    ) -> Result<ObjectId, ObjectsError> {
+        let handle = self.handle();
+        let root = tree.map_or_else(|| Ok(Tree::empty()), |id| self.tree(id))?;
+        let mut editor = Editor::new(root, &handle, Hash::Sha1);
+        match package {
+            Some(package) => editor.upsert(path.split('/'), EntryKind::Tree, package),
+            None => editor.remove(path.split('/')),
+        }
+        .map_err(storage)?;
+        editor.write(|tree| handle.write(tree)).map_err(storage)
+    }
+
+    /// # Errors
+    /// The disk.
+    pub fn write_text(&self, text: &str) -> Result<ObjectId, ObjectsError> {
+        self.handle().write(&Blob { data: text.as_bytes().to_vec() }).map_err(storage)
+    }
+
+    /// A tree with one file more.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn with_file(
+        &self,
+        tree: Option<ObjectId>,
+        path: &str,
+        text: &str,
+    ) -> Result<ObjectId, ObjectsError> {
+        let blob = self.write_text(text)?;
+        let handle = self.handle();
+        let root = tree.map_or_else(|| Ok(Tree::empty()), |id| self.tree(id))?;
+        let mut editor = Editor::new(root, &handle, Hash::Sha1);
+        editor.upsert(path.split('/'), EntryKind::Blob, blob).map_err(storage)?;
+        editor.write(|tree| handle.write(tree)).map_err(storage)
+    }
+
+    /// Writes a commit.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn write_commit(
+        &self,
+        tree: ObjectId,
+        parents: &[ObjectId],
+        signature: &Signature,
+        message: &str,
+    ) -> Result<ObjectId, ObjectsError> {
+        let who = gix_actor::Signature {
+            name: one_line(&signature.name).into(),
+            email: one_line(&signature.email).into(),
+            time: gix_date::Time { seconds: signature.time, offset: 0 },
+        };
+        let commit = Commit {
+            tree,
+            parents: parents.iter().copied().collect(),
+            author: who.clone(),
+            committer: who,
+            encoding: None,
+            message: message.into(),
+            extra_headers: Vec::new(),
+        };
+        self.handle().write(&commit).map_err(storage)
+    }
+}
+
+/// Names of people end where git's own marks begin.
+fn one_line(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() && !matches!(c, '<' | '>')).collect::<String>().trim().to_owned()
+}
+
+/// Paths that a package may have (6.12).
+fn check_paths(content: &Content) -> Result<(), ObjectsError> {
+    let paths: BTreeSet<&str> =
+        content.texts.keys().chain(content.binaries.keys()).map(String::as_str).collect();
+    if !paths.contains(KPTFILE) {
+        return Err(ObjectsError::NoKptfile);
+    }
+    for path in &paths {
+        let is_bad = |part: &str| matches!(part, "" | "." | "..") || part.eq_ignore_ascii_case(".git");
+        if path.contains('\0') || path.split('/').any(is_bad) || path.split('/').count() > MAX_DEPTH {
+            return Err(ObjectsError::Path((*path).to_owned()));
+        }
+        let directories = path.match_indices('/').map(|(end, _)| &path[..end]);
+        if let Some(directory) = directories.into_iter().find(|directory| paths.contains(directory)) {
+            return Err(ObjectsError::DirectoryOf(directory.to_owned(), (*path).to_owned()));
+        }
+    }
+    Ok(())
+}

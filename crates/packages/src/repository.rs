@@ -1,0 +1,355 @@
+//! One registered repository: what it holds, and the pushes that change it (`packagevariants.md` 6.12).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use gix_hash::ObjectId;
+use groundwork_api::Lifecycle;
+
+use crate::clone::{BareClone, Refs};
+use crate::discovery::{Memory, Snapshot, discover};
+use crate::error::StoreError;
+use crate::layout::{Place, full_path};
+use crate::message::{Annotation, Message};
+use crate::objects::{Content, Objects, Signature};
+use crate::remote::{RefUpdate, RemoteError};
+use crate::revision::Revision;
+use crate::settings::Settings;
+
+/// How often an approval is built anew because others have moved the branch.
+const APPROVALS: u32 = 10;
+/// How often a push is tried again that a hook has declined.
+const HOOK_ATTEMPTS: u32 = 3;
+const HOOK_PAUSE: Duration = Duration::from_secs(1);
+const APPROVAL_PAUSE: Duration = Duration::from_millis(200);
+
+/// Who commits where nobody says otherwise.
+const DEFAULT_IDENTITY: (&str, &str) = ("Groundwork", "groundwork@localhost");
+
+/// Who asks for an operation: the author of its commit, unless the Repository names one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    pub name: String,
+}
+
+/// A repository of packages. Its operations block, on the network too.
+#[derive(Debug)]
+pub struct GitRepository {
+    settings: Settings,
+    clone: Arc<BareClone>,
+    /// The largest package that is read, in bytes.
+    max_bytes: u64,
+    discovered: Mutex<Discovered>,
+    snapshot: RwLock<Arc<Snapshot>>,
+    /// Writes to one package happen one after the other.
+    packages: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Discovered {
+    memory: Memory,
+    /// The refs that the snapshot was read from.
+    refs: Option<Arc<Refs>>,
+}
+
+impl GitRepository {
+    pub fn new(settings: Settings, clone: Arc<BareClone>, max_bytes: u64) -> Self {
+        clone.follow(&settings.branch);
+        Self {
+            settings,
+            clone,
+            max_bytes,
+            discovered: Mutex::default(),
+            snapshot: RwLock::default(),
+            packages: Mutex::default(),
+        }
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether it is this one.
+    pub(crate) fn is(&self, settings: &Settings, clone: &Arc<BareClone>) -> bool {
+        self.settings == *settings && Arc::ptr_eq(&self.clone, clone)
+    }
+
+    /// What it holds, as of the last exchange with the remote.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn objects(&self) -> &Objects {
+        self.clone.objects()
+    }
+
+    /// Fetches, reads what has changed, and clears away what a push has left that ended half way.
+    ///
+    /// # Errors
+    /// The remote cannot be used; what is known stays.
+    pub fn sync(&self) -> Result<Arc<Snapshot>, StoreError> {
+        self.clone.fetch()?;
+        self.ensure_branch()?;
+        let mut snapshot = self.refresh()?;
+        if !snapshot.repairs.is_empty() {
+            // Somebody else may be quicker, or the server declines; the next sync finds it again.
+            let pushed = self.clone.push(&snapshot.repairs);
+            if pushed.is_ok() {
+                snapshot = self.refresh()?;
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// Reads what it holds anew where refs have changed, without asking the remote.
+    fn refresh(&self) -> Result<Arc<Snapshot>, StoreError> {
+        let mut discovered = self.discovered.lock().unwrap_or_else(PoisonError::into_inner);
+        let refs = self.clone.refs();
+        if discovered.refs.as_ref().is_some_and(|known| Arc::ptr_eq(known, &refs) || **known == *refs) {
+            return Ok(self.snapshot());
+        }
+        let snapshot = discover(self.objects(), &refs, &self.settings, &mut discovered.memory)?;
+        let snapshot = Arc::new(snapshot);
+        discovered.refs = Some(refs);
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&snapshot);
+        Ok(snapshot)
+    }
+
+    fn ensure_branch(&self) -> Result<(), StoreError> {
+        let place = Place::Branch(self.settings.branch.clone());
+        let refs = self.clone.refs();
+        // The first draft of an empty repository has no parent.
+        let is_there = refs.contains_key(&place.reference());
+        if is_there || refs.is_empty() && !self.settings.create_branch {
+            return Ok(());
+        }
+        let branch = &self.settings.branch;
+        if !self.settings.create_branch {
+            return Err(StoreError::Refused(format!(
+                "branch {branch:?} does not exist in the repository; spec.git.createBranch makes it"
+            )));
+        }
+        let text = format!("# {}\n\nPackages.\n", self.settings.name);
+        let tree = self.objects().with_file(None, "README.md", &text)?;
+        let message = format!("Initial commit: Creating {branch} branch\n");
+        let commit = self.objects().write_commit(tree, &[], &self.signature(None), &message)?;
+        self.clone.push(&[RefUpdate { reference: place.reference(), old: None, new: Some(commit) }])?;
+        Ok(())
+    }
+
+    /// Who makes a commit: the Repository's own identity before that of who asks (6.4).
+    pub(crate) fn signature(&self, actor: Option<&Actor>) -> Signature {
+        let (name, email) = match (&self.settings.identity, actor) {
+            (Some((name, email)), _) => (name.as_str(), email.as_str()),
+            (None, Some(actor)) => (actor.name.as_str(), actor.name.as_str()),
+            (None, None) => DEFAULT_IDENTITY,
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Signature {
+            name: name.to_owned(),
+            email: email.to_owned(),
+            time: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// The files of a revision.
+    ///
+    /// # Errors
+    /// It has links, or is too large.
+    pub fn content(&self, revision: &Revision) -> Result<Content, StoreError> {
+        Ok(self.objects().content(&revision.package, revision.directory, self.max_bytes)?)
+    }
+
+    /// The files of a package as of a commit, whatever refs say; `None` if the commit or the package is not there.
+    ///
+    /// # Errors
+    /// As for [`Self::content`].
+    pub fn content_at(&self, commit: &str, package: &str) -> Result<Option<Content>, StoreError> {
+        let Ok(id) = ObjectId::from_hex(commit.as_bytes()) else { return Ok(None) };
+        let Some(directory) = self.directory_at(id, package) else { return Ok(None) };
+        Ok(Some(self.objects().content(package, directory, self.max_bytes)?))
+    }
+
+    /// The commit that a tag of a package points at, whatever is there.
+    pub fn tag_commit(&self, package: &str, name: &str) -> Option<String> {
+        let path = full_path(&self.settings.directory, package);
+        let tag = Place::Tag { path, name: name.to_owned() };
+        self.clone.refs().get(&tag.reference()).map(|found| found.commit.to_string())
+    }
+
+    /// The object of a package's directory as of a commit, whatever refs say.
+    pub(crate) fn directory_at(&self, commit: ObjectId, package: &str) -> Option<ObjectId> {
+        let tree = self.objects().commit(commit).ok()?.tree;
+        // A lock may name the path below the directory of the repository, or the whole one (2.8).
+        let whole = full_path(&self.settings.directory, package);
+        let found = self.objects().directory(tree, &whole).ok().flatten();
+        found.or_else(|| self.objects().directory(tree, package).ok().flatten())
+    }
+
+    /// A revision by the name of its object.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn revision(&self, name: &str) -> Result<Arc<Revision>, StoreError> {
+        let snapshot = self.snapshot();
+        let found = snapshot.revisions.get(name);
+        found.cloned().ok_or_else(|| StoreError::NotFound(format!("package revision {name:?} not found")))
+    }
+
+    /// The same, if it is still of the version that the caller has seen.
+    pub(crate) fn revision_of(&self, name: &str, version: &str) -> Result<Arc<Revision>, StoreError> {
+        if version.is_empty() {
+            return Err(StoreError::Refused("resourceVersion must be specified for an update".to_owned()));
+        }
+        let revision = self.revision(name)?;
+        if revision.version() == version { Ok(revision) } else { Err(StoreError::Conflict) }
+    }
+
+    /// The root of the tree that a draft's commits change.
+    pub(crate) fn root_of(&self, commit: Option<ObjectId>) -> Result<Option<ObjectId>, StoreError> {
+        Ok(commit.map(|commit| self.objects().commit(commit)).transpose()?.map(|commit| commit.tree))
+    }
+
+    /// Lets only one write to a package be under way.
+    pub(crate) fn exclusively<T>(
+        &self,
+        package: &str,
+        write: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let lock = {
+            let mut packages = lock(&self.packages);
+            packages.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(packages.entry(package.to_owned()).or_default())
+        };
+        let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        write()
+    }
+
+    /// Pushes, and reads what the repository holds afterwards. A push that a hook declined is tried again for a while, since some
+    /// hooks are only busy.
+    pub(crate) fn push(&self, updates: &[RefUpdate]) -> Result<(), StoreError> {
+        let mut attempt = 1;
+        loop {
+            match self.clone.push(updates) {
+                Ok(()) => break,
+                Err(RemoteError::Declined(_)) if attempt < HOOK_ATTEMPTS => std::thread::sleep(HOOK_PAUSE),
+                Err(error @ RemoteError::Stale(_)) => {
+                    // What others have done is needed by who tries again.
+                    drop(self.clone.fetch());
+                    drop(self.refresh());
+                    return Err(error.into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            attempt += 1;
+        }
+        self.refresh().map(drop)
+    }
+
+    /// Moves a draft to proposed, or back.
+    pub(crate) fn move_draft(&self, revision: &Revision, proposed: bool) -> Result<(), StoreError> {
+        let path = full_path(&self.settings.directory, &revision.package);
+        let workspace = revision.workspace.clone();
+        let place =
+            if proposed { Place::Proposed { path, workspace } } else { Place::Draft { path, workspace } };
+        self.push(&[
+            RefUpdate { reference: place.reference(), old: None, new: Some(revision.commit) },
+            RefUpdate { reference: revision.reference.clone(), old: Some(revision.commit), new: None },
+        ])
+    }
+
+    /// Publishes a proposed revision: a commit on the branch, and its tag. Whoever else moves the branch meanwhile only costs
+    /// another attempt.
+    pub(crate) fn approve(&self, revision: &Revision, number: i64, actor: &Actor) -> Result<(), StoreError> {
+        let path = full_path(&self.settings.directory, &revision.package);
+        let branch = Place::Branch(self.settings.branch.clone()).reference();
+        let tag = Place::Tag { path: path.clone(), name: format!("v{number}") }.reference();
+        let message = Message {
+            headline: format!("Approving package revision {path}/{number}"),
+            annotations: vec![Annotation {
+                package: path.clone(),
+                workspace_name: revision.workspace.clone(),
+                revision: number.to_string(),
+                task: None,
+            }],
+            extension: None,
+        };
+        for attempt in 1..=APPROVALS {
+            let head = self.snapshot().head;
+            let root = self.root_of(head)?;
+            let tree = self.objects().replace(root, &path, Some(revision.directory))?;
+            let parents: Vec<ObjectId> = head.into_iter().chain([revision.commit]).collect();
+            let signature = self.signature(Some(actor));
+            let commit = self.objects().write_commit(tree, &parents, &signature, &message.text())?;
+            let pushed = self.push(&[
+                RefUpdate { reference: branch.clone(), old: head, new: Some(commit) },
+                RefUpdate { reference: tag.clone(), old: None, new: Some(commit) },
+                RefUpdate { reference: revision.reference.clone(), old: Some(revision.commit), new: None },
+            ]);
+            match pushed {
+                Err(StoreError::Conflict) => {}
+                result => return result,
+            }
+            // Only the branch may have moved: another commit or another tag is for the caller to see.
+            let present = self.revision(&revision.name);
+            let is_same = present.is_ok_and(|present| present.version() == revision.version());
+            if !is_same || self.snapshot().head == head {
+                return Err(StoreError::Conflict);
+            }
+            std::thread::sleep(APPROVAL_PAUSE * attempt);
+        }
+        Err(StoreError::Unavailable(format!("push failed after {APPROVALS} attempts")))
+    }
+
+    /// Proposes the deletion of a published revision, or takes that back.
+    pub(crate) fn mark_for_deletion(&self, revision: &Revision, marked: bool) -> Result<(), StoreError> {
+        let reference = self.marker_of(revision);
+        let (old, new) =
+            if marked { (None, Some(revision.commit)) } else { (Some(self.marker(&reference)?), None) };
+        self.push(&[RefUpdate { reference, old, new }])
+    }
+
+    fn marker_of(&self, revision: &Revision) -> String {
+        let path = full_path(&self.settings.directory, &revision.package);
+        let name = revision.short_reference.rsplit('/').next().unwrap_or_default().to_owned();
+        Place::DeletionProposed { path, name }.reference()
+    }
+
+    fn marker(&self, reference: &str) -> Result<ObjectId, StoreError> {
+        self.clone.refs().get(reference).map(|found| found.id).ok_or(StoreError::Conflict)
+    }
+
+    /// Removes a revision: its refs, or the directory from the branch.
+    pub(crate) fn remove(&self, revision: &Revision, actor: &Actor) -> Result<(), StoreError> {
+        if revision.is_placeholder(&self.settings.branch) {
+            return self.remove_from_branch(revision, actor);
+        }
+        let refs = self.clone.refs();
+        // A tag with a message is an object of its own, which is what the remote compares.
+        let own = refs.get(&revision.reference).map_or(revision.commit, |found| found.id);
+        let mut updates =
+            vec![RefUpdate { reference: revision.reference.clone(), old: Some(own), new: None }];
+        if revision.lifecycle == Lifecycle::DeletionProposed {
+            let reference = self.marker_of(revision);
+            let old = self.marker(&reference)?;
+            updates.push(RefUpdate { reference, old: Some(old), new: None });
+        }
+        self.push(&updates)
+    }
+
+    fn remove_from_branch(&self, revision: &Revision, actor: &Actor) -> Result<(), StoreError> {
+        let path = full_path(&self.settings.directory, &revision.package);
+        let root = self.root_of(Some(revision.commit))?;
+        let tree = self.objects().replace(root, &path, None)?;
+        let message = format!("Deleting package {path}\n");
+        let signature = self.signature(Some(actor));
+        let commit = self.objects().write_commit(tree, &[revision.commit], &signature, &message)?;
+        let reference = revision.reference.clone();
+        self.push(&[RefUpdate { reference, old: Some(revision.commit), new: Some(commit) }])
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,328 @@
+//! Repositories against real remotes (`packagevariants.md` 6.3 to 6.5, 6.12).
+
+use groundwork_api::{Lifecycle, Task};
+
+use crate::draft::Staged;
+use crate::error::StoreError;
+use crate::objects::Content;
+use crate::repository::GitRepository;
+use crate::revision::Revision;
+use crate::testing::{World, git, pat};
+use std::sync::Arc;
+
+const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\n";
+
+fn content(files: &[(&str, &str)]) -> Content {
+    let texts = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+    Content {
+        texts: texts.chain([("Kptfile".to_owned(), KPTFILE.to_owned())]).collect(),
+        ..Content::default()
+    }
+}
+
+fn draft(
+    repository: &Arc<GitRepository>,
+    package: &str,
+    workspace: &str,
+    files: &[(&str, &str)],
+) -> Arc<Revision> {
+    stage(repository, package, workspace, files).commit(&pat()).unwrap()
+}
+
+fn stage(repository: &Arc<GitRepository>, package: &str, workspace: &str, files: &[(&str, &str)]) -> Staged {
+    let task = Task { type_: "init".to_owned(), ..Task::default() };
+    Staged::create(repository, package, workspace, content(files), task, None)
+}
+
+fn listing(repository: &GitRepository) -> Vec<String> {
+    let line = |found: &Arc<Revision>| {
+        format!("{} {} {} {}", found.name, found.number, found.lifecycle.as_str(), found.short_reference)
+    };
+    repository.snapshot().revisions.values().map(line).collect()
+}
+
+/// Refs by hand, as a person or a Porch server makes them.
+#[test]
+fn revisions_follow_from_refs() {
+    let world = World::new();
+    let repository = world.repository(
+        "catalog",
+        &[
+            ("net/coredns/Kptfile", KPTFILE),
+            ("net/coredns/sub/Kptfile", KPTFILE),
+            ("web/Kptfile", KPTFILE),
+            ("README.md", "x"),
+        ],
+    );
+    let folder = world.checkout("catalog");
+    for tag in ["net/coredns/v4", "net/coredns/stable", "web/v4.0.0", "v1", "nothing/v1"] {
+        git(&folder, &["tag", tag]);
+    }
+    git(&folder, &["tag", "-a", "-m", "x", "web/v2"]);
+    for branch in
+        ["drafts/web/ws-1", "proposed/web/ws-2", "deletionProposed/net/coredns/v4", "feature", "drafts/alone"]
+    {
+        git(&folder, &["branch", branch]);
+    }
+    git(
+        &folder,
+        &[
+            "push",
+            "-q",
+            "--tags",
+            "origin",
+            "drafts/web/ws-1",
+            "proposed/web/ws-2",
+            "deletionProposed/net/coredns/v4",
+            "feature",
+            "drafts/alone",
+        ],
+    );
+    repository.sync().unwrap();
+    assert_eq!(
+        listing(&repository),
+        [
+            "catalog.net.coredns.main -1 Published main",
+            "catalog.net.coredns.stable -1 Published net/coredns/stable",
+            "catalog.net.coredns.v4 4 DeletionProposed net/coredns/v4",
+            "catalog.web.main -1 Published main",
+            "catalog.web.v2 2 Published web/v2",
+            "catalog.web.v4.0.0 -1 Published web/v4.0.0",
+            "catalog.web.ws-1 0 Draft drafts/web/ws-1",
+            "catalog.web.ws-2 0 Proposed proposed/web/ws-2",
+        ]
+    );
+    assert_eq!(
+        repository.snapshot().problems,
+        ["refs/heads/drafts/alone: invalid draft ref name; missing workspaceName suffix"]
+    );
+    // An annotated tag stands for the commit that it points at.
+    let head = git(&folder, &["rev-parse", "HEAD"]);
+    assert!(repository.snapshot().revisions.values().all(|found| found.commit.to_string() == head));
+}
+
+/// From draft to published, and away: each step as git shows it to others.
+#[test]
+fn the_life_of_a_revision() {
+    let world = World::new();
+    let repository = world.repository("blue", &[("other/Kptfile", KPTFILE)]);
+    let first = draft(&repository, "net/dns", "packagevariant-1", &[("a/b.txt", "one")]);
+    assert_eq!((first.lifecycle, first.number), (Lifecycle::Draft, 0));
+    assert_eq!(world.refs("blue"), ["refs/heads/drafts/net/dns/packagevariant-1", "refs/heads/main"]);
+    let remote = world.remote("blue");
+    assert_eq!(git(&remote, &["show", "drafts/net/dns/packagevariant-1:net/dns/a/b.txt"]), "one");
+    assert_eq!(
+        git(&remote, &["log", "-1", "--format=%an|%B", "drafts/net/dns/packagevariant-1"]),
+        "pat|Creating new empty revision\n\nkpt:{\"package\":\"net/dns\",\"workspaceName\":\"packagevariant-1\",\
+         \"revision\":\"0\",\"task\":{\"type\":\"init\"}}"
+    );
+    let saved = world
+        .store
+        .stage_save("fleet", &first.name, &first.version(), content(&[("a/b.txt", "two")]).texts)
+        .unwrap()
+        .commit(&pat())
+        .unwrap();
+    assert_ne!(saved.commit, first.commit);
+    assert_eq!(saved.facts.task.as_ref().unwrap().type_, "init");
+
+    repository.move_draft(&saved, true).unwrap();
+    let proposed = repository.revision(&saved.name).unwrap();
+    assert_eq!(proposed.lifecycle, Lifecycle::Proposed);
+    assert_eq!(proposed.commit, saved.commit);
+    repository.approve(&proposed, 1, &pat()).unwrap();
+    let published = repository.revision(&saved.name).unwrap();
+    assert_eq!((published.lifecycle, published.number), (Lifecycle::Published, 1));
+    assert_eq!(published.facts.published.as_ref().unwrap().0, "pat");
+    assert_eq!(published.facts.task.as_ref().unwrap().type_, "init");
+    assert_eq!(world.refs("blue"), ["refs/heads/main", "refs/tags/net/dns/v1"]);
+    assert_eq!(git(&remote, &["show", "main:net/dns/a/b.txt"]), "two");
+    assert_eq!(git(&remote, &["show", "main:other/Kptfile"]), KPTFILE.trim_end());
+    assert_eq!(git(&remote, &["log", "-1", "--format=%s", "main"]), "Approving package revision net/dns/1");
+
+    repository.mark_for_deletion(&published, true).unwrap();
+    let marked = repository.revision(&saved.name).unwrap();
+    assert_eq!(marked.lifecycle, Lifecycle::DeletionProposed);
+    repository.mark_for_deletion(&marked, false).unwrap();
+    repository.mark_for_deletion(&repository.revision(&saved.name).unwrap(), true).unwrap();
+    repository.remove(&repository.revision(&saved.name).unwrap(), &pat()).unwrap();
+    assert_eq!(world.refs("blue"), ["refs/heads/main"]);
+    // The number is not given again, and neither is the workspace.
+    let marks = repository.snapshot().marks_of("", "net/dns");
+    assert_eq!((marks.revision, marks.workspace), (1, 1));
+    let placeholder = repository.revision("blue.net.dns.main").unwrap();
+    repository.remove(&placeholder, &pat()).unwrap();
+    assert_eq!(git(&remote, &["ls-tree", "--name-only", "main"]), "other");
+}
+
+/// V-store: what another process has done in between is never overwritten.
+#[test]
+fn others_are_not_overwritten() {
+    let world = World::new();
+    let repository = world.repository("blue", &[("other/Kptfile", KPTFILE)]);
+    let other = world.other_store("second");
+    let other_repository = other.register(world.settings("blue"), crate::Credentials::None).unwrap();
+    other_repository.sync().unwrap();
+
+    // Two drafts of one name.
+    draft(&repository, "p", "w", &[("x", "1")]);
+    let error = stage(&other_repository, "p", "w", &[("x", "2")]).commit(&pat()).unwrap_err();
+    assert_eq!(error.to_string(), "package revision \"blue.p.w\" already exists");
+    assert!(matches!(error, StoreError::AlreadyExists(_)));
+
+    // Two changes of one draft: the second is told, and has the first in its hands.
+    let seen = repository.revision("blue.p.w").unwrap();
+    let save = |store: &crate::Store, text: &str| {
+        let files = content(&[("x", text)]).texts;
+        store.stage_save("fleet", "blue.p.w", &seen.version(), files).unwrap()
+    };
+    let (mine, theirs) = (save(&world.store, "mine"), save(&other, "theirs"));
+    theirs.commit(&pat()).unwrap();
+    assert!(matches!(mine.commit(&pat()), Err(StoreError::Conflict)));
+    let files = world.store.stage_save("fleet", "blue.p.w", &seen.version(), content(&[]).texts);
+    assert!(matches!(files, Err(StoreError::Conflict)));
+    let now = repository.revision("blue.p.w").unwrap();
+    assert_eq!(repository.content(&now).unwrap().texts["x"], "theirs");
+
+    // Two approvals race for the branch: both succeed.
+    let second = draft(&repository, "q", "w", &[]);
+    repository.move_draft(&second, true).unwrap();
+    repository.move_draft(&now, true).unwrap();
+    other_repository.sync().unwrap();
+    repository.approve(&repository.revision("blue.q.w").unwrap(), 1, &pat()).unwrap();
+    other_repository.approve(&other_repository.revision("blue.p.w").unwrap(), 1, &pat()).unwrap();
+    assert_eq!(git(&world.remote("blue"), &["ls-tree", "--name-only", "main"]), "other\np\nq");
+    // One of the two is told that the revision is gone.
+    let stale = repository.approve(&now, 1, &pat());
+    assert!(matches!(stale, Err(StoreError::Conflict)), "{stale:?}");
+}
+
+/// The table of what a push can leave that ended half way.
+#[test]
+fn halves_of_pushes_are_cleared_away() {
+    let world = World::new();
+    let repository = world.repository("blue", &[("other/Kptfile", KPTFILE)]);
+    let proposed = draft(&repository, "p", "w", &[]);
+    repository.move_draft(&proposed, true).unwrap();
+    repository.approve(&repository.revision("blue.p.w").unwrap(), 1, &pat()).unwrap();
+    let remote = world.remote("blue");
+    let commit = proposed.commit.to_string();
+    // As if the approval had ended before its tag, and its tag before the removal of the proposed revision.
+    git(&remote, &["tag", "-d", "p/v1"]);
+    git(&remote, &["branch", "proposed/p/w", &commit]);
+    git(&remote, &["branch", "deletionProposed/p/v7", &commit]);
+    repository.sync().unwrap();
+    assert_eq!(world.refs("blue"), ["refs/heads/main", "refs/tags/p/v1"]);
+    assert_eq!(repository.revision("blue.p.w").unwrap().lifecycle, Lifecycle::Published);
+    // A ref that stayed beside the tag.
+    git(&remote, &["branch", "proposed/p/w", &commit]);
+    repository.sync().unwrap();
+    assert_eq!(world.refs("blue"), ["refs/heads/main", "refs/tags/p/v1"]);
+    // Draft and proposed at one commit, and at two.
+    let draft_commit = draft(&repository, "q", "w", &[]).commit.to_string();
+    git(&remote, &["branch", "proposed/q/w", &draft_commit]);
+    git(
+        &remote,
+        &["branch", "proposed/r/w", &draft(&repository, "r", "w", &[("x", "1")]).commit.to_string()],
+    );
+    git(&remote, &["update-ref", "refs/heads/drafts/r/w", &commit]);
+    repository.sync().unwrap();
+    assert_eq!(repository.revision("blue.q.w").unwrap().lifecycle, Lifecycle::Proposed);
+    assert!(repository.revision("blue.r.w").is_err());
+    assert_eq!(
+        repository.snapshot().problems,
+        ["package revision blue.r.w has both a draft and a proposed branch"]
+    );
+}
+
+#[test]
+fn branches_that_are_missing() {
+    let world = World::new();
+    // The first draft of an empty repository has no parent.
+    let repository = world.repository("empty", &[]);
+    let first = draft(&repository, "p", "w", &[]);
+    repository.move_draft(&first, true).unwrap();
+    repository.approve(&repository.revision("empty.p.w").unwrap(), 1, &pat()).unwrap();
+    assert_eq!(world.refs("empty"), ["refs/heads/main", "refs/tags/p/v1"]);
+
+    let other = crate::Settings { branch: "release".into(), ..world.settings("empty") };
+    let error = world.register(crate::Settings { name: "two".into(), ..other.clone() }).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "branch \"release\" does not exist in the repository; spec.git.createBranch makes it"
+    );
+    world.register(crate::Settings { name: "three".into(), create_branch: true, ..other }).unwrap();
+    assert_eq!(world.refs("empty"), ["refs/heads/main", "refs/heads/release", "refs/tags/p/v1"]);
+}
+
+#[test]
+fn what_may_be_in_a_package() {
+    let world = World::new();
+    let repository = world.repository("blue", &[("p/Kptfile", KPTFILE), ("p/run.sh", "#!/bin/sh\n")]);
+    let folder = world.checkout("blue");
+    std::fs::write(folder.join("p/blob"), [0xff, 0xfe]).unwrap();
+    git(&folder, &["update-index", "--chmod=+x", "p/run.sh"]);
+    git(&folder, &["add", "p/blob"]);
+    git(&folder, &["commit", "-qm", "x"]);
+    std::os::unix::fs::symlink("Kptfile", folder.join("p/link")).unwrap();
+    git(&folder, &["push", "-q", "origin", "HEAD:main"]);
+    repository.sync().unwrap();
+    let head = repository.revision("blue.p.main").unwrap();
+    let read = repository.content(&head).unwrap();
+    assert_eq!(read.texts.keys().collect::<Vec<_>>(), ["Kptfile", "run.sh"]);
+    assert_eq!(read.binaries.keys().collect::<Vec<_>>(), ["blob"]);
+    // The executable bit and what is no text stay.
+    let task = Task { type_: "edit".to_owned(), ..Task::default() };
+    Staged::create(&repository, "p", "w", read, task, None).commit(&pat()).unwrap();
+    let listed =
+        git(&world.remote("blue"), &["ls-tree", "-r", "--format=%(objectmode) %(path)", "drafts/p/w", "p/"]);
+    assert_eq!(listed, "100644 p/Kptfile\n100644 p/blob\n100755 p/run.sh");
+    for (path, expected) in [
+        ("../x", "invalid resource path: \"../x\""),
+        ("/x", "invalid resource path: \"/x\""),
+        ("a//b", "invalid resource path: \"a//b\""),
+        ("a/.git/b", "invalid resource path: \"a/.git/b\""),
+        ("a/", "invalid resource path: \"a/\""),
+        ("Kptfile/x", "resource path \"Kptfile\" is a directory of \"Kptfile/x\""),
+    ] {
+        let error = stage(&repository, "q", "w", &[(path, "")]).commit(&pat()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+    let error =
+        Staged::create(&repository, "q", "w", Content::default(), Task::default(), None).commit(&pat());
+    assert_eq!(error.unwrap_err().to_string(), "package must contain Kptfile at root");
+    git(&folder, &["add", "p/link"]);
+    git(&folder, &["commit", "-qm", "x"]);
+    git(&folder, &["push", "-q", "origin", "HEAD:main"]);
+    repository.sync().unwrap();
+    let error = repository.content(&repository.revision("blue.p.main").unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "package \"p\" has a symbolic link or submodule at \"link\"");
+}
+
+/// A server that cannot push many refs at once gets them one after the other.
+#[test]
+fn without_atomic_pushes() {
+    let world = World::new();
+    let repository = world.repository("blue", &[("other/Kptfile", KPTFILE)]);
+    git(&world.remote("blue"), &["config", "receive.advertiseAtomic", "false"]);
+    let first = draft(&repository, "p", "w", &[]);
+    repository.move_draft(&first, true).unwrap();
+    repository.approve(&repository.revision("blue.p.w").unwrap(), 1, &pat()).unwrap();
+    assert_eq!(world.refs("blue"), ["refs/heads/main", "refs/tags/p/v1"]);
+}
+
+#[test]
+fn a_remote_that_is_away_takes_nothing_along() {
+    let world = World::new();
+    let repository = world.repository("blue", &[("p/Kptfile", KPTFILE)]);
+    std::fs::rename(world.remote("blue"), world.remote("gone")).unwrap();
+    let error = repository.sync().unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Unavailable(text) if text.contains("does not appear to be a git repository")),
+        "{error}"
+    );
+    assert_eq!(listing(&repository), ["blue.p.main -1 Published main"]);
+    assert!(matches!(stage(&repository, "q", "w", &[]).commit(&pat()), Err(StoreError::Unavailable(_))));
+    std::fs::rename(world.remote("gone"), world.remote("blue")).unwrap();
+    repository.sync().unwrap();
+    draft(&repository, "q", "w", &[]);
+}

@@ -1,0 +1,129 @@
+//! A package revision as git tells it, and as an object of the cluster (`packagevariants.md` 1.5).
+
+use std::sync::Arc;
+
+use gix_hash::ObjectId;
+use groundwork_api::{
+    GitLock, Lifecycle, Locator, PackageMetadata, PackageRevision, PackageRevisionSpec,
+    PackageRevisionStatus, Task,
+};
+use groundwork_krm::Description;
+use groundwork_variant::{Package, revision_name};
+
+use crate::message::Owner;
+
+/// Number of what is not numbered: the head of the branch, tags that people set.
+pub(crate) const UNNUMBERED: i64 = -1;
+
+/// One revision of a package.
+#[derive(Debug, Clone)]
+pub struct Revision {
+    /// Name of the object: repository, package and workspace.
+    pub name: String,
+    /// Path below the directory that is registered.
+    pub package: String,
+    pub workspace: String,
+    /// 0 until it is published; -1 for what is not numbered.
+    pub number: i64,
+    pub lifecycle: Lifecycle,
+    /// Name of its ref, whole and as Kptfiles write it.
+    pub reference: String,
+    pub short_reference: String,
+    pub commit: ObjectId,
+    /// The object of the package's directory: equal content has equal ones.
+    pub directory: ObjectId,
+    pub facts: Arc<Facts>,
+}
+
+/// What is read from commits and the Kptfile.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    pub description: Description,
+    /// How the revision came about, where a commit tells.
+    pub task: Option<Task>,
+    pub owner: Option<Owner>,
+    /// Who approved it, and when in seconds since 1970.
+    pub published: Option<(String, i64)>,
+}
+
+impl Revision {
+    /// The version of content and lifecycle: a move between lifecycles keeps the commit, so the ref is part of it (6.2).
+    pub fn version(&self) -> String {
+        format!("{}@{}", self.reference, self.commit)
+    }
+
+    pub fn is_placeholder(&self, branch: &str) -> bool {
+        self.reference == format!("refs/heads/{branch}")
+    }
+
+    /// The object without what only the cluster knows of it: namespace, labels, annotations, owners.
+    pub fn object(&self, place: &RevisionPlace<'_>) -> PackageRevision {
+        let facts = &self.facts;
+        let description = &facts.description;
+        let has_metadata = !description.labels.is_empty() || !description.annotations.is_empty();
+        let metadata = has_metadata.then(|| PackageMetadata {
+            labels: description.labels.clone().into(),
+            annotations: description.annotations.clone().into(),
+            ..PackageMetadata::default()
+        });
+        let spec = PackageRevisionSpec {
+            package_name: Some(self.package.clone()),
+            repository: Some(place.repository.to_owned()),
+            workspace_name: Some(self.workspace.clone()),
+            revision: (self.number != 0).then_some(self.number),
+            lifecycle: Some(self.lifecycle.as_str().to_owned()),
+            tasks: facts.task.iter().cloned().collect(),
+            readiness_gates: description.readiness_gates.iter().cloned().collect(),
+            package_metadata: metadata,
+            ..PackageRevisionSpec::default()
+        };
+        let published = facts.published.as_ref();
+        let status = PackageRevisionStatus {
+            upstream_lock: description.upstream_lock.clone(),
+            self_lock: Some(self.lock(place)),
+            published_by: published.map(|(who, _)| who.clone()),
+            publish_timestamp: published.and_then(|(_, when)| time(*when)),
+            deployment: Some(place.deployment),
+            conditions: description.conditions.iter().cloned().collect(),
+            ..PackageRevisionStatus::default()
+        };
+        let mut object = PackageRevision { spec, status: Some(status), ..PackageRevision::default() };
+        object.metadata.name = Some(self.name.clone());
+        object.metadata.namespace = Some(place.namespace.to_owned());
+        object
+    }
+
+    /// Where the revision itself is.
+    pub fn lock(&self, place: &RevisionPlace<'_>) -> Locator {
+        Locator {
+            type_: Some("git".to_owned()),
+            git: Some(GitLock {
+                repo: Some(place.url.to_owned()),
+                directory: Some(self.package.clone()),
+                reference: Some(self.short_reference.clone()),
+                commit: Some(self.commit.to_string()),
+                ..GitLock::default()
+            }),
+            ..Locator::default()
+        }
+    }
+}
+
+/// Where a revision is registered.
+#[derive(Debug, Clone, Copy)]
+pub struct RevisionPlace<'a> {
+    pub namespace: &'a str,
+    pub repository: &'a str,
+    pub url: &'a str,
+    pub deployment: bool,
+}
+
+impl RevisionPlace<'_> {
+    pub fn name(&self, package: &str, workspace: &str) -> String {
+        revision_name(Package { repository: self.repository, path: package }, workspace)
+    }
+}
+
+fn time(seconds: i64) -> Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time> {
+    jiff::Timestamp::from_second(seconds).ok().map(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time)
+}

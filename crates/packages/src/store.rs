@@ -1,0 +1,171 @@
+//! The package store on git: all registered repositories of all namespaces (`packagevariants.md` 6).
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+
+use groundwork_api::Lifecycle;
+use groundwork_krm::Package;
+use sha2::{Digest as _, Sha256};
+
+use crate::clone::BareClone;
+use crate::draft::Staged;
+use crate::error::StoreError;
+use crate::objects::Content;
+use crate::remote::Credentials;
+use crate::repository::GitRepository;
+use crate::revision::Revision;
+use crate::settings::Settings;
+
+/// The largest package by default: what a Porch server takes (6.9).
+pub const MAX_PACKAGE_BYTES: u64 = 6 << 20;
+
+/// How a store works.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where clones are kept. What is there is used again, and may be lost.
+    pub directory: PathBuf,
+    /// Protocols of remotes. `file` lets whoever registers a repository read disks of this machine.
+    pub protocols: Vec<String>,
+    pub max_package_bytes: u64,
+}
+
+/// Repositories by namespace and name.
+type Repositories = BTreeMap<(String, String), Arc<GitRepository>>;
+
+/// The store. All of its operations block.
+#[derive(Debug)]
+pub struct Store {
+    options: Options,
+    /// One for each address and identity: two namespaces with one remote share what they fetch only if both may fetch it.
+    clones: Mutex<HashMap<String, Weak<BareClone>>>,
+    repositories: RwLock<Repositories>,
+}
+
+impl Store {
+    pub fn new(options: Options) -> Self {
+        Self { options, clones: Mutex::default(), repositories: RwLock::default() }
+    }
+
+    /// Lets a repository be used. One that was registered with the same settings stays as it is; with others, it begins anew.
+    ///
+    /// # Errors
+    /// The address cannot be used, or the disk.
+    pub fn register(
+        &self,
+        settings: Settings,
+        credentials: Credentials,
+    ) -> Result<Arc<GitRepository>, StoreError> {
+        let key = (settings.namespace.clone(), settings.name.clone());
+        let clone = self.clone_of(&settings.url, credentials)?;
+        let mut repositories = self.repositories.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = repositories.get(&key).filter(|known| known.is(&settings, &clone)) {
+            return Ok(Arc::clone(known));
+        }
+        let repository = Arc::new(GitRepository::new(settings, clone, self.options.max_package_bytes));
+        repositories.insert(key, Arc::clone(&repository));
+        Ok(repository)
+    }
+
+    /// Forgets a repository; nothing happens in git.
+    pub fn unregister(&self, namespace: &str, name: &str) {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.repositories.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+
+    fn clone_of(&self, url: &str, credentials: Credentials) -> Result<Arc<BareClone>, StoreError> {
+        let key = clone_key(url, &credentials);
+        let mut clones = self.clones.lock().unwrap_or_else(PoisonError::into_inner);
+        clones.retain(|_, clone| clone.strong_count() > 0);
+        if let Some(clone) = clones.get(&key).and_then(Weak::upgrade) {
+            return Ok(clone);
+        }
+        let directory = self.options.directory.join(&key);
+        let clone = Arc::new(BareClone::open(url, &directory, credentials, &self.options.protocols)?);
+        clones.insert(key, Arc::downgrade(&clone));
+        Ok(clone)
+    }
+
+    /// A registered repository.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn repository(&self, namespace: &str, name: &str) -> Result<Arc<GitRepository>, StoreError> {
+        let key = (namespace.to_owned(), name.to_owned());
+        let repositories = self.repositories.read().unwrap_or_else(PoisonError::into_inner);
+        let found = repositories.get(&key).cloned();
+        found.ok_or_else(|| StoreError::Unavailable(format!("repository {name:?} could not be loaded")))
+    }
+
+    /// All repositories of a namespace.
+    pub fn repositories(&self, namespace: &str) -> Vec<Arc<GitRepository>> {
+        let repositories = self.repositories.read().unwrap_or_else(PoisonError::into_inner);
+        let of_namespace = repositories.iter().filter(|((found, _), _)| found == namespace);
+        of_namespace.map(|(_, repository)| Arc::clone(repository)).collect()
+    }
+
+    /// A revision by the name of its object, which begins with the name of its repository; that one has no dots.
+    ///
+    /// # Errors
+    /// There is none, or its repository is not registered.
+    pub fn revision(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(Arc<GitRepository>, Arc<Revision>), StoreError> {
+        let repository = self.repository(namespace, name.split('.').next().unwrap_or_default())?;
+        let revision = repository.revision(name)?;
+        Ok((repository, revision))
+    }
+
+    /// A draft with other files, as the caller has seen it in `version`.
+    ///
+    /// # Errors
+    /// The revision is gone, has changed, or is no draft.
+    pub fn stage_save(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+        files: Package,
+    ) -> Result<Staged, StoreError> {
+        let (repository, draft) = self.draft(namespace, name, version)?;
+        let binaries = repository.content(&draft)?.binaries;
+        Ok(Staged::save(&repository, &draft, Content { texts: files, binaries }))
+    }
+
+    /// A draft that is to be changed.
+    pub(crate) fn draft(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+    ) -> Result<(Arc<GitRepository>, Arc<Revision>), StoreError> {
+        let (repository, _) = self.revision(namespace, name)?;
+        let draft = repository.revision_of(name, version)?;
+        if draft.lifecycle != Lifecycle::Draft {
+            let lifecycle = draft.lifecycle.as_str();
+            return Err(StoreError::Refused(format!(
+                "cannot update a package revision with lifecycle value {lifecycle:?}; package must be Draft"
+            )));
+        }
+        Ok((repository, draft))
+    }
+}
+
+/// Where the clone of a remote is kept. Who has no credentials must not see what was fetched with some.
+fn clone_key(url: &str, credentials: &Credentials) -> String {
+    let mut hash = Sha256::new();
+    let url = url.trim_end_matches('/');
+    hash.update(url.strip_suffix(".git").unwrap_or(url));
+    for part in credentials.parts() {
+        hash.update([0]);
+        hash.update(part);
+    }
+    hash.finalize().iter().take(16).fold(String::new(), |mut text, byte| {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

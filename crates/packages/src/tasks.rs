@@ -1,0 +1,311 @@
+//! What makes the content of a draft: from nothing, from an upstream, from a former revision, or by a merge
+//! (`packagevariants.md` 6.6, 7).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gix_hash::ObjectId;
+use groundwork_api::{
+    CloneTask, EditTask, GitLock, InitTask, PackageRevision, PackageRevisionRef, Task, UpgradeTask,
+    UpstreamPackage,
+};
+use groundwork_krm::{Origin, Strategy};
+use groundwork_variant::{Package, Repositories, check_creation, check_names, normalized};
+
+use crate::draft::Staged;
+use crate::error::StoreError;
+use crate::message::{Owner, Updated};
+use crate::objects::Content;
+use crate::repository::GitRepository;
+use crate::revision::Revision;
+use crate::store::Store;
+
+/// A draft that is to be made.
+#[derive(Debug, Clone)]
+pub struct NewDraft {
+    pub namespace: String,
+    pub repository: String,
+    /// Path below the directory of the repository.
+    pub package: String,
+    pub workspace: String,
+    pub source: Source,
+    /// Whose it is, for the commit.
+    pub owner: Option<Owner>,
+}
+
+/// What a draft is made from. Names are those of package revisions of the namespace.
+#[derive(Debug, Clone)]
+pub enum Source {
+    Init(InitTask),
+    Clone { upstream: String },
+    Edit { source: String },
+    Upgrade { local: String, update: Update },
+}
+
+/// From one revision of an upstream to another.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// What the local package was made from.
+    pub original: Original,
+    pub upstream: String,
+    pub strategy: Strategy,
+}
+
+/// The content that a package was made from.
+#[derive(Debug, Clone)]
+pub enum Original {
+    Revision(String),
+    /// Of which there is no revision any more: its place as the lock of the Kptfile tells it.
+    Commit {
+        url: String,
+        directory: String,
+        reference: String,
+        commit: String,
+    },
+}
+
+impl Store {
+    /// Makes the content of a new draft; nobody sees it until it is committed.
+    ///
+    /// # Errors
+    /// A source is missing, or the rules of its task are broken.
+    pub fn stage(&self, new: &NewDraft) -> Result<Staged, StoreError> {
+        let repository = self.repository(&new.namespace, &new.repository)?;
+        let task = new.source.task();
+        self.check(&repository, new, &task)?;
+        let content = match &new.source {
+            Source::Init(task) => {
+                let texts = groundwork_krm::init_package(&new.package, task);
+                Content { texts, ..Content::default() }
+            }
+            Source::Clone { upstream } => self.cloned(&repository, new, upstream)?,
+            Source::Edit { source } => self.files(&new.namespace, source)?,
+            Source::Upgrade { local, update } => self.upgraded(new, local, update)?,
+        };
+        Ok(Staged::create(&repository, &new.package, &new.workspace, content, task, new.owner.clone()))
+    }
+
+    /// Whether the new revision may be called so, and made of what its task names.
+    fn check(&self, repository: &GitRepository, new: &NewDraft, task: &Task) -> Result<(), StoreError> {
+        let package = Package { repository: &new.repository, path: &new.package };
+        let objects = |repository: &GitRepository| -> Vec<PackageRevision> {
+            let place = repository.settings().place();
+            repository.snapshot().revisions.values().map(|found| found.object(&place)).collect()
+        };
+        let mut revisions = objects(repository);
+        check_names(package, &new.workspace, &revisions)?;
+        // Revisions of other repositories count for nothing but what the task names.
+        let mut heads = vec![repository.settings().object()];
+        for name in new.source.named() {
+            let (other, revision) = self.revision(&new.namespace, name)?;
+            if other.settings().name != new.repository {
+                revisions.push(revision.object(&other.settings().place()));
+                heads.push(other.settings().object());
+            }
+        }
+        if let Source::Upgrade { update: Update { original: Original::Commit { .. }, .. }, .. } = &new.source
+        {
+            // What it is made from is no revision, so that no rule speaks of it.
+            return Ok(());
+        }
+        check_creation(package, std::slice::from_ref(task), &revisions, Repositories(&heads))?;
+        Ok(())
+    }
+
+    /// Takes another revision of the upstream into a draft.
+    ///
+    /// # Errors
+    /// The draft has changed since `version` or is none, a source is missing, or the merge fails.
+    pub fn stage_update(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+        update: &Update,
+    ) -> Result<Staged, StoreError> {
+        let (repository, draft) = self.draft(namespace, name, version)?;
+        let local = repository.content(&draft)?;
+        let merged = self.merged(namespace, &local, update)?;
+        let (upstream_repository, upstream) = self.revision(namespace, &update.upstream)?;
+        let content = with_origin(merged, &upstream_repository, &upstream, None)?;
+        let from = match &update.original {
+            Original::Revision(name) => self.revision(namespace, name)?.1.short_reference.clone(),
+            Original::Commit { reference, .. } => reference.clone(),
+        };
+        let updated = Updated {
+            from,
+            to: upstream.short_reference.clone(),
+            strategy: update.strategy.as_str().to_owned(),
+        };
+        Ok(Staged::update(&repository, &draft, content, updated))
+    }
+
+    fn cloned(
+        &self,
+        repository: &GitRepository,
+        new: &NewDraft,
+        upstream: &str,
+    ) -> Result<Content, StoreError> {
+        let (source, revision) = self.revision(&new.namespace, upstream)?;
+        let content = source.content(&revision)?;
+        let name = new.package.rsplit('/').next().unwrap_or(&new.package);
+        let mut content = with_origin(content, &source, &revision, Some(name))?;
+        if repository.settings().deployment {
+            groundwork_krm::set_context(&mut content.texts, &new.package);
+        }
+        Ok(content)
+    }
+
+    fn upgraded(&self, new: &NewDraft, local: &str, update: &Update) -> Result<Content, StoreError> {
+        let (source, upstream) = self.revision(&new.namespace, &update.upstream)?;
+        let local = self.files(&new.namespace, local)?;
+        let merged = self.merged(&new.namespace, &local, update)?;
+        with_origin(merged, &source, &upstream, None)
+    }
+
+    /// The files of a revision.
+    fn files(&self, namespace: &str, name: &str) -> Result<Content, StoreError> {
+        let (repository, revision) = self.revision(namespace, name)?;
+        repository.content(&revision)
+    }
+
+    /// The change of the upstream, in the local package.
+    fn merged(&self, namespace: &str, local: &Content, update: &Update) -> Result<Content, StoreError> {
+        let original = self.original(namespace, &update.original)?;
+        let (source, upstream) = self.revision(namespace, &update.upstream)?;
+        let updated = source.content(&upstream)?;
+        let merged = groundwork_krm::merge(update.strategy, &original.texts, &updated.texts, &local.texts);
+        let mut texts = merged.map_err(|error| StoreError::Merge(error.to_string()))?.files;
+        groundwork_krm::restore_context(&mut texts, &local.texts, update.strategy);
+        let binaries = merged_binaries(&original.binaries, &updated.binaries, &local.binaries);
+        Ok(Content { texts, binaries })
+    }
+
+    fn original(&self, namespace: &str, original: &Original) -> Result<Content, StoreError> {
+        match original {
+            Original::Revision(name) => self.files(namespace, name),
+            Original::Commit { url, directory, reference, commit } => {
+                for repository in self.of_address(namespace, url) {
+                    if let Some(content) = repository.content_at(commit, directory)? {
+                        return Ok(content);
+                    }
+                }
+                let text = format!("commit {commit} of {url} ({reference}) cannot be read any more");
+                Err(StoreError::NotFound(text))
+            }
+        }
+    }
+
+    /// Repositories of one remote.
+    fn of_address(&self, namespace: &str, url: &str) -> Vec<Arc<GitRepository>> {
+        let address = normalized(url);
+        let mut repositories = self.repositories(namespace);
+        repositories.retain(|repository| normalized(&repository.settings().url) == address);
+        repositories
+    }
+
+    /// Whether two places of one remote hold the same content of a package (2.8).
+    pub fn has_same_tree(&self, namespace: &str, one: &GitLock, other: &GitLock) -> bool {
+        let tree = |lock: &GitLock| {
+            let commit = ObjectId::from_hex(lock.commit.as_deref()?.as_bytes()).ok()?;
+            let repositories = self.of_address(namespace, lock.repo.as_deref()?);
+            let directory = lock.directory.as_deref().unwrap_or_default();
+            repositories.iter().find_map(|repository| repository.directory_at(commit, directory))
+        };
+        tree(one).is_some_and(|found| tree(other) == Some(found))
+    }
+}
+
+impl Source {
+    /// The task that the commit and the object tell of.
+    fn task(&self) -> Task {
+        match self {
+            Self::Init(task) => {
+                Task { type_: "init".to_owned(), init: Some(task.clone()), ..Task::default() }
+            }
+            Self::Clone { upstream } => {
+                let upstream_ref =
+                    UpstreamPackage { upstream_ref: Some(named(upstream)), ..UpstreamPackage::default() };
+                let task = CloneTask { upstream_ref: Some(upstream_ref), ..CloneTask::default() };
+                Task { type_: "clone".to_owned(), clone: Some(task), ..Task::default() }
+            }
+            Self::Edit { source } => {
+                let task = EditTask { source_ref: Some(named(source)), ..EditTask::default() };
+                Task { type_: "edit".to_owned(), edit: Some(task), ..Task::default() }
+            }
+            Self::Upgrade { local, update } => {
+                let old = match &update.original {
+                    Original::Revision(name) => Some(named(name)),
+                    Original::Commit { .. } => None,
+                };
+                let task = UpgradeTask {
+                    old_upstream_ref: old,
+                    new_upstream_ref: Some(named(&update.upstream)),
+                    local_package_revision_ref: Some(named(local)),
+                    strategy: Some(update.strategy.as_str().to_owned()),
+                    ..UpgradeTask::default()
+                };
+                Task { type_: "upgrade".to_owned(), upgrade: Some(task), ..Task::default() }
+            }
+        }
+    }
+
+    /// The revisions that it names.
+    fn named(&self) -> Vec<&str> {
+        match self {
+            Self::Init(_) => Vec::new(),
+            Self::Clone { upstream } => vec![upstream],
+            Self::Edit { source } => vec![source],
+            Self::Upgrade { local, update } => {
+                let original = match &update.original {
+                    Original::Revision(name) => Some(name.as_str()),
+                    Original::Commit { .. } => None,
+                };
+                [local.as_str(), update.upstream.as_str()].into_iter().chain(original).collect()
+            }
+        }
+    }
+}
+
+/// Where content came from, and the keys by which later merges find its objects.
+fn with_origin(
+    mut content: Content,
+    repository: &GitRepository,
+    upstream: &Revision,
+    name: Option<&str>,
+) -> Result<Content, StoreError> {
+    let origin = Origin {
+        repo: repository.settings().url.clone(),
+        directory: upstream.package.clone(),
+        reference: upstream.short_reference.clone(),
+        commit: Some(upstream.commit.to_string()),
+    };
+    let set = groundwork_krm::set_origin(&mut content.texts, &upstream.package, name, &origin);
+    set.map_err(|error| StoreError::Refused(error.to_string()))?;
+    groundwork_krm::add_merge_keys(&mut content.texts);
+    Ok(content)
+}
+
+/// Files that are no texts, merged as a whole: the upstream wins where it has changed one (7.7).
+fn merged_binaries(
+    original: &BTreeMap<String, ObjectId>,
+    updated: &BTreeMap<String, ObjectId>,
+    local: &BTreeMap<String, ObjectId>,
+) -> BTreeMap<String, ObjectId> {
+    let paths: BTreeSet<&String> = original.keys().chain(updated.keys()).chain(local.keys()).collect();
+    let one = |path: &String| {
+        let (before, theirs, ours) = (original.get(path), updated.get(path), local.get(path));
+        let taken = match theirs {
+            _ if before == theirs => ours,
+            // Gone upstream: it goes here too, unless somebody has changed it here.
+            None if ours != before => ours,
+            theirs => theirs,
+        };
+        taken.map(|id| (path.clone(), *id))
+    };
+    paths.into_iter().filter_map(one).collect()
+}
+
+fn named(name: &str) -> PackageRevisionRef {
+    PackageRevisionRef { name: name.to_owned(), ..PackageRevisionRef::default() }
+}

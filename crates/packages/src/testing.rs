@@ -1,0 +1,127 @@
+//! Remotes for tests: bare repositories in a temporary folder.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::StoreError;
+use crate::remote::Credentials;
+use crate::repository::{Actor, GitRepository};
+use crate::settings::Settings;
+use crate::store::{MAX_PACKAGE_BYTES, Options, Store};
+use std::sync::Arc;
+
+/// A folder with remotes in it, and a store that may use them.
+pub(crate) struct World {
+    folder: tempfile::TempDir,
+    pub(crate) store: Store,
+}
+
+/// Runs `git` in a folder, as a person would.
+pub(crate) fn git(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args([
+        "-c",
+        "user.name=Pat",
+        "-c",
+        "user.email=pat@example.org",
+        "-c",
+        "init.defaultBranch=main",
+    ]);
+    command.args(arguments).current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {arguments:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+pub(crate) fn pat() -> Actor {
+    Actor { name: "pat".to_owned() }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { store: store_in(&folder.path().join("store")), folder }
+    }
+
+    /// A store that has lost all that it kept.
+    pub(crate) fn other_store(&self, name: &str) -> Store {
+        store_in(&self.folder.path().join(name))
+    }
+
+    pub(crate) fn remote(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.git"))
+    }
+
+    /// A work tree of a remote.
+    pub(crate) fn checkout(&self, name: &str) -> PathBuf {
+        let folder = self.folder.path().join(format!("checkout-{name}"));
+        if !folder.exists() {
+            git(
+                self.folder.path(),
+                &["clone", "-q", self.remote(name).to_str().unwrap(), folder.to_str().unwrap()],
+            );
+        }
+        folder
+    }
+
+    pub(crate) fn settings(&self, name: &str) -> Settings {
+        Settings {
+            namespace: "fleet".to_owned(),
+            name: name.to_owned(),
+            url: self.remote(name).to_str().unwrap().to_owned(),
+            branch: "main".to_owned(),
+            directory: String::new(),
+            create_branch: false,
+            deployment: false,
+            identity: None,
+            secret: None,
+        }
+    }
+
+    /// A new remote with files on its branch, registered and read.
+    pub(crate) fn repository(&self, name: &str, files: &[(&str, &str)]) -> Arc<GitRepository> {
+        git(self.folder.path(), &["init", "-q", "--bare", self.remote(name).to_str().unwrap()]);
+        if !files.is_empty() {
+            self.publish(name, files);
+        }
+        self.register(self.settings(name)).unwrap()
+    }
+
+    pub(crate) fn register(&self, settings: Settings) -> Result<Arc<GitRepository>, StoreError> {
+        let repository = self.store.register(settings, Credentials::None)?;
+        repository.sync()?;
+        Ok(repository)
+    }
+
+    /// What a person commits to the branch.
+    pub(crate) fn publish(&self, name: &str, files: &[(&str, &str)]) {
+        let folder = self.checkout(name);
+        let has_branch = !git(&folder, &["ls-remote", "origin", "refs/heads/main"]).is_empty();
+        if has_branch {
+            git(&folder, &["pull", "-q", "origin", "main"]);
+        }
+        for (path, text) in files {
+            let path = folder.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        git(&folder, &["add", "-A"]);
+        git(&folder, &["commit", "-qm", "by hand"]);
+        git(&folder, &["push", "-q", "origin", "HEAD:main"]);
+    }
+
+    /// All refs of a remote, each with its commit.
+    pub(crate) fn refs(&self, name: &str) -> Vec<String> {
+        let listed = git(&self.remote(name), &["for-each-ref", "--format=%(refname)"]);
+        listed.lines().map(str::to_owned).collect()
+    }
+}
+
+fn store_in(directory: &Path) -> Store {
+    Store::new(Options {
+        directory: directory.to_owned(),
+        protocols: vec!["file".to_owned()],
+        max_package_bytes: MAX_PACKAGE_BYTES,
+    })
+}

@@ -1,0 +1,164 @@
+//! Mutations with objects of the cluster (`packagevariants.md` 3.4): a package says which kinds it asks for, and only those are read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use groundwork_api::{InjectionSource, PackageVariant};
+use groundwork_krm::{Cluster, Listed, Mutated, Mutation, MutationError, Package};
+use groundwork_variant::VariantError;
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams};
+use serde_json::Value;
+
+use super::downstream::Failure;
+use super::world::World;
+use crate::inputs::{ReadError, Selected, discover};
+
+/// A package after its mutations.
+pub(super) struct Injection {
+    pub(super) files: Package,
+    pub(super) sources: Vec<InjectionSource>,
+    pub(super) kinds: Vec<Selected>,
+}
+
+/// Objects by the `apiVersion` and `kind` that points name.
+type Found = BTreeMap<(String, String), Objects>;
+
+enum Objects {
+    Objects(Vec<Value>),
+    ClusterScoped,
+    Failed(String),
+}
+
+/// What was read, and what was asked for without having been read.
+struct Known {
+    found: Found,
+    asked: Mutex<BTreeSet<(String, String)>>,
+}
+
+impl Cluster for Known {
+    fn list(&self, api_version: &str, kind: &str) -> Listed<'_> {
+        let key = (api_version.to_owned(), kind.to_owned());
+        match self.found.get(&key) {
+            Some(Objects::Objects(objects)) => Listed::Objects(objects.iter().collect()),
+            Some(Objects::ClusterScoped) => Listed::ClusterScoped,
+            Some(Objects::Failed(text)) => Listed::Failed(text.clone()),
+            None => {
+                self.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key);
+                Listed::Objects(Vec::new())
+            }
+        }
+    }
+}
+
+/// Applies a variant to files. What it asks of the cluster is known after a first attempt.
+pub(super) async fn mutate(world: &World<'_>, files: &Package, revision: &str) -> Result<Injection, Failure> {
+    let mut found = Found::new();
+    let mut kinds = Vec::new();
+    loop {
+        let known = Known { found, asked: Mutex::default() };
+        let (variant, namespace) = (world.variant.clone(), world.namespace.clone());
+        let (files, name) = (files.clone(), revision.to_owned());
+        // With the operations of the store, away from the threads that serve others.
+        let attempt = world.run(revision, move |_| {
+            let mutation =
+                Mutation { variant: &variant, namespace: &namespace, revision: &name, cluster: &known };
+            let mutated = groundwork_krm::mutate(Some(&files), &mutation);
+            Ok((mutated, known))
+        });
+        let (mutated, known) = attempt.await?;
+        let mutated: Mutated = mutated.map_err(told)?;
+        found = known.found;
+        let asked = known.asked.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if asked.is_empty() {
+            return Ok(Injection { files: mutated.files, sources: sources(&found, world.variant), kinds });
+        }
+        for key in asked {
+            let objects =
+                read(world.variant, &key, &world.namespace, world.objects.client(), &mut kinds).await?;
+            found.insert(key, objects);
+        }
+    }
+}
+
+/// What a mutation that fails means for a variant.
+fn told(error: MutationError) -> VariantError {
+    match error {
+        MutationError::Missing(text) => VariantError::Other(text),
+        MutationError::PackageContext(text) => VariantError::PackageContext(text),
+        MutationError::Pipeline(text) => VariantError::Pipeline(text),
+        MutationError::Injection(text) => VariantError::Injection(text),
+    }
+}
+
+/// The objects of a kind that the variant may inject: those that its selectors name. That there are others is all that counts of them.
+async fn read(
+    variant: &PackageVariant,
+    (api_version, kind): &(String, String),
+    namespace: &str,
+    client: &Client,
+    kinds: &mut Vec<Selected>,
+) -> Result<Objects, Failure> {
+    let (selected, resource) = match discover(api_version, kind, client).await {
+        Ok(found) => found,
+        Err(ReadError::Unavailable(unavailable)) => {
+            let text = unavailable.to_string();
+            let is_cluster_scoped = text.contains("do not live in namespaces");
+            return Ok(if is_cluster_scoped { Objects::ClusterScoped } else { Objects::Failed(text) });
+        }
+        Err(ReadError::Retry(error)) => return Err(Failure::Retry(error)),
+    };
+    kinds.push(selected);
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+    let selectors = variant.spec.injectors().unwrap_or_default();
+    let names: BTreeSet<&str> = selectors.iter().map(|selector| selector.name.as_str()).collect();
+    let mut objects = Vec::new();
+    for name in names.into_iter().filter(|name| groundwork_kubernetes::is_dns_subdomain(name)) {
+        match api.get_opt(name).await {
+            Ok(found) => objects.extend(found.and_then(|found| serde_json::to_value(found).ok())),
+            Err(kube::Error::Api(status)) => return Ok(Objects::Failed(status.message.clone())),
+            Err(error) => return Err(unread(&error)),
+        }
+    }
+    if objects.is_empty() {
+        match api.list(&ListParams::default().limit(1)).await {
+            Ok(list) => {
+                objects.extend(list.items.into_iter().filter_map(|found| serde_json::to_value(found).ok()))
+            }
+            Err(kube::Error::Api(status)) => return Ok(Objects::Failed(status.message.clone())),
+            Err(error) => return Err(unread(&error)),
+        }
+    }
+    Ok(Objects::Objects(objects))
+}
+
+fn unread(error: &kube::Error) -> Failure {
+    let text = groundwork_telemetry::innermost_cause(error);
+    Failure::Retry(groundwork_controller::ReconcileError::new(format!(
+        "cannot read what is injected: {text}"
+    )))
+}
+
+/// Those that selectors name; one that was read only to see that there are any is none of them.
+fn sources(found: &Found, variant: &PackageVariant) -> Vec<InjectionSource> {
+    let selectors = variant.spec.injectors().unwrap_or_default();
+    let mut sources = Vec::new();
+    for ((api_version, kind), objects) in found {
+        let Objects::Objects(objects) = objects else { continue };
+        for object in objects {
+            let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
+            let name = text("/metadata/name").unwrap_or_default();
+            if selectors.iter().all(|selector| selector.name != name) {
+                continue;
+            }
+            sources.push(InjectionSource {
+                api_version: api_version.clone(),
+                kind: kind.clone(),
+                name,
+                resource_version: text("/metadata/resourceVersion"),
+                ..InjectionSource::default()
+            });
+        }
+    }
+    sources
+}

@@ -1,0 +1,177 @@
+//! The package store in this process: packages in git repositories, and what the cluster shows of them (`packagevariants.md` 6).
+//!
+//! ```text
+//! Repository ──register──> store ──sync──> revisions ──objects──> PackageRevisions
+//! PackageRevision, edited ──revision──> store: lifecycle, deletion
+//! PackageVariant ──downstream──> store: drafts
+//! ```
+//!
+//! Each replica has a clone of its own. What another one has pushed is known after the next exchange with the remote, which whoever
+//! misses something asks for; leases of pushes decide.
+
+pub(crate) mod downstream;
+mod injection;
+mod objects;
+mod relations;
+pub(crate) mod repository;
+pub(crate) mod revision;
+pub(crate) mod world;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use groundwork_api::Repository;
+use groundwork_controller::{ApiError, Key, Objects};
+use groundwork_packages::{
+    Credentials, GitRepository, MAX_PACKAGE_BYTES, Options, Settings, Store, StoreError,
+};
+use k8s_openapi::api::core::v1::Secret;
+use tokio::sync::Semaphore;
+
+pub(crate) use relations::Relations;
+
+/// Operations of the store at the same time; most of their time they wait for remotes (5.5).
+const MAX_OPERATIONS: usize = 32;
+/// Protocols of remotes unless the operator says otherwise: none of them reads disks of this machine.
+const PROTOCOLS: [&str; 3] = ["https", "http", "ssh"];
+
+/// Where and how packages are kept.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Package store")]
+pub struct StoreArguments {
+    /// Keep packages in git repositories, with clones in this folder, and draft the package revisions of PackageVariants
+    #[arg(long, env = "GROUNDWORK_PACKAGE_STORE", value_name = "DIRECTORY")]
+    pub package_store: Option<PathBuf>,
+
+    /// Protocols of git remotes; `file` lets whoever registers a Repository read disks of this machine
+    #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
+    pub package_protocols: Vec<String>,
+}
+
+impl StoreArguments {
+    /// The store that they ask for.
+    pub(crate) fn store(&self) -> Option<PackageStore> {
+        let directory = self.package_store.clone()?;
+        let protocols = match self.package_protocols.as_slice() {
+            [] => PROTOCOLS.map(str::to_owned).to_vec(),
+            given => given.to_vec(),
+        };
+        let options = Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES };
+        Some(PackageStore {
+            store: Arc::new(Store::new(options)),
+            turns: Arc::new(Semaphore::new(MAX_OPERATIONS)),
+            known: Mutex::default(),
+        })
+    }
+}
+
+/// The store, for tasks: its operations block, so each has a thread.
+pub(crate) struct PackageStore {
+    store: Arc<Store>,
+    turns: Arc<Semaphore>,
+    /// Repositories whose settings have been read, and have not changed since.
+    known: Mutex<HashSet<Key>>,
+}
+
+impl PackageStore {
+    /// Lets the store do something.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        // The semaphore is never closed.
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let store = Arc::clone(&self.store);
+        let work = move || {
+            let _turn = turn;
+            operation(&store)
+        };
+        let panicked = |_| {
+            StoreError::Unavailable("the operation did not end; the log of the service says why".to_owned())
+        };
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(panicked(error)))
+    }
+
+    /// The settings of a repository may have changed: they are read again before it is used.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.known().remove(key);
+    }
+
+    /// Forgets a repository that is gone.
+    pub(crate) fn unregister(&self, key: &Key) {
+        self.forget(key);
+        self.store.unregister(key.namespace.as_deref().unwrap_or_default(), &key.name);
+    }
+
+    /// A repository, ready to be used. One that this replica does not know is read.
+    ///
+    /// # Errors
+    /// There is no Repository of this name, it cannot be used, or its remote is away.
+    pub(crate) async fn repository(
+        &self,
+        key: &Key,
+        objects: &Objects,
+    ) -> Result<Arc<GitRepository>, StoreError> {
+        let namespace = key.namespace.as_deref().unwrap_or_default().to_owned();
+        if self.known().contains(key) {
+            return self.store.repository(&namespace, &key.name);
+        }
+        let found = objects.get::<Repository>(&namespace, &key.name).await.map_err(|error| unread(&error))?;
+        let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
+            self.unregister(key);
+            return Err(StoreError::NotFound(format!("repository {:?} not found", key.name)));
+        };
+        self.register(key, &repository, objects).await
+    }
+
+    /// Registers a repository as its object says, and reads what it holds.
+    pub(crate) async fn register(
+        &self,
+        key: &Key,
+        repository: &Repository,
+        objects: &Objects,
+    ) -> Result<Arc<GitRepository>, StoreError> {
+        let settings = Settings::of(repository)?;
+        let credentials = credentials(&settings, objects).await?;
+        let registered = self
+            .run(move |store| {
+                let repository = store.register(settings, credentials)?;
+                repository.sync()?;
+                Ok(repository)
+            })
+            .await?;
+        self.known().insert(key.clone());
+        Ok(registered)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<Key>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unread(error: &ApiError) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}
+
+/// What the Secret of a repository holds (1.4).
+async fn credentials(settings: &Settings, objects: &Objects) -> Result<Credentials, StoreError> {
+    let Some(name) = &settings.secret else { return Ok(Credentials::None) };
+    let secret = objects.get::<Secret>(&settings.namespace, name).await.map_err(|error| unread(&error))?;
+    let data = secret.and_then(|secret| secret.data);
+    let data = data
+        .ok_or_else(|| StoreError::Unavailable(format!("spec.git.secretRef: secret {name:?} not found")))?;
+    let text = |key: &str| data.get(key).map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
+    if let Some(key) = text("ssh-privatekey") {
+        return Ok(Credentials::Ssh { private_key: key.into(), known_hosts: text("known_hosts") });
+    }
+    if let (Some(username), Some(password)) = (text("username"), text("password")) {
+        return Ok(Credentials::Basic { username, password: password.into() });
+    }
+    if let Some(token) = text("bearerToken").or_else(|| text("token")) {
+        return Ok(Credentials::Bearer(token.trim().into()));
+    }
+    Err(StoreError::Refused(format!(
+        "spec.git.secretRef: secret {name:?} has none of username and password, bearerToken, ssh-privatekey"
+    )))
+}

@@ -1,0 +1,150 @@
+//! Which variants a package concerns, whether they are made from it or make it (`packagevariants.md` 2.2).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use groundwork_api::view;
+use groundwork_bus::{Change, ObjectId};
+use groundwork_controller::Key;
+
+/// Namespace, and what the names of the package's revisions begin with: repository, package and a dot.
+type Package = (String, String);
+
+/// Filled from events, so that one about a revision finds its variants without looking at all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Relations {
+    variants: BTreeMap<Package, BTreeSet<Key>>,
+    packages: HashMap<Key, [Package; 2]>,
+    /// Package revisions by the UID of the variant that controls them: one that was pointed elsewhere still has to see to them.
+    owned: HashMap<String, BTreeSet<Key>>,
+    owners: HashMap<Key, String>,
+}
+
+impl Relations {
+    /// Takes note of a change of a variant.
+    pub(crate) fn observe(&mut self, variant: &ObjectId, change: &Change) {
+        for package in self.packages.remove(variant).into_iter().flatten() {
+            if let Some(variants) = self.variants.get_mut(&package) {
+                variants.remove(variant);
+                if variants.is_empty() {
+                    self.variants.remove(&package);
+                }
+            }
+        }
+        let Change::Applied(snapshot) = change else { return };
+        let seen = view::PackageVariant(snapshot);
+        let package = |repository: &str, package: &str| {
+            let prefix = format!("{repository}.{}.", package.replace('/', "."));
+            (variant.namespace.clone().unwrap_or_default(), prefix)
+        };
+        let packages = [
+            package(seen.upstream_repository(), seen.upstream_package()),
+            package(seen.downstream_repository(), seen.downstream_package()),
+        ];
+        for package in &packages {
+            self.variants.entry(package.clone()).or_default().insert(variant.clone());
+        }
+        self.packages.insert(variant.clone(), packages);
+    }
+
+    /// Takes note of a change of a package revision.
+    pub(crate) fn observe_revision(&mut self, revision: &ObjectId, change: &Change) {
+        let owner = match change {
+            Change::Applied(snapshot) => snapshot.controller().map(|owner| owner.uid.clone()),
+            Change::Deleted { .. } => None,
+        };
+        if self.owners.get(revision) == owner.as_ref() {
+            return;
+        }
+        if let Some(former) = self.owners.remove(revision)
+            && let Some(owned) = self.owned.get_mut(&former)
+        {
+            owned.remove(revision);
+            if owned.is_empty() {
+                self.owned.remove(&former);
+            }
+        }
+        if let Some(owner) = owner {
+            self.owned.entry(owner.clone()).or_default().insert(revision.clone());
+            self.owners.insert(revision.clone(), owner);
+        }
+    }
+
+    /// Names of the package revisions that a variant may control: candidates, which are read.
+    pub(crate) fn owned_by(&self, uid: &str) -> Vec<String> {
+        self.owned.get(uid).into_iter().flatten().map(|key| key.name.clone()).collect()
+    }
+
+    /// The feed of variants begins anew.
+    pub(crate) fn forget_variants(&mut self) {
+        (self.variants, self.packages) = Default::default();
+    }
+
+    /// The feed of package revisions begins anew.
+    pub(crate) fn forget_revisions(&mut self) {
+        (self.owned, self.owners) = Default::default();
+    }
+
+    /// The variants that a package revision concerns. Where its package ends cannot be seen in its name, since tags may have dots.
+    pub(crate) fn of_revision(&self, revision: &ObjectId) -> Vec<Key> {
+        let namespace = revision.namespace.clone().unwrap_or_default();
+        let ends = revision.name.match_indices('.').map(|(end, _)| end + 1);
+        let packages = ends.map(|end| (namespace.clone(), revision.name[..end].to_owned()));
+        packages.filter_map(|package| self.variants.get(&package)).flatten().cloned().collect()
+    }
+
+    /// The variants that a repository concerns.
+    pub(crate) fn of_repository(&self, repository: &ObjectId) -> Vec<Key> {
+        let namespace = repository.namespace.clone().unwrap_or_default();
+        let prefix = format!("{}.", repository.name);
+        let from = (namespace.clone(), prefix.clone());
+        let of_repository = self
+            .variants
+            .range(from..)
+            .take_while(|((found, package), _)| *found == namespace && package.starts_with(&prefix));
+        let keys: BTreeSet<Key> = of_repository.flat_map(|(_, variants)| variants.iter().cloned()).collect();
+        keys.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_api::{PackageRevision, PackageVariant, Repository};
+    use groundwork_bus::Snapshot;
+    use serde_json::json;
+
+    use super::*;
+    use crate::handler::kind;
+
+    fn applied(upstream: (&str, &str), downstream: (&str, &str)) -> Change {
+        let fields = json!({"spec": {
+            "upstream": {"repo": upstream.0, "package": upstream.1},
+            "downstream": {"repo": downstream.0, "package": downstream.1},
+        }});
+        Change::Applied(Snapshot { fields: fields.as_object().cloned().unwrap(), ..Snapshot::default() })
+    }
+
+    #[test]
+    fn packages_and_repositories_find_their_variants() {
+        let mut relations = Relations::default();
+        let variant = |name: &str| ObjectId::new(kind::<PackageVariant>(), Some("fleet"), name);
+        relations.observe(&variant("a"), &applied(("catalog", "net/dns"), ("blue", "dns")));
+        relations.observe(&variant("b"), &applied(("catalog", "net/dns"), ("green", "dns")));
+        relations.observe(&variant("c"), &applied(("catalog", "net"), ("blue", "net")));
+        let names = |keys: Vec<Key>| keys.into_iter().map(|key| key.name).collect::<Vec<_>>();
+        let of = |relations: &Relations, name: &str| {
+            names(relations.of_revision(&ObjectId::new(kind::<PackageRevision>(), Some("fleet"), name)))
+        };
+        assert_eq!(of(&relations, "catalog.net.dns.v4"), ["c", "a", "b"]);
+        assert_eq!(of(&relations, "catalog.net.v4.0.0"), ["c"]);
+        assert_eq!(of(&relations, "blue.dns.packagevariant-1"), ["a"]);
+        assert_eq!(of(&relations, "other.dns.v1"), Vec::<String>::new());
+        let repository = |name: &str| ObjectId::new(kind::<Repository>(), Some("fleet"), name);
+        assert_eq!(names(relations.of_repository(&repository("blue"))), ["a", "c"]);
+        assert_eq!(names(relations.of_repository(&repository("blu"))), Vec::<String>::new());
+        relations.observe(&variant("a"), &applied(("catalog", "web"), ("blue", "web")));
+        assert_eq!(of(&relations, "blue.dns.packagevariant-1"), Vec::<String>::new());
+        assert_eq!(of(&relations, "blue.web.packagevariant-1"), ["a"]);
+        relations.observe(&variant("b"), &Change::Deleted { uid: "u".into(), resource_version: "9".into() });
+        assert_eq!(of(&relations, "green.dns.v1"), Vec::<String>::new());
+    }
+}

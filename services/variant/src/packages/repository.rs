@@ -1,0 +1,189 @@
+//! A Repository: its exchange with the remote, the objects of what it holds, and its status (`packagevariants.md` 6.10).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use groundwork_api::{MetaCondition, PackageRevision, PackageVariant, Repository, ResourceExt as _, Time};
+use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled};
+use groundwork_packages::{GitRepository, Revision, Snapshot, StoreError};
+use groundwork_variant::owner_reference;
+use jiff::Timestamp;
+
+use super::PackageStore;
+use super::objects::{Attributes, ensure, latest, release};
+
+/// Repositories are asked for changes as often; what is done through this store is known at once.
+const POLL: Duration = Duration::from_secs(60);
+/// A Repository that cannot be used is tried again.
+const UNUSABLE: Duration = Duration::from_secs(30);
+
+/// Brings the objects of a repository to what its remote holds.
+pub(crate) async fn handle(
+    store: &PackageStore,
+    key: &Key,
+    objects: &Objects,
+) -> Result<Reconciled, ReconcileError> {
+    let namespace = key.namespace.as_deref().unwrap_or_default();
+    let found = objects.get::<Repository>(namespace, &key.name).await?;
+    let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
+        store.unregister(key);
+        // Nothing happens in git: the objects only say what is there.
+        for object in present(namespace, &key.name, objects).await?.values() {
+            release(object, objects).await?;
+        }
+        return Ok(Reconciled::default());
+    };
+    let synced = match store.register(key, &repository, objects).await {
+        Ok(registered) => store.run(move |_| registered.sync().map(|snapshot| (registered, snapshot))).await,
+        Err(error) => Err(error),
+    };
+    let observed = match &synced {
+        Ok((registered, snapshot)) => {
+            write_objects(registered, snapshot, objects).await?;
+            Observed::of(snapshot)
+        }
+        Err(error) => Observed::Unusable(error),
+    };
+    report(&repository, &observed, objects).await?;
+    Ok(Reconciled::requeue_after(if synced.is_ok() { POLL } else { UNUSABLE }))
+}
+
+/// The objects that there are of a repository's revisions.
+async fn present(
+    namespace: &str,
+    repository: &str,
+    objects: &Objects,
+) -> Result<BTreeMap<String, PackageRevision>, ReconcileError> {
+    let listed =
+        objects.select::<PackageRevision>(namespace, &format!("spec.repository={repository}")).await?;
+    Ok(listed.into_iter().map(|object| (object.name_any(), object)).collect())
+}
+
+async fn write_objects(
+    repository: &Arc<GitRepository>,
+    snapshot: &Snapshot,
+    objects: &Objects,
+) -> Result<(), ReconcileError> {
+    let settings = repository.settings();
+    let mut present = present(&settings.namespace, &settings.name, objects).await?;
+    let latest = latest(repository);
+    for (name, revision) in &snapshot.revisions {
+        let object = present.remove(name);
+        // Who deletes it is answered by itself.
+        if object.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some()) {
+            continue;
+        }
+        let attributes = match &object {
+            None => recovered(revision, &settings.namespace, objects).await?,
+            Some(_) => Attributes::default(),
+        };
+        let is_latest = Some(latest.contains(name));
+        match ensure(repository, revision, is_latest, object, attributes, None, objects).await {
+            // Somebody else has written it; its event, or the next exchange, looks at it again.
+            Ok(_) | Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for object in present.values() {
+        release(object, objects).await?;
+    }
+    Ok(())
+}
+
+/// What is known of a revision whose object is lost: whose it is stands in git (6.4).
+async fn recovered(
+    revision: &Revision,
+    namespace: &str,
+    objects: &Objects,
+) -> Result<Attributes, ReconcileError> {
+    let owner = revision.facts.owner.as_ref().filter(|owner| owner.namespace == namespace);
+    let Some(owner) = owner else { return Ok(Attributes::default()) };
+    let variant = objects.get::<PackageVariant>(namespace, &owner.name).await?;
+    let is_owner = |variant: &PackageVariant| {
+        let downstream = variant.spec.downstream.as_ref();
+        downstream.is_some_and(|downstream| downstream.package.as_deref() == Some(&revision.package))
+            && variant.metadata.deletion_timestamp.is_none()
+    };
+    Ok(variant.filter(is_owner).map(|variant| attributes(&variant)).unwrap_or_default())
+}
+
+/// What a variant gives to its revisions when they are made (3.5).
+pub(crate) fn attributes(variant: &PackageVariant) -> Attributes {
+    let pairs = |map: &groundwork_api::Map<String>| {
+        map.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    Attributes {
+        labels: pairs(&variant.spec.labels),
+        annotations: pairs(&variant.spec.annotations),
+        owner: Some(owner_reference(variant)),
+    }
+}
+
+enum Observed<'a> {
+    Ready { packages: i32, head: Option<String>, problems: String },
+    Unusable(&'a StoreError),
+}
+
+impl Observed<'_> {
+    fn of(snapshot: &Snapshot) -> Self {
+        let packages: BTreeSet<&str> =
+            snapshot.revisions.values().map(|revision| revision.package.as_str()).collect();
+        Self::Ready {
+            packages: i32::try_from(packages.len()).unwrap_or(i32::MAX),
+            head: snapshot.head.map(|head| head.to_string()),
+            problems: snapshot.problems.join("; "),
+        }
+    }
+}
+
+/// Writes the status, if it says anything new.
+async fn report(
+    repository: &Repository,
+    observed: &Observed<'_>,
+    objects: &Objects,
+) -> Result<(), ReconcileError> {
+    let before = repository.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());
+    let (status, reason, message) = match observed {
+        Observed::Ready { problems, .. } => ("True", "Ready", problems.clone()),
+        Observed::Unusable(error) => ("False", "Error", error.to_string()),
+    };
+    let followed = repository.spec.sync.as_ref().is_none_or(|sync| sync.schedule.is_none());
+    let unfollowed = "spec.sync.schedule is not followed yet: the repository is read once a minute";
+    let message = match (followed, message.is_empty()) {
+        (true, _) => message,
+        (false, true) => unfollowed.to_owned(),
+        (false, false) => format!("{message}; {unfollowed}"),
+    };
+    let former = before.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let since =
+        former.filter(|former| former.status == status).map(|former| former.last_transition_time.clone());
+    after.conditions = vec![MetaCondition {
+        type_: "Ready".to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        observed_generation: repository.metadata.generation,
+        last_transition_time: since.unwrap_or_else(|| now.clone()),
+    }]
+    .into();
+    after.observed_generation = repository.metadata.generation;
+    after.observed_run_once_at = repository.spec.sync.as_ref().and_then(|sync| sync.run_once_at.clone());
+    if let Observed::Ready { packages, head, .. } = observed {
+        after.package_count = Some(*packages);
+        after.git_commit_hash = head.clone();
+    }
+    if after == before {
+        return Ok(());
+    }
+    if matches!(observed, Observed::Ready { .. }) {
+        // Not at each exchange: a status that is written once a minute for nothing wakes everybody who watches.
+        after.last_full_sync_time = Some(now);
+    }
+    match objects.replace_status(&Repository { status: Some(after), ..repository.clone() }).await {
+        Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

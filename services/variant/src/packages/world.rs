@@ -1,0 +1,293 @@
+//! What decisions about one variant are made on: revisions as git holds them, with what only the cluster knows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groundwork_api::{
+    DownstreamTarget, Lifecycle, PackageRevision, PackageVariant, Repository, ResourceExt as _,
+};
+use groundwork_bus::ObjectId;
+use groundwork_controller::{ApiError, Key, Objects};
+use groundwork_krm::{Package, Strategy};
+use groundwork_packages::{Actor, GitRepository, Revision, Store, StoreError};
+use groundwork_variant::{Git, VariantError};
+
+use super::PackageStore;
+use super::downstream::{CONTROLLER, Failure, told};
+use super::objects::{self, Attributes};
+use super::repository::attributes;
+use crate::handler::{Shared, kind};
+
+pub(crate) struct World<'a> {
+    store: &'a PackageStore,
+    pub(super) objects: &'a Objects,
+    pub(super) variant: &'a PackageVariant,
+    pub(super) namespace: String,
+    pub(super) downstream: Key,
+    pub(super) package: String,
+    pub(super) repository: Arc<GitRepository>,
+    upstream: Option<Arc<GitRepository>>,
+    upstream_package: String,
+    /// The Repositories of the two, as far as decisions ask for them.
+    pub(super) repositories: Vec<Repository>,
+    /// Revisions of upstream and downstream, and those that the variant controls elsewhere.
+    pub(super) revisions: Vec<PackageRevision>,
+}
+
+impl<'a> World<'a> {
+    /// Whether the repository of what the variant makes is registered.
+    pub(crate) async fn has_downstream(
+        store: &PackageStore,
+        variant: &PackageVariant,
+        objects: &Objects,
+    ) -> bool {
+        let spec = variant.spec.downstream.clone().unwrap_or_default();
+        let namespace = variant.namespace().unwrap_or_default();
+        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), &spec.repo.unwrap_or_default());
+        !matches!(store.repository(&key, objects).await, Err(StoreError::NotFound(_)))
+    }
+
+    /// Reads what there is, of the store and of the cluster.
+    pub(crate) async fn read(
+        shared: &Arc<Shared>,
+        store: &'a PackageStore,
+        variant: &'a PackageVariant,
+        objects: &'a Objects,
+    ) -> Result<Self, Failure> {
+        let namespace = variant.namespace().unwrap_or_default();
+        let key = |name: Option<String>| {
+            ObjectId::new(kind::<Repository>(), Some(&namespace), &name.unwrap_or_default())
+        };
+        let spec = variant.spec.downstream.clone().unwrap_or_default();
+        let (downstream, package) = (key(spec.repo), spec.package.unwrap_or_default());
+        let repository = match store.repository(&downstream, objects).await {
+            Ok(repository) => repository,
+            Err(error) => return Err(unavailable(&error)),
+        };
+        let spec = variant.spec.upstream.clone().unwrap_or_default();
+        let (upstream_key, upstream_package) = (key(spec.repo), spec.package.unwrap_or_default());
+        let upstream = match store.repository(&upstream_key, objects).await {
+            Ok(repository) => Some(repository),
+            // That there is no such revision is what the condition says then.
+            Err(StoreError::NotFound(_)) => None,
+            Err(error) => return Err(unavailable(&error)),
+        };
+        let repositories = std::iter::once(&repository).chain(&upstream);
+        let repositories = repositories.map(|repository| repository.settings().object()).collect();
+        let mut world = Self {
+            store,
+            objects,
+            variant,
+            namespace,
+            downstream,
+            package,
+            repository,
+            upstream,
+            upstream_package,
+            repositories,
+            revisions: Vec::new(),
+        };
+        world.read_downstream().await?;
+        world.read_upstream().await?;
+        world.read_owned(shared).await?;
+        Ok(world)
+    }
+
+    async fn listed(
+        &self,
+        repository: &str,
+        package: &str,
+    ) -> Result<BTreeMap<String, PackageRevision>, Failure> {
+        let fields = format!("spec.repository={repository},spec.packageName={package}");
+        let found = self.objects.select::<PackageRevision>(&self.namespace, &fields).await?;
+        Ok(found.into_iter().map(|object| (object.name_any(), object)).collect())
+    }
+
+    /// Another replica may have pushed what this one has not fetched.
+    async fn until_known(
+        &self,
+        repository: &Arc<GitRepository>,
+        listed: &BTreeMap<String, PackageRevision>,
+    ) -> Result<(), Failure> {
+        let snapshot = repository.snapshot();
+        let is_known = |object: &PackageRevision| {
+            let commit = object
+                .status
+                .as_ref()
+                .and_then(|status| status.self_lock.as_ref()?.git.as_ref()?.commit.clone());
+            let found = snapshot.revisions.get(&object.name_any());
+            commit.is_none() || found.is_some_and(|found| Some(found.commit.to_string()) == commit)
+        };
+        if listed.values().all(is_known) {
+            return Ok(());
+        }
+        let syncing = Arc::clone(repository);
+        let synced = self.store.run(move |_| syncing.sync().map(drop)).await;
+        synced.map_err(|error| told(error, &repository.settings().name))
+    }
+
+    async fn read_downstream(&mut self) -> Result<(), Failure> {
+        let mut listed = self.listed(&self.downstream.name, &self.package).await?;
+        self.until_known(&self.repository, &listed).await?;
+        let snapshot = self.repository.snapshot();
+        let of_package = snapshot.revisions.values().filter(|found| found.package == self.package);
+        for revision in of_package {
+            let object = listed.remove(&revision.name);
+            let owner = revision.facts.owner.as_ref();
+            let is_ours = owner.is_some_and(|owner| owner.name == self.variant.name_any());
+            if object.is_none() && is_ours && self.variant.metadata.deletion_timestamp.is_none() {
+                // Pushed by an attempt that ended before the object was made.
+                let attributes = attributes(self.variant);
+                let made =
+                    objects::ensure(&self.repository, revision, None, None, attributes, None, self.objects)
+                        .await;
+                self.revisions.push(made?);
+                continue;
+            }
+            self.revisions.push(objects::wanted(&self.repository, revision, None, object.as_ref(), None));
+        }
+        Ok(())
+    }
+
+    async fn read_upstream(&mut self) -> Result<(), Failure> {
+        let package = self.upstream_package.clone();
+        let Some(upstream) = self.upstream.clone() else { return Ok(()) };
+        let listed = self.listed(&upstream.settings().name, &package).await?;
+        self.until_known(&upstream, &listed).await?;
+        let snapshot = upstream.snapshot();
+        let known: Vec<String> = self.revisions.iter().map(groundwork_api::ResourceExt::name_any).collect();
+        for revision in snapshot.revisions.values().filter(|found| found.package == package) {
+            if !known.contains(&revision.name) {
+                let object = listed.get(&revision.name);
+                self.revisions.push(objects::wanted(&upstream, revision, None, object, None));
+            }
+        }
+        Ok(())
+    }
+
+    /// Revisions that the variant controls although it makes another package by now.
+    async fn read_owned(&mut self, shared: &Arc<Shared>) -> Result<(), Failure> {
+        let status = self.variant.status.clone().unwrap_or_default();
+        let mut names: Vec<String> =
+            status.downstream_targets.iter().map(|target| target.name.clone()).collect();
+        names.extend(shared.owned_by(&self.variant.uid().unwrap_or_default()));
+        names.sort();
+        names.dedup();
+        for name in names {
+            if self.revisions.iter().all(|known| known.name_any() != name)
+                && let Some(object) = self.objects.get::<PackageRevision>(&self.namespace, &name).await?
+            {
+                self.revisions.push(object);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the store do something about a revision.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        revision: &str,
+        operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.store.run(operation).await.map_err(|error| told(error, revision))
+    }
+
+    /// The same, for who tells its errors in other words.
+    pub(super) async fn try_run<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.store.run(operation).await
+    }
+
+    /// The highest number that was ever given to a workspace of the package.
+    pub(super) fn highest_workspace(&self) -> u32 {
+        self.repository.snapshot().marks_of(&self.repository.settings().directory, &self.package).workspace
+    }
+
+    /// Lets a decision ask git.
+    pub(super) fn with_git<T>(&self, decide: impl FnOnce(&Git<'_>) -> T) -> T {
+        let tag = |name: &str| self.upstream.as_ref()?.tag_commit(&self.upstream_package, name);
+        let same = |one: &_, other: &_| self.store.store.has_same_tree(&self.namespace, one, other);
+        decide(&Git { same_tree: &same, tag_commit: &tag })
+    }
+
+    /// A revision as the store has it.
+    pub(super) fn store_revision(&self, name: &str) -> Result<Arc<Revision>, Failure> {
+        let repositories = std::iter::once(&self.repository).chain(&self.upstream);
+        let found = repositories.filter_map(|repository| repository.revision(name).ok()).next();
+        let gone = || {
+            Failure::Retry(groundwork_controller::ReconcileError {
+                message: format!("package revision {name:?} is gone"),
+                is_conflict: true,
+            })
+        };
+        found.ok_or_else(gone)
+    }
+
+    /// The object of a revision, if the cluster has one.
+    pub(super) fn object(&self, name: &str) -> Option<&PackageRevision> {
+        self.revisions.iter().find(|found| found.name_any() == name && found.uid().is_some())
+    }
+
+    pub(super) async fn files(&self, name: &str) -> Result<Package, Failure> {
+        let (namespace, revision) = (self.namespace.clone(), name.to_owned());
+        let read = move |store: &Store| {
+            let (repository, revision) = store.revision(&namespace, &revision)?;
+            repository.content(&revision).map(|content| content.texts)
+        };
+        self.run(name, read).await
+    }
+
+    /// How upstream changes are merged; what is not known was told by the validation.
+    pub(super) fn strategy(&self) -> Strategy {
+        let given = self.variant.spec.update_strategy.as_deref().unwrap_or_default();
+        given.parse().unwrap_or_default()
+    }
+
+    /// What the status says of a revision that was not rendered now.
+    pub(super) fn target(&self, name: &str) -> DownstreamTarget {
+        let status = self.variant.status.clone().unwrap_or_default();
+        let known = status.downstream_targets.iter().find(|target| target.name == name).cloned();
+        known.unwrap_or_else(|| DownstreamTarget { name: name.to_owned(), ..DownstreamTarget::default() })
+    }
+
+    /// Moves a revision on, in git and on its object.
+    pub(super) async fn set_lifecycle(&self, name: &str, to: Lifecycle) -> Result<PackageRevision, Failure> {
+        let (namespace, revision) = (self.namespace.clone(), name.to_owned());
+        let moved = self.run(name, move |store| {
+            let version = store.revision(&namespace, &revision)?.1.version();
+            let actor = Actor { name: CONTROLLER.to_owned() };
+            let moved = store.set_lifecycle(&namespace, &revision, &version, to, &actor)?;
+            Ok((store.revision(&namespace, &revision)?.0, moved))
+        });
+        let (repository, moved) = moved.await?;
+        let present = self.objects.get::<PackageRevision>(&self.namespace, name).await?;
+        let none = Attributes::default();
+        Ok(objects::ensure(&repository, &moved, None, present, none, None, self.objects).await?)
+    }
+
+    /// Deletes a revision in git. One that is gone already is deleted.
+    pub(super) async fn delete(&self, name: &str) -> Result<(), Failure> {
+        let (namespace, revision) = (self.namespace.clone(), name.to_owned());
+        let deleted = self.store.run(move |store| {
+            let version = store.revision(&namespace, &revision)?.1.version();
+            store.delete(&namespace, &revision, &version, &Actor { name: CONTROLLER.to_owned() })
+        });
+        match deleted.await {
+            Ok(()) | Err(StoreError::NotFound(_)) => Ok(()),
+            Err(error) => Err(told(error, name)),
+        }
+    }
+
+    pub(super) async fn replace(&self, object: PackageRevision) -> Result<(), Failure> {
+        match self.objects.replace(&object).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn unavailable(error: &StoreError) -> Failure {
+    VariantError::StoreUnavailable { cause: error.to_string(), retry_after: None }.into()
+}

@@ -1,0 +1,353 @@
+//! Package variants on real git repositories: drafts, merges, approval, deletion (`packagevariants.md` 2, 6).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_tests::{System, SystemOptions, wait_for};
+use kube::ResourceExt;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::case::Case;
+use crate::support::PATIENCE;
+
+const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: coredns\n";
+const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: corefile\ndata:\n  cache: \"30\"\n  zone: example.org\n";
+
+static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
+
+/// The system of these tests: one with a package store.
+async fn system() -> Result<Option<&'static System>> {
+    let start = async || {
+        // Kept to the end of the process, as the system is.
+        let folder = tempfile::tempdir()?.keep();
+        System::start(SystemOptions { package_store: Some(folder), ..SystemOptions::default() }).await
+    };
+    Ok(SYSTEM.get_or_try_init(start).await?.as_ref())
+}
+
+/// Remotes of one test.
+struct Remotes(tempfile::TempDir);
+
+impl Remotes {
+    fn new() -> Result<Self> {
+        Ok(Self(tempfile::tempdir()?))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(format!("{name}.git"))
+    }
+
+    /// A new remote with one empty commit.
+    fn create(&self, name: &str) -> Result<()> {
+        git(self.0.path(), &["init", "-q", "--bare", &format!("{name}.git")])?;
+        self.publish(name, &[("README.md", "packages")], None)
+    }
+
+    /// What a person commits to the branch, with a tag.
+    fn publish(&self, name: &str, files: &[(&str, &str)], tag: Option<&str>) -> Result<()> {
+        let folder = self.0.path().join(name);
+        if !folder.exists() {
+            git(self.0.path(), &["clone", "-q", &format!("{name}.git"), name])?;
+        } else {
+            git(&folder, &["pull", "-q", "--ff-only", "origin", "main"])?;
+        }
+        for (path, text) in files {
+            let path = folder.join(path);
+            std::fs::create_dir_all(path.parent().context("a folder")?)?;
+            std::fs::write(path, text)?;
+        }
+        git(&folder, &["add", "-A"])?;
+        git(&folder, &["commit", "-qm", "by hand"])?;
+        git(&folder, &["push", "-q", "origin", "HEAD:main"])?;
+        if let Some(tag) = tag {
+            git(&folder, &["tag", "-f", tag])?;
+            git(&folder, &["push", "-qf", "origin", tag])?;
+        }
+        Ok(())
+    }
+
+    /// A file of a package as a ref has it.
+    fn file(&self, name: &str, reference: &str, path: &str) -> Result<String> {
+        git(&self.path(name), &["show", &format!("{reference}:{path}")])
+    }
+
+    fn refs(&self, name: &str) -> Result<Vec<String>> {
+        let listed = git(&self.path(name), &["for-each-ref", "--format=%(refname:short)"])?;
+        Ok(listed.lines().map(str::to_owned).collect())
+    }
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new("git");
+    command.args([
+        "-c",
+        "user.name=Pat",
+        "-c",
+        "user.email=pat@example.org",
+        "-c",
+        "init.defaultBranch=main",
+    ]);
+    let output =
+        command.args(arguments).current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null").output()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "git {arguments:?}: {error}");
+    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+}
+
+async fn register(case: &Case<'_>, remotes: &Remotes, name: &str, deployment: bool) -> Result<()> {
+    let content =
+        json!({"spec": {"type": "git", "deployment": deployment, "git": {"repo": remotes.path(name)}}});
+    case.create::<Repository>(name, &content).await?;
+    Ok(())
+}
+
+/// Lets the store look at a remote now, and not within a minute: any change of the object does.
+async fn look(case: &Case<'_>, name: &str) -> Result<()> {
+    let now = jiff::Timestamp::now().to_string();
+    case.change::<Repository>(name, &json!({"metadata": {"annotations": {"looked-at": now}}})).await?;
+    Ok(())
+}
+
+/// A catalog with one package in one version, and a repository for what is made of it.
+async fn catalog(case: &Case<'_>) -> Result<Remotes> {
+    let remotes = Remotes::new()?;
+    remotes.create("catalog")?;
+    remotes.create("edge")?;
+    let files = [("net/coredns/Kptfile", KPTFILE), ("net/coredns/config.yaml", CONFIG)];
+    remotes.publish("catalog", &files, Some("net/coredns/v1"))?;
+    register(case, &remotes, "catalog", false).await?;
+    register(case, &remotes, "edge", true).await?;
+    Ok(remotes)
+}
+
+fn variant(fields: &Value) -> Value {
+    let mut spec = json!({
+        "upstream": {"repo": "catalog", "package": "net/coredns", "revision": "v1"},
+        "downstream": {"repo": "edge", "package": "dns"},
+    });
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        spec[name] = value.clone();
+    }
+    json!({"spec": spec})
+}
+
+/// Status, reason and message of a condition, once it speaks of the spec of now.
+fn told(variant: &PackageVariant, condition: &str) -> Option<(String, String, String)> {
+    let status = variant.status.as_ref()?;
+    let found = status.conditions.iter().find(|found| found.type_ == condition)?;
+    let is_current = found.observed_generation == variant.metadata.generation;
+    is_current.then(|| (found.status.clone(), found.reason.clone(), found.message.clone()))
+}
+
+/// Waits until a variant is ready and works on these revisions.
+async fn ready(case: &Case<'_>, name: &str, targets: &[&str]) -> Result<PackageVariant> {
+    let what = format!("{name} is ready with {targets:?}");
+    let is_so = |variant: &PackageVariant| {
+        let status = variant.status.clone().unwrap_or_default();
+        let found: Vec<&str> = status.downstream_targets.iter().map(|target| target.name.as_str()).collect();
+        told(variant, "Ready").is_some_and(|(status, ..)| status == "True") && found == targets
+    };
+    case.until(&what, name, is_so).await.with_context(|| case.system.logs())
+}
+
+async fn lifecycle(case: &Case<'_>, name: &str, wanted: &str) -> Result<()> {
+    case.change::<PackageRevision>(name, &json!({"spec": {"lifecycle": wanted}})).await?;
+    let is_so = |revision: &PackageRevision| {
+        let status = revision.status.clone().unwrap_or_default();
+        status.lifecycle.as_deref() == Some(wanted)
+    };
+    case.until::<PackageRevision>(&format!("{name} is {wanted}"), name, is_so)
+        .await
+        .with_context(|| case.system.logs())?;
+    Ok(())
+}
+
+/// Waits until a file in git is as it should be.
+async fn until_file(
+    remotes: &Remotes,
+    place: (&str, &str, &str),
+    is_so: impl Fn(&str) -> bool,
+) -> Result<String> {
+    let (name, reference, path) = place;
+    wait_for(&format!("{reference}:{path} in {name}"), PATIENCE, async || {
+        match remotes.file(name, reference, path) {
+            Ok(text) if is_so(&text) => Ok(text),
+            Ok(text) => Err(text),
+            Err(error) => Err(error.to_string()),
+        }
+    })
+    .await
+}
+
+/// V-001 and figure 1: a clone, what people do with it, and the upstream's next version in it.
+#[tokio::test]
+async fn from_upstream_to_published_and_on() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-life").await?;
+    let remotes = catalog(&case).await?;
+    let context = json!({"packageContext": {"data": {"site": "edge-7"}}, "labels": {"tier": "edge"}});
+    case.create::<PackageVariant>("dns", &variant(&context)).await?;
+    let made = ready(&case, "dns", &["edge.dns.packagevariant-1"]).await?;
+    let draft: PackageRevision = case.get("edge.dns.packagevariant-1").await?;
+    ensure!(draft.labels().get("tier").map(String::as_str) == Some("edge"), "{draft:?}");
+    let owner = draft.owner_references().first().context("an owner")?;
+    ensure!(owner.uid == made.metadata.uid.clone().unwrap_or_default() && owner.controller == Some(true));
+    let branch = "drafts/dns/packagevariant-1";
+    let kptfile = remotes.file("edge", branch, "dns/Kptfile")?;
+    ensure!(kptfile.contains("name: dns") && kptfile.contains("ref: net/coredns/v1"), "{kptfile}");
+    let context = remotes.file("edge", branch, "dns/package-context.yaml")?;
+    ensure!(context.contains("site: edge-7") && context.contains("package-path: dns"), "{context}");
+
+    // A person edits the draft; the upstream publishes another version; both are in what follows.
+    let folder = remotes.0.path().join("edit");
+    git(remotes.0.path(), &["clone", "-qb", branch, "edge.git", "edit"])?;
+    let edited =
+        std::fs::read_to_string(folder.join("dns/config.yaml"))?.replace("example.org", "edge-7.example.org");
+    std::fs::write(folder.join("dns/config.yaml"), edited)?;
+    git(&folder, &["commit", "-qam", "our zone"])?;
+    git(&folder, &["push", "-q", "origin", &format!("HEAD:{branch}")])?;
+    look(&case, "edge").await?;
+    let next = CONFIG.replace("\"30\"", "\"60\"");
+    remotes.publish("catalog", &[("net/coredns/config.yaml", &next)], Some("net/coredns/v2"))?;
+    look(&case, "catalog").await?;
+    case.change::<PackageVariant>("dns", &json!({"spec": {"upstream": {"revision": "v2"}}})).await?;
+    let merged =
+        until_file(&remotes, ("edge", branch, "dns/config.yaml"), |text| text.contains("\"60\"")).await?;
+    ensure!(merged.contains("zone: edge-7.example.org"), "{merged}");
+    ready(&case, "dns", &["edge.dns.packagevariant-1"]).await?;
+
+    // Proposed and approved by people.
+    lifecycle(&case, "edge.dns.packagevariant-1", "Proposed").await?;
+    lifecycle(&case, "edge.dns.packagevariant-1", "Published").await?;
+    let published: PackageRevision = case.get("edge.dns.packagevariant-1").await?;
+    ensure!(published.spec.revision == Some(1), "{published:?}");
+    let is_latest = |revision: &PackageRevision| revision.labels().contains_key("kpt.dev/latest-revision");
+    case.until::<PackageRevision>("it is the latest", "edge.dns.packagevariant-1", is_latest).await?;
+    ensure!(remotes.refs("edge")?.contains(&"dns/v1".to_owned()), "{:?}", remotes.refs("edge")?);
+    ready(&case, "dns", &["edge.dns.packagevariant-1"]).await?;
+
+    // The next version of the upstream is a draft of its own.
+    let last = CONFIG.replace("\"30\"", "\"90\"");
+    remotes.publish("catalog", &[("net/coredns/config.yaml", &last)], Some("net/coredns/v3"))?;
+    look(&case, "catalog").await?;
+    case.change::<PackageVariant>("dns", &json!({"spec": {"upstream": {"revision": "v3"}}})).await?;
+    ready(&case, "dns", &["edge.dns.packagevariant-2"]).await?;
+    let upgraded = remotes.file("edge", "drafts/dns/packagevariant-2", "dns/config.yaml")?;
+    ensure!(upgraded.contains("\"90\"") && upgraded.contains("zone: edge-7.example.org"), "{upgraded}");
+
+    // Deleted: the draft goes, and what is published is proposed for deletion.
+    case.api::<PackageVariant>().delete("dns", &DeleteParams::default()).await?;
+    wait_for("the draft is gone, and the published one marked", PATIENCE, async || {
+        let refs = remotes.refs("edge").map_err(|error| error.to_string())?;
+        if refs == ["deletionProposed/dns/v1", "main", "dns/v1"] { Ok(()) } else { Err(format!("{refs:?}")) }
+    })
+    .await
+    .with_context(|| system.logs())?;
+    let marked: PackageRevision = case.get("edge.dns.packagevariant-1").await?;
+    ensure!(marked.owner_references().is_empty(), "garbage collection would take it: {marked:?}");
+    Ok(())
+}
+
+/// What only the cluster can say no to.
+#[tokio::test]
+async fn people_cannot_do_everything() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-admission").await?;
+    let _remotes = catalog(&case).await?;
+    case.create::<PackageVariant>("dns", &variant(&json!({}))).await?;
+    ready(&case, "dns", &["edge.dns.packagevariant-1"]).await?;
+    let name = "edge.dns.packagevariant-1";
+    let refused = |error: &anyhow::Error, text: &str| {
+        let said = format!("{error:#}");
+        ensure!(said.contains(text), "{said}");
+        Ok(())
+    };
+    let to = |lifecycle: &str| json!({"spec": {"lifecycle": lifecycle}});
+    for (change, text) in [
+        (to("Published"), "package with Draft lifecycle value can only be updated to 'Proposed'"),
+        (json!({"spec": {"packageName": "other"}}), "are set by the package store"),
+        (
+            json!({"metadata": {"labels": {"kpt.dev/latest-revision": "true"}}}),
+            "label is managed by porch and cannot be modified by users",
+        ),
+        (
+            json!({"metadata": {"annotations": {"groundwork/approved-by": "somebody else"}}}),
+            "groundwork/approved-by must be your own user name",
+        ),
+    ] {
+        let error = case.change::<PackageRevision>(name, &change).await.err().context("it is accepted")?;
+        refused(&error, text)?;
+    }
+    let content = json!({"spec": {"packageName": "x", "repository": "edge", "workspaceName": "w"}});
+    let error = case.create::<PackageRevision>("edge.x.w", &content).await.err().context("it is accepted")?;
+    refused(&error, "package revisions are created by the package store")?;
+    lifecycle(&case, name, "Proposed").await?;
+    lifecycle(&case, name, "Published").await?;
+    let error = case.delete::<PackageRevision>(name).await.err().context("it is accepted")?;
+    refused(&error, "published PackageRevisions must be proposed for deletion")?;
+    Ok(())
+}
+
+/// Two variants, a set, and what becomes of drafts that are not wanted any more.
+#[tokio::test]
+async fn a_set_narrowed_and_widened() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-set").await?;
+    let remotes = catalog(&case).await?;
+    let set = |names: &Value| {
+        json!({"spec": {
+            "upstream": {"repo": "catalog", "package": "net/coredns", "revision": "v1"},
+            "targets": [{"repositories": [{"name": "edge", "packageNames": names}]}],
+        }})
+    };
+    case.create::<PackageVariantSet>("fleet", &set(&json!(["a", "b", "c"]))).await?;
+    let drafts = async |expected: &[&str]| {
+        wait_for(&format!("{expected:?}"), PATIENCE, async || {
+            let refs = remotes.refs("edge").map_err(|error| error.to_string())?;
+            if refs == expected { Ok(()) } else { Err(format!("{refs:?}")) }
+        })
+        .await
+        .with_context(|| system.logs())
+    };
+    drafts(&["drafts/a/packagevariant-1", "drafts/b/packagevariant-1", "drafts/c/packagevariant-1", "main"])
+        .await?;
+    case.change::<PackageVariantSet>("fleet", &set(&json!(["a"]))).await?;
+    drafts(&["drafts/a/packagevariant-1", "main"]).await?;
+    case.change::<PackageVariantSet>("fleet", &set(&json!(["a", "d"]))).await?;
+    drafts(&["drafts/a/packagevariant-1", "drafts/d/packagevariant-1", "main"]).await?;
+    Ok(())
+}
+
+/// A remote that cannot be used is told, and other variants go on.
+#[tokio::test]
+async fn a_remote_that_is_away_holds_up_its_own() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-away").await?;
+    let remotes = catalog(&case).await?;
+    let content = json!({"spec": {"type": "git", "git": {"repo": remotes.path("nowhere")}}});
+    case.create::<Repository>("nowhere", &content).await?;
+    let away = json!({"downstream": {"repo": "nowhere", "package": "dns"}});
+    case.create::<PackageVariant>("away", &variant(&away)).await?;
+    case.create::<PackageVariant>("here", &variant(&json!({}))).await?;
+    ready(&case, "here", &["edge.dns.packagevariant-1"]).await?;
+    let is_told = |variant: &PackageVariant| {
+        told(variant, "Ready").is_some_and(|(_, reason, message)| {
+            reason == "StoreUnavailable" && message.contains("does not appear to be a git repository")
+        })
+    };
+    case.until("it is told", "away", is_told).await?;
+    let is_told = |repository: &Repository| {
+        let status = repository.status.clone().unwrap_or_default();
+        status.conditions.iter().any(|found| found.status == "False" && found.reason == "Error")
+    };
+    case.until("the Repository tells", "nowhere", is_told).await?;
+    // It comes back.
+    remotes.create("nowhere")?;
+    look(&case, "nowhere").await?;
+    ready(&case, "away", &["nowhere.dns.packagevariant-1"]).await?;
+    Ok(())
+}
