@@ -139,9 +139,10 @@ pub fn latest(revisions: &[PackageRevision]) -> BTreeMap<Package<'_>, &PackageRe
     latest
 }
 
-/// The order in which revisions of a package are worked on (2.6): by workspace, numbers in it as numbers.
+/// The order in which revisions are worked on (2.6): by workspace, numbers in it as numbers.
 pub(crate) fn by_workspace(one: &PackageRevision, other: &PackageRevision) -> Ordering {
-    natural(workspace(one), workspace(other))
+    let name = |revision: &PackageRevision| revision.metadata.name.clone();
+    natural(workspace(one), workspace(other)).then_with(|| name(one).cmp(&name(other)))
 }
 
 /// `ws-2` comes before `ws-10`. Texts that differ in leading zeros only are not equal.
