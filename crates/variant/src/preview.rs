@@ -4,7 +4,7 @@
 
 mod fields;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{
     ObjectMeta, OwnerReference, PackageRevision, PackageVariant, PackageVariantSet, PackageVariantSpec,
@@ -13,7 +13,7 @@ use groundwork_api::{
 use serde::Serialize;
 
 use crate::children::{Action, Plan, is_child, plan};
-use crate::downstream::{Withdrawal, is_owned, release};
+use crate::downstream::{Withdrawal, release};
 use crate::error::VariantError;
 use crate::expand::{ExpandError, Inputs, Objects, expand};
 use crate::package::{Package, commit};
@@ -146,11 +146,9 @@ pub fn preview(
 ) -> Vec<SetPreview> {
     let mut sets: Vec<PackageVariantSet> = sets.iter().map(|set| identified(set, variants)).collect();
     sets.sort_by_key(groundwork_api::ResourceExt::name_any);
-    let mut world = variants.to_vec();
-    // In whatever order they were read, the answer is the same.
-    world.sort_by_key(groundwork_api::ResourceExt::name_any);
+    let mut world: World = variants.iter().map(|variant| (variant.name_any(), variant.clone())).collect();
     // A name is not free before the object is gone.
-    let mut names: BTreeSet<String> = variants.iter().map(groundwork_api::ResourceExt::name_any).collect();
+    let mut names: BTreeSet<String> = world.keys().cloned().collect();
     let mut previews = Vec::with_capacity(sets.len());
     for set in &sets {
         let preview = preview_set(set, objects, revisions, &world, &names);
@@ -160,12 +158,15 @@ pub fn preview(
         previews.push(preview);
     }
     let new = previews.iter().flat_map(|preview| &preview.created).map(|created| created.site.name.clone());
-    let new: BTreeSet<String> = new.collect();
+    let oldest = oldest(&world, &new.collect());
     for created in previews.iter_mut().flat_map(|preview| &mut preview.created) {
-        created.blocked = contended(&created.site, &world, &new);
+        created.blocked = contended(&created.site, &oldest);
     }
     previews
 }
+
+/// The variants of a namespace by their names, in whatever order they were read.
+type World = BTreeMap<String, PackageVariant>;
 
 /// A set as it is in the cluster. One from a file has no UID, but its variants know it.
 fn identified(set: &PackageVariantSet, variants: &[PackageVariant]) -> PackageVariantSet {
@@ -188,11 +189,11 @@ fn preview_set(
     set: &PackageVariantSet,
     objects: Objects<'_>,
     revisions: Option<&[PackageRevision]>,
-    world: &[PackageVariant],
+    world: &World,
     names: &BTreeSet<String>,
 ) -> SetPreview {
-    let (children, others): (Vec<_>, Vec<_>) =
-        world.iter().cloned().partition(|variant| is_child(variant, set));
+    let children: Vec<PackageVariant> =
+        world.values().filter(|variant| is_child(variant, set)).cloned().collect();
     let resolved = set.spec.upstream.as_ref().zip(revisions);
     let mut preview = SetPreview {
         namespace: set.namespace().unwrap_or_default(),
@@ -202,17 +203,13 @@ fn preview_set(
             .map(upstream_of),
         ..SetPreview::default()
     };
-    let is_own = |name: &str| children.iter().any(|child| child.metadata.name.as_deref() == Some(name));
-    let is_taken = |name: &str| {
-        others.iter().any(|other| other.name_any() == name) || (names.contains(name) && !is_own(name))
-    };
     let planned = expand(&Inputs { set, revisions, objects }).and_then(|expansion| {
         preview.target_counts.clone_from(&expansion.target_counts);
-        plan(set, &expansion, &children, is_taken)
+        plan(set, &expansion, &children, |name| names.contains(name))
     });
     match planned {
         Ok(plan) => describe(&mut preview, plan, &children, revisions.unwrap_or_default()),
-        Err(error) => refuse(&mut preview, error.reason(), &error, &children),
+        Err(error) => refuse(&mut preview, &error, &children),
     }
     preview
 }
@@ -225,8 +222,8 @@ fn upstream_of(revision: &PackageRevision) -> UpstreamPreview {
     }
 }
 
-fn refuse(preview: &mut SetPreview, reason: &str, error: &ExpandError, children: &[PackageVariant]) {
-    preview.refused = Some(Refused { reason: reason.to_owned(), message: error.to_string() });
+fn refuse(preview: &mut SetPreview, error: &ExpandError, children: &[PackageVariant]) {
+    preview.refused = Some(Refused { reason: error.reason().to_owned(), message: error.to_string() });
     preview.unchanged = sorted(children.iter().map(site).collect());
 }
 
@@ -237,25 +234,32 @@ fn describe(
     children: &[PackageVariant],
     revisions: &[PackageRevision],
 ) {
+    let before: BTreeMap<String, &PackageVariant> =
+        children.iter().map(|child| (child.name_any(), child)).collect();
+    let mut owned: BTreeMap<&str, Vec<&PackageRevision>> = BTreeMap::new();
+    for revision in revisions {
+        for owner in revision.owner_references().iter().filter(|owner| !owner.uid.is_empty()) {
+            owned.entry(&owner.uid).or_default().push(revision);
+        }
+    }
     let mut touched = BTreeSet::new();
     for action in &plan.actions {
-        let (Action::Create(variant)
-        | Action::Adopt(variant)
-        | Action::Update(variant)
-        | Action::Delete(variant)) = action;
+        let variant = action.variant();
         touched.insert(variant.name_any());
         let site = site(variant);
         match action {
-            Action::Create(variant) => {
+            Action::Create(_) => {
                 preview.created.push(Created { site, spec: variant.spec.clone(), blocked: None });
             }
-            Action::Adopt(variant) | Action::Update(variant) => {
-                let before = children.iter().find(|child| child.metadata.name == variant.metadata.name);
+            Action::Adopt(_) | Action::Update(_) => {
+                let before = before.get(&site.name);
                 let fields = before.map(|before| differences(before, variant)).unwrap_or_default();
                 preview.changed.push(Changed { site, fields });
             }
-            Action::Delete(variant) => {
-                preview.deleted.push(Deleted { site, revisions: released(variant, revisions) });
+            Action::Delete(_) => {
+                let uid = variant.uid().unwrap_or_default();
+                let owned = owned.get(uid.as_str()).map(Vec::as_slice).unwrap_or_default();
+                preview.deleted.push(Deleted { site, revisions: released(variant, owned) });
             }
         }
     }
@@ -301,12 +305,10 @@ fn differences(before: &PackageVariant, after: &PackageVariant) -> Vec<Field> {
 }
 
 /// What becomes of the revisions of a variant that goes (2.9).
-fn released(variant: &PackageVariant, revisions: &[PackageRevision]) -> Vec<ReleasedRevision> {
-    let uid = variant.uid().unwrap_or_default();
+fn released(variant: &PackageVariant, owned: &[&PackageRevision]) -> Vec<ReleasedRevision> {
     let policy = variant.spec.deletion_policy.as_deref();
-    let mut released: Vec<ReleasedRevision> = revisions
+    let mut released: Vec<ReleasedRevision> = owned
         .iter()
-        .filter(|revision| is_owned(revision, &uid))
         .map(|revision| {
             let fate = match release(policy, revision, true).withdrawal {
                 Some(Withdrawal::Delete) => Fate::Deleted,
@@ -321,34 +323,45 @@ fn released(variant: &PackageVariant, revisions: &[PackageRevision]) -> Vec<Rele
 }
 
 /// The variants after a write, and the name that it is about.
-fn carry_out(action: &Action, world: &mut Vec<PackageVariant>) -> String {
-    let (Action::Create(variant)
-    | Action::Adopt(variant)
-    | Action::Update(variant)
-    | Action::Delete(variant)) = action;
-    world.retain(|other| other.metadata.name != variant.metadata.name);
-    if !matches!(action, Action::Delete(_)) {
-        world.push((**variant).clone());
-    }
-    variant.name_any()
+fn carry_out(action: &Action, world: &mut World) -> String {
+    let variant = action.variant();
+    let name = variant.name_any();
+    match action {
+        Action::Delete(_) => world.remove(&name),
+        Action::Create(_) | Action::Adopt(_) | Action::Update(_) => {
+            world.insert(name.clone(), variant.clone())
+        }
+    };
+    name
 }
 
 /// Of several variants for one package the oldest has it (4.6); what is new is younger than what is there.
-fn contended(site: &Site, world: &[PackageVariant], new: &BTreeSet<String>) -> Option<Refused> {
-    let age = |variant: &PackageVariant| {
+fn oldest<'a>(world: &'a World, new: &BTreeSet<String>) -> BTreeMap<Package<'a>, &'a str> {
+    let age = |name: &str, variant: &PackageVariant| {
         let created = variant.metadata.creation_timestamp.as_ref().map(|time| time.0.to_string());
-        (new.contains(&variant.name_any()), created, variant.name_any())
+        (new.contains(name), created)
     };
-    let package = Package { repository: &site.repo, path: &site.package };
-    let rivals = world.iter().filter(|variant| Package::downstream_of(variant) == package);
-    let oldest = rivals.min_by_key(|variant| age(variant))?.name_any();
-    if oldest == site.name {
+    let mut oldest: BTreeMap<Package<'_>, (&str, _)> = BTreeMap::new();
+    // By their names, so that of two of one age the first one stays.
+    for (name, variant) in world {
+        let age = age(name, variant);
+        let first = oldest.entry(Package::downstream_of(variant)).or_insert_with(|| (name, age.clone()));
+        if age < first.1 {
+            *first = (name, age);
+        }
+    }
+    oldest.into_iter().map(|(package, (name, _))| (package, name)).collect()
+}
+
+fn contended(site: &Site, oldest: &BTreeMap<Package<'_>, &str>) -> Option<Refused> {
+    let other = *oldest.get(&Package { repository: &site.repo, path: &site.package })?;
+    if other == site.name {
         return None;
     }
     let error = VariantError::DownstreamContended {
         package: site.package.clone(),
         repo: site.repo.clone(),
-        other: oldest,
+        other: other.to_owned(),
     };
     Some(Refused { reason: error.reason().to_owned(), message: error.to_string() })
 }

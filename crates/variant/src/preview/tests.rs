@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -44,17 +42,18 @@ fn previewed_with(
 
 /// The variants when everything that a preview tells has happened; what was made has a UID and a time then.
 fn after(variants: &[PackageVariant], preview: &Preview) -> Vec<PackageVariant> {
-    let mut world = variants.to_vec();
+    let named = |variant: &PackageVariant| (variant.name_any(), variant.clone());
+    let mut world: World = variants.iter().map(named).collect();
     for action in preview.sets.iter().flat_map(|set| &set.actions) {
         carry_out(action, &mut world);
     }
-    for variant in &mut world {
+    for variant in world.values_mut() {
         let uid = format!("uid-{}", variant.name_any());
         variant.metadata.uid.get_or_insert(uid);
         let time = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         variant.metadata.creation_timestamp.get_or_insert(time);
     }
-    world
+    world.into_values().collect()
 }
 
 fn made(sets: &[PackageVariantSet]) -> Vec<PackageVariant> {
