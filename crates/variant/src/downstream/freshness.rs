@@ -74,6 +74,7 @@ fn is_same_commit(lock: &GitLock, own: Option<&GitLock>) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -196,6 +197,50 @@ mod tests {
             plain,
         ] {
             assert_eq!(freshness(&downstream, &upstream, &Git::UNKNOWN), without);
+        }
+    }
+
+    /// Upstreams of all kinds, as stores show them: their place is told in full, in part or not at all.
+    fn upstreams() -> impl Strategy<Value = PackageRevision> {
+        let kind = prop_oneof![
+            (1i64..30).prop_map(|number| (number, "Published", format!("net/coredns/v{number}"))),
+            (1i64..30).prop_map(|number| (number, "DeletionProposed", format!("net/coredns/{number}"))),
+            "(stable|v4[.]0[.]0|r2)".prop_map(|tag| (-1, "Published", format!("net/coredns/{tag}"))),
+            Just((0, "Draft", "drafts/net/coredns/ws".to_owned())),
+            Just((0, "Proposed", "proposed/net/coredns/ws".to_owned())),
+        ];
+        let place = (
+            proptest::option::of("https://(git|GIT)[.]example/c([.]git)?/?"),
+            proptest::option::of("(catalog/)?net/coredns"),
+            proptest::option::of("[a-c]{2}"),
+        );
+        (kind, place, any::<bool>()).prop_map(|((number, lifecycle, reference), place, is_told)| {
+            let (repo, directory, commit) = place;
+            let lock = json!({"repo": repo, "directory": directory, "ref": reference, "commit": commit});
+            let lock = if is_told { lock } else { json!({"ref": reference}) };
+            upstream(number, lifecycle, &lock)
+        })
+    }
+
+    /// The lock that a store writes when it clones or upgrades (6.6).
+    fn written_lock(upstream: &PackageRevision) -> Value {
+        let own = self_lock(upstream).cloned().unwrap_or_default();
+        let repo = own.repo.map_or_else(
+            || URL.to_owned(),
+            |url| {
+                let url = url.trim_end_matches('/');
+                format!("{}.git", url.strip_suffix(".git").unwrap_or(url))
+            },
+        );
+        json!({"repo": repo, "directory": "net/coredns", "ref": own.reference, "commit": own.commit})
+    }
+
+    proptest! {
+        /// V-117: what has just been made of an upstream is made of it.
+        #[test]
+        fn an_upgrade_settles_it(upstream in upstreams()) {
+            let downstream = downstream(&written_lock(&upstream));
+            prop_assert_eq!(freshness(&downstream, &upstream, &Git::UNKNOWN), Freshness::Current);
         }
     }
 }
