@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::attributes::Attributes;
 use crate::children::{Action, plan};
 use crate::expand::{ExpandError, Inputs, Objects, Unavailable, expand};
+use crate::preview::{SetPreview, preview};
 
 /// What a set is expanded with where there is no cluster. Files and calls share it, so that they give the same answer.
 #[derive(Clone, Debug, Default)]
@@ -97,6 +98,13 @@ impl Bundle {
         let names = plan(set, &expansion, &[], |_| false)?.names;
         let named = |&at: &usize| Some((names.get(at)?.clone(), expansion.variants.get(at)?.spec.clone()));
         Ok((expansion.order.iter().filter_map(named).collect(), expansion.target_counts))
+    }
+
+    /// What sets would do to the variants that are there. Without a single PackageRevision the upstream is not looked up.
+    pub fn preview(&self, sets: &[PackageVariantSet], variants: &[PackageVariant]) -> Vec<SetPreview> {
+        let objects = Objects { repositories: &self.repositories, others: &self.others };
+        let revisions = (!self.revisions.is_empty()).then_some(self.revisions.as_slice());
+        preview(sets, objects, revisions, variants)
     }
 
     /// The variants that the set gets where it has none yet, in the order of their repositories and packages, and how much each

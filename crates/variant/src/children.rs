@@ -30,6 +30,17 @@ pub enum Action {
     Delete(Box<PackageVariant>),
 }
 
+impl Action {
+    /// The child as it is to be; one that is deleted as it is.
+    pub fn variant(&self) -> &PackageVariant {
+        match self {
+            Self::Create(variant) | Self::Adopt(variant) | Self::Update(variant) | Self::Delete(variant) => {
+                variant
+            }
+        }
+    }
+}
+
 /// Writes in the order in which they are safe: what is new is there before what is old goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! PackageVariantSet ──validate──> upstream ──> targets ──> template (CEL) ──> Expansion: the variants that should be
-//! Expansion + children that there are ──plan──> actions: create, adopt, update, delete
+//! Expansion + children that there are ──plan──> actions: create, adopt, update, delete ──preview──> what they would change
 //!
 //! PackageVariant + PackageRevisions ──resolve_upstream──> Resolved ──┐
 //!                                   ──select──> targets ──freshness──┴──> base of the merge
@@ -24,6 +24,7 @@ mod expression;
 mod git;
 mod naming;
 mod package;
+mod preview;
 mod problem;
 mod revision;
 mod rewrite;
@@ -50,6 +51,10 @@ pub use package::{
     Actor, Creation, CreationError, Deletion, Package, Refusal, Repositories, Source, Transition, approvable,
     check_content_change, check_creation, check_names, check_new_lifecycle, check_spec_change, check_version,
     deletion, latest, next_revision, next_workspace, revision_name, transition, unmet_gates,
+};
+pub use preview::{
+    Changed, Created, Deleted, Fate, Field, Preview, Refused, ReleasedRevision, SetPreview, Site,
+    UpstreamPreview, preview,
 };
 pub use status::{Observed, conditions};
 pub use upstream::{Resolved, Unresolved, resolve, resolve_upstream};

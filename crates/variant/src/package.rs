@@ -4,7 +4,7 @@ mod creation;
 mod lifecycle;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -111,13 +111,15 @@ pub fn revision_name(package: Package<'_>, workspace: &str) -> String {
 /// The workspace of the next revision that a variant makes (2.6). `high_water` is the highest number that was ever used for
 /// the package, 0 if nobody remembers.
 pub fn next_workspace(package: Package<'_>, revisions: &[PackageRevision], high_water: u32) -> String {
-    let used = package.revisions(revisions).filter_map(|found| {
-        let number = workspace(found).strip_prefix(WORKSPACE_PREFIX)?;
+    let used: BTreeSet<&str> = package.revisions(revisions).map(workspace).collect();
+    let numbers = used.iter().filter_map(|name| {
+        let number = name.strip_prefix(WORKSPACE_PREFIX)?;
         // What is no number, or one that nobody can have counted up to, counts as 0.
         Some(number.parse::<u32>().unwrap_or_default())
     });
-    let highest = used.max().unwrap_or_default().max(high_water);
-    format!("{WORKSPACE_PREFIX}{}", u64::from(highest) + 1)
+    let highest = u64::from(numbers.max().unwrap_or_default().max(high_water));
+    let mut names = (highest + 1..).map(|number| format!("{WORKSPACE_PREFIX}{number}"));
+    names.find(|name| !used.contains(name.as_str())).unwrap_or_default()
 }
 
 /// The number that a revision of a package gets when it is approved (6.5). `high_water` is the highest that was ever used for
@@ -139,9 +141,10 @@ pub fn latest(revisions: &[PackageRevision]) -> BTreeMap<Package<'_>, &PackageRe
     latest
 }
 
-/// The order in which revisions of a package are worked on (2.6): by workspace, numbers in it as numbers.
+/// The order in which revisions are worked on (2.6): by workspace, numbers in it as numbers.
 pub(crate) fn by_workspace(one: &PackageRevision, other: &PackageRevision) -> Ordering {
-    natural(workspace(one), workspace(other))
+    let name = |revision: &PackageRevision| revision.metadata.name.clone();
+    natural(workspace(one), workspace(other)).then_with(|| name(one).cmp(&name(other)))
 }
 
 /// `ws-2` comes before `ws-10`. Texts that differ in leading zeros only are not equal.
@@ -224,6 +227,11 @@ pub(crate) mod tests {
             (&["edge/net/dns:packagevariant-2"], 5, "packagevariant-6"),
             (&["edge/net/dns:packagevariant-4294967295"], 0, "packagevariant-4294967296"),
             (&["edge/net/dns:packagevariant-99999999999999999999"], 0, "packagevariant-1"),
+            (
+                &["edge/net/dns:packagevariant-4294967295", "edge/net/dns:packagevariant-4294967296"],
+                0,
+                "packagevariant-4294967297",
+            ),
         ] {
             assert_eq!(next(places, high_water), expected, "{places:?}");
         }

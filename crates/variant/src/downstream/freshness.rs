@@ -3,7 +3,7 @@
 use groundwork_api::{GitLock, Lifecycle, PackageRevision, ResourceExt as _};
 
 use crate::git::{Git, draft_of, is_of_number, is_of_package, ref_number};
-use crate::package::{UNNUMBERED, given, number, self_lock};
+use crate::package::{Package, UNNUMBERED, given, number, self_lock, workspace};
 
 /// How a revision stands to its upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,8 @@ pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: 
     let reference = given(lock.reference.as_ref()).unwrap_or_default();
     let is_current = is_of_package(lock, upstream)
         && match draft_of(reference) {
-            Some(draft) => is_that_draft(draft, upstream) && is_same_commit(lock, own) == Some(true),
+            // Commits that nobody knows are no reason to draft anything, which would be drafted again and again.
+            Some(draft) => is_that_draft(draft, upstream) && is_same_commit(lock, own) != Some(false),
             None => is_that_revision(lock, upstream, git),
         };
     if is_current { Freshness::Current } else { Freshness::Outdated }
@@ -43,7 +44,8 @@ pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: 
 fn is_that_draft(draft: &str, upstream: &PackageRevision) -> bool {
     let is_open = matches!(upstream.spec.lifecycle(), Some(Lifecycle::Draft | Lifecycle::Proposed));
     let own = self_lock(upstream).and_then(|own| own.reference.as_deref()).and_then(draft_of);
-    is_open && own == Some(draft)
+    let is_named = || draft == format!("{}/{}", Package::of(upstream).path, workspace(upstream));
+    is_open && own.map_or_else(is_named, |own| own == draft)
 }
 
 /// Commits count, and where they differ the trees, so that a tag that was moved by force is noticed, and a new commit of the
@@ -72,6 +74,7 @@ fn is_same_commit(lock: &GitLock, own: Option<&GitLock>) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -151,6 +154,8 @@ mod tests {
             ("the same Draft", upstream(0, "Draft", &was), true),
             ("the Draft, changed", upstream(0, "Draft", &lock("drafts/net/coredns/ws", "d2")), false),
             ("the Draft, proposed", upstream(0, "Proposed", &lock("proposed/net/coredns/ws", "d1")), true),
+            ("a Draft that does not say where it is", revision("catalog/net/coredns:ws", 0, "Draft"), true),
+            ("another one of these", revision("catalog/net/coredns:other", 0, "Draft"), false),
             ("another Draft", upstream(0, "Draft", &lock("drafts/net/coredns/other", "d1")), false),
             ("the Draft, published", upstream(5, "Published", &lock("net/coredns/v5", "d1")), false),
         ] {
@@ -192,6 +197,50 @@ mod tests {
             plain,
         ] {
             assert_eq!(freshness(&downstream, &upstream, &Git::UNKNOWN), without);
+        }
+    }
+
+    /// Upstreams of all kinds, as stores show them: their place is told in full, in part or not at all.
+    fn upstreams() -> impl Strategy<Value = PackageRevision> {
+        let kind = prop_oneof![
+            (1i64..30).prop_map(|number| (number, "Published", format!("net/coredns/v{number}"))),
+            (1i64..30).prop_map(|number| (number, "DeletionProposed", format!("net/coredns/{number}"))),
+            "(stable|v4[.]0[.]0|r2)".prop_map(|tag| (-1, "Published", format!("net/coredns/{tag}"))),
+            Just((0, "Draft", "drafts/net/coredns/ws".to_owned())),
+            Just((0, "Proposed", "proposed/net/coredns/ws".to_owned())),
+        ];
+        let place = (
+            proptest::option::of("https://(git|GIT)[.]example/c([.]git)?/?"),
+            proptest::option::of("(catalog/)?net/coredns"),
+            proptest::option::of("[a-c]{2}"),
+        );
+        (kind, place, any::<bool>()).prop_map(|((number, lifecycle, reference), place, is_told)| {
+            let (repo, directory, commit) = place;
+            let lock = json!({"repo": repo, "directory": directory, "ref": reference, "commit": commit});
+            let lock = if is_told { lock } else { json!({"ref": reference}) };
+            upstream(number, lifecycle, &lock)
+        })
+    }
+
+    /// The lock that a store writes when it clones or upgrades (6.6).
+    fn written_lock(upstream: &PackageRevision) -> Value {
+        let own = self_lock(upstream).cloned().unwrap_or_default();
+        let repo = own.repo.map_or_else(
+            || URL.to_owned(),
+            |url| {
+                let url = url.trim_end_matches('/');
+                format!("{}.git", url.strip_suffix(".git").unwrap_or(url))
+            },
+        );
+        json!({"repo": repo, "directory": "net/coredns", "ref": own.reference, "commit": own.commit})
+    }
+
+    proptest! {
+        /// V-117: what has just been made of an upstream is made of it.
+        #[test]
+        fn an_upgrade_settles_it(upstream in upstreams()) {
+            let downstream = downstream(&written_lock(&upstream));
+            prop_assert_eq!(freshness(&downstream, &upstream, &Git::UNKNOWN), Freshness::Current);
         }
     }
 }
