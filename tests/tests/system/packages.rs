@@ -237,7 +237,11 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     case.change::<PackageVariant>("dns", &json!({"spec": {"upstream": {"revision": "v3"}}})).await?;
     ready(&case, "dns", &["edge.dns.packagevariant-2"]).await?;
     let upgraded = remotes.file("edge", "drafts/dns/packagevariant-2", "dns/config.yaml")?;
-    ensure!(upgraded.contains("\"90\"") && upgraded.contains("zone: edge-7.example.org"), "{upgraded}");
+    let history = git(&remotes.path("edge"), &["log", "-p", "drafts/dns/packagevariant-2"])?;
+    ensure!(
+        upgraded.contains("\"90\"") && upgraded.contains("zone: edge-7.example.org"),
+        "{upgraded}\n{history}"
+    );
 
     // Deleted: the draft goes, and what is published is proposed for deletion.
     case.api::<PackageVariant>().delete("dns", &DeleteParams::default()).await?;

@@ -5,7 +5,8 @@
 //! ```
 
 use groundwork_api::{
-    DownstreamTarget, InjectionSource, Lifecycle, PackageRevision, ResolvedUpstream, ResourceExt as _, Time,
+    DownstreamTarget, InjectionSource, Lifecycle, ObjectMeta, PackageRevision, ResolvedUpstream,
+    ResourceExt as _, Time,
 };
 use groundwork_controller::{ApiError, ReconcileError};
 use groundwork_krm::Package as Files;
@@ -116,12 +117,13 @@ pub(crate) async fn ensure(world: &World<'_>, now: &Time, progress: &mut Progres
 }
 
 async fn adopt(world: &World<'_>, adoption: &Adoption<'_>) -> Result<(), Failure> {
-    let mut revision = adoption.revision.clone();
-    revision.metadata.labels = Some(adoption.labels.clone());
-    revision.metadata.annotations = Some(adoption.annotations.clone());
-    revision.metadata.owner_references = Some(adoption.owner_references.clone());
-    world.objects.replace(&revision).await?;
-    Ok(())
+    let metadata = ObjectMeta {
+        labels: Some(adoption.labels.clone()),
+        annotations: Some(adoption.annotations.clone()),
+        owner_references: Some(adoption.owner_references.clone()),
+        ..ObjectMeta::default()
+    };
+    world.set_metadata(adoption.revision, metadata).await
 }
 
 /// What a variant that goes does with its revisions: those that are left to people are let go of.
@@ -158,7 +160,7 @@ async fn let_go(world: &World<'_>, revision: &PackageRevision, is_deleting: bool
     if metadata.owner_references == left.metadata.owner_references {
         return Ok(());
     }
-    world.replace(PackageRevision { metadata, ..left.clone() }).await
+    world.set_metadata(left, metadata).await
 }
 
 /// Drafts of one variant, one after the other.

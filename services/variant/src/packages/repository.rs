@@ -34,14 +34,15 @@ pub(crate) async fn handle(
         }
         return Ok(Reconciled::default());
     };
-    let synced = match store.register(key, &repository, objects).await {
-        Ok(registered) => store.run(move |_| registered.sync().map(|snapshot| (registered, snapshot))).await,
-        Err(error) => Err(error),
-    };
+    // Listed before the exchange: what has an object by now was pushed before it was made, so the exchange knows of it. The other way
+    // round, the object of a draft that was pushed in between would seem to be one whose revision is gone.
+    let listed = present(namespace, &key.name, objects).await?;
+    let synced = store.register(key, &repository, objects).await;
     let observed = match &synced {
-        Ok((registered, snapshot)) => {
-            write_objects(registered, snapshot, objects).await?;
-            Observed::of(snapshot)
+        Ok(registered) => {
+            let snapshot = registered.snapshot();
+            write_objects(registered, &snapshot, listed, objects).await?;
+            Observed::of(&snapshot)
         }
         Err(error) => Observed::Unusable(error),
     };
@@ -63,10 +64,10 @@ async fn present(
 async fn write_objects(
     repository: &Arc<GitRepository>,
     snapshot: &Snapshot,
+    mut present: BTreeMap<String, PackageRevision>,
     objects: &Objects,
 ) -> Result<(), ReconcileError> {
     let settings = repository.settings();
-    let mut present = present(&settings.namespace, &settings.name, objects).await?;
     let latest = latest(repository);
     for (name, revision) in &snapshot.revisions {
         let object = present.remove(name);

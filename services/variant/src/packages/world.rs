@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use groundwork_api::{
-    DownstreamTarget, Lifecycle, PackageRevision, PackageVariant, Repository, ResourceExt as _,
+    DownstreamTarget, Lifecycle, ObjectMeta, PackageRevision, PackageVariant, Repository, ResourceExt as _,
 };
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects};
@@ -144,7 +144,7 @@ impl<'a> World<'a> {
                 self.revisions.push(made?);
                 continue;
             }
-            self.revisions.push(objects::wanted(&self.repository, revision, None, object.as_ref(), None));
+            self.revisions.push(in_git(&self.repository, revision, object.as_ref()));
         }
         Ok(())
     }
@@ -159,7 +159,7 @@ impl<'a> World<'a> {
         for revision in snapshot.revisions.values().filter(|found| found.package == package) {
             if !known.contains(&revision.name) {
                 let object = listed.get(&revision.name);
-                self.revisions.push(objects::wanted(&upstream, revision, None, object, None));
+                self.revisions.push(in_git(&upstream, revision, object));
             }
         }
         Ok(())
@@ -280,12 +280,38 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) async fn replace(&self, object: PackageRevision) -> Result<(), Failure> {
+    /// Changes labels, annotations and owners of an object. The rest of it stays as people have written it meanwhile.
+    pub(super) async fn set_metadata(
+        &self,
+        revision: &PackageRevision,
+        wanted: ObjectMeta,
+    ) -> Result<(), Failure> {
+        let name = revision.name_any();
+        let Some(mut object) = self.objects.get::<PackageRevision>(&self.namespace, &name).await? else {
+            return Ok(());
+        };
+        if object.uid() != revision.uid() {
+            return Ok(());
+        }
+        object.metadata.labels = wanted.labels;
+        object.metadata.annotations = wanted.annotations;
+        object.metadata.owner_references = wanted.owner_references;
         match self.objects.replace(&object).await {
             Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// A revision as decisions see it: what people ask for has not happened yet, so its lifecycle is that of git.
+fn in_git(
+    repository: &GitRepository,
+    revision: &Revision,
+    object: Option<&PackageRevision>,
+) -> PackageRevision {
+    let mut seen = objects::wanted(repository, revision, None, object, None);
+    seen.spec.lifecycle = Some(revision.lifecycle.as_str().to_owned());
+    seen
 }
 
 fn unavailable(error: &StoreError) -> Failure {
