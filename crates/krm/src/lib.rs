@@ -1,4 +1,4 @@
-//! Packages of Kubernetes resources (`packagevariants.md` 3 and 7): pure functions from files to files.
+//! Packages of Kubernetes resources (`packagevariants.md` 3, 6.6 to 6.8, 7 and 8): pure functions from files to files.
 //!
 //! ```text
 //! texts ──File::read──> documents (trees with comments) ──merge, mutate──> changed trees ──File::text──> texts
@@ -12,12 +12,15 @@ mod crd;
 mod creation;
 mod describe;
 mod file;
+mod functions;
 mod identity;
 mod ignore;
+mod json;
 mod kptfile;
 mod merge;
 mod mutate;
 mod package;
+mod render;
 mod schema;
 mod value;
 
@@ -32,3 +35,6 @@ pub use kptfile::{KptfileError, read as read_kptfile};
 pub use merge::{MergeError, Merged, Strategy, merge};
 pub use mutate::{Cluster, Listed, Mutated, Mutation, MutationError, mutate};
 pub use package::Package;
+pub use render::{
+    FunctionRunner, Item, OnMissing, Outcome, RenderOptions, Rendered, ResourceList, Target, render,
+};
