@@ -3,11 +3,18 @@
 //! Each changes the items in place, so that comments, order and layout of everything else stay. An error is the message of the result
 //! that fails the function.
 
+mod apply_replacements;
+mod fields;
 mod remove;
 mod scope;
+mod selector;
+mod set_annotations;
+mod set_image;
+mod set_labels;
 mod set_namespace;
 #[cfg(test)]
 mod testing;
+mod upsert_resource;
 
 use groundwork_yaml::tree::Node;
 
@@ -19,9 +26,14 @@ pub(crate) type Native = fn(&mut ResourceList) -> Result<(), String>;
 /// The function of a name.
 pub(crate) fn native(name: &str) -> Option<Native> {
     Some(match name {
+        "apply-replacements" => apply_replacements::run,
         "delete-resource" => remove::delete_resource,
         "remove-local-config-resources" => remove::remove_local_config,
+        "set-annotations" => set_annotations::run,
+        "set-image" => set_image::run,
+        "set-labels" => set_labels::run,
         "set-namespace" => set_namespace::run,
+        "upsert-resource" => upsert_resource::run,
         _ => return None,
     })
 }

@@ -71,6 +71,8 @@ impl Item {
 #[derive(Debug, Clone, Default)]
 pub struct ResourceList {
     pub items: Vec<Item>,
+    /// Directory of the package whose function runs.
+    pub package: String,
     /// `functionConfig`.
     pub config: Option<Node>,
     pub results: Vec<ResultItem>,

@@ -177,8 +177,13 @@ impl<'a> Renderer<'a> {
             prepared.map_err(|cause| self.never_ran(function, is_validator, package, cause))?;
         let is_selection = input::is_selective(function);
         let chosen = items.iter().filter(|item| !is_selection || input::is_selected(item, function));
-        let mut list =
-            ResourceList { items: chosen.cloned().collect(), config, results: Vec::new(), is_selection };
+        let mut list = ResourceList {
+            items: chosen.cloned().collect(),
+            package: package.to_owned(),
+            config,
+            results: Vec::new(),
+            is_selection,
+        };
         let before: BTreeSet<usize> = list.items.iter().filter_map(|item| item.id).collect();
         let outcome = match engine {
             Engine::Native(native) => Ok(run_native(native, &mut list)),
