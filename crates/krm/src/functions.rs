@@ -4,9 +4,11 @@
 //! that fails the function.
 
 mod apply_replacements;
+mod apply_setters;
 mod fields;
 mod remove;
 mod scope;
+mod search_replace;
 mod selector;
 mod set_annotations;
 mod set_image;
@@ -27,8 +29,10 @@ pub(crate) type Native = fn(&mut ResourceList) -> Result<(), String>;
 pub(crate) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "apply-replacements" => apply_replacements::run,
+        "apply-setters" => apply_setters::run,
         "delete-resource" => remove::delete_resource,
         "remove-local-config-resources" => remove::remove_local_config,
+        "search-replace" => search_replace::run,
         "set-annotations" => set_annotations::run,
         "set-image" => set_image::run,
         "set-labels" => set_labels::run,

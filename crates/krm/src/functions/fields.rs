@@ -1,6 +1,6 @@
 //! Fields by paths such as `spec/template/metadata/labels`; a part that ends with `[]` stands for every item of a list.
 
-use groundwork_yaml::tree::{Node, Pair};
+use groundwork_yaml::tree::{Content, Kind, Node, Notation, Pair};
 
 /// Keys and values in the order in which they are written.
 pub(super) type Strings = Vec<(String, String)>;
@@ -68,4 +68,23 @@ pub(super) fn pairs(map: Option<&Node>) -> Strings {
         Some(if node.is_null() { String::new() } else { text.to_owned() })
     };
     pairs.filter_map(|pair| Some((pair.name().to_owned(), text(&pair.value)?))).collect()
+}
+
+/// Sets the text of a scalar: in quotes where quotes are, otherwise its type follows from the text.
+pub(super) fn set_inferred(node: &mut Node, text: &str) {
+    let is_quoted = matches!(
+        &node.content,
+        Content::Scalar(scalar) if matches!(scalar.notation, Notation::SingleQuoted | Notation::DoubleQuoted)
+    );
+    if node.text() == Some(text) && (is_quoted || !text.is_empty()) {
+        return;
+    }
+    let plain = Node::plain(text);
+    if text.is_empty() || is_quoted || plain.kind() == Kind::String {
+        // An empty text in quotes, too: it would be null.
+        node.set_text(text);
+    } else {
+        node.content = plain.content;
+        node.tag = None;
+    }
 }
