@@ -6,6 +6,7 @@
 mod apply_replacements;
 mod apply_setters;
 mod fields;
+mod names;
 mod remove;
 mod scope;
 mod search_replace;
@@ -31,11 +32,14 @@ pub(crate) fn native(name: &str) -> Option<Native> {
         "apply-replacements" => apply_replacements::run,
         "apply-setters" => apply_setters::run,
         "delete-resource" => remove::delete_resource,
+        "ensure-name-substring" => names::ensure_substring,
         "remove-local-config-resources" => remove::remove_local_config,
         "search-replace" => search_replace::run,
         "set-annotations" => set_annotations::run,
         "set-image" => set_image::run,
         "set-labels" => set_labels::run,
+        "set-name-prefix" => names::prefix,
+        "set-name-suffix" => names::suffix,
         "set-namespace" => set_namespace::run,
         "upsert-resource" => upsert_resource::run,
         _ => return None,
