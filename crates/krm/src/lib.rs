@@ -7,6 +7,7 @@
 //! What nobody changed comes out byte for byte; a document that changed is laid out as kpt's tools do it, with its comments, its order
 //! and its quotes.
 
+mod comments;
 mod content;
 mod crd;
 mod creation;
@@ -24,6 +25,7 @@ mod render;
 mod schema;
 mod value;
 
+pub use comments::copy_comments;
 pub use content::same_content;
 pub use creation::{
     CreationError, Origin, add_merge_keys, init_package, restore_context, set_context, set_origin,

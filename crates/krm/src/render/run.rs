@@ -10,6 +10,7 @@ use super::input::{self, Files};
 use super::list::{Item, Outcome, ResourceList, Severity, errors};
 use super::output::{Step, Steps};
 use super::{FunctionRunner, Image, OnMissing, RenderOptions, Target};
+use crate::comments::{copy, has_comments};
 use crate::functions::{Native, native};
 use crate::kptfile::read;
 use crate::package::{KPTFILE, Package, join, owner};
@@ -53,7 +54,13 @@ impl<'a> Renderer<'a> {
     ) -> Self {
         let pools = input::items(read, boundaries);
         let next_id = pools.values().map(Vec::len).sum();
-        Self { files, options, boundaries, next_id, pools, steps: Steps::default(), results: Vec::new() }
+        let runs = |item: &Item| {
+            let pipeline = pipeline(&item.root);
+            !pipeline.mutators.is_empty() || !pipeline.validators.is_empty()
+        };
+        let has_functions = pools.values().flatten().any(|item| item.is_kptfile() && runs(item));
+        let steps = Steps { has_functions, ..Steps::default() };
+        Self { files, options, boundaries, next_id, pools, steps, results: Vec::new() }
     }
 
     /// Renders all packages; what was reached is in the pools, also after a failure.
@@ -61,32 +68,44 @@ impl<'a> Renderer<'a> {
         if super::output::root_annotation(self.files, "kpt.dev/bfs-rendering") {
             return self.top_down();
         }
-        self.bottom_up("")
+        self.bottom_up()
     }
 
-    /// The packages directly below another one.
-    fn children(&self, package: &str) -> Vec<&'a str> {
-        let of_parent = |path: &&&str| owner(path, self.boundaries) == package;
-        self.boundaries.iter().filter(of_parent).copied().collect()
+    /// The packages directly below each one, in alphabetical order.
+    fn children(&self) -> BTreeMap<&'a str, Vec<&'a str>> {
+        let mut children: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for path in self.boundaries {
+            children.entry(owner(path, self.boundaries)).or_default().push(path);
+        }
+        children
     }
 
-    fn bottom_up(&mut self, package: &str) -> Option<Stop> {
-        let children = self.children(package);
-        for child in &children {
-            if let Some(stop) = self.bottom_up(child) {
-                return Some(stop);
+    /// Subpackages before their parent. Nesting is as deep as paths are long, hence no recursion.
+    fn bottom_up(&mut self) -> Option<Stop> {
+        let mut children = self.children();
+        let mut open = vec![("", None)];
+        while let Some((package, below)) = open.pop() {
+            let Some(below) = below else {
+                let below = children.remove(package).unwrap_or_default();
+                open.push((package, Some(below.clone())));
+                open.extend(below.into_iter().rev().map(|child| (child, None)));
+                continue;
+            };
+            let mut items = self.pools.remove(package).unwrap_or_default();
+            for child in below {
+                items.extend(self.pools.remove(child).unwrap_or_default());
+            }
+            let stop = self.package(package, &mut items);
+            self.pools.insert(package.to_owned(), items);
+            if stop.is_some() {
+                return stop;
             }
         }
-        let mut items = self.pools.remove(package).unwrap_or_default();
-        for child in children {
-            items.extend(self.pools.remove(child).unwrap_or_default());
-        }
-        let stop = self.package(package, &mut items);
-        self.pools.insert(package.to_owned(), items);
-        stop
+        None
     }
 
     fn top_down(&mut self) -> Option<Stop> {
+        let children = self.children();
         let mut level = vec![""];
         while !level.is_empty() {
             let mut next = Vec::new();
@@ -107,7 +126,7 @@ impl<'a> Renderer<'a> {
                 if stop.is_some() {
                     return stop;
                 }
-                next.extend(self.children(package));
+                next.extend(children.get(package).into_iter().flatten().copied());
             }
             level = next;
         }
@@ -152,12 +171,11 @@ impl<'a> Renderer<'a> {
     }
 
     /// The pipeline of a package, with everything checked that can be checked without running it.
-    fn kptfile(&mut self, package: &str) -> Result<Pipeline, String> {
+    fn kptfile(&self, package: &str) -> Result<Pipeline, String> {
         let path = join(package, KPTFILE);
         let text = self.files.get(&path).map(String::as_str).unwrap_or_default();
         let file = read(text).map_err(|cause| format!("error reading Kptfile at {path:?}: {cause}"))?;
         let pipeline = file.documents.first().map(|document| pipeline(&document.root)).unwrap_or_default();
-        self.steps.has_functions |= !pipeline.mutators.is_empty() || !pipeline.validators.is_empty();
         validate(&pipeline, self.files, package)?;
         Ok(pipeline)
     }
@@ -187,7 +205,11 @@ impl<'a> Renderer<'a> {
         let before: BTreeSet<usize> = list.items.iter().filter_map(|item| item.id).collect();
         let outcome = match engine {
             Engine::Native(native) => Ok(run_native(native, &mut list)),
-            Engine::Host(runner) => runner.run(&target, &mut list),
+            Engine::Host(runner) => {
+                let outcome = runner.run(&target, &mut list);
+                restore_comments(&mut list.items, items);
+                outcome
+            }
         };
         let mut outcome = outcome.map_err(|cause| {
             let cause = format!("function runtime failed to evaluate function {:?}: {cause}", target.text());
@@ -364,6 +386,16 @@ fn config(function: &Function, package: &str, items: &[Item]) -> Result<Option<N
         Pair::new("metadata", Node::mapping(vec![text("name", "function-input")])),
         Pair::new("data", Node::mapping(data.collect())),
     ])))
+}
+
+/// Functions that see only data lose comments: objects that come back without any get those that they had.
+fn restore_comments(output: &mut [Item], input: &[Item]) {
+    let known: BTreeMap<usize, &Item> = input.iter().filter_map(|item| Some((item.id?, item))).collect();
+    for item in output.iter_mut().filter(|item| !has_comments(&item.root)) {
+        if let Some(before) = item.id.and_then(|id| known.get(&id)) {
+            copy(&before.root, &mut item.root);
+        }
+    }
 }
 
 /// Where an object goes that has no place: `<namespace>/<kind>_<name>.yaml`.

@@ -227,6 +227,20 @@ impl FunctionRunner for Recorder {
         match target.text() {
             "host/fail" => (outcome.exit_code, outcome.stderr) = (3, "one\ntwo\n".to_owned()),
             "host/broken" => return Err("no memory".to_owned()),
+            "host/strip" => {
+                for item in &mut list.items {
+                    let value =
+                        serde_json::json!({"apiVersion": "v1", "data": {"k": item.text(&["data", "k"])}});
+                    let metadata = serde_json::json!({"name": item.text(&["metadata", "name"])});
+                    let mut root = groundwork_yaml::tree::Node::from_json(&value);
+                    let pairs = [("kind", "ConfigMap".into()), ("metadata", metadata)];
+                    let new = pairs.map(|(key, value)| {
+                        groundwork_yaml::tree::Pair::new(key, groundwork_yaml::tree::Node::from_json(&value))
+                    });
+                    root.as_mapping_mut().unwrap().pairs.extend(new);
+                    item.root = root;
+                }
+            }
             "host/delete" => list.items.retain(Item::is_kptfile),
             "host/outside" => {
                 list.items.push(Item::new(list.items[0].root.clone(), Some("../x.yaml".to_owned())));
@@ -347,4 +361,13 @@ fn objects_that_come_and_go() {
     let (found, _) = hosted(&[("Kptfile", &validate), ("a.yaml", CM)]);
     assert_eq!((found.error, found.files["a.yaml"].as_str()), (None, CM));
     assert!(found.files["Kptfile"].contains("validationSteps:"));
+}
+
+/// 8.2: comments and order of what comes back from elsewhere.
+#[test]
+fn comments_of_functions_that_see_only_data() {
+    let text = format!("{CM}data:\n  k: v # of k\n");
+    let kptfile = mutators("  - {image: host/strip, selectors: [{kind: ConfigMap}]}\n");
+    let (found, _) = hosted(&[("Kptfile", &kptfile), ("a.yaml", &text)]);
+    assert_eq!((found.error, &found.files["a.yaml"]), (None, &text));
 }
