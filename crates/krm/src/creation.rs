@@ -67,7 +67,7 @@ fn edit_kptfile(
 }
 
 /// The map of a section that is made behind another one if it is missing; none if something else stands there.
-fn section<'a>(root: &'a mut Node, name: &str, behind: &[&str]) -> Option<&'a mut Node> {
+pub(crate) fn section<'a>(root: &'a mut Node, name: &str, behind: &[&str]) -> Option<&'a mut Node> {
     let mapping = root.as_mapping_mut()?;
     let at = mapping.pairs.iter().position(|pair| pair.name() == name);
     let at = at.unwrap_or_else(|| {

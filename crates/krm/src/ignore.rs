@@ -77,7 +77,7 @@ impl Rule {
 }
 
 /// `*` and `?` do not cross a slash, `**` does.
-fn glob(pattern: &[char], text: &[char], steps: &mut usize) -> bool {
+pub(crate) fn glob(pattern: &[char], text: &[char], steps: &mut usize) -> bool {
     if *steps == 0 {
         return false;
     }

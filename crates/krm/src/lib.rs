@@ -1,4 +1,4 @@
-//! Packages of Kubernetes resources (`packagevariants.md` 3 and 7): pure functions from files to files.
+//! Packages of Kubernetes resources (`packagevariants.md` 3, 6.6 to 6.8, 7 and 8): pure functions from files to files.
 //!
 //! ```text
 //! texts ──File::read──> documents (trees with comments) ──merge, mutate──> changed trees ──File::text──> texts
@@ -7,13 +7,16 @@
 //! What nobody changed comes out byte for byte; a document that changed is laid out as kpt's tools do it, with its comments, its order
 //! and its quotes.
 
+mod comments;
 mod content;
 mod crd;
 mod creation;
 mod describe;
 mod file;
+mod functions;
 mod identity;
 mod ignore;
+mod json;
 mod kptfile;
 mod merge;
 mod mutate;
@@ -22,6 +25,7 @@ mod render;
 mod schema;
 mod value;
 
+pub use comments::copy_comments;
 pub use content::same_content;
 pub use creation::{
     CreationError, Origin, add_merge_keys, init_package, restore_context, set_context, set_origin,
@@ -33,4 +37,6 @@ pub use kptfile::{KptfileError, read as read_kptfile};
 pub use merge::{MergeError, Merged, Strategy, merge};
 pub use mutate::{Cluster, Listed, Mutated, Mutation, MutationError, mutate};
 pub use package::Package;
-pub use render::{RenderError, render};
+pub use render::{
+    FunctionRunner, Item, OnMissing, Outcome, RenderOptions, Rendered, ResourceList, Target, render,
+};

@@ -4,7 +4,6 @@
 
 mod context;
 mod injection;
-mod json;
 mod pipeline;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use gix_hash::ObjectId;
-use groundwork_api::Task;
-use groundwork_krm::Package;
+use groundwork_api::{RenderStatus, Task};
+use groundwork_krm::{Package, RenderOptions};
 
 use crate::error::StoreError;
 use crate::layout::{Place, full_path};
@@ -28,9 +28,19 @@ pub struct Staged {
     old: Option<ObjectId>,
     /// The commit that the next one is made on.
     parent: Option<ObjectId>,
-    /// What the task made, and what its commit says. A save has none.
+    /// What the task made, rendered, and what its commit says. A save has none.
     made: Option<(Content, Message)>,
     content: Content,
+    /// What the functions said of `made`.
+    status: RenderStatus,
+}
+
+/// A revision that was made or changed, and what the functions of its package said.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    pub revision: Arc<Revision>,
+    /// None if nothing was rendered, because nothing had changed.
+    pub status: Option<RenderStatus>,
 }
 
 impl Staged {
@@ -39,10 +49,11 @@ impl Staged {
         repository: &Arc<GitRepository>,
         package: &str,
         workspace: &str,
-        content: Content,
+        rendered: Rendered,
         task: Task,
         owner: Option<Owner>,
     ) -> Self {
+        let Rendered { content, status } = rendered;
         let message = Message {
             headline: headline(&task.type_).to_owned(),
             annotations: vec![annotation(repository, package, workspace, Some(task))],
@@ -56,6 +67,7 @@ impl Staged {
             parent: repository.snapshot().head,
             made: Some((content.clone(), message)),
             content,
+            status,
         }
     }
 
@@ -63,16 +75,17 @@ impl Staged {
     pub(crate) fn update(
         repository: &Arc<GitRepository>,
         draft: &Revision,
-        content: Content,
+        rendered: Rendered,
         updated: Updated,
     ) -> Self {
+        let Rendered { content, status } = rendered;
         let message = Message {
             headline: headline("upgrade").to_owned(),
             annotations: vec![annotation(repository, &draft.package, &draft.workspace, Some(render()))],
             extension: Some(Extension { owner: None, updated: Some(updated) }),
         };
         let made = Some((content.clone(), message));
-        Self { made, content, ..Self::save(repository, draft, Content::default()) }
+        Self { made, content, status, ..Self::save(repository, draft, Content::default()) }
     }
 
     /// A draft with other content.
@@ -85,6 +98,7 @@ impl Staged {
             parent: Some(draft.commit),
             made: None,
             content,
+            status: RenderStatus::default(),
         }
     }
 
@@ -108,15 +122,15 @@ impl Staged {
     /// # Errors
     /// [`StoreError::AlreadyExists`] if somebody else has made a revision of this name, [`StoreError::Conflict`] if somebody has
     /// changed the draft.
-    pub fn commit(self, actor: &Actor) -> Result<Arc<Revision>, StoreError> {
+    pub fn commit(self, actor: &Actor) -> Result<Committed, StoreError> {
         let repository = Arc::clone(&self.repository);
         let name = self.name();
-        repository.exclusively(&self.package.clone(), || self.push(actor))?;
-        repository.revision(&name)
+        let status = repository.exclusively(&self.package.clone(), || self.push(actor))?;
+        Ok(Committed { revision: repository.revision(&name)?, status })
     }
 
-    fn push(self, actor: &Actor) -> Result<(), StoreError> {
-        let Self { repository, package, workspace, old, parent, made, content } = self;
+    fn push(self, actor: &Actor) -> Result<Option<RenderStatus>, StoreError> {
+        let Self { repository, package, workspace, old, parent, made, content, status } = self;
         let objects = repository.objects();
         let path = full_path(&repository.settings().directory, &package);
         let signature = repository.signature(Some(actor));
@@ -127,10 +141,7 @@ impl Staged {
         };
         let mut commit = parent;
         let mut write = |content: &Content, message: &Message, always: bool| -> Result<(), StoreError> {
-            let rendered = groundwork_krm::render(&content.texts)
-                .map_err(|error| StoreError::Render(error.to_string()))?;
-            let content = Content { texts: rendered, binaries: content.binaries.clone() };
-            let written = objects.write_package(&content, directory)?;
+            let written = objects.write_package(content, directory)?;
             if directory == Some(written) && !always {
                 return Ok(());
             }
@@ -141,18 +152,24 @@ impl Staged {
             Ok(())
         };
         let is_new = old.is_none();
+        let mut said = None;
         if let Some((made, message)) = &made {
             // A copy that equals what is on the branch is a revision all the same.
             write(made, message, is_new)?;
+            said = Some(status);
         }
         let message = Message {
             headline: headline(RENDER).to_owned(),
             annotations: vec![annotation(&repository, &package, &workspace, Some(render()))],
             extension: None,
         };
-        write(&content, &message, false)?;
+        if made.is_none_or(|(made, _)| made != content) {
+            let rendered = render_content(content)?;
+            write(&rendered.content, &message, false)?;
+            said = Some(rendered.status);
+        }
         if commit == old {
-            return Ok(());
+            return Ok(None);
         }
         let reference = Place::Draft { path, workspace: workspace.clone() }.reference();
         let pushed = repository.push(&[RefUpdate { reference, old, new: commit }]);
@@ -161,7 +178,7 @@ impl Staged {
                 let name = repository.settings().place().name(&package, &workspace);
                 Err(StoreError::AlreadyExists(format!("package revision {name:?} already exists")))
             }
-            result => result,
+            result => result.map(|()| said),
         }
     }
 }
@@ -187,5 +204,27 @@ fn headline(task: &str) -> &'static str {
         "edit" => "Creating new revision by copying previous revision",
         "upgrade" => "Upgrading revision",
         _ => "Rendering package",
+    }
+}
+
+/// Content after the functions of its package have run.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    pub(crate) content: Content,
+    pub(crate) status: RenderStatus,
+}
+
+/// Runs the functions of a package.
+///
+/// # Errors
+/// A function fails, or cannot be had.
+pub(crate) fn render_content(content: Content) -> Result<Rendered, StoreError> {
+    let rendered = groundwork_krm::render(&content.texts, &RenderOptions::default());
+    match rendered.error {
+        Some(error) => Err(StoreError::Render(error)),
+        None => Ok(Rendered {
+            content: Content { texts: rendered.files, binaries: content.binaries },
+            status: rendered.status,
+        }),
     }
 }

@@ -29,7 +29,7 @@ mod tasks_tests;
 mod testing;
 
 pub use discovery::{Marks, Snapshot};
-pub use draft::Staged;
+pub use draft::{Committed, Staged};
 pub use error::StoreError;
 pub use message::Owner;
 pub use objects::Content;

@@ -1,8 +1,8 @@
 //! Repositories against real remotes (`packagevariants.md` 6.3 to 6.5, 6.12).
 
-use groundwork_api::{Lifecycle, Task};
+use groundwork_api::{Lifecycle, RenderStatus, Task};
 
-use crate::draft::Staged;
+use crate::draft::{Rendered, Staged};
 use crate::error::StoreError;
 use crate::objects::Content;
 use crate::repository::GitRepository;
@@ -26,12 +26,16 @@ fn draft(
     workspace: &str,
     files: &[(&str, &str)],
 ) -> Arc<Revision> {
-    stage(repository, package, workspace, files).commit(&pat()).unwrap()
+    stage(repository, package, workspace, files).commit(&pat()).unwrap().revision
 }
 
 fn stage(repository: &Arc<GitRepository>, package: &str, workspace: &str, files: &[(&str, &str)]) -> Staged {
     let task = Task { type_: "init".to_owned(), ..Task::default() };
-    Staged::create(repository, package, workspace, content(files), task, None)
+    Staged::create(repository, package, workspace, unrendered(content(files)), task, None)
+}
+
+fn unrendered(content: Content) -> Rendered {
+    Rendered { content, status: RenderStatus::default() }
 }
 
 fn listing(repository: &GitRepository) -> Vec<String> {
@@ -121,7 +125,8 @@ fn the_life_of_a_revision() {
         .stage_save("fleet", &first.name, &first.version(), content(&[("a/b.txt", "two")]).texts)
         .unwrap()
         .commit(&pat())
-        .unwrap();
+        .unwrap()
+        .revision;
     assert_ne!(saved.commit, first.commit);
     assert_eq!(saved.facts.task.as_ref().unwrap().type_, "init");
 
@@ -272,7 +277,7 @@ fn what_may_be_in_a_package() {
     assert_eq!(read.binaries.keys().collect::<Vec<_>>(), ["blob"]);
     // The executable bit and what is no text stay.
     let task = Task { type_: "edit".to_owned(), ..Task::default() };
-    Staged::create(&repository, "p", "w", read, task, None).commit(&pat()).unwrap();
+    Staged::create(&repository, "p", "w", unrendered(read), task, None).commit(&pat()).unwrap();
     let listed =
         git(&world.remote("blue"), &["ls-tree", "-r", "--format=%(objectmode) %(path)", "drafts/p/w", "p/"]);
     assert_eq!(listed, "100644 p/Kptfile\n100644 p/blob\n100755 p/run.sh");
@@ -287,8 +292,8 @@ fn what_may_be_in_a_package() {
         let error = stage(&repository, "q", "w", &[(path, "")]).commit(&pat()).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
-    let error =
-        Staged::create(&repository, "q", "w", Content::default(), Task::default(), None).commit(&pat());
+    let error = Staged::create(&repository, "q", "w", unrendered(Content::default()), Task::default(), None)
+        .commit(&pat());
     assert_eq!(error.unwrap_err().to_string(), "package must contain Kptfile at root");
     git(&folder, &["add", "p/link"]);
     git(&folder, &["commit", "-qm", "x"]);

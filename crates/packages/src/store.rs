@@ -131,8 +131,11 @@ impl Store {
         files: Package,
     ) -> Result<Staged, StoreError> {
         let (repository, draft) = self.draft(namespace, name, version)?;
-        let binaries = repository.content(&draft)?.binaries;
-        Ok(Staged::save(&repository, &draft, Content { texts: files, binaries }))
+        let before = repository.content(&draft)?;
+        let mut texts = files;
+        // Whoever writes data only keeps what people have written beside it (8.1).
+        groundwork_krm::copy_comments(&before.texts, &mut texts);
+        Ok(Staged::save(&repository, &draft, Content { texts, binaries: before.binaries }))
     }
 
     /// A draft that is to be changed.

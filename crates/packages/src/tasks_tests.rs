@@ -52,7 +52,7 @@ fn new(workspace: &str, source: Source) -> NewDraft {
 
 fn clone(world: &World) -> Arc<Revision> {
     let source = Source::Clone { upstream: "catalog.net.coredns.v1".to_owned() };
-    world.store.stage(&new("packagevariant-1", source)).unwrap().commit(&pat()).unwrap()
+    world.store.stage(&new("packagevariant-1", source)).unwrap().commit(&pat()).unwrap().revision
 }
 
 fn update(original: Original) -> Update {
@@ -94,10 +94,11 @@ fn drafts_take_the_next_version_in() {
         .stage_save("fleet", &cloned.name, &cloned.version(), own)
         .unwrap()
         .commit(&pat())
-        .unwrap();
+        .unwrap()
+        .revision;
     let original = Original::Revision("catalog.net.coredns.v1".to_owned());
     let staged = world.store.stage_update("fleet", &saved.name, &saved.version(), &update(original)).unwrap();
-    let updated = staged.commit(&pat()).unwrap();
+    let updated = staged.commit(&pat()).unwrap().revision;
     let read = files(&world, &updated);
     assert!(read["config.yaml"].contains("cache: \"60\"") && read["config.yaml"].contains("zone: ours"));
     assert!(read["Kptfile"].contains("ref: net/coredns/v2"));
@@ -136,10 +137,11 @@ fn published_revisions_are_followed_by_others() {
         local: published.name.clone(),
         update: update(Original::Revision("catalog.net.coredns.v1".to_owned())),
     };
-    let upgraded = world.store.stage(&new("packagevariant-2", upgrade)).unwrap().commit(&pat()).unwrap();
+    let upgraded =
+        world.store.stage(&new("packagevariant-2", upgrade)).unwrap().commit(&pat()).unwrap().revision;
     assert!(files(&world, &upgraded)["config.yaml"].contains("cache: \"60\""));
     assert_eq!(upgraded.facts.task.as_ref().unwrap().type_, "upgrade");
-    let edited = edit(&published.name).unwrap().commit(&pat()).unwrap();
+    let edited = edit(&published.name).unwrap().commit(&pat()).unwrap().revision;
     assert_eq!(edited.directory, published.directory, "an edit begins with the same content");
     let proposed = to(&edited, Lifecycle::Proposed).unwrap();
     assert_eq!(to(&proposed, Lifecycle::Published).unwrap().number, 2);

@@ -6,9 +6,10 @@ use groundwork_api::InjectionSelector;
 use groundwork_yaml::tree::{Content, Node, Pair};
 use serde_json::Value;
 
-use super::{Listed, Mutation, MutationError, json, only};
+use super::{Listed, Mutation, MutationError, only};
 use crate::file::File;
 use crate::ignore::Ignored;
+use crate::json;
 use crate::kptfile::write_strings;
 use crate::package::{KPTFILE, Package, base_name, is_kptfile, is_yaml};
 

@@ -10,7 +10,7 @@ use groundwork_api::{
 };
 use groundwork_controller::{ApiError, ReconcileError};
 use groundwork_krm::Package as Files;
-use groundwork_packages::{Actor, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
+use groundwork_packages::{Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
 use groundwork_variant::{
     Adoption, Base, Freshness, Package, Repositories, VariantError, Withdrawal, base, freshness, is_owned,
     next_workspace, orphaned, release, resolve_upstream, revision_name, select,
@@ -309,7 +309,7 @@ impl Work<'_, '_> {
             staged.set_files(files);
         }
         let actor = Actor { name: CONTROLLER.to_owned() };
-        let revision = world.run(&name, move |_| staged.commit(&actor)).await?;
+        let Committed { revision, status } = world.run(&name, move |_| staged.commit(&actor)).await?;
         let present = world.object(&name).cloned();
         let attributes = if present.is_none() { attributes(world.variant) } else { Attributes::default() };
         let ensured =
@@ -320,7 +320,8 @@ impl Work<'_, '_> {
             Ok(_) | Err(ApiError::AlreadyExists(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(DownstreamTarget { name, ..DownstreamTarget::default() })
+        let known = world.target(&name);
+        Ok(DownstreamTarget { render_status: status.or(known.render_status.clone()), ..known })
     }
 
     /// The files as the variant changes them.

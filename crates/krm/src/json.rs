@@ -1,10 +1,10 @@
-//! Files of JSON, which stay JSON (`packagevariants.md` 3.4.7).
+//! Files of JSON, which stay JSON (`packagevariants.md` 3.4.7, 8.2).
 
 use groundwork_yaml::tree::{Content, Kind, Node};
 use serde_json::Value;
 
 /// Writes a value as JSON: on one line, or indented by two columns, as the text before was.
-pub(super) fn write(root: &Node, before: &str) -> String {
+pub(crate) fn write(root: &Node, before: &str) -> String {
     let is_indented = before.trim_end().contains('\n');
     let form = Form { is_indented, is_tight: !is_indented && !before.contains("\": ") };
     let mut out = String::new();

@@ -1,0 +1,131 @@
+//! Field paths of kustomize: `spec.containers.[name=web].image`, `data.a\.b`, `items.0`, `items.*`.
+
+use groundwork_yaml::tree::{Node, Pair};
+
+/// The parts of a path: dots in brackets, and those behind a backslash, are part of a name.
+pub(super) fn split(path: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut in_brackets = false;
+    let mut chars = path.chars().peekable();
+    while let Some(c) = chars.next() {
+        let last = parts.len() - 1;
+        match c {
+            '\\' if chars.peek() == Some(&'.') => parts[last].extend(chars.next()),
+            '.' if !in_brackets => parts.push(String::new()),
+            _ => {
+                in_brackets = if in_brackets { c != ']' } else { c == '[' && parts[last].is_empty() };
+                parts[last].push(c);
+            }
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// Key and value of a part `[key=value]`.
+fn condition(part: &str) -> Option<(&str, &str)> {
+    part.strip_prefix('[')?.strip_suffix(']')?.split_once('=')
+}
+
+fn is_match(item: &Node, key: &str, value: &str) -> bool {
+    // A list of scalars is searched with an empty key.
+    let found = if key.is_empty() { Some(item) } else { item.get(key) };
+    found.and_then(Node::text) == Some(value)
+}
+
+/// The first value that a path leads to.
+pub(super) fn find<'a>(node: &'a Node, path: &[String]) -> Option<&'a Node> {
+    let Some((first, rest)) = path.split_first() else { return Some(node) };
+    if let Some(list) = node.as_sequence() {
+        let mut items = list.items.iter();
+        return match (condition(first), first.as_str()) {
+            (Some((key, value)), _) => {
+                items.filter(|item| is_match(item, key, value)).find_map(|item| find(item, rest))
+            }
+            (None, "*") => items.find_map(|item| find(item, rest)),
+            (None, index) => find(list.items.get(index.parse::<usize>().ok()?)?, rest),
+        };
+    }
+    find(node.get(first)?, rest)
+}
+
+/// Calls a function with every value that a path leads to, and says how many there were.
+///
+/// # Errors
+/// The first error of the function.
+pub(super) fn visit(
+    node: &mut Node,
+    path: &[String],
+    create: bool,
+    apply: &mut dyn FnMut(&mut Node) -> Result<(), String>,
+) -> Result<usize, String> {
+    let Some((first, rest)) = path.split_first() else { return apply(node).map(|()| 1) };
+    if create {
+        make(node, first, rest);
+    }
+    let mut count = 0;
+    if let Some(list) = node.as_sequence_mut() {
+        let index = first.parse::<usize>().ok();
+        for (at, item) in list.items.iter_mut().enumerate() {
+            let is_meant = match condition(first) {
+                Some((key, value)) => is_match(item, key, value),
+                None => first == "*" || index == Some(at),
+            };
+            if is_meant {
+                count += visit(item, rest, create, apply)?;
+            }
+        }
+    } else if let Some(found) = node.get_mut(first) {
+        count += visit(found, rest, create, apply)?;
+    }
+    Ok(count)
+}
+
+/// Makes what a part of a path names, if it is missing.
+fn make(node: &mut Node, part: &str, rest: &[String]) {
+    let is_list = |part: Option<&String>| {
+        part.is_some_and(|part| condition(part).is_some() || part.parse::<usize>().is_ok())
+    };
+    let empty = || match rest {
+        [] => Node::plain("null"),
+        _ if is_list(rest.first()) => Node::sequence(Vec::new()),
+        _ => Node::mapping(Vec::new()),
+    };
+    if let Some(list) = node.as_sequence_mut() {
+        match condition(part) {
+            Some((key, value)) if !list.items.iter().any(|item| is_match(item, key, value)) => {
+                let item = if key.is_empty() {
+                    Node::string(value)
+                } else {
+                    Node::mapping(vec![Pair::new(key, Node::string(value))])
+                };
+                list.items.push(item);
+            }
+            None if part.parse::<usize>().ok() == Some(list.items.len()) => list.items.push(empty()),
+            _ => {}
+        }
+    } else if let Some(mapping) = node.as_mapping_mut() {
+        match mapping.get_mut(part) {
+            Some(found) if found.is_null() && !rest.is_empty() => found.content = empty().content,
+            Some(_) => {}
+            None => mapping.pairs.push(Pair::new(part, empty())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts() {
+        for (path, expected) in [
+            ("a.b", &["a", "b"][..]),
+            ("a\\.b.c", &["a.b", "c"]),
+            ("a.[n=x.y].b", &["a", "[n=x.y]", "b"]),
+            ("", &[]),
+        ] {
+            assert_eq!(split(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `delete-resource` and `remove-local-config-resources` (`packagevariants.md` 8.5). Kptfiles stay: without them there is no package.
+
+use super::is_local_config;
+use crate::render::{Item, ResourceList};
+
+/// Removes every item that it receives.
+pub(super) fn delete_resource(list: &mut ResourceList) -> Result<(), String> {
+    if !list.is_selection {
+        return Err("delete-resource needs selectors".to_owned());
+    }
+    list.items.retain(Item::is_kptfile);
+    Ok(())
+}
+
+/// Removes what is only for tools.
+#[expect(clippy::unnecessary_wraps, reason = "the type of all functions")]
+pub(super) fn remove_local_config(list: &mut ResourceList) -> Result<(), String> {
+    list.items.retain(|item| item.is_kptfile() || !is_local_config(&item.root));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, check_error};
+    use crate::{Package, RenderOptions, render};
+
+    const A: &str = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n";
+    const B: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\n";
+
+    /// 8.5: the "remove Namespace" example of the design document, with a selector.
+    #[test]
+    fn deleted() {
+        check_error("delete-resource", "", A, "delete-resource needs selectors");
+        let kptfile = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n  - image: delete-resource\n    \
+                       selectors:\n    - kind: Namespace\n    - kind: Kptfile\n";
+        let files =
+            [("Kptfile", kptfile.to_owned()), ("a.yaml", format!("{A}---\n{B}")), ("n.yaml", A.to_owned())];
+        let files: Package = files.map(|(path, text)| (path.to_owned(), text)).into();
+        let found = render(&files, &RenderOptions::default());
+        assert_eq!(found.error, None);
+        assert_eq!(found.files.keys().collect::<Vec<_>>(), ["Kptfile", "a.yaml"]);
+        assert_eq!(found.files["a.yaml"], B);
+        assert_eq!(render(&found.files, &RenderOptions::default()).files, found.files);
+    }
+
+    /// 8.5: what counts as local configuration.
+    #[test]
+    fn local_config() {
+        let with =
+            |value: &str| format!("{B}  annotations: {{config.kubernetes.io/local-config: {value}}}\n");
+        for value in ["\"true\"", "x"] {
+            check("remove-local-config-resources", "", &format!("{A}---\n{}", with(value)), A);
+        }
+        for value in ["\"false\"", "''"] {
+            check("remove-local-config-resources", "", &with(value), &with(value));
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! `search-replace` (`packagevariants.md` 8.5).
+
+use groundwork_yaml::tree::{Content, Node, Pair};
+use regex::{Captures, Regex};
+
+use super::fields::{pairs, set_inferred};
+use super::type_of;
+use crate::ignore::glob;
+use crate::render::ResourceList;
+
+const KEYS: [&str; 6] = ["by-value", "by-value-regex", "by-path", "by-file-path", "put-value", "put-comment"];
+
+pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
+    let failed = |cause: String| format!("failed to perform search-replace operation: {cause:?}");
+    let search = Search::of(list.config.as_ref()).map_err(failed)?;
+    let mut said = Vec::new();
+    for item in &mut list.items {
+        if !search
+            .file
+            .as_ref()
+            .is_none_or(|pattern| fits_file(pattern, item.path.as_deref().unwrap_or_default()))
+        {
+            continue;
+        }
+        let mut found = Vec::new();
+        search.visit(&mut item.root, &mut Vec::new(), &mut found).map_err(failed)?;
+        if found.is_empty() {
+            found.extend(search.create(&mut item.root));
+        }
+        said.extend(found.into_iter().map(|message| (item.reference(), message)));
+    }
+    for (resource, message) in said {
+        list.info_of(resource, message);
+    }
+    Ok(())
+}
+
+fn fits_file(pattern: &str, path: &str) -> bool {
+    let characters = |text: &str| text.chars().collect::<Vec<char>>();
+    glob(&characters(pattern), &characters(path), &mut 100_000)
+}
+
+#[derive(Default)]
+struct Search {
+    value: Option<String>,
+    regex: Option<Regex>,
+    path: Option<Vec<String>>,
+    file: Option<String>,
+    put_value: Option<String>,
+    put_comment: Option<String>,
+}
+
+impl Search {
+    fn of(config: Option<&Node>) -> Result<Self, String> {
+        let given = match config.map(|config| (type_of(config), config)) {
+            Some((("ConfigMap", "v1"), config)) => pairs(config.get("data")),
+            _ => return Err("`functionConfig` must be a `ConfigMap`".to_owned()),
+        };
+        let mut search = Self::default();
+        for (key, value) in given {
+            match key.as_str() {
+                "by-value" => search.value = Some(value),
+                "by-value-regex" => {
+                    let regex = Regex::new(&value);
+                    search.regex = Some(
+                        regex.map_err(|_| format!("by-value-regex {value:?} is no regular expression"))?,
+                    );
+                }
+                "by-path" => search.path = Some(split(&value)),
+                "by-file-path" => search.file = Some(value),
+                "put-value" => search.put_value = Some(value),
+                "put-comment" => search.put_comment = Some(value),
+                _ => {
+                    let known = KEYS.map(|key| format!("{key:?}")).join(" ");
+                    return Err(format!("invalid matcher {key:?}, must be one of [{known}]"));
+                }
+            }
+        }
+        if search.value.is_some() && search.regex.is_some() {
+            return Err("only one of [\"by-value\", \"by-value-regex\"] can be provided".to_owned());
+        }
+        Ok(search)
+    }
+
+    fn visit(&self, node: &mut Node, path: &mut Vec<String>, said: &mut Vec<String>) -> Result<(), String> {
+        match &mut node.content {
+            Content::Scalar(_) => self.scalar(node, path, said),
+            Content::Sequence(list) => {
+                for (index, item) in list.items.iter_mut().enumerate() {
+                    path.push(format!("[{index}]"));
+                    self.visit(item, path, said)?;
+                    path.pop();
+                }
+                Ok(())
+            }
+            Content::Mapping(mapping) => {
+                for Pair { key, value } in &mut mapping.pairs {
+                    path.push(key.text().unwrap_or_default().to_owned());
+                    self.visit(value, path, said)?;
+                    path.pop();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn scalar(&self, node: &mut Node, path: &[String], said: &mut Vec<String>) -> Result<(), String> {
+        if self.path.as_ref().is_some_and(|pattern| !fits(pattern, path)) {
+            return Ok(());
+        }
+        let text = if node.is_null() { String::new() } else { node.text().unwrap_or_default().to_owned() };
+        let groups = match (&self.value, &self.regex) {
+            (Some(value), _) if *value != text => return Ok(()),
+            (_, Some(regex)) => match regex.captures(&text) {
+                Some(groups) => Some(groups),
+                None => return Ok(()),
+            },
+            (None, None) if self.path.is_none() => return Ok(()),
+            _ => None,
+        };
+        if let Some(comment) = &self.put_comment {
+            let comment = resolve(comment, groups.as_ref())?;
+            node.comments.line =
+                if comment.is_empty() || comment.starts_with('#') { comment } else { format!("# {comment}") };
+        }
+        match &self.put_value {
+            Some(value) => {
+                let value = resolve(value, groups.as_ref())?;
+                set_inferred(node, &value);
+                said.push(format!("Mutated field value to \"{value}\""));
+            }
+            None if self.put_comment.is_some() => said.push(format!("Mutated field value to \"{text}\"")),
+            None => said.push(format!("Matched field value \"{text}\"")),
+        }
+        Ok(())
+    }
+
+    /// Makes the field that the path names, if it names exactly one.
+    fn create(&self, root: &mut Node) -> Option<String> {
+        let (path, value) = (self.path.as_ref()?, self.put_value.as_ref()?);
+        let is_exact = path.iter().all(|part| !part.contains(['*', '[']));
+        if self.value.is_some() || self.regex.is_some() || !is_exact {
+            return None;
+        }
+        let (last, parents) = path.split_last()?;
+        let mut node = root;
+        for part in parents {
+            let mapping = node.as_mapping_mut()?;
+            if mapping.get(part).is_none_or(Node::is_null) {
+                mapping.set(part, Node::mapping(Vec::new()));
+            }
+            node = mapping.get_mut(part)?;
+        }
+        let mapping = node.as_mapping_mut()?;
+        if mapping.get(last).is_some() {
+            return None;
+        }
+        let mut new = Node::plain("");
+        set_inferred(&mut new, value);
+        if value.is_empty() {
+            new = Node::string("");
+        }
+        mapping.pairs.push(Pair::new(last, new));
+        Some(format!("Mutated field value to \"{value}\""))
+    }
+}
+
+/// Fills `${1}`, `${2}` and so on in.
+fn resolve(text: &str, groups: Option<&Captures<'_>>) -> Result<String, String> {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("${") {
+        out.push_str(before);
+        let number =
+            after.split_once('}').and_then(|(name, behind)| Some((name.parse::<usize>().ok()?, behind)));
+        let Some((number, behind)) = number else {
+            out.push_str("${");
+            rest = after;
+            continue;
+        };
+        let Some(groups) = groups else {
+            // Without an expression there are no groups that could be meant.
+            out.push_str(&format!("${{{number}}}"));
+            rest = behind;
+            continue;
+        };
+        let group = groups.get(number).ok_or("unable to resolve capture groups")?;
+        out.push_str(group.as_str());
+        rest = behind;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// The parts of a path: names, and `[0]` or `[*]` for items.
+fn split(path: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut chars = path.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if chars.peek() == Some(&'.') => {
+                if let (Some(last), Some(c)) = (parts.last_mut(), chars.next()) {
+                    last.push(c);
+                }
+            }
+            '.' => parts.push(String::new()),
+            '[' => parts.push("[".to_owned()),
+            _ => {
+                if let Some(last) = parts.last_mut() {
+                    last.push(c);
+                }
+            }
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// Whether a path is one of those that a pattern names.
+fn fits(pattern: &[String], path: &[String]) -> bool {
+    // Which beginnings of the pattern the path may have gone through.
+    let after_stars = |mut at: Vec<bool>| {
+        for index in 0..pattern.len() {
+            if at[index] && pattern[index] == "**" {
+                at[index + 1] = true;
+            }
+        }
+        at
+    };
+    let mut begun = vec![false; pattern.len() + 1];
+    begun[0] = true;
+    let mut states = after_stars(begun);
+    for part in path {
+        let is_item = part.starts_with('[');
+        let mut next = vec![false; pattern.len() + 1];
+        for (index, wanted) in pattern.iter().enumerate() {
+            if !states[index] {
+                continue;
+            }
+            match wanted.as_str() {
+                "**" => next[index] = true,
+                "*" => next[index + 1] |= !is_item,
+                "[*]" => next[index + 1] |= is_item,
+                wanted => next[index + 1] |= wanted == part,
+            }
+        }
+        states = after_stars(next);
+    }
+    states.last() == Some(&true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, check_error, config, said};
+
+    const TEXT: &str = "kind: A\nspec:\n  a: one # c\n  n: 3\n  l:\n  - a: two\n  - a: three\n";
+
+    fn check_search(search: &[(&str, &str)], from: &[&str], to: &[&str]) {
+        let expected = from.iter().zip(to).fold(TEXT.to_owned(), |text, (from, to)| {
+            assert!(text.contains(from), "{from}");
+            text.replacen(from, to, 1)
+        });
+        check("search-replace", &config(search), TEXT, &expected);
+    }
+
+    /// 8.5: matchers and what is put.
+    #[test]
+    fn fields() {
+        check_search(&[("by-value", "one"), ("put-value", "x")], &["a: one"], &["a: x"]);
+        check_search(&[("by-value", "3"), ("put-value", "4")], &["n: 3"], &["n: 4"]);
+        check_search(
+            &[("by-value-regex", "t(h?)"), ("put-value", "x${1}")],
+            &["a: two", "a: three"],
+            &["a: x", "a: xh"],
+        );
+        check_search(
+            &[("by-path", "spec.l[*].a"), ("put-value", "x")],
+            &["a: two", "a: three"],
+            &["a: x", "a: x"],
+        );
+        check_search(&[("by-path", "spec.l[1].a"), ("put-value", "x")], &["a: three"], &["a: x"]);
+        check_search(
+            &[("by-path", "**.a"), ("put-value", "x")],
+            &["a: one", "a: two", "a: three"],
+            &["a: x", "a: x", "a: x"],
+        );
+        check_search(&[("by-path", "spec.*"), ("put-value", "x")], &["a: one", "n: 3"], &["a: x", "n: x"]);
+        check_search(
+            &[("by-path", "spec.**"), ("by-value", "two"), ("put-value", "x")],
+            &["a: two"],
+            &["a: x"],
+        );
+        check_search(
+            &[("by-path", "metadata.name"), ("put-value", "x")],
+            &["three\n"],
+            &["three\nmetadata:\n  name: x\n"],
+        );
+        check_search(&[("by-path", "metadata.name"), ("by-value", "y"), ("put-value", "x")], &[], &[]);
+        check_search(&[("by-path", "spec.x[*]"), ("put-value", "x")], &[], &[]);
+        check_search(&[("by-value", "two"), ("by-file-path", "b*.yaml"), ("put-value", "x")], &[], &[]);
+        check_search(
+            &[("by-value", "two"), ("by-file-path", "a*.yaml"), ("put-value", "x")],
+            &["two"],
+            &["x"],
+        );
+        check_search(
+            &[("by-value-regex", "^(o)ne"), ("put-comment", "kpt-set: ${1}${x}")],
+            &["# c"],
+            &["# kpt-set: o${x}"],
+        );
+    }
+
+    /// 8.5: texts.
+    #[test]
+    fn results() {
+        let search = |pairs: &[(&str, &str)]| said("search-replace", &config(pairs), TEXT);
+        assert_eq!(search(&[("by-value", "one")]), ["info Matched field value \"one\""]);
+        assert_eq!(search(&[("by-value", "one"), ("put-value", "x")]), ["info Mutated field value to \"x\""]);
+        for (pairs, expected) in [
+            (
+                &[("by-name", "x")][..],
+                "invalid matcher \"by-name\", must be one of [\"by-value\" \"by-value-regex\" \"by-path\" \"by-file-path\" \"put-value\" \
+                 \"put-comment\"]",
+            ),
+            (
+                &[("by-value", "x"), ("by-value-regex", "x")],
+                "only one of [\"by-value\", \"by-value-regex\"] can be provided",
+            ),
+            (&[("by-value-regex", "one"), ("put-value", "${1}")], "unable to resolve capture groups"),
+            (&[("by-value-regex", "(")], "by-value-regex \"(\" is no regular expression"),
+        ] {
+            let expected = format!("failed to perform search-replace operation: {expected:?}");
+            check_error("search-replace", &config(pairs), TEXT, &expected);
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! `set-namespace` (`packagevariants.md` 8.5).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groundwork_yaml::tree::{Node, Pair};
+
+use super::scope::is_namespaced;
+use super::{group, id, is_local_config, text, type_of};
+use crate::identity::UPSTREAM_IDENTIFIER;
+use crate::render::{ResourceList, Severity};
+
+const EXPECTED: &str = "`ConfigMap.v1` or `SetNamespace.v1alpha1.fn.kpt.dev`";
+const DEPENDS_ON: &str = "config.kubernetes.io/depends-on";
+/// A namespace that is not known.
+const UNKNOWN: &str = "~C";
+
+/// What is wanted.
+struct Change<'a> {
+    namespace: &'a str,
+    matcher: Option<&'a str>,
+    /// Values that were replaced, and how many there were.
+    old: BTreeSet<String>,
+    count: usize,
+}
+
+/// Namespace and name that an object had upstream.
+struct Origin {
+    namespace: String,
+    name: String,
+}
+
+/// Where an object is before anything changes, for `depends-on`.
+type Known = BTreeMap<[String; 4], Option<String>>;
+
+pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
+    let (namespace, matcher) = config(list.config.as_ref())?;
+    check_origins(list, matcher.as_deref())?;
+    let known = known(list);
+    let matcher = matcher.as_deref();
+    let mut fields = Change { namespace: &namespace, matcher, old: BTreeSet::new(), count: 0 };
+    let mut references = Change { namespace: &namespace, matcher, old: BTreeSet::new(), count: 0 };
+    let mut matching = Vec::new();
+    for item in list.items.iter_mut().filter(|item| !is_local_config(&item.root)) {
+        let origin = origin(&item.root);
+        if origin.as_ref().is_some_and(|origin| matcher == Some(&origin.namespace)) {
+            matching.push((
+                item.reference(),
+                format!("[{}] has matching origin {}", id(&item.root), matcher.unwrap_or_default()),
+            ));
+        }
+        set_fields(&mut item.root, origin.as_ref(), &mut fields);
+        set_depends_on(&mut item.root, &known, &mut references);
+    }
+    for (resource, message) in matching {
+        list.info_of(resource, message);
+    }
+    let shown = |change: &Change| change.old.iter().cloned().collect::<Vec<_>>().join(" ");
+    list.info(match fields.count {
+        0 => format!("all matching namespaces are already \"{namespace}\". no value changed"),
+        count => {
+            format!("namespace [{}] updated to \"{namespace}\", {count} value(s) changed", shown(&fields))
+        }
+    });
+    list.info(match references.count {
+        0 => "all `depends-on` annotations are up-to-date. no `namespace` changed".to_owned(),
+        count => format!(
+            "`depends-on` annotation namespace [{}] updated to \"{namespace}\", {count} value(s) changed",
+            shown(&references)
+        ),
+    });
+    Ok(())
+}
+
+/// The namespace, and the one that is to be replaced.
+fn config(config: Option<&Node>) -> Result<(String, Option<String>), String> {
+    let Some(config) = config else { return Err(format!("FunctionConfig is missing. Expect {EXPECTED}")) };
+    let given = |path: &[&str]| Some(text(config, path).to_owned()).filter(|text| !text.is_empty());
+    match type_of(config) {
+        ("ConfigMap", "v1") => {
+            let is_context = text(config, &["metadata", "name"]) == "kptfile.kpt.dev";
+            let namespace = given(&["data", "namespace"])
+                .or_else(|| given(&["data", "name"]).filter(|_| is_context))
+                .ok_or("`data.namespace` should not be empty")?;
+            Ok((namespace, given(&["data", "namespaceMatcher"])))
+        }
+        ("SetNamespace", "fn.kpt.dev/v1alpha1") => {
+            let namespace = given(&["namespace"]).ok_or("`namespace` should not be empty")?;
+            Ok((namespace, given(&["namespaceMatcher"])))
+        }
+        (kind, api_version) => {
+            Err(format!("unknown functionConfig Kind={kind} ApiVersion={api_version}, expect {EXPECTED}"))
+        }
+    }
+}
+
+fn origin(root: &Node) -> Option<Origin> {
+    let identifier = text(root, &["metadata", "annotations", UPSTREAM_IDENTIFIER]);
+    let mut parts = identifier.split('|').skip(2);
+    Some(Origin { namespace: parts.next()?.to_owned(), name: parts.next()?.to_owned() })
+}
+
+/// Whether the object belongs to a namespace.
+fn has_namespace(root: &Node) -> bool {
+    let is_set = || root.at(&["metadata", "namespace"]).is_some_and(|node| !node.is_null());
+    is_namespaced(group(root), text(root, &["kind"])).unwrap_or_else(is_set)
+}
+
+fn namespace_of(root: &Node) -> &str {
+    let namespace = text(root, &["metadata", "namespace"]);
+    if namespace.is_empty() { "default" } else { namespace }
+}
+
+fn check_origins(list: &mut ResourceList, matcher: Option<&str>) -> Result<(), String> {
+    let mut without = Vec::new();
+    let mut namespaces = BTreeSet::new();
+    for item in list.items.iter().filter(|item| !is_local_config(&item.root)) {
+        let Some(origin) = origin(&item.root) else {
+            without.push((item.reference(), format!("{} does not have upstream origin.", id(&item.root))));
+            continue;
+        };
+        if !has_namespace(&item.root) {
+            continue;
+        }
+        if origin.namespace == UNKNOWN {
+            return Err(format!(
+                "{} belongs to a namespace, but its upstream origin has none",
+                id(&item.root)
+            ));
+        }
+        namespaces.insert(origin.namespace);
+    }
+    if matcher.is_none() && namespaces.len() > 1 {
+        let found: Vec<String> = namespaces.into_iter().collect();
+        return Err(format!(
+            "unable to use origin `namespace` to match. expect a single upstream namespace, found [{}]. please switch to use \
+             `namespaceMatcher`to specify the namespace value you want to change",
+            found.join(" ")
+        ));
+    }
+    for (resource, message) in without {
+        list.info_of(resource, message);
+        if let Some(last) = list.results.last_mut() {
+            last.severity = Some(Severity::Warning.as_str().to_owned());
+        }
+    }
+    Ok(())
+}
+
+impl Change<'_> {
+    /// Whether a value is to become another one.
+    fn concerns(&self, value: &str, origin: Option<&str>) -> bool {
+        self.matcher.is_none_or(|matcher| matcher == value || origin == Some(matcher))
+            && value != self.namespace
+    }
+
+    fn note(&mut self, old: &str) {
+        self.old.insert(old.to_owned());
+        self.count += 1;
+    }
+
+    /// Sets a value that is there.
+    fn set(&mut self, node: Option<&mut Node>, origin: Option<&str>) {
+        let Some(node) = node else { return };
+        let Some(old) = node.text().map(str::to_owned) else { return };
+        let old = if node.is_null() { String::new() } else { old };
+        if self.concerns(&old, origin) {
+            node.set_text(self.namespace);
+            self.note(&old);
+        }
+    }
+}
+
+fn descend<'a>(root: &'a mut Node, path: &[&str]) -> Option<&'a mut Node> {
+    path.iter().try_fold(root, |node, key| node.get_mut(key))
+}
+
+fn set_fields(root: &mut Node, origin: Option<&Origin>, change: &mut Change<'_>) {
+    let namespace = origin.map(|origin| origin.namespace.as_str());
+    if has_namespace(root) {
+        set_own(root, namespace, change);
+    }
+    let (kind, group) = (text(root, &["kind"]).to_owned(), group(root).to_owned());
+    match (kind.as_str(), group.as_str()) {
+        ("Namespace", "") => {
+            change.set(descend(root, &["metadata", "name"]), origin.map(|origin| origin.name.as_str()));
+        }
+        ("RoleBinding" | "ClusterRoleBinding", "rbac.authorization.k8s.io") => {
+            let subjects = root.get_mut("subjects").and_then(Node::as_sequence_mut);
+            for subject in subjects.into_iter().flat_map(|list| &mut list.items) {
+                change.set(subject.get_mut("namespace"), namespace);
+            }
+        }
+        ("CustomResourceDefinition", "apiextensions.k8s.io") => {
+            let path = ["spec", "conversion", "webhook", "clientConfig", "service", "namespace"];
+            change.set(descend(root, &path), namespace);
+        }
+        ("APIService", "apiregistration.k8s.io") => {
+            change.set(descend(root, &["spec", "service", "namespace"]), namespace);
+        }
+        _ => {}
+    }
+}
+
+/// Sets the namespace of an object; one that is missing comes behind the name.
+fn set_own(root: &mut Node, origin: Option<&str>, change: &mut Change<'_>) {
+    let old = namespace_of(root).to_owned();
+    if !change.concerns(&old, origin) {
+        return;
+    }
+    let Some(metadata) = root.get_mut("metadata").and_then(Node::as_mapping_mut) else { return };
+    match metadata.get_mut("namespace") {
+        Some(node) => node.set_text(change.namespace),
+        None => {
+            let name = metadata.pairs.iter().position(|pair| pair.name() == "name");
+            let at = name.map_or(metadata.pairs.len(), |at| at + 1);
+            metadata.pairs.insert(at, Pair::new("namespace", Node::string(change.namespace)));
+        }
+    }
+    change.note(&old);
+}
+
+fn known(list: &ResourceList) -> Known {
+    let items = list.items.iter().map(|item| {
+        let root = &item.root;
+        let key = [group(root), namespace_of(root), text(root, &["kind"]), text(root, &["metadata", "name"])];
+        (key.map(str::to_owned), origin(root).map(|origin| origin.namespace))
+    });
+    items.collect()
+}
+
+fn set_depends_on(root: &mut Node, known: &Known, change: &mut Change<'_>) {
+    let Some(node) = descend(root, &["metadata", "annotations", DEPENDS_ON]) else { return };
+    let value = node.text().unwrap_or_default().to_owned();
+    let parts: Vec<&str> = value.split('/').collect();
+    let [group, "namespaces", namespace, kind, name] = parts.as_slice() else { return };
+    let key = [*group, namespace, kind, name].map(str::to_owned);
+    let Some(origin) = known.get(&key) else { return };
+    if change.concerns(namespace, origin.as_deref()) {
+        node.set_text(&format!("{group}/namespaces/{}/{kind}/{name}", change.namespace));
+        change.note(namespace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, check_error, config, said};
+
+    const CM: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
+
+    /// 8.5: fields, without a matcher.
+    #[test]
+    fn fields() {
+        let to = config(&[("namespace", "new")]);
+        check("set-namespace", &to, CM, &format!("{CM}  namespace: new\n"));
+        check(
+            "set-namespace",
+            &to,
+            &format!("{CM}  namespace: old # why\n"),
+            &format!("{CM}  namespace: new # why\n"),
+        );
+        let namespace = |name: &str| format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n");
+        check("set-namespace", &to, &namespace("old"), &namespace("new"));
+        let rbac = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ";
+        let binding = |namespace: &str| {
+            format!(
+                "{rbac}ClusterRoleBinding\nmetadata: {{name: a}}\nsubjects:\n- {{kind: ServiceAccount, namespace: {namespace}}}\n- kind: User\n"
+            )
+        };
+        check("set-namespace", &to, &binding("old"), &binding("new"));
+        let binding = |namespace: &str| {
+            format!(
+                "{rbac}RoleBinding\nmetadata: {{name: a, namespace: {namespace}}}\nsubjects: [{{namespace: {namespace}}}]\n"
+            )
+        };
+        check("set-namespace", &to, &binding("old"), &binding("new"));
+        let crd = |namespace: &str| {
+            format!(
+                "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: a}}\nspec:\n  conversion:\n    \
+                 webhook: {{clientConfig: {{service: {{namespace: {namespace}}}}}}}\n"
+            )
+        };
+        check("set-namespace", &to, &crd("old"), &crd("new"));
+        let service = |spec: &str| {
+            format!(
+                "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {{name: a}}\nspec: {spec}\n"
+            )
+        };
+        check(
+            "set-namespace",
+            &to,
+            &service("{service: {namespace: x}}"),
+            &service("{service: {namespace: new}}"),
+        );
+        check("set-namespace", &to, &service("{group: x}"), &service("{group: x}"));
+        let own =
+            |metadata: &str| format!("apiVersion: a.example/v1\nkind: A\nmetadata: {{name: a{metadata}}}\n");
+        check("set-namespace", &to, &own(""), &own(""));
+        check("set-namespace", &to, &own(", namespace: x"), &own(", namespace: new"));
+        check("set-namespace", &to, &own(", namespace: ''"), &own(", namespace: 'new'"));
+        let local = format!("{CM}  annotations: {{config.kubernetes.io/local-config: \"true\"}}\n");
+        check("set-namespace", &to, &local, &local);
+    }
+
+    /// 8.5: with a matcher, values and origins.
+    #[test]
+    fn matchers() {
+        let to = config(&[("namespace", "new"), ("namespaceMatcher", "old")]);
+        let object = |name: &str, namespace: &str, origin: &str| {
+            format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: {namespace}\n  annotations:\n    \
+                 internal.kpt.dev/upstream-identifier: '|ConfigMap|{origin}|{name}'\n"
+            )
+        };
+        let all = |objects: [(&str, &str, &str); 3]| objects.map(|(a, b, c)| object(a, b, c)).join("---\n");
+        check(
+            "set-namespace",
+            &to,
+            &all([("a", "old", "x"), ("b", "y", "old"), ("c", "z", "x")]),
+            &all([("a", "new", "x"), ("b", "new", "old"), ("c", "z", "x")]),
+        );
+        assert_eq!(
+            said("set-namespace", &to, &object("b", "y", "old")),
+            [
+                "info [Resource(apiVersion=v1, kind=ConfigMap, namespace=y, name=b)] has matching origin old",
+                "info namespace [y] updated to \"new\", 1 value(s) changed",
+                "info all `depends-on` annotations are up-to-date. no `namespace` changed",
+            ]
+        );
+        let two = format!("{}---\n{}", object("a", "a", "a"), object("b", "b", "b"));
+        check_error(
+            "set-namespace",
+            &config(&[("namespace", "new")]),
+            &two,
+            "unable to use origin `namespace` to match. expect a single upstream namespace, found [a b]. please switch to use \
+             `namespaceMatcher`to specify the namespace value you want to change",
+        );
+        check_error(
+            "set-namespace",
+            &to,
+            &object("a", "old", "~C"),
+            "Resource(apiVersion=v1, kind=ConfigMap, namespace=old, name=a) belongs to a namespace, but its upstream origin has none",
+        );
+    }
+
+    /// 8.5: `depends-on` of objects that are there.
+    #[test]
+    fn depends_on() {
+        let to = config(&[("namespace", "new")]);
+        let objects = |a: &str, b: &str| {
+            format!(
+                "{CM}  namespace: {a}\n---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n  namespace: {a}\n  annotations:\n    \
+                 config.kubernetes.io/depends-on: /namespaces/{b}/ConfigMap/a\n"
+            )
+        };
+        check("set-namespace", &to, &objects("old", "old"), &objects("new", "new"));
+        check("set-namespace", &to, &objects("old", "other"), &objects("new", "other"));
+        assert_eq!(
+            said("set-namespace", &to, &objects("old", "old"))[2..],
+            [
+                "info namespace [old] updated to \"new\", 2 value(s) changed",
+                "info `depends-on` annotation namespace [old] updated to \"new\", 1 value(s) changed",
+            ]
+        );
+    }
+
+    /// 8.5: configs and their faults.
+    #[test]
+    fn configs() {
+        let context =
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kptfile.kpt.dev}\ndata: {name: new}\n";
+        let own = "apiVersion: fn.kpt.dev/v1alpha1\nkind: SetNamespace\nnamespace: new\n";
+        for config in [context, own] {
+            check("set-namespace", config, CM, &format!("{CM}  namespace: new\n"));
+        }
+        for (config, expected) in [
+            ("", "FunctionConfig is missing. Expect `ConfigMap.v1` or `SetNamespace.v1alpha1.fn.kpt.dev`"),
+            ("apiVersion: v1\nkind: ConfigMap\ndata: {name: x}\n", "`data.namespace` should not be empty"),
+            ("apiVersion: fn.kpt.dev/v1alpha1\nkind: SetNamespace\n", "`namespace` should not be empty"),
+            (
+                "apiVersion: v1\nkind: X\n",
+                "unknown functionConfig Kind=X ApiVersion=v1, expect `ConfigMap.v1` or `SetNamespace.v1alpha1.fn.kpt.dev`",
+            ),
+        ] {
+            check_error("set-namespace", config, CM, expected);
+        }
+        assert_eq!(
+            said("set-namespace", own, CM)[0],
+            "warning Resource(apiVersion=v1, kind=ConfigMap, namespace=, name=a) does not have upstream origin."
+        );
+    }
+}
