@@ -25,8 +25,14 @@ pub fn set_context(files: &mut Package, package_path: &str) {
         return set_values(files, &path, at, values);
     }
     let new = text(package_path);
-    let together = files.get(FILE).and_then(|old| appended(old, &new));
-    files.insert(FILE.to_owned(), together.unwrap_or(new));
+    let text = match files.get(FILE) {
+        // What cannot be read is not overwritten; rendering tells of it.
+        Some(old) => appended(old, &new),
+        None => Some(new),
+    };
+    if let Some(text) = text {
+        files.insert(FILE.to_owned(), text);
+    }
 }
 
 /// Puts right what a merge did to the context of the local package.
@@ -167,6 +173,12 @@ mod tests {
             &[("package-context.yaml", "kind: X\n")],
             &[("package-context.yaml", &format!("kind: X\n---\n{NEW}"))],
         );
+    }
+
+    #[test]
+    fn files_that_cannot_be_read_stay() {
+        let broken = [("package-context.yaml", "a: [\n")];
+        check(&broken, &broken);
     }
 
     /// 6.7: only that of the root package counts.

@@ -318,6 +318,16 @@ mod tests {
             &all([("a", "old", "x"), ("b", "y", "old"), ("c", "z", "x")]),
             &all([("a", "new", "x"), ("b", "new", "old"), ("c", "z", "x")]),
         );
+        // A Namespace counts by what it was called upstream.
+        let namespace = |name: &str, origin: &str| {
+            let identifier =
+                format!("{{internal.kpt.dev/upstream-identifier: '|Namespace|default|{origin}'}}");
+            format!(
+                "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}, annotations: {identifier}}}\n"
+            )
+        };
+        check("set-namespace", &to, &namespace("x", "old"), &namespace("new", "old"));
+        check("set-namespace", &to, &namespace("x", "y"), &namespace("x", "y"));
         assert_eq!(
             said("set-namespace", &to, &object("b", "y", "old")),
             [

@@ -371,3 +371,29 @@ fn comments_of_functions_that_see_only_data() {
     let (found, _) = hosted(&[("Kptfile", &kptfile), ("a.yaml", &text)]);
     assert_eq!((found.error, &found.files["a.yaml"]), (None, &text));
 }
+
+/// 8.2: the status after a failure, where the Kptfile is written at all.
+#[test]
+fn status_of_a_failure() {
+    let head =
+        HEAD.replace("  name: p\n", "  name: p\n  annotations: {kpt.dev/save-on-render-failure: \"true\"}\n");
+    let conditions = "status:\n  conditions:\n  - type: Rendered\n    status: \"False\"\n  - type: other\n    status: \"True\"\n";
+    let kptfile = format!("{head}pipeline:\n  mutators:\n  - {{name: fail, image: host/fail}}\n{conditions}");
+    let (found, _) = hosted(&[("Kptfile", &kptfile)]);
+    assert_eq!(
+        found.files["Kptfile"],
+        format!(
+            "{head}pipeline:\n  mutators:\n  - {{name: fail, image: host/fail}}\nstatus:\n  conditions:\n  - type: other\n    status: \"True\"\n  - \
+             type: Rendered\n    status: \"False\"\n    reason: RenderFailed\n    message: 'package \".\": function \"fail\": one, two, exit code \
+             3'\n  renderStatus:\n    mutationSteps:\n    - name: fail\n      image: host/fail\n      exitCode: 3\n      stderr: |\n        one\n        \
+             two\n    errorSummary: 'fail: exit code 3'\n"
+        )
+    );
+    let (found, _) =
+        hosted(&[("Kptfile", &format!("{head}pipeline: {{mutators: [{{image: starlark}}]}}\n"))]);
+    assert!(
+        found.files["Kptfile"].contains("exitCode: 1\n      executionError: "),
+        "{}",
+        found.files["Kptfile"]
+    );
+}
