@@ -38,7 +38,13 @@ FROM runtime AS deployer
 COPY --from=build /programs/groundwork-deployer /usr/local/bin/groundwork-deployer
 ENTRYPOINT ["/usr/local/bin/groundwork-deployer"]
 
-FROM runtime AS variant
+# The package store talks to remotes with `git`, which distroless images do not have.
+FROM debian:bookworm-slim AS variant
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends ca-certificates git openssh-client \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /programs/groundwork-wait /usr/local/bin/groundwork-wait
+USER 65532:65532
 COPY --from=build /programs/groundwork-variant /usr/local/bin/groundwork-variant
 ENTRYPOINT ["/usr/local/bin/groundwork-variant"]
 

@@ -237,7 +237,7 @@ impl Objects {
                 let path = format!("{below}{}", String::from_utf8_lossy(&entry.filename));
                 match entry.mode.kind() {
                     EntryKind::Tree if depth < MAX_DEPTH => {
-                        open.push((format!("{path}/"), entry.oid, depth + 1))
+                        open.push((format!("{path}/"), entry.oid, depth + 1));
                     }
                     EntryKind::BlobExecutable => drop(found.insert(path)),
                     _ => {}

@@ -102,7 +102,7 @@ fn revisions_follow_from_refs() {
     );
     // An annotated tag stands for the commit that it points at.
     let head = git(&folder, &["rev-parse", "HEAD"]);
-    assert!(repository.snapshot().revisions.values().all(|found| found.commit.to_string() == head));
+    assert!(repository.snapshot().revisions.values().all(|found| format!("{}", found.commit) == head));
 }
 
 /// From draft to published, and away: each step as git shows it to others.

@@ -12,6 +12,7 @@ use groundwork_telemetry::Health;
 use groundwork_variant::{FINALIZER, Retry};
 use jiff::Timestamp;
 
+use crate::inputs::Selected;
 use crate::packages::{self, PackageStore, Relations};
 use crate::watches::Watches;
 use crate::{package_variant, set};
@@ -81,6 +82,20 @@ impl Shared {
     /// A variant is in order.
     pub(crate) fn succeeded(&self, key: &Key) {
         self.memory().failures.remove(key);
+    }
+
+    /// Follows the objects that a variant injects: all kinds of its points, and the names of its selectors (3.4.8).
+    pub(crate) fn follow_injected(self: &Arc<Self>, key: &Key, kinds: Vec<Selected>, names: &[String]) {
+        let of_kind = |kind: &Selected| {
+            let kind = Kind::new(kind.group.as_str(), kind.plural.as_str());
+            names
+                .iter()
+                .map(move |name| ObjectId::new(kind.clone(), key.namespace.as_deref(), name))
+                .collect::<Vec<_>>()
+        };
+        let objects = kinds.iter().flat_map(of_kind).collect();
+        self.memory().relations.set_injected(key, objects);
+        self.watches.set_selected(self, key, kinds);
     }
 
     /// Names of the package revisions that a variant may control.
@@ -245,7 +260,9 @@ impl Handler for SelectedHandler {
         if object.kind == kind::<PackageRevision>() {
             return self.0.revision_keys(object, change, index);
         }
-        selecting(object, index)
+        let mut keys = selecting(object, index);
+        keys.extend(self.0.memory().relations.injecting(object));
+        keys
     }
 
     fn observe(&self, object: &ObjectId, change: &Change) {

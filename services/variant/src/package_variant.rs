@@ -30,7 +30,7 @@ pub(crate) async fn handle(
 ) -> Result<Reconciled, ReconcileError> {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(variant) = objects.get::<PackageVariant>(namespace, &key.name).await? else {
-        shared.watches.set_selected(shared, key, Vec::new());
+        shared.follow_injected(key, Vec::new(), &[]);
         shared.succeeded(key);
         return Ok(Reconciled::default());
     };
@@ -58,7 +58,12 @@ pub(crate) async fn handle(
         None => progress.errors.push(VariantError::NoStore),
         Some(store) => draft(shared, store, &variant, objects, &mut progress).await?,
     }
-    shared.watches.set_selected(shared, key, progress.kinds.clone());
+    // An attempt that ended before the packages were looked at has not seen what they ask for.
+    if progress.errors.is_empty() || !progress.kinds.is_empty() {
+        let selectors = variant.spec.injectors().unwrap_or_default();
+        let names: Vec<String> = selectors.into_iter().map(|selector| selector.name).collect();
+        shared.follow_injected(key, progress.kinds.clone(), &names);
+    }
     report(&variant, &progress, objects).await?;
     if shared.packages.is_none() {
         return Ok(Reconciled::default());

@@ -6,6 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
 use groundwork_tests::{System, SystemOptions, wait_for};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::Role;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -353,5 +355,85 @@ async fn a_remote_that_is_away_holds_up_its_own() -> Result<()> {
     remotes.create("nowhere")?;
     look(&case, "nowhere").await?;
     ready(&case, "away", &["nowhere.dns.packagevariant-1"]).await?;
+    Ok(())
+}
+
+/// Figures 2 to 4: context, functions and an injected object; a change of that object is drafted again.
+#[tokio::test]
+async fn functions_and_injected_objects() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-injection").await?;
+    let rules = json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]});
+    case.create::<Role>("watchable", &rules).await?;
+    for account in ["watcher", "variant"] {
+        let name = format!("watchable-{account}");
+        let of = format!("--serviceaccount=groundwork-system:groundwork-{account}");
+        system
+            .kubectl(&["create", "rolebinding", &name, "-n", &case.namespace, "--role=watchable", &of])
+            .await?;
+    }
+    let remotes = catalog(&case).await?;
+    let point = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: site\n  annotations:\n    kpt.dev/config-injection: \
+                 required\ndata: {}\n";
+    remotes.publish("catalog", &[("net/coredns/site.yaml", point)], Some("net/coredns/v2"))?;
+    look(&case, "catalog").await?;
+    let fields = json!({
+        "upstream": {"repo": "catalog", "package": "net/coredns", "revision": "v2"},
+        "injectors": {"name": "edge-7"},
+        "pipeline": {"mutators": [{
+            "name": "ns",
+            "image": "ghcr.io/kptdev/krm-functions-catalog/set-namespace:v0.4.1",
+            "configMap": {"namespace": "dns-system"},
+        }]},
+    });
+    case.create::<PackageVariant>("dns", &variant(&fields)).await?;
+    ready(&case, "dns", &["edge.dns.packagevariant-1"]).await?;
+    let branch = "drafts/dns/packagevariant-1";
+    let kptfile = remotes.file("edge", branch, "dns/Kptfile")?;
+    ensure!(kptfile.contains("PackageVariant.dns.ns.0"), "{kptfile}");
+    ensure!(
+        kptfile.contains("no in-cluster resources of type v1.ConfigMap")
+            || kptfile.contains("no resource matched"),
+        "{kptfile}"
+    );
+    let config = remotes.file("edge", branch, "dns/config.yaml")?;
+    ensure!(config.contains("namespace: dns-system"), "{config}");
+    // A gate that is shut holds back the approval.
+    lifecycle(&case, "edge.dns.packagevariant-1", "Proposed").await?;
+    let name = "edge.dns.packagevariant-1";
+    case.change::<PackageRevision>(name, &json!({"spec": {"lifecycle": "Published"}})).await?;
+    let is_refused = |revision: &PackageRevision| {
+        let status = revision.status.clone().unwrap_or_default();
+        status
+            .message
+            .is_some_and(|text| text.contains("readiness gates not met: config.injection.ConfigMap.site"))
+            && revision.spec.lifecycle.as_deref() == Some("Proposed")
+    };
+    case.until::<PackageRevision>("the approval is refused", name, is_refused).await?;
+    lifecycle(&case, name, "Draft").await?;
+
+    // The object comes, and changes.
+    case.create::<ConfigMap>("edge-7", &json!({"data": {"zone": "a"}})).await?;
+    until_file(&remotes, ("edge", branch, "dns/site.yaml"), |text| text.contains("zone: a")).await?;
+    case.change::<ConfigMap>("edge-7", &json!({"data": {"zone": "b"}})).await?;
+    let site =
+        until_file(&remotes, ("edge", branch, "dns/site.yaml"), |text| text.contains("zone: b")).await?;
+    ensure!(site.contains("kpt.dev/injected-resource-name: edge-7"), "{site}");
+    let told = ready(&case, "dns", &[name]).await?;
+    let sources = told.status.unwrap_or_default().injection_sources;
+    ensure!(sources.iter().any(|source| source.name == "edge-7"), "{sources:?}");
+
+    // A function that nobody can run is told, and what is there stays.
+    let unknown =
+        json!({"spec": {"pipeline": {"mutators": [{"name": "x", "image": "example.org/mine:v1"}]}}});
+    let before = remotes.file("edge", branch, "dns/Kptfile")?;
+    case.change::<PackageVariant>("dns", &unknown).await?;
+    let is_told = |variant: &PackageVariant| {
+        self::told(variant, "Ready").is_some_and(|(_, reason, message)| {
+            reason == "RenderFailed" && message.contains("example.org/mine:v1")
+        })
+    };
+    case.until("it is told", "dns", is_told).await?;
+    ensure!(remotes.file("edge", branch, "dns/Kptfile")? == before);
     Ok(())
 }

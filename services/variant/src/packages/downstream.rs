@@ -60,7 +60,7 @@ impl From<ApiError> for Failure {
 }
 
 /// What an error of the store means for a variant (2.10). `revision` is what it is about.
-pub(super) fn told(error: StoreError, revision: &str) -> Failure {
+pub(super) fn told(error: &StoreError, revision: &str) -> Failure {
     let cause = error.to_string();
     Failure::Told(match error {
         StoreError::Conflict | StoreError::AlreadyExists(_) => {
@@ -241,7 +241,7 @@ impl Work<'_, '_> {
                 VariantError::UpgradeFailed { downstream: name.clone(), upstream: upstream.clone(), cause }
                     .into()
             }
-            other => told(other, &name),
+            other => told(&other, &name),
         };
         match target.spec.lifecycle() {
             Some(Lifecycle::Proposed) => {

@@ -22,9 +22,10 @@ pub(super) struct Injection {
 }
 
 /// Objects by the `apiVersion` and `kind` that points name.
-type Found = BTreeMap<(String, String), Objects>;
+type Found = BTreeMap<(String, String), Read>;
 
-enum Objects {
+/// What reading the objects of a kind gave.
+enum Read {
     Objects(Vec<Value>),
     ClusterScoped,
     Failed(String),
@@ -40,9 +41,9 @@ impl Cluster for Known {
     fn list(&self, api_version: &str, kind: &str) -> Listed<'_> {
         let key = (api_version.to_owned(), kind.to_owned());
         match self.found.get(&key) {
-            Some(Objects::Objects(objects)) => Listed::Objects(objects.iter().collect()),
-            Some(Objects::ClusterScoped) => Listed::ClusterScoped,
-            Some(Objects::Failed(text)) => Listed::Failed(text.clone()),
+            Some(Read::Objects(objects)) => Listed::Objects(objects.iter().collect()),
+            Some(Read::ClusterScoped) => Listed::ClusterScoped,
+            Some(Read::Failed(text)) => Listed::Failed(text.clone()),
             None => {
                 self.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key);
                 Listed::Objects(Vec::new())
@@ -98,13 +99,13 @@ async fn read(
     namespace: &str,
     client: &Client,
     kinds: &mut Vec<Selected>,
-) -> Result<Objects, Failure> {
+) -> Result<Read, Failure> {
     let (selected, resource) = match discover(api_version, kind, client).await {
         Ok(found) => found,
         Err(ReadError::Unavailable(unavailable)) => {
             let text = unavailable.to_string();
             let is_cluster_scoped = text.contains("do not live in namespaces");
-            return Ok(if is_cluster_scoped { Objects::ClusterScoped } else { Objects::Failed(text) });
+            return Ok(if is_cluster_scoped { Read::ClusterScoped } else { Read::Failed(text) });
         }
         Err(ReadError::Retry(error)) => return Err(Failure::Retry(error)),
     };
@@ -116,20 +117,20 @@ async fn read(
     for name in names.into_iter().filter(|name| groundwork_kubernetes::is_dns_subdomain(name)) {
         match api.get_opt(name).await {
             Ok(found) => objects.extend(found.and_then(|found| serde_json::to_value(found).ok())),
-            Err(kube::Error::Api(status)) => return Ok(Objects::Failed(status.message.clone())),
+            Err(kube::Error::Api(status)) => return Ok(Read::Failed(status.message.clone())),
             Err(error) => return Err(unread(&error)),
         }
     }
     if objects.is_empty() {
         match api.list(&ListParams::default().limit(1)).await {
             Ok(list) => {
-                objects.extend(list.items.into_iter().filter_map(|found| serde_json::to_value(found).ok()))
+                objects.extend(list.items.into_iter().filter_map(|found| serde_json::to_value(found).ok()));
             }
-            Err(kube::Error::Api(status)) => return Ok(Objects::Failed(status.message.clone())),
+            Err(kube::Error::Api(status)) => return Ok(Read::Failed(status.message.clone())),
             Err(error) => return Err(unread(&error)),
         }
     }
-    Ok(Objects::Objects(objects))
+    Ok(Read::Objects(objects))
 }
 
 fn unread(error: &kube::Error) -> Failure {
@@ -144,7 +145,7 @@ fn sources(found: &Found, variant: &PackageVariant) -> Vec<InjectionSource> {
     let selectors = variant.spec.injectors().unwrap_or_default();
     let mut sources = Vec::new();
     for ((api_version, kind), objects) in found {
-        let Objects::Objects(objects) = objects else { continue };
+        let Read::Objects(objects) = objects else { continue };
         for object in objects {
             let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
             let name = text("/metadata/name").unwrap_or_default();

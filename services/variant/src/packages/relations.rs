@@ -17,6 +17,9 @@ pub(crate) struct Relations {
     /// Package revisions by the UID of the variant that controls them: one that was pointed elsewhere still has to see to them.
     owned: HashMap<String, BTreeSet<Key>>,
     owners: HashMap<Key, String>,
+    /// Variants by the objects that they inject, or would if they were there.
+    injected: HashMap<ObjectId, BTreeSet<Key>>,
+    sources: HashMap<Key, Vec<ObjectId>>,
 }
 
 impl Relations {
@@ -92,6 +95,30 @@ impl Relations {
         packages.filter_map(|package| self.variants.get(&package)).flatten().cloned().collect()
     }
 
+    /// Takes note of which objects a variant injects, whether they are there or not.
+    pub(crate) fn set_injected(&mut self, variant: &Key, objects: Vec<ObjectId>) {
+        for former in self.sources.remove(variant).into_iter().flatten() {
+            if let Some(variants) = self.injected.get_mut(&former) {
+                variants.remove(variant);
+                if variants.is_empty() {
+                    self.injected.remove(&former);
+                }
+            }
+        }
+        if objects.is_empty() {
+            return;
+        }
+        for object in &objects {
+            self.injected.entry(object.clone()).or_default().insert(variant.clone());
+        }
+        self.sources.insert(variant.clone(), objects);
+    }
+
+    /// The variants that inject an object.
+    pub(crate) fn injecting(&self, object: &ObjectId) -> Vec<Key> {
+        self.injected.get(object).into_iter().flatten().cloned().collect()
+    }
+
     /// The variants that a repository concerns.
     pub(crate) fn of_repository(&self, repository: &ObjectId) -> Vec<Key> {
         let namespace = repository.namespace.clone().unwrap_or_default();
@@ -141,6 +168,15 @@ mod tests {
         let repository = |name: &str| ObjectId::new(kind::<Repository>(), Some("fleet"), name);
         assert_eq!(names(relations.of_repository(&repository("blue"))), ["a", "c"]);
         assert_eq!(names(relations.of_repository(&repository("blu"))), Vec::<String>::new());
+        let object =
+            |name: &str| ObjectId::new(groundwork_bus::Kind::new("", "configmaps"), Some("fleet"), name);
+        relations.set_injected(&variant("a"), vec![object("x"), object("y")]);
+        relations.set_injected(&variant("b"), vec![object("x")]);
+        assert_eq!(names(relations.injecting(&object("x"))), ["a", "b"]);
+        relations.set_injected(&variant("a"), vec![object("y")]);
+        assert_eq!(names(relations.injecting(&object("x"))), ["b"]);
+        relations.set_injected(&variant("a"), Vec::new());
+        assert_eq!(names(relations.injecting(&object("y"))), Vec::<String>::new());
         relations.observe(&variant("a"), &applied(("catalog", "web"), ("blue", "web")));
         assert_eq!(of(&relations, "blue.dns.packagevariant-1"), Vec::<String>::new());
         assert_eq!(of(&relations, "blue.web.packagevariant-1"), ["a"]);

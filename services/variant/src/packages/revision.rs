@@ -91,7 +91,7 @@ async fn known(
     let lock = object.status.as_ref().and_then(|status| status.self_lock.as_ref()?.git.as_ref());
     let commit = lock.and_then(|lock| lock.commit.clone());
     if let Ok(found) = repository.revision(&name)
-        && commit.is_none_or(|commit| commit == found.commit.to_string())
+        && commit.is_none_or(|commit| commit == format!("{}", found.commit))
     {
         return Ok(Some(found));
     }

@@ -43,7 +43,7 @@ impl<'a> World<'a> {
     ) -> bool {
         let spec = variant.spec.downstream.clone().unwrap_or_default();
         let namespace = variant.namespace().unwrap_or_default();
-        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), &spec.repo.unwrap_or_default());
+        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), spec.repo.unwrap_or_default());
         !matches!(store.repository(&key, objects).await, Err(StoreError::NotFound(_)))
     }
 
@@ -56,7 +56,7 @@ impl<'a> World<'a> {
     ) -> Result<Self, Failure> {
         let namespace = variant.namespace().unwrap_or_default();
         let key = |name: Option<String>| {
-            ObjectId::new(kind::<Repository>(), Some(&namespace), &name.unwrap_or_default())
+            ObjectId::new(kind::<Repository>(), Some(&namespace), name.unwrap_or_default())
         };
         let spec = variant.spec.downstream.clone().unwrap_or_default();
         let (downstream, package) = (key(spec.repo), spec.package.unwrap_or_default());
@@ -123,7 +123,7 @@ impl<'a> World<'a> {
         }
         let syncing = Arc::clone(repository);
         let synced = self.store.run(move |_| syncing.sync().map(drop)).await;
-        synced.map_err(|error| told(error, &repository.settings().name))
+        synced.map_err(|error| told(&error, &repository.settings().name))
     }
 
     async fn read_downstream(&mut self) -> Result<(), Failure> {
@@ -189,7 +189,7 @@ impl<'a> World<'a> {
         revision: &str,
         operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.store.run(operation).await.map_err(|error| told(error, revision))
+        self.store.run(operation).await.map_err(|error| told(&error, revision))
     }
 
     /// The same, for who tells its errors in other words.
@@ -276,7 +276,7 @@ impl<'a> World<'a> {
         });
         match deleted.await {
             Ok(()) | Err(StoreError::NotFound(_)) => Ok(()),
-            Err(error) => Err(told(error, name)),
+            Err(error) => Err(told(&error, name)),
         }
     }
 
