@@ -27,10 +27,6 @@ const FOR_PEOPLE: &[(&str, &str)] = &[
     ("Context", "registryPullSecrets[].name"),
     ("PackageVariantSet", "spec.targets[].objectSelector.kind"),
     ("PackageVariantSet", "status.observedGeneration"),
-    ("PackageVariant", "spec.upstream.repo"),
-    ("PackageVariant", "spec.upstream.package"),
-    ("PackageVariant", "spec.downstream.repo"),
-    ("PackageVariant", "spec.downstream.package"),
 ];
 
 fn text(view: &dyn Debug) -> String {
