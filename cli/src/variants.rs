@@ -1,6 +1,7 @@
 //! `groundwork variants`: what PackageVariantSets ask for, from files.
 
 mod jsonl;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,6 +30,10 @@ enum VariantsCommand {
     /// Exit code 0: every set was expanded. 1: a set cannot be expanded; those of the others are printed. 2: the input cannot
     /// be used; nothing is printed to standard output.
     Expand(ExpandArguments),
+    /// Show what sets would do to the PackageVariants that there are: create, change field by field, delete.
+    ///
+    /// Exit code 0: every set was planned. 1: a set is refused; its variants stay as they are. 2: the input cannot be used.
+    Plan(PlanArguments),
     /// Check PackageVariants and PackageVariantSets against their rules.
     ///
     /// For programs that test packages or compare engines. Exit code 0: the input was answered to its end.
@@ -69,6 +74,30 @@ struct ExpandArguments {
     jsonl: bool,
 }
 
+#[derive(Debug, Args)]
+struct PlanArguments {
+    /// Files or directories with PackageVariantSets, what they need, the PackageVariants that are there, and the PackageRevisions that
+    /// belong to them. `-` is standard input.
+    #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// What to print.
+    #[arg(short, long, value_enum, default_value_t = PlanFormat::Text)]
+    output: PlanFormat,
+
+    /// Namespace of objects that name none.
+    #[arg(short, long, default_value = "default", value_parser = crate::namespace::namespace)]
+    namespace: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PlanFormat {
+    /// Lines for people, and the hash of the plan.
+    Text,
+    /// The same as JSON.
+    Json,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ListFormat {
     /// The PackageVariants as a YAML stream.
@@ -81,6 +110,7 @@ pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
     match &arguments.command {
         VariantsCommand::Expand(ExpandArguments { jsonl: true, .. }) => jsonl::expand(),
         VariantsCommand::Expand(arguments) => expand(arguments),
+        VariantsCommand::Plan(arguments) => plan::run(arguments),
         VariantsCommand::Validate(LineArguments { jsonl: _ }) => jsonl::validate(),
         VariantsCommand::Mutate(LineArguments { jsonl: _ }) => jsonl::mutate(),
     }
@@ -183,6 +213,8 @@ struct Set<'a> {
 struct Cluster<'a> {
     sets: BTreeMap<Key, Set<'a>>,
     bundles: BTreeMap<String, Bundle>,
+    /// Variants by namespace.
+    variants: BTreeMap<String, Vec<PackageVariant>>,
     /// What was read, to find doubles.
     first: BTreeMap<(String, String, Key), &'a Document>,
 }
@@ -225,6 +257,12 @@ impl<'a> Cluster<'a> {
             })?;
             self.sets.insert(key, Set { object, document });
             return Ok(());
+        }
+        if (api_version.as_str(), kind.as_str()) == (PackageVariant::API_VERSION, PackageVariant::KIND) {
+            let variant = serde_path_to_error::deserialize(object.clone()).map_err(|error| {
+                document.error(format!("{}: {}: {}", document.title(), error.path(), error.inner()))
+            })?;
+            self.variants.entry(key.0.clone()).or_default().push(variant);
         }
         let bundle = self.bundles.entry(key.0).or_insert_with_key(|namespace| Bundle::new(namespace));
         bundle.add(&object).map_err(|error| document.error(format!("{}: {error}", document.title())))

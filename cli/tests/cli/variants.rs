@@ -157,3 +157,50 @@ fn values_of_selected_objects_do_not_show() {
     assert_eq!(run.code, 1);
     assert!(run.err.contains("no such key") && !(run.out + &run.err).contains("canary"), "{}", run.err);
 }
+
+/// What a set would do is told before it does it, and under a name that changes with it.
+#[test]
+fn a_plan_of_what_would_happen() {
+    let targets = "  - repositories: [{name: cluster-01}, {name: cluster-02}]\n";
+    let first = groundwork(&["variants", "plan", "-f", "-"], &set(targets));
+    assert_eq!(first.code, 0, "{}", first.err);
+    let lines: Vec<&str> = first.out.lines().collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "PackageVariantSet fleet/example: 2 created, 0 changed, 0 deleted, 0 unchanged",
+            "  + example-cluster-01-foo  cluster-01/foo",
+            "  + example-cluster-02-foo  cluster-02/foo",
+        ]
+    );
+    assert!(lines[3].starts_with("plan ") && lines[3].len() == 69, "{lines:?}");
+
+    // A child that is there, with another revision, and one that is not wanted any more.
+    let child = |repo: &str, revision: &str| {
+        format!(
+            "---\napiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nmetadata:\n  namespace: fleet\n  name: \
+             example-{repo}-foo\n  uid: {repo}\n  labels: {{config.porch.kpt.dev/packagevariantset: u1}}\n  ownerReferences: \
+             [{{apiVersion: config.porch.kpt.dev/v1alpha2, kind: PackageVariantSet, name: example, uid: u1, controller: true}}]\n\
+             spec:\n  upstream: {{repo: catalog, package: foo, revision: {revision}}}\n  downstream: {{repo: {repo}, package: foo}}\n"
+        )
+    };
+    let input = set(targets) + &child("cluster-01", "v0.9") + &child("cluster-09", "v1");
+    let second = groundwork(&["variants", "plan", "-f", "-"], &input);
+    assert_eq!(second.code, 0, "{}", second.err);
+    for line in [
+        "PackageVariantSet fleet/example: 1 created, 1 changed, 1 deleted, 0 unchanged",
+        "  + example-cluster-02-foo  cluster-02/foo",
+        "  ~ example-cluster-01-foo  cluster-01/foo",
+        "      spec.upstream.revision: \"v0.9\" -> \"v1\"",
+        "  - example-cluster-09-foo  cluster-09/foo",
+    ] {
+        assert!(second.out.lines().any(|found| found == line), "{line}\n{}", second.out);
+    }
+    assert_ne!(first.out.lines().last(), second.out.lines().last());
+    let json = groundwork(&["variants", "plan", "-o", "json", "-f", "-"], &input).json();
+    assert_eq!(json["sets"][0]["changed"][0]["fields"][0]["path"], "spec.upstream.revision");
+
+    let refused = groundwork(&["variants", "plan", "-f", "-"], &set("  - repositories: []\n"));
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    assert!(refused.out.contains("  ! ValidationError: "), "{}", refused.out);
+}

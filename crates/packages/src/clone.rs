@@ -62,6 +62,11 @@ impl BareClone {
         &self.objects
     }
 
+    /// Whether the remote lets us in by these.
+    pub(crate) fn is_entered_by(&self, credentials: &Credentials) -> bool {
+        self.remote.is_entered_by(credentials)
+    }
+
     /// The refs as of the last exchange.
     pub fn refs(&self) -> Arc<Refs> {
         Arc::clone(&self.refs.read().unwrap_or_else(PoisonError::into_inner))

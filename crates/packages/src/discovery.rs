@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gix_hash::ObjectId;
 use groundwork_api::Lifecycle;
+use groundwork_kubernetes::is_dns_subdomain;
 
 use crate::clone::Refs;
 use crate::layout::{Place, full_path, package_path, revision_number};
@@ -353,6 +354,15 @@ impl Discovery<'_> {
     ) {
         let Some(package) = package_path(&self.settings.directory, path) else { return };
         let name = self.name(path, workspace);
+        if !is_dns_subdomain(&name) {
+            let text = format!(
+                "{}: {name:?} cannot be the name of a package revision: packages and tags are lower-case letters, digits, \"-\" and \
+                 \".\"",
+                place.short()
+            );
+            self.snapshot.problems.push(text);
+            return;
+        }
         let revision = Revision {
             name: name.clone(),
             package: package.to_owned(),

@@ -87,6 +87,12 @@ pub struct RemoteRef {
     pub commit: ObjectId,
 }
 
+impl PartialEq for Credentials {
+    fn eq(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other) && self.parts() == other.parts()
+    }
+}
+
 /// A repository elsewhere, as seen from a bare clone of it.
 #[derive(Debug)]
 pub(crate) struct Remote {
@@ -118,6 +124,11 @@ impl Remote {
             protocols: protocols.join(":"),
         };
         Ok(remote)
+    }
+
+    /// Whether it lets us in by these.
+    pub(crate) fn is_entered_by(&self, credentials: &Credentials) -> bool {
+        self.credentials == *credentials
     }
 
     /// Makes the bare repository that everything is fetched into.
@@ -269,7 +280,10 @@ impl Remote {
             ("http.lowSpeedLimit", "1".to_owned()),
             ("http.lowSpeedTime", "30".to_owned()),
             // A redirect could take the credentials elsewhere.
-            ("http.followRedirects", "initial".to_owned()),
+            (
+                "http.followRedirects",
+                if self.credentials.parts().is_empty() { "initial" } else { "false" }.to_owned(),
+            ),
             ("transfer.fsckObjects", "false".to_owned()),
         ];
         let header = match &self.credentials {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use gix_hash::ObjectId;
 use groundwork_api::Lifecycle;
@@ -42,6 +42,8 @@ pub struct GitRepository {
     max_bytes: u64,
     discovered: Mutex<Discovered>,
     snapshot: RwLock<Arc<Snapshot>>,
+    /// When the remote was asked last.
+    synced: Mutex<Option<Instant>>,
     /// Writes to one package happen one after the other.
     packages: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
@@ -62,6 +64,7 @@ impl GitRepository {
             max_bytes,
             discovered: Mutex::default(),
             snapshot: RwLock::default(),
+            synced: Mutex::default(),
             packages: Mutex::default(),
         }
     }
@@ -90,6 +93,7 @@ impl GitRepository {
     /// The remote cannot be used; what is known stays.
     pub fn sync(&self) -> Result<Arc<Snapshot>, StoreError> {
         self.clone.fetch()?;
+        *lock(&self.synced) = Some(Instant::now());
         self.ensure_branch()?;
         let mut snapshot = self.refresh()?;
         if !snapshot.repairs.is_empty() {
@@ -100,6 +104,11 @@ impl GitRepository {
             }
         }
         Ok(snapshot)
+    }
+
+    /// How long ago the remote was asked; `None` if it never was.
+    pub fn age(&self) -> Option<Duration> {
+        lock(&self.synced).map(|at| at.elapsed())
     }
 
     /// Reads what it holds anew where refs have changed, without asking the remote.

@@ -56,6 +56,7 @@ fn revisions_follow_from_refs() {
             ("net/coredns/sub/Kptfile", KPTFILE),
             ("web/Kptfile", KPTFILE),
             ("README.md", "x"),
+            ("Not_a_name/Kptfile", KPTFILE),
         ],
     );
     let folder = world.checkout("catalog");
@@ -98,7 +99,11 @@ fn revisions_follow_from_refs() {
     );
     assert_eq!(
         repository.snapshot().problems,
-        ["refs/heads/drafts/alone: invalid draft ref name; missing workspaceName suffix"]
+        [
+            "refs/heads/drafts/alone: invalid draft ref name; missing workspaceName suffix",
+            "main: \"catalog.Not_a_name.main\" cannot be the name of a package revision: packages and tags are lower-case \
+             letters, digits, \"-\" and \".\"",
+        ]
     );
     // An annotated tag stands for the commit that it points at.
     let head = git(&folder, &["rev-parse", "HEAD"]);

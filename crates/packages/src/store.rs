@@ -38,7 +38,7 @@ type Repositories = BTreeMap<(String, String), Arc<GitRepository>>;
 #[derive(Debug)]
 pub struct Store {
     options: Options,
-    /// One for each address and identity: two namespaces with one remote share what they fetch only if both may fetch it.
+    /// One for each remote that everybody may read, and one for each namespace with credentials for a remote.
     clones: Mutex<HashMap<String, Weak<BareClone>>>,
     repositories: RwLock<Repositories>,
 }
@@ -58,7 +58,7 @@ impl Store {
         credentials: Credentials,
     ) -> Result<Arc<GitRepository>, StoreError> {
         let key = (settings.namespace.clone(), settings.name.clone());
-        let clone = self.clone_of(&settings.url, credentials)?;
+        let clone = self.clone_of(&settings, credentials)?;
         let mut repositories = self.repositories.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = repositories.get(&key).filter(|known| known.is(&settings, &clone)) {
             return Ok(Arc::clone(known));
@@ -74,15 +74,19 @@ impl Store {
         self.repositories.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 
-    fn clone_of(&self, url: &str, credentials: Credentials) -> Result<Arc<BareClone>, StoreError> {
-        let key = clone_key(url, &credentials);
+    fn clone_of(&self, settings: &Settings, credentials: Credentials) -> Result<Arc<BareClone>, StoreError> {
+        // What was fetched with credentials is for the namespace that has them.
+        let owner = if credentials == Credentials::None { "" } else { &settings.namespace };
+        let key = clone_key(owner, &settings.url);
         let mut clones = self.clones.lock().unwrap_or_else(PoisonError::into_inner);
         clones.retain(|_, clone| clone.strong_count() > 0);
-        if let Some(clone) = clones.get(&key).and_then(Weak::upgrade) {
+        let known = clones.get(&key).and_then(Weak::upgrade);
+        if let Some(clone) = known.filter(|clone| clone.is_entered_by(&credentials)) {
             return Ok(clone);
         }
         let directory = self.options.directory.join(&key);
-        let clone = Arc::new(BareClone::open(url, &directory, credentials, &self.options.protocols)?);
+        let clone =
+            Arc::new(BareClone::open(&settings.url, &directory, credentials, &self.options.protocols)?);
         clones.insert(key, Arc::downgrade(&clone));
         Ok(clone)
     }
@@ -157,17 +161,14 @@ impl Store {
     }
 }
 
-/// Where the clone of a remote is kept. Who has no credentials must not see what was fetched with some.
-fn clone_key(url: &str, credentials: &Credentials) -> String {
+/// Where the clone of a remote is kept.
+fn clone_key(owner: &str, url: &str) -> String {
     let mut hash = Sha256::new();
     let url = url.trim_end_matches('/');
+    hash.update(owner);
+    hash.update([0]);
     hash.update(url.strip_suffix(".git").unwrap_or(url));
-    for part in credentials.parts() {
-        hash.update([0]);
-        hash.update(part);
-    }
     hash.finalize().iter().take(16).fold(String::new(), |mut text, byte| {
-        // Writing to a text cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

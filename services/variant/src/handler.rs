@@ -134,7 +134,7 @@ impl Shared {
             return self.handle_set(request).await;
         }
         if key.kind == kind::<PackageVariant>() {
-            return package_variant::handle(self, key, objects).await;
+            return package_variant::handle(self, &request).await;
         }
         let Some(packages) = &self.packages else { return Ok(Reconciled::default()) };
         let lock = self.lock(key);

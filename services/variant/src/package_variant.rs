@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use groundwork_api::{PackageVariant, ResourceExt as _, Time};
 use groundwork_bus::{Kind, ObjectId};
-use groundwork_controller::{ApiError, Key, Metadata, Objects, ReconcileError, Reconciled};
+use groundwork_controller::{ApiError, Metadata, Objects, ReconcileError, ReconcileRequest, Reconciled};
 use groundwork_variant::{FINALIZER, VariantError, retry, validate_variant, variant_conditions};
 use jiff::Timestamp;
 
 use crate::handler::Shared;
 use crate::inputs::package_revisions;
-use crate::packages::PackageStore;
 use crate::packages::downstream::{Failure, Progress, ensure, finish};
 use crate::packages::world::World;
+use crate::packages::{PackageStore, is_ending};
 
 /// Package revisions that hold a variant back are looked at again after this time.
 const BLOCKED: Duration = Duration::from_secs(60);
@@ -25,9 +25,9 @@ const SHORTEST: Duration = Duration::from_millis(200);
 /// Brings a variant to where nothing is left to do.
 pub(crate) async fn handle(
     shared: &Arc<Shared>,
-    key: &Key,
-    objects: &Objects,
+    request: &ReconcileRequest<'_>,
 ) -> Result<Reconciled, ReconcileError> {
+    let ReconcileRequest { key, objects, .. } = *request;
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(variant) = objects.get::<PackageVariant>(namespace, &key.name).await? else {
         shared.follow_injected(key, Vec::new(), &[]);
@@ -40,7 +40,7 @@ pub(crate) async fn handle(
     let has_finalizer = variant.finalizers().iter().any(|name| name == FINALIZER);
     if variant.metadata.deletion_timestamp.is_some() {
         return if has_finalizer {
-            remove(shared, &variant, objects).await
+            remove(shared, &variant, request).await
         } else {
             Ok(Reconciled::default())
         };
@@ -56,7 +56,7 @@ pub(crate) async fn handle(
     match &shared.packages {
         _ if !errors.is_empty() => progress.errors.push(VariantError::Invalid(errors)),
         None => progress.errors.push(VariantError::NoStore),
-        Some(store) => draft(shared, store, &variant, objects, &mut progress).await?,
+        Some(store) => draft(shared, store, &variant, request, &mut progress).await?,
     }
     // An attempt that ended before the packages were looked at has not seen what they ask for.
     if progress.errors.is_empty() || !progress.kinds.is_empty() {
@@ -80,11 +80,11 @@ async fn draft(
     shared: &Arc<Shared>,
     store: &PackageStore,
     variant: &PackageVariant,
-    objects: &Objects,
+    request: &ReconcileRequest<'_>,
     progress: &mut Progress,
 ) -> Result<(), ReconcileError> {
     let attempt = async {
-        let world = World::read(shared, store, variant, objects).await?;
+        let world = World::read(shared, store, variant, request.objects, request.changed).await?;
         ensure(&world, &now(), progress).await
     };
     match attempt.await {
@@ -112,10 +112,11 @@ fn package_key(variant: &PackageVariant) -> ObjectId {
 async fn remove(
     shared: &Arc<Shared>,
     variant: &PackageVariant,
-    objects: &Objects,
+    request: &ReconcileRequest<'_>,
 ) -> Result<Reconciled, ReconcileError> {
+    let objects = request.objects;
     let blocked = match &shared.packages {
-        Some(store) => apply_policy(shared, store, variant, objects).await?,
+        Some(store) => apply_policy(shared, store, variant, request).await?,
         None => without_store(variant, objects).await?,
     };
     let Some(error) = blocked else {
@@ -134,13 +135,16 @@ async fn apply_policy(
     shared: &Arc<Shared>,
     store: &PackageStore,
     variant: &PackageVariant,
-    objects: &Objects,
+    request: &ReconcileRequest<'_>,
 ) -> Result<Option<VariantError>, ReconcileError> {
+    let objects = request.objects;
     // Without its Repository there is nothing that anything could be done about.
-    if !World::has_downstream(store, variant, objects).await {
+    let namespace = variant.namespace().unwrap_or_default();
+    if !World::has_downstream(store, variant, objects).await || is_ending(&namespace, objects).await? {
         return Ok(None);
     }
-    let applied = async { finish(&World::read(shared, store, variant, objects).await?).await };
+    let applied =
+        async { finish(&World::read(shared, store, variant, objects, request.changed).await?).await };
     match applied.await {
         Ok(()) => Ok(None),
         Err(Failure::Told(error)) => Ok(Some(error)),

@@ -412,6 +412,11 @@ async fn functions_and_injected_objects() -> Result<()> {
     case.until::<PackageRevision>("the approval is refused", name, is_refused).await?;
     lifecycle(&case, name, "Draft").await?;
 
+    // What people change on the object of a draft is in its Kptfile then.
+    let metadata = json!({"spec": {"packageMetadata": {"labels": {"app": "dns"}}}});
+    case.change::<PackageRevision>(name, &metadata).await?;
+    until_file(&remotes, ("edge", branch, "dns/Kptfile"), |text| text.contains("app: dns")).await?;
+
     // The object comes, and changes.
     case.create::<ConfigMap>("edge-7", &json!({"data": {"zone": "a"}})).await?;
     until_file(&remotes, ("edge", branch, "dns/site.yaml"), |text| text.contains("zone: a")).await?;
@@ -435,5 +440,18 @@ async fn functions_and_injected_objects() -> Result<()> {
     };
     case.until("it is told", "dns", is_told).await?;
     ensure!(remotes.file("edge", branch, "dns/Kptfile")? == before);
+    Ok(())
+}
+
+/// A namespace that goes takes its objects along, and nothing of what is in git.
+#[tokio::test]
+async fn the_end_of_a_namespace_is_not_that_of_its_packages() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-end").await?;
+    let remotes = catalog(&case).await?;
+    case.create::<PackageVariant>("dns", &variant(&json!({}))).await?;
+    ready(&case, "dns", &["edge.dns.packagevariant-1"]).await?;
+    system.kubectl(&["delete", "namespace", &case.namespace, "--wait=true", "--timeout=80s"]).await?;
+    ensure!(remotes.refs("edge")? == ["drafts/dns/packagevariant-1", "main"], "{:?}", remotes.refs("edge")?);
     Ok(())
 }

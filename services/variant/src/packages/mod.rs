@@ -20,19 +20,23 @@ pub(crate) mod world;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use groundwork_api::Repository;
-use groundwork_controller::{ApiError, Key, Objects};
+use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
 use groundwork_packages::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Options, Settings, Store, StoreError,
 };
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::Api;
 use tokio::sync::Semaphore;
 
 pub(crate) use relations::Relations;
 
 /// Operations of the store at the same time; most of their time they wait for remotes (5.5).
 const MAX_OPERATIONS: usize = 32;
+/// What a replica knows of a remote is used for as long without asking, unless an event tells of news.
+const OLD: Duration = Duration::from_secs(120);
 /// Protocols of remotes unless the operator says otherwise: none of them reads disks of this machine.
 const PROTOCOLS: [&str; 3] = ["https", "http", "ssh"];
 
@@ -115,7 +119,13 @@ impl PackageStore {
     ) -> Result<Arc<GitRepository>, StoreError> {
         let namespace = key.namespace.as_deref().unwrap_or_default().to_owned();
         if self.known().contains(key) {
-            return self.store.repository(&namespace, &key.name);
+            let known = self.store.repository(&namespace, &key.name)?;
+            // One replica asks the remote regularly; the others do when they need it.
+            if known.age().is_none_or(|age| age > OLD) {
+                let syncing = Arc::clone(&known);
+                self.run(move |_| syncing.sync().map(drop)).await?;
+            }
+            return Ok(known);
         }
         let found = objects.get::<Repository>(&namespace, &key.name).await.map_err(|error| unread(&error))?;
         let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
@@ -148,6 +158,16 @@ impl PackageStore {
     fn known(&self) -> std::sync::MutexGuard<'_, HashSet<Key>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a namespace is being deleted: then objects go without a word to git, since nobody has asked for the end of packages.
+pub(crate) async fn is_ending(namespace: &str, objects: &Objects) -> Result<bool, ReconcileError> {
+    let namespaces = Api::<Namespace>::all(objects.client().clone());
+    let found = namespaces.get_opt(namespace).await.map_err(|error| {
+        let problem = groundwork_telemetry::innermost_cause(&error);
+        ReconcileError::new(format!("cannot read namespace {namespace}: {problem}"))
+    })?;
+    Ok(found.is_none_or(|found| found.metadata.deletion_timestamp.is_some()))
 }
 
 fn unread(error: &ApiError) -> StoreError {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
 use groundwork_api::{MetaCondition, PackageRevision, PackageVariant, Repository, ResourceExt as _, Time};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled};
 use groundwork_packages::{GitRepository, Revision, Snapshot, StoreError};
@@ -15,6 +16,8 @@ use super::objects::{Attributes, ensure, latest, release};
 
 /// Repositories are asked for changes as often; what is done through this store is known at once.
 const POLL: Duration = Duration::from_secs(60);
+/// Objects of one repository that are written at the same time.
+const MAX_PARALLEL_WRITES: usize = 8;
 /// A Repository that cannot be used is tried again.
 const UNUSABLE: Duration = Duration::from_secs(30);
 
@@ -67,29 +70,54 @@ async fn write_objects(
     mut present: BTreeMap<String, PackageRevision>,
     objects: &Objects,
 ) -> Result<(), ReconcileError> {
-    let settings = repository.settings();
     let latest = latest(repository);
-    for (name, revision) in &snapshot.revisions {
-        let object = present.remove(name);
-        // Who deletes it is answered by itself.
-        if object.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some()) {
-            continue;
-        }
-        let attributes = match &object {
-            None => recovered(revision, &settings.namespace, objects).await?,
-            Some(_) => Attributes::default(),
-        };
-        let is_latest = Some(latest.contains(name));
-        match ensure(repository, revision, is_latest, object, attributes, None, objects).await {
-            // Somebody else has written it; its event, or the next exchange, looks at it again.
-            Ok(_) | Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let wanted = snapshot.revisions.values().map(|revision| Wanted {
+        revision: Arc::clone(revision),
+        present: present.remove(&revision.name),
+        is_latest: latest.contains(&revision.name),
+    });
+    let wanted: Vec<Wanted> = wanted.collect();
+    let writes = stream::iter(wanted).map(|wanted| write_object(repository, wanted, objects));
+    let written: Vec<Result<(), ReconcileError>> =
+        writes.buffer_unordered(MAX_PARALLEL_WRITES).collect().await;
+    written.into_iter().collect::<Result<(), _>>()?;
     for object in present.values() {
         release(object, objects).await?;
     }
     Ok(())
+}
+
+/// A revision, with the object that it has.
+struct Wanted {
+    revision: Arc<Revision>,
+    present: Option<PackageRevision>,
+    is_latest: bool,
+}
+
+async fn write_object(
+    repository: &Arc<GitRepository>,
+    wanted: Wanted,
+    objects: &Objects,
+) -> Result<(), ReconcileError> {
+    let Wanted { revision, present, is_latest } = wanted;
+    // Who deletes it is answered by itself.
+    if present.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some()) {
+        return Ok(());
+    }
+    let attributes = match &present {
+        None => recovered(&revision, &repository.settings().namespace, objects).await?,
+        Some(_) => Attributes::default(),
+    };
+    match ensure(repository, &revision, Some(is_latest), present, attributes, None, objects).await {
+        // Somebody else has written it; its event, or the next exchange, looks at it again.
+        Ok(_) | Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => Ok(()),
+        // One revision that no object can tell of hides none of the others.
+        Err(error) if error.is_final() => {
+            tracing::warn!(revision = revision.name, %error, "a package revision has no object");
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What is known of a revision whose object is lost: whose it is stands in git (6.4).

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
+use groundwork_api::{Lifecycle, PackageRevision, Repository, ResourceExt as _};
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled, WarningEvent};
+use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
 use groundwork_packages::{Actor, GitRepository, Revision, StoreError};
 
-use super::PackageStore;
 use super::objects::{Answer, Attributes, ensure, latest, release};
+use super::{PackageStore, is_ending};
 use crate::handler::kind;
 
 /// Who has asked for a change, as the admission policy makes them say.
 const APPROVED_BY: &str = "groundwork/approved-by";
+/// What stands before the words of a function that failed (8.1).
+const NOT_PUSHED: &str = "Error rendering package in kpt function pipeline. Package NOT pushed to remote. Fix locally (until 'kpt fn \
+                          render' succeeds) and retry. Details: ";
 /// The author of a commit that nobody has put a name to.
 const UNKNOWN: &str = "unknown";
 
@@ -37,31 +41,20 @@ pub(crate) async fn handle(
         Err(error) => return Err(ReconcileError::new(error.to_string())),
     };
     if object.metadata.deletion_timestamp.is_some() {
+        if is_ending(namespace, objects).await? {
+            release(&object, objects).await?;
+            return Ok(Reconciled::default());
+        }
         return delete(store, &repository, &object, objects).await;
     }
     let Some(revision) = known(store, &repository, &object).await? else {
         release(&object, objects).await?;
         return Ok(Reconciled::default());
     };
-    let in_git = Some(revision.lifecycle.as_str());
-    let told = object.status.as_ref().and_then(|status| status.lifecycle.as_deref());
-    let asked_for = object.spec.lifecycle();
-    let mut revision = revision;
-    let mut answer = Answer::default();
-    if let Some(wanted) = asked_for.filter(|wanted| told == in_git && *wanted != revision.lifecycle) {
-        let actor = actor_of(&object);
-        let (name, version, namespace) = (key.name.clone(), revision.version(), namespace.to_owned());
-        let moved =
-            store.run(move |store| store.set_lifecycle(&namespace, &name, &version, wanted, &actor)).await;
-        match moved {
-            Ok(moved) => revision = moved,
-            Err(StoreError::Refused(text)) => answer.refusal = Some(text),
-            Err(error @ StoreError::Conflict) => {
-                return Err(ReconcileError { message: error.to_string(), is_conflict: true });
-            }
-            Err(error) => return Err(ReconcileError::new(error.to_string())),
-        }
-    }
+    let mut changed = Changed { revision, answer: Answer::default() };
+    changed.save_spec(store, &repository, &object).await?;
+    changed.move_on(store, namespace, &object).await?;
+    let Changed { revision, answer } = changed;
     if let Some(text) = &answer.refusal {
         let warning = WarningEvent {
             reason: "LifecycleRefused",
@@ -78,6 +71,85 @@ pub(crate) async fn handle(
     match written {
         Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// A revision while what people ask for is done, and why some of it is not.
+struct Changed {
+    revision: Arc<Revision>,
+    answer: Answer,
+}
+
+impl Changed {
+    /// Writes labels, annotations and gates that people have changed on the object of a draft into its Kptfile. Where the Kptfile has been
+    /// changed as well, it counts.
+    async fn save_spec(
+        &mut self,
+        store: &PackageStore,
+        repository: &Arc<GitRepository>,
+        object: &PackageRevision,
+    ) -> Result<(), ReconcileError> {
+        let lock = object.status.as_ref().and_then(|status| status.self_lock.as_ref()?.git.as_ref());
+        let told = lock.and_then(|lock| lock.commit.as_deref());
+        let is_current = told == Some(format!("{}", self.revision.commit).as_str());
+        let description = &self.revision.facts.description;
+        let metadata = object.spec.package_metadata.clone().unwrap_or_default();
+        let (labels, annotations) = ((*metadata.labels).clone(), (*metadata.annotations).clone());
+        let gates = object.spec.readiness_gates.to_vec();
+        let is_same = labels == description.labels
+            && annotations == description.annotations
+            && gates == description.readiness_gates;
+        if self.revision.lifecycle != Lifecycle::Draft || !is_current || is_same {
+            return Ok(());
+        }
+        let (repository, revision) = (Arc::clone(repository), Arc::clone(&self.revision));
+        let (namespace, actor) = (object.namespace().unwrap_or_default(), actor_of(object));
+        let saved = store.run(move |store| {
+            let mut files = repository.content(&revision)?.texts;
+            let package = &revision.package;
+            let refused = |error: CreationError| StoreError::Refused(error.to_string());
+            set_package_metadata(&mut files, package, &labels, &annotations).map_err(refused)?;
+            set_readiness_gates(&mut files, package, &gates).map_err(refused)?;
+            store.stage_save(&namespace, &revision.name, &revision.version(), files)?.commit(&actor)
+        });
+        let saved = saved.await.map(|saved| saved.revision).map_err(|error| match error {
+            StoreError::Render(cause) => StoreError::Refused(format!("{NOT_PUSHED}{cause}")),
+            other => other,
+        });
+        self.take(saved)
+    }
+
+    /// Moves a revision to the lifecycle that people ask for.
+    async fn move_on(
+        &mut self,
+        store: &PackageStore,
+        namespace: &str,
+        object: &PackageRevision,
+    ) -> Result<(), ReconcileError> {
+        let told = object.status.as_ref().and_then(|status| status.lifecycle.as_deref());
+        // What was changed in git counts, even if somebody has asked for something else meanwhile.
+        let is_current = told == Some(self.revision.lifecycle.as_str());
+        let asked_for =
+            object.spec.lifecycle().filter(|wanted| is_current && *wanted != self.revision.lifecycle);
+        let Some(wanted) = asked_for.filter(|_| self.answer.refusal.is_none()) else { return Ok(()) };
+        let actor = actor_of(object);
+        let (name, version) = (self.revision.name.clone(), self.revision.version());
+        let namespace = namespace.to_owned();
+        let moved =
+            store.run(move |store| store.set_lifecycle(&namespace, &name, &version, wanted, &actor)).await;
+        self.take(moved)
+    }
+
+    fn take(&mut self, done: Result<Arc<Revision>, StoreError>) -> Result<(), ReconcileError> {
+        match done {
+            Ok(revision) => self.revision = revision,
+            Err(StoreError::Refused(text)) => self.answer.refusal = Some(text),
+            Err(error @ StoreError::Conflict) => {
+                return Err(ReconcileError { message: error.to_string(), is_conflict: true });
+            }
+            Err(error) => return Err(ReconcileError::new(error.to_string())),
+        }
+        Ok(())
     }
 }
 

@@ -18,6 +18,9 @@ use super::objects::{self, Attributes};
 use super::repository::attributes;
 use crate::handler::{Shared, kind};
 
+/// Revisions of a package whose objects are read one by one.
+const FEW: usize = 4;
+
 pub(crate) struct World<'a> {
     store: &'a PackageStore,
     pub(super) objects: &'a Objects,
@@ -53,6 +56,7 @@ impl<'a> World<'a> {
         store: &'a PackageStore,
         variant: &'a PackageVariant,
         objects: &'a Objects,
+        changed: &[(ObjectId, String)],
     ) -> Result<Self, Failure> {
         let namespace = variant.namespace().unwrap_or_default();
         let key = |name: Option<String>| {
@@ -87,50 +91,66 @@ impl<'a> World<'a> {
             repositories,
             revisions: Vec::new(),
         };
+        world.until_known(changed).await?;
         world.read_downstream().await?;
-        world.read_upstream().await?;
+        world.read_upstream();
         world.read_owned(shared).await?;
         Ok(world)
     }
 
-    async fn listed(
-        &self,
-        repository: &str,
-        package: &str,
-    ) -> Result<BTreeMap<String, PackageRevision>, Failure> {
-        let fields = format!("spec.repository={repository},spec.packageName={package}");
-        let found = self.objects.select::<PackageRevision>(&self.namespace, &fields).await?;
+    /// What another replica has pushed is known here after an exchange with the remote. Events tell of it: a revision of theirs that
+    /// this replica does not have, or has at another commit, is asked for.
+    async fn until_known(&self, changed: &[(ObjectId, String)]) -> Result<(), Failure> {
+        for repository in std::iter::once(&self.repository).chain(&self.upstream) {
+            let prefix = format!("{}.", repository.settings().name);
+            let of_repository = changed.iter().map(|(object, _)| object).filter(|object| {
+                object.kind == kind::<PackageRevision>() && object.name.starts_with(&prefix)
+            });
+            let mut is_known = true;
+            for object in of_repository {
+                is_known &= self.is_known(repository, &object.name).await?;
+            }
+            if !is_known {
+                let syncing = Arc::clone(repository);
+                self.run(&repository.settings().name, move |_| syncing.sync().map(drop)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_known(&self, repository: &GitRepository, name: &str) -> Result<bool, Failure> {
+        let found = repository.revision(name).ok();
+        let object = self.objects.get::<PackageRevision>(&self.namespace, name).await?;
+        let lock =
+            object.as_ref().and_then(|object| object.status.as_ref()?.self_lock.as_ref()?.git.as_ref());
+        let told = lock.and_then(|lock| lock.commit.clone());
+        Ok(match (found, object.is_some(), told) {
+            (None, is_there, _) => !is_there,
+            (Some(_), false, _) => false,
+            (Some(found), true, told) => told.is_none_or(|told| told == format!("{}", found.commit)),
+        })
+    }
+
+    /// The objects of revisions by name: one by one where there are few, since a list makes the API server look at all of the namespace.
+    async fn objects_of(&self, names: &[&str]) -> Result<BTreeMap<String, PackageRevision>, Failure> {
+        let found = if names.len() > FEW {
+            let fields =
+                format!("spec.repository={},spec.packageName={}", self.downstream.name, self.package);
+            self.objects.select::<PackageRevision>(&self.namespace, &fields).await?
+        } else {
+            let reads = names.iter().map(|name| self.objects.get::<PackageRevision>(&self.namespace, name));
+            futures::future::try_join_all(reads).await?.into_iter().flatten().collect()
+        };
         Ok(found.into_iter().map(|object| (object.name_any(), object)).collect())
     }
 
-    /// Another replica may have pushed what this one has not fetched.
-    async fn until_known(
-        &self,
-        repository: &Arc<GitRepository>,
-        listed: &BTreeMap<String, PackageRevision>,
-    ) -> Result<(), Failure> {
-        let snapshot = repository.snapshot();
-        let is_known = |object: &PackageRevision| {
-            let commit = object
-                .status
-                .as_ref()
-                .and_then(|status| status.self_lock.as_ref()?.git.as_ref()?.commit.clone());
-            let found = snapshot.revisions.get(&object.name_any());
-            commit.is_none() || found.is_some_and(|found| Some(found.commit.to_string()) == commit)
-        };
-        if listed.values().all(is_known) {
-            return Ok(());
-        }
-        let syncing = Arc::clone(repository);
-        let synced = self.store.run(move |_| syncing.sync().map(drop)).await;
-        synced.map_err(|error| told(&error, &repository.settings().name))
-    }
-
     async fn read_downstream(&mut self) -> Result<(), Failure> {
-        let mut listed = self.listed(&self.downstream.name, &self.package).await?;
-        self.until_known(&self.repository, &listed).await?;
         let snapshot = self.repository.snapshot();
-        let of_package = snapshot.revisions.values().filter(|found| found.package == self.package);
+        let of_package: Vec<_> =
+            snapshot.revisions.values().filter(|found| found.package == self.package).collect();
+        let numbered: Vec<&str> =
+            of_package.iter().filter(|found| found.number >= 0).map(|found| found.name.as_str()).collect();
+        let mut listed = self.objects_of(&numbered).await?;
         for revision in of_package {
             let object = listed.remove(&revision.name);
             let owner = revision.facts.owner.as_ref();
@@ -149,20 +169,14 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    async fn read_upstream(&mut self) -> Result<(), Failure> {
-        let package = self.upstream_package.clone();
-        let Some(upstream) = self.upstream.clone() else { return Ok(()) };
-        let listed = self.listed(&upstream.settings().name, &package).await?;
-        self.until_known(&upstream, &listed).await?;
-        let snapshot = upstream.snapshot();
+    /// Revisions of the upstream; of them, git tells all that decisions ask for.
+    fn read_upstream(&mut self) {
+        let Some(upstream) = self.upstream.clone() else { return };
         let known: Vec<String> = self.revisions.iter().map(groundwork_api::ResourceExt::name_any).collect();
-        for revision in snapshot.revisions.values().filter(|found| found.package == package) {
-            if !known.contains(&revision.name) {
-                let object = listed.get(&revision.name);
-                self.revisions.push(in_git(&upstream, revision, object));
-            }
-        }
-        Ok(())
+        let snapshot = upstream.snapshot();
+        let of_package = snapshot.revisions.values().filter(|found| found.package == self.upstream_package);
+        let others = of_package.filter(|revision| !known.contains(&revision.name));
+        self.revisions.extend(others.map(|revision| in_git(&upstream, revision, None)));
     }
 
     /// Revisions that the variant controls although it makes another package by now.

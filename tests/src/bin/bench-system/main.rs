@@ -3,6 +3,7 @@
 
 mod floor;
 mod load;
+mod packages;
 mod process;
 mod requests;
 mod scenario;
@@ -19,8 +20,8 @@ use scenario::Bench;
 const MANY: usize = 1000;
 
 /// What is measured, in this order: those that come later find what the former left.
-const SCENARIOS: [&str; 9] =
-    ["variants", "load", "idle", "reaction", "restart", "items", "beside", "growth", "standing"];
+const SCENARIOS: [&str; 10] =
+    ["variants", "load", "idle", "reaction", "restart", "items", "beside", "growth", "standing", "packages"];
 /// How often the load is repeated if nothing is said.
 const ROUNDS: usize = 3;
 
@@ -44,6 +45,7 @@ async fn main() -> Result<()> {
         bail!("there is no scenario {unknown:?}, only {}", SCENARIOS.join(", "))
     }
     let wanted = |name: &str| scenarios.is_empty() || scenarios.iter().any(|wanted| wanted == name);
+    let programs = binaries.clone();
     let Some(mut bench) = Bench::start(binaries).await? else {
         bail!("the servers are missing: cargo xtask servers")
     };
@@ -73,7 +75,8 @@ async fn main() -> Result<()> {
             }
             "beside" => bench.beside(MANY, 5000).await?,
             "growth" => bench.growth(MANY, 5).await?,
-            _ => bench.standing(20_000).await?,
+            "standing" => bench.standing(20_000).await?,
+            _ => packages::packages(programs.clone(), 20, MANY / 20).await?,
         });
     }
     if let Some(path) = json {

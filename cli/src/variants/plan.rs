@@ -1,0 +1,103 @@
+//! `groundwork variants plan`: what sets would do to the variants that there are, before they do it.
+
+use std::fmt::Write as _;
+
+use groundwork_variant::{Bundle, Fate, Field, Preview, SetPreview, Site};
+use serde_json::Value;
+
+use super::{Cluster, PlanArguments, PlanFormat};
+use crate::diagnostic::{self, Diagnostic, Severity};
+use crate::ending::Ending;
+use crate::input;
+use crate::output;
+
+/// Reads, plans, prints.
+pub(super) fn run(arguments: &PlanArguments) -> Ending {
+    let mut diagnostics = Vec::new();
+    let documents = input::read(&arguments.files, &mut diagnostics);
+    let cluster = Cluster::new(&documents, &arguments.namespace, &mut diagnostics);
+    if cluster.sets.is_empty() && diagnostics.is_empty() {
+        diagnostics.push(Diagnostic::error("the input holds no PackageVariantSet"));
+    }
+    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        diagnostic::print(&diagnostics);
+        return Ending::Unusable;
+    }
+    let mut previews = Vec::new();
+    let mut namespaces: Vec<&String> = cluster.sets.keys().map(|(namespace, _)| namespace).collect();
+    namespaces.dedup();
+    for namespace in namespaces {
+        let of_namespace = cluster.sets.iter().filter(|((found, _), _)| found == namespace);
+        let sets: Vec<_> = of_namespace.map(|(_, set)| set.object.clone()).collect();
+        let none = Bundle::new(namespace);
+        let bundle = cluster.bundles.get(namespace).unwrap_or(&none);
+        let variants = cluster.variants.get(namespace).map(Vec::as_slice).unwrap_or_default();
+        previews.extend(bundle.preview(&sets, variants));
+    }
+    let preview = Preview::new(previews);
+    let text = match arguments.output {
+        PlanFormat::Text => show(&preview),
+        PlanFormat::Json => format!("{:#}\n", serde_json::to_value(&preview).unwrap_or(Value::Null)),
+    };
+    let written = output::write(&text);
+    diagnostic::print(&diagnostics);
+    let is_refused = preview.sets.iter().any(|set| set.refused.is_some());
+    if written == Ending::Rendered && is_refused { Ending::Failed } else { written }
+}
+
+fn show(preview: &Preview) -> String {
+    let mut text = String::new();
+    for set in &preview.sets {
+        show_set(set, &mut text);
+    }
+    let _ = writeln!(text, "plan {}", preview.hash);
+    text
+}
+
+fn show_set(set: &SetPreview, text: &mut String) {
+    let SetPreview { namespace, name, created, changed, deleted, unchanged, going, .. } = set;
+    let mut counts = vec![
+        format!("{} created", created.len()),
+        format!("{} changed", changed.len()),
+        format!("{} deleted", deleted.len()),
+        format!("{} unchanged", unchanged.len()),
+    ];
+    if !going.is_empty() {
+        counts.push(format!("{} come back once they are gone", going.len()));
+    }
+    // Writing to a text cannot fail.
+    let _ = writeln!(text, "PackageVariantSet {namespace}/{name}: {}", counts.join(", "));
+    if let Some(refused) = &set.refused {
+        let _ = writeln!(text, "  ! {}: {}", refused.reason, refused.message);
+    }
+    let site = |site: &Site| format!("{}  {}/{}", site.name, site.repo, site.package);
+    for created in created {
+        let _ = writeln!(text, "  + {}", site(&created.site));
+        if let Some(blocked) = &created.blocked {
+            let _ = writeln!(text, "      ! {}: {}", blocked.reason, blocked.message);
+        }
+    }
+    for changed in changed {
+        let _ = writeln!(text, "  ~ {}", site(&changed.site));
+        for field in &changed.fields {
+            let _ = writeln!(text, "      {}", change(field));
+        }
+    }
+    for deleted in deleted {
+        let _ = writeln!(text, "  - {}", site(&deleted.site));
+        for revision in &deleted.revisions {
+            let fate = match revision.fate {
+                Fate::Deleted => "is deleted",
+                Fate::ProposedForDeletion => "is proposed for deletion",
+                Fate::Orphaned => "stays without an owner",
+            };
+            let _ = writeln!(text, "      {} {fate}", revision.name);
+        }
+    }
+}
+
+/// A difference, such as `spec.upstream.revision: "v1" -> "v2"`.
+fn change(field: &Field) -> String {
+    let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
+    format!("{}: {} -> {}", field.path, value(&field.old), value(&field.new))
+}
