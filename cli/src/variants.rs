@@ -120,14 +120,9 @@ pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
 fn expand(arguments: &ExpandArguments) -> Ending {
     let mut diagnostics = Vec::new();
     let documents = input::read(&arguments.files, &mut diagnostics);
-    let cluster = Cluster::new(&documents, &arguments.namespace, &mut diagnostics);
-    if cluster.sets.is_empty() && diagnostics.is_empty() {
-        diagnostics.push(Diagnostic::error("the input holds no PackageVariantSet"));
-    }
-    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
-        diagnostic::print(&diagnostics);
+    let Some(cluster) = Cluster::of_sets(&documents, &arguments.namespace, &mut diagnostics) else {
         return Ending::Unusable;
-    }
+    };
     let mut variants = Vec::new();
     let mut ending = Ending::Rendered;
     for ((namespace, name), set) in &cluster.sets {
@@ -233,6 +228,23 @@ impl<'a> Cluster<'a> {
             }
         }
         cluster
+    }
+
+    /// The same, if there are sets and nothing is wrong; otherwise the diagnostics are printed.
+    fn of_sets(
+        documents: &'a [Document],
+        namespace: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Self> {
+        let cluster = Self::new(documents, namespace, diagnostics);
+        if cluster.sets.is_empty() && diagnostics.is_empty() {
+            diagnostics.push(Diagnostic::error("the input holds no PackageVariantSet"));
+        }
+        if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+            diagnostic::print(diagnostics);
+            return None;
+        }
+        Some(cluster)
     }
 
     fn add(&mut self, document: &'a Document, namespace: &str) -> Result<(), Diagnostic> {

@@ -6,7 +6,7 @@ use groundwork_variant::{Bundle, Fate, Field, Preview, SetPreview, Site};
 use serde_json::Value;
 
 use super::{Cluster, PlanArguments, PlanFormat};
-use crate::diagnostic::{self, Diagnostic, Severity};
+use crate::diagnostic;
 use crate::ending::Ending;
 use crate::input;
 use crate::output;
@@ -15,14 +15,9 @@ use crate::output;
 pub(super) fn run(arguments: &PlanArguments) -> Ending {
     let mut diagnostics = Vec::new();
     let documents = input::read(&arguments.files, &mut diagnostics);
-    let cluster = Cluster::new(&documents, &arguments.namespace, &mut diagnostics);
-    if cluster.sets.is_empty() && diagnostics.is_empty() {
-        diagnostics.push(Diagnostic::error("the input holds no PackageVariantSet"));
-    }
-    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
-        diagnostic::print(&diagnostics);
+    let Some(cluster) = Cluster::of_sets(&documents, &arguments.namespace, &mut diagnostics) else {
         return Ending::Unusable;
-    }
+    };
     let mut previews = Vec::new();
     let mut namespaces: Vec<&String> = cluster.sets.keys().map(|(namespace, _)| namespace).collect();
     namespaces.dedup();

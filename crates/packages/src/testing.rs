@@ -1,7 +1,6 @@
 //! Remotes for tests: bare repositories in a temporary folder.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::error::StoreError;
 use crate::remote::Credentials;
@@ -18,20 +17,7 @@ pub(crate) struct World {
 
 /// Runs `git` in a folder, as a person would.
 pub(crate) fn git(folder: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new("git");
-    command.args([
-        "-c",
-        "user.name=Pat",
-        "-c",
-        "user.email=pat@example.org",
-        "-c",
-        "init.defaultBranch=main",
-    ]);
-    command.args(arguments).current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null");
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "git {arguments:?}: {stderr}");
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    groundwork_testkit::git(folder, arguments).unwrap()
 }
 
 pub(crate) fn pat() -> Actor {

@@ -9,6 +9,7 @@ mod binaries;
 #[cfg(feature = "run")]
 mod control_plane;
 mod fixtures;
+mod git;
 #[cfg(feature = "run")]
 mod nats;
 pub mod page;
@@ -24,6 +25,7 @@ pub use binaries::{Binary, NotFound, Server, Version, build_folder, find};
 #[cfg(feature = "run")]
 pub use control_plane::{ControlPlane, ControlPlaneOptions};
 pub use fixtures::{FIXTURES, fixture, without_fixtures};
+pub use git::git;
 #[cfg(feature = "run")]
 pub use nats::Nats;
 #[cfg(feature = "run")]

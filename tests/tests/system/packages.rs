@@ -1,10 +1,10 @@
 //! Package variants on real git repositories: drafts, merges, approval, deletion (`packagevariants.md` 2, 6).
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_testkit::git;
 use groundwork_tests::{System, SystemOptions, wait_for};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::Role;
@@ -74,30 +74,13 @@ impl Remotes {
 
     /// A file of a package as a ref has it.
     fn file(&self, name: &str, reference: &str, path: &str) -> Result<String> {
-        git(&self.path(name), &["show", &format!("{reference}:{path}")])
+        Ok(git(&self.path(name), &["show", &format!("{reference}:{path}")])?)
     }
 
     fn refs(&self, name: &str) -> Result<Vec<String>> {
         let listed = git(&self.path(name), &["for-each-ref", "--format=%(refname:short)"])?;
         Ok(listed.lines().map(str::to_owned).collect())
     }
-}
-
-fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
-    let mut command = Command::new("git");
-    command.args([
-        "-c",
-        "user.name=Pat",
-        "-c",
-        "user.email=pat@example.org",
-        "-c",
-        "init.defaultBranch=main",
-    ]);
-    let output =
-        command.args(arguments).current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null").output()?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "git {arguments:?}: {error}");
-    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }
 
 async fn register(case: &Case<'_>, remotes: &Remotes, name: &str, deployment: bool) -> Result<()> {

@@ -1,11 +1,11 @@
 //! One set that makes many packages in git repositories, and brings them up to the next version of their upstream.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_testkit::git;
 use groundwork_tests::{System, SystemOptions, wait_for};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Map, Value, json};
@@ -163,21 +163,5 @@ fn push(checkout: &Path, tag: Option<&str>) -> Result<()> {
         git(checkout, &["tag", tag])?;
         git(checkout, &["push", "-q", "origin", tag])?;
     }
-    Ok(())
-}
-
-fn git(folder: &Path, arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new("git");
-    command.args([
-        "-c",
-        "user.name=Pat",
-        "-c",
-        "user.email=pat@example.org",
-        "-c",
-        "init.defaultBranch=main",
-    ]);
-    let output =
-        command.args(arguments).current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null").output()?;
-    ensure!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
