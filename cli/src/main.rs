@@ -23,6 +23,7 @@ mod namespace;
 #[cfg(feature = "cluster")]
 mod operations;
 mod output;
+mod package_folder;
 mod packages;
 mod render;
 mod rendering;

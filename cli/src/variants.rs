@@ -1,5 +1,7 @@
 //! `groundwork variants`: what PackageVariantSets ask for, from files.
 
+mod draft;
+mod given;
 mod jsonl;
 mod plan;
 
@@ -8,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use groundwork_api::{Kind as _, PackageVariant, PackageVariantSet};
-use groundwork_variant::{Bundle, ExpandError};
+use groundwork_variant::{Bundle, ExpandError, Expanded};
 use groundwork_yaml::{self as yaml, Position, Step};
 use serde_json::{Value, json};
 
@@ -34,6 +36,10 @@ enum VariantsCommand {
     ///
     /// Exit code 0: every set was planned. 1: a set is refused; its variants stay as they are. 2: the input cannot be used.
     Plan(PlanArguments),
+    /// Show the packages that PackageVariants make, as their first drafts: cloned, changed as the variant says, rendered.
+    ///
+    /// Exit code 0: every package was made. 1: a package or a set could not be made; the others are shown. 2: the input cannot be used.
+    Draft(DraftArguments),
     /// Check PackageVariants and PackageVariantSets against their rules.
     ///
     /// For programs that test packages or compare engines. Exit code 0: the input was answered to its end.
@@ -90,6 +96,27 @@ struct PlanArguments {
     namespace: String,
 }
 
+#[derive(Debug, Args)]
+struct DraftArguments {
+    /// Files or directories with PackageVariants, or sets of them, and what a cluster would hold beside them: Repositories, and
+    /// the objects that are injected. `-` is standard input.
+    #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Folder with the content of the upstreams' repositories: a folder for each, called as the Repository. What lies there is taken,
+    /// whichever revision it is.
+    #[arg(short, long, value_name = "FOLDER")]
+    packages: PathBuf,
+
+    /// What becomes of the packages: `text` prints them, `dir=PATH` writes them to REPOSITORY/PACKAGE in that folder.
+    #[arg(short, long, default_value = "text", value_name = "text|dir=PATH")]
+    output: draft::DraftOutput,
+
+    /// Namespace of objects that name none.
+    #[arg(short, long, default_value = "default", value_parser = crate::namespace::namespace)]
+    namespace: String,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PlanFormat {
     /// Lines for people, and the hash of the plan.
@@ -111,6 +138,7 @@ pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
         VariantsCommand::Expand(ExpandArguments { jsonl: true, .. }) => jsonl::expand(),
         VariantsCommand::Expand(arguments) => expand(arguments),
         VariantsCommand::Plan(arguments) => plan::run(arguments),
+        VariantsCommand::Draft(arguments) => draft::run(arguments),
         VariantsCommand::Validate(LineArguments { jsonl: _ }) => jsonl::validate(),
         VariantsCommand::Mutate(LineArguments { jsonl: _ }) => jsonl::mutate(),
     }
@@ -129,8 +157,12 @@ fn expand(arguments: &ExpandArguments) -> Ending {
         let title = format!("PackageVariantSet {namespace}/{name}");
         let none = Bundle::new(namespace);
         match cluster.bundles.get(namespace).unwrap_or(&none).expand(&set.object) {
-            Ok((found, counts)) => {
-                let nothing = counts.iter().enumerate().filter(|(_, count)| **count == 0);
+            Ok(Expanded { variants: found, target_counts, failures }) => {
+                for failure in &failures {
+                    ending = Ending::Failed;
+                    report(&title, set.document, failure, &mut diagnostics);
+                }
+                let nothing = target_counts.iter().enumerate().filter(|(_, count)| **count == 0);
                 diagnostics.extend(nothing.map(|(index, _)| {
                     let field = format!("spec.targets[{index}]");
                     let message = format!("{title}: {field} selects nothing");
@@ -210,6 +242,8 @@ struct Cluster<'a> {
     bundles: BTreeMap<String, Bundle>,
     /// Variants by namespace.
     variants: BTreeMap<String, Vec<PackageVariant>>,
+    /// All objects by namespace.
+    objects: BTreeMap<String, Vec<Value>>,
     /// What was read, to find doubles.
     first: BTreeMap<(String, String, Key), &'a Document>,
 }
@@ -236,9 +270,32 @@ impl<'a> Cluster<'a> {
         namespace: &str,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<Self> {
+        Self::with(documents, namespace, diagnostics, |cluster| {
+            cluster.sets.is_empty().then_some("the input holds no PackageVariantSet")
+        })
+    }
+
+    /// The same for variants, by themselves or of sets.
+    fn of_variants(
+        documents: &'a [Document],
+        namespace: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Self> {
+        Self::with(documents, namespace, diagnostics, |cluster| {
+            let is_empty = cluster.sets.is_empty() && cluster.variants.is_empty();
+            is_empty.then_some("the input holds neither a PackageVariant nor a PackageVariantSet")
+        })
+    }
+
+    fn with(
+        documents: &'a [Document],
+        namespace: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+        missing: impl FnOnce(&Self) -> Option<&'static str>,
+    ) -> Option<Self> {
         let cluster = Self::new(documents, namespace, diagnostics);
-        if cluster.sets.is_empty() && diagnostics.is_empty() {
-            diagnostics.push(Diagnostic::error("the input holds no PackageVariantSet"));
+        if let Some(missing) = missing(&cluster).filter(|_| diagnostics.is_empty()) {
+            diagnostics.push(Diagnostic::error(missing));
         }
         if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
             diagnostic::print(diagnostics);
@@ -262,6 +319,7 @@ impl<'a> Cluster<'a> {
         }
         let mut object = document.node.to_value();
         object["metadata"]["namespace"] = json!(namespace);
+        self.objects.entry(key.0.clone()).or_default().push(object.clone());
         if (api_version.as_str(), kind.as_str()) == (PackageVariantSet::API_VERSION, PackageVariantSet::KIND)
         {
             let object = serde_path_to_error::deserialize(object).map_err(|error| {

@@ -1,14 +1,13 @@
 //! Sets and variants line by line: what `variants expand`, `validate` and `mutate` do with `--jsonl`.
 
-use std::collections::BTreeMap;
-
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
-use groundwork_krm::{Cluster, Listed, Mutation};
+use groundwork_krm::Mutation;
 use groundwork_manifest::Schemas;
-use groundwork_variant::{Bundle, ExpandError, validate_set, validate_variant};
+use groundwork_variant::{Bundle, ExpandError, Expanded, validate_set, validate_variant};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::given::Given;
 use crate::answer::{Failure, Output, answer, files, objects, texts};
 use crate::ending::Ending;
 use crate::lines::answer_lines;
@@ -65,10 +64,12 @@ fn expand_line(members: &mut Members) -> Result<Output, Failure> {
     for (kind, why) in &refused {
         refuse(&mut bundle, &set, kind, why);
     }
-    let (children, counts) = bundle.expand_in_order(&set).map_err(|error| failure(&error))?;
+    let Expanded { variants: children, target_counts: counts, failures } =
+        bundle.expand_in_order(&set).map_err(|error| failure(&error))?;
     let children: Vec<Value> =
         children.into_iter().map(|(name, spec)| json!({"name": name, "spec": spec})).collect();
-    Ok(json!({"children": children, "targetCounts": counts}).into())
+    let warnings = failures.iter().map(ExpandError::to_string).collect();
+    Ok(Output { value: json!({"children": children, "targetCounts": counts}), warnings })
 }
 
 fn add(bundle: &mut Bundle, object: &Value, member: &str, index: usize) -> Result<(), Failure> {
@@ -180,32 +181,4 @@ fn revision(members: &mut Members, namespace: &str) -> Result<(String, String), 
         Some(_) => Err(wrong()),
     };
     Ok((text("namespace", namespace)?, text("name", REVISION)?))
-}
-
-/// The cluster of a line.
-struct Given {
-    /// That of the variant.
-    namespace: String,
-    objects: Vec<Value>,
-    /// Lists of a kind that fail, with the text.
-    refused: BTreeMap<String, String>,
-}
-
-impl Cluster for Given {
-    fn list(&self, api_version: &str, kind: &str) -> Listed<'_> {
-        if let Some(text) = self.refused.get(kind) {
-            return Listed::Failed(text.clone());
-        }
-        let text = |object: &Value, pointer: &str| -> String {
-            object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
-        let is_of_kind =
-            |object: &&Value| text(object, "/apiVersion") == api_version && text(object, "/kind") == kind;
-        let of_kind: Vec<&Value> = self.objects.iter().filter(is_of_kind).collect();
-        if of_kind.iter().any(|object| text(object, "/metadata/namespace").is_empty()) {
-            return Listed::ClusterScoped;
-        }
-        let in_reach = |object: &&Value| text(object, "/metadata/namespace") == self.namespace;
-        Listed::Objects(of_kind.into_iter().filter(in_reach).collect())
-    }
 }

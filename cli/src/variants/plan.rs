@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &PlanArguments) -> Ending {
     };
     let written = output::write(&text);
     diagnostic::print(&diagnostics);
-    let is_refused = preview.sets.iter().any(|set| set.refused.is_some());
+    let is_refused = preview.sets.iter().any(|set| set.refused.is_some() || !set.failed.is_empty());
     if written == Ending::Rendered && is_refused { Ending::Failed } else { written }
 }
 
@@ -62,7 +62,7 @@ fn show_set(set: &SetPreview, text: &mut String) {
     }
     // Writing to a text cannot fail.
     let _ = writeln!(text, "PackageVariantSet {namespace}/{name}: {}", counts.join(", "));
-    if let Some(refused) = &set.refused {
+    for refused in set.failed.iter().chain(&set.refused) {
         let _ = writeln!(text, "  ! {}: {}", refused.reason, refused.message);
     }
     let site = |site: &Site| format!("{}  {}/{}", site.name, site.repo, site.package);

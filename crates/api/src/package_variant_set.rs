@@ -33,6 +33,12 @@ part! {
         pub upstream: Option<Upstream>,
         /// What to make variants for.
         pub targets: List<PackageVariantTarget>,
+        /// What one failing target means for the others: `Stop` (the default), nothing is written; `Isolate`, the others get
+        /// their variants, and none is deleted until all targets succeed. An extension of Groundwork.
+        pub failure_policy: Option<String>,
+        /// Share of its variants that the set may delete at once without being asked for a confirmation, in percent. An extension of
+        /// Groundwork.
+        pub max_delete_percent: Option<i32>,
         ..
     }
 }

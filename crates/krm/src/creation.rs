@@ -41,6 +41,28 @@ pub enum CreationError {
     NoMap(String),
 }
 
+/// Makes files of an upstream's package those of a new one (6.6): its name, where it comes from, the context that packages of deployment
+/// repositories have, and the keys by which later merges find its objects. `source` is the path of the upstream's package, for
+/// messages; `path` that of the new one.
+///
+/// # Errors
+/// There is no root Kptfile, or it cannot be read; see [`CreationError`].
+pub fn clone_package(
+    files: &mut Package,
+    source: &str,
+    path: &str,
+    origin: &Origin,
+    is_deployment: bool,
+) -> Result<(), CreationError> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    set_origin(files, source, Some(name), origin)?;
+    add_merge_keys(files);
+    if is_deployment {
+        set_context(files, path);
+    }
+    Ok(())
+}
+
 /// Changes the root Kptfile. Its bytes stay if it is the same data afterwards.
 fn edit_kptfile(
     files: &mut Package,

@@ -28,8 +28,8 @@ mod value;
 pub use comments::copy_comments;
 pub use content::same_content;
 pub use creation::{
-    CreationError, Origin, add_merge_keys, init_package, restore_context, set_context, set_origin,
-    set_package_metadata, set_readiness_gates,
+    CreationError, Origin, add_merge_keys, clone_package, init_package, restore_context, set_context,
+    set_origin, set_package_metadata, set_readiness_gates,
 };
 pub use describe::{Description, describe};
 pub use file::{Document, File, ReadError};

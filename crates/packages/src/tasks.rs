@@ -128,7 +128,7 @@ impl Store {
         let local = repository.content(&draft)?;
         let merged = self.merged(namespace, &local, update)?;
         let (upstream_repository, upstream) = self.revision(namespace, &update.upstream)?;
-        let content = with_origin(merged, &upstream_repository, &upstream, None)?;
+        let content = with_origin(merged, &upstream_repository, &upstream)?;
         let from = match &update.original {
             Original::Revision(name) => self.revision(namespace, name)?.1.short_reference.clone(),
             Original::Commit { reference, .. } => reference.clone(),
@@ -148,12 +148,17 @@ impl Store {
         upstream: &str,
     ) -> Result<Content, StoreError> {
         let (source, revision) = self.revision(&new.namespace, upstream)?;
-        let content = source.content(&revision)?;
-        let name = new.package.rsplit('/').next().unwrap_or(&new.package);
-        let mut content = with_origin(content, &source, &revision, Some(name))?;
-        if repository.settings().deployment {
-            groundwork_krm::set_context(&mut content.texts, &new.package);
-        }
+        let mut content = source.content(&revision)?;
+        let origin = origin(&source, &revision);
+        let is_deployment = repository.settings().deployment;
+        groundwork_krm::clone_package(
+            &mut content.texts,
+            &revision.package,
+            &new.package,
+            &origin,
+            is_deployment,
+        )
+        .map_err(|error| StoreError::Refused(error.to_string()))?;
         Ok(content)
     }
 
@@ -161,7 +166,7 @@ impl Store {
         let (source, upstream) = self.revision(&new.namespace, &update.upstream)?;
         let local = self.files(&new.namespace, local)?;
         let merged = self.merged(&new.namespace, &local, update)?;
-        with_origin(merged, &source, &upstream, None)
+        with_origin(merged, &source, &upstream)
     }
 
     /// The files of a revision.
@@ -268,20 +273,23 @@ impl Source {
     }
 }
 
-/// Where content came from, and the keys by which later merges find its objects.
-fn with_origin(
-    mut content: Content,
-    repository: &GitRepository,
-    upstream: &Revision,
-    name: Option<&str>,
-) -> Result<Content, StoreError> {
-    let origin = Origin {
+fn origin(repository: &GitRepository, upstream: &Revision) -> Origin {
+    Origin {
         repo: repository.settings().url.clone(),
         directory: upstream.package.clone(),
         reference: upstream.short_reference.clone(),
         commit: Some(upstream.commit.to_string()),
-    };
-    let set = groundwork_krm::set_origin(&mut content.texts, &upstream.package, name, &origin);
+    }
+}
+
+/// Where merged content came from last, and the keys by which later merges find its objects.
+fn with_origin(
+    mut content: Content,
+    repository: &GitRepository,
+    upstream: &Revision,
+) -> Result<Content, StoreError> {
+    let origin = origin(repository, upstream);
+    let set = groundwork_krm::set_origin(&mut content.texts, &upstream.package, None, &origin);
     set.map_err(|error| StoreError::Refused(error.to_string()))?;
     groundwork_krm::add_merge_keys(&mut content.texts);
     Ok(content)

@@ -26,6 +26,16 @@ pub struct Bundle {
 /// The name that a variant gets, and what it should be.
 pub type NamedSpec = (String, PackageVariantSpec);
 
+/// What a set gets where it has nothing yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expanded<V> {
+    pub variants: Vec<V>,
+    /// How much each target selects.
+    pub target_counts: Vec<usize>,
+    /// What is missing, of a set that isolates its targets.
+    pub failures: Vec<ExpandError>,
+}
+
 /// Why an object cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
@@ -89,15 +99,13 @@ impl Bundle {
     ///
     /// # Errors
     /// See [`ExpandError`].
-    pub fn expand_in_order(
-        &self,
-        set: &PackageVariantSet,
-    ) -> Result<(Vec<NamedSpec>, Vec<usize>), ExpandError> {
+    pub fn expand_in_order(&self, set: &PackageVariantSet) -> Result<Expanded<NamedSpec>, ExpandError> {
         let objects = Objects { repositories: &self.repositories, others: &self.others };
         let expansion = expand(&Inputs { set, revisions: Some(&self.revisions), objects })?;
         let names = plan(set, &expansion, &[], |_| false)?.names;
         let named = |&at: &usize| Some((names.get(at)?.clone(), expansion.variants.get(at)?.spec.clone()));
-        Ok((expansion.order.iter().filter_map(named).collect(), expansion.target_counts))
+        let variants = expansion.order.iter().filter_map(named).collect();
+        Ok(Expanded { variants, target_counts: expansion.target_counts, failures: expansion.failures })
     }
 
     /// What sets would do to the variants that are there. Without a single PackageRevision the upstream is not looked up.
@@ -112,7 +120,7 @@ impl Bundle {
     ///
     /// # Errors
     /// See [`ExpandError`].
-    pub fn expand(&self, set: &PackageVariantSet) -> Result<(Vec<PackageVariant>, Vec<usize>), ExpandError> {
+    pub fn expand(&self, set: &PackageVariantSet) -> Result<Expanded<PackageVariant>, ExpandError> {
         let expansion = expand(&Inputs {
             set,
             revisions: (!self.revisions.is_empty()).then_some(&self.revisions),
@@ -123,7 +131,8 @@ impl Bundle {
             Action::Create(child) => Some(*child),
             Action::Adopt(_) | Action::Update(_) | Action::Delete(_) => None,
         });
-        Ok((created.collect(), expansion.target_counts))
+        let (target_counts, failures) = (expansion.target_counts, expansion.failures);
+        Ok(Expanded { variants: created.collect(), target_counts, failures })
     }
 }
 
@@ -164,7 +173,7 @@ mod tests {
         ] {
             bundle.add(&object).unwrap();
         }
-        let (variants, counts) = bundle.expand(&set).unwrap();
+        let Expanded { variants, target_counts: counts, .. } = bundle.expand(&set).unwrap();
         let names: Vec<String> = variants.iter().map(groundwork_api::ResourceExt::name_any).collect();
         assert_eq!(
             (names, counts),

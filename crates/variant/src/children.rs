@@ -13,7 +13,7 @@ use crate::naming::{hashed_name, plain_name};
 pub const OWNER_LABEL: &str = "config.porch.kpt.dev/packagevariantset";
 /// Holds a variant until its deletion policy has been applied.
 pub const FINALIZER: &str = "config.porch.kpt.dev/packagevariants";
-/// Annotation of a set: the generation in which it may lose all of its children.
+/// Annotation of a set: the generation in which it may lose as many of its children as it does.
 const CONFIRM_DELETE: &str = "groundwork/confirm-delete";
 /// A set with fewer children may lose all of them unasked.
 const GUARDED: usize = 5;
@@ -51,8 +51,10 @@ pub struct Plan {
     pub kept: usize,
     /// Of those, the ones whose condition `Ready` is true.
     pub ready: usize,
-    /// All children would go although nobody changed the set; nothing is done until somebody confirms it. The text says how.
+    /// More children would go than may without a word (4.7); nothing is done until somebody confirms it. The text says how.
     pub guarded: Option<String>,
+    /// Children that are not wanted and stay, because something of the set fails that might want them.
+    pub held: usize,
 }
 
 /// Whether an object is a child of a set: it carries its label, and nobody else controls it.
@@ -108,10 +110,16 @@ pub fn plan(
         updates.extend(update(set, child, variant));
     }
     let unwanted = there.into_values().flatten().filter(|child| child.metadata.deletion_timestamp.is_none());
-    let deletes: Vec<Action> = unwanted.map(|child| Action::Delete(Box::new(child.clone()))).collect();
-    let guarded = guard(set, expansion, deletes.len());
+    let mut deletes: Vec<Action> = unwanted.map(|child| Action::Delete(Box::new(child.clone()))).collect();
+    let mut held = 0;
+    if !expansion.failures.is_empty() {
+        held = deletes.len();
+        deletes.clear();
+    }
+    let there = children.iter().filter(|child| child.metadata.deletion_timestamp.is_none()).count();
+    let guarded = guard(set, expansion, deletes.len(), there);
     let actions = if guarded.is_some() { Vec::new() } else { [creates, updates, deletes].concat() };
-    Ok(Plan { actions, names, kept, ready, guarded })
+    Ok(Plan { actions, names, kept, ready, guarded, held })
 }
 
 /// Of several children for one package the one that is not going, then the oldest stays.
@@ -198,18 +206,25 @@ fn update(set: &PackageVariantSet, child: &PackageVariant, variant: &Variant) ->
     (wanted.spec != child.spec).then(|| Action::Update(Box::new(wanted)))
 }
 
-/// A label that was mistyped must not propose the deletion of every package.
-fn guard(set: &PackageVariantSet, expansion: &Expansion, deletes: usize) -> Option<String> {
+/// A label that was mistyped must not propose the deletion of every package (4.7).
+fn guard(set: &PackageVariantSet, expansion: &Expansion, deletes: usize, there: usize) -> Option<String> {
     let generation = set.metadata.generation?;
+    if deletes == 0 || set.annotations().get(CONFIRM_DELETE) == Some(&generation.to_string()) {
+        return None;
+    }
     let is_unchanged = set.status.as_ref().and_then(|status| status.observed_generation) == Some(generation);
-    let is_confirmed = set.annotations().get(CONFIRM_DELETE) == Some(&generation.to_string());
-    let applies = expansion.variants.is_empty() && deletes >= GUARDED && is_unchanged && !is_confirmed;
-    applies.then(|| {
-        format!(
-            "the targets select nothing any more, and all {deletes} package variants would be deleted: to allow it, set the \
-             annotation {CONFIRM_DELETE} to \"{generation}\""
-        )
-    })
+    let allowed = set.spec.max_delete_percent.and_then(|percent| usize::try_from(percent).ok());
+    let what = match allowed {
+        // Whoever gives a share is asked also after an edit: a selector is mistyped as easily as a label.
+        Some(allowed) if deletes * 100 > allowed * there => format!(
+            "{deletes} of {there} package variants would be deleted, and spec.maxDeletePercent is {allowed}"
+        ),
+        _ if expansion.variants.is_empty() && deletes >= GUARDED && is_unchanged => format!(
+            "the targets select nothing any more, and all {deletes} package variants would be deleted"
+        ),
+        _ => return None,
+    };
+    Some(format!("{what}: to allow it, set the annotation {CONFIRM_DELETE} to \"{generation}\""))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::expression::{Expressions, STACK, Shown};
 use crate::targets::{self, Site};
 use crate::template::{self, Surroundings};
 use crate::upstream::{self, Unresolved};
-use crate::validate::validate_set;
+use crate::validate::{ISOLATE, validate_set};
 use crate::variant::validate_variant;
 
 /// What a set is expanded with, all of it from the namespace of the set.
@@ -103,11 +103,30 @@ pub struct Expansion {
     pub variants: Vec<Variant>,
     /// Positions in `variants` in the order of targets and of what they select (4.2).
     pub order: Vec<usize>,
-    /// How many repositories or objects each target selects.
+    /// How many repositories or objects each target selects; of one that fails, none.
     pub target_counts: Vec<usize>,
+    /// What is missing in `variants`, of a set that isolates its targets: then nobody knows what else it wants.
+    pub failures: Vec<ExpandError>,
 }
 
-/// The variants that a set should have: all of them, or none and why.
+/// Failures that a text names one by one.
+const MOST_NAMED: usize = 10;
+
+impl Expansion {
+    /// Reason and message of what fails in a set that isolates its targets.
+    pub fn failure(&self) -> Option<(&'static str, String)> {
+        let first = self.failures.first()?;
+        let mut texts: Vec<String> =
+            self.failures.iter().take(MOST_NAMED).map(ExpandError::to_string).collect();
+        if let Some(more) = self.failures.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+            texts.push(format!("and {more} more"));
+        }
+        Some((first.reason(), texts.join("; ")))
+    }
+}
+
+/// The variants that a set should have: all of them, or none and why. With `failurePolicy: Isolate` those that can be had, and why
+/// others cannot.
 ///
 /// # Errors
 /// The first thing that stands in the way; see [`ExpandError`].
@@ -135,8 +154,10 @@ fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
     let upstream_package = upstream.package.as_deref().unwrap_or_default();
     let mut sites = Vec::new();
     let mut target_counts = Vec::new();
+    let mut failures = Failures::of(inputs.set);
     for target in &*inputs.set.spec.targets {
-        let (found, count) = targets::sites(target, upstream_package, &inputs.objects)?;
+        let found = targets::sites(target, upstream_package, &inputs.objects);
+        let (found, count) = failures.isolate(found)?.unwrap_or_default();
         sites.push((target.template.as_ref(), found));
         target_counts.push(count);
     }
@@ -155,14 +176,46 @@ fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
                 ExpandError::Unexpected(format!(
                     "spec.targets[{target}].{error} (repo {repository:?}, package {package:?})"
                 ))
-            })?;
-            gather(&mut gathered, spec, target)?;
+            });
+            if let Some(spec) = failures.isolate(spec)? {
+                failures.isolate(gather(&mut gathered, spec, target))?;
+            }
+        }
+    }
+    // Which of two contrary wishes is meant nobody knows.
+    for failure in &failures.found {
+        if let ExpandError::DuplicateTargets { repo, package, .. } = failure {
+            gathered.remove(&(repo.clone(), package.clone()));
         }
     }
     let (positions, variants): (Vec<usize>, Vec<Variant>) = gathered.into_values().unzip();
     let mut order: Vec<usize> = (0..variants.len()).collect();
     order.sort_unstable_by_key(|&at| positions[at]);
-    Ok(Expansion { variants, order, target_counts })
+    Ok(Expansion { variants, order, target_counts, failures: failures.found })
+}
+
+/// What fails, and whether that ends the expansion.
+struct Failures {
+    are_isolated: bool,
+    found: Vec<ExpandError>,
+}
+
+impl Failures {
+    fn of(set: &PackageVariantSet) -> Self {
+        Self { are_isolated: set.spec.failure_policy.as_deref() == Some(ISOLATE), found: Vec::new() }
+    }
+
+    /// `None` for what failed without ending the expansion.
+    fn isolate<T>(&mut self, result: Result<T, ExpandError>) -> Result<Option<T>, ExpandError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if self.are_isolated => {
+                self.found.push(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Whether an expression names the upstream, which then has to be known.

@@ -37,7 +37,7 @@ mod validate;
 mod variant;
 
 pub use attributes::Attributes;
-pub use bundle::{Bundle, NamedSpec, ObjectError};
+pub use bundle::{Bundle, Expanded, NamedSpec, ObjectError};
 pub use children::{Action, FINALIZER, OWNER_LABEL, Plan, child, is_child, plan};
 pub use downstream::{
     Adoption, Base, Freshness, Release, Selection, Withdrawal, base, freshness, is_owned, orphaned,
@@ -56,6 +56,7 @@ pub use preview::{
     Changed, Created, Deleted, Fate, Field, Preview, Refused, ReleasedRevision, SetPreview, Site,
     UpstreamPreview, preview,
 };
+pub use revision::reference;
 pub use status::{Observed, conditions};
 pub use upstream::{Resolved, Unresolved, resolve, resolve_upstream};
 pub use validate::validate_set;

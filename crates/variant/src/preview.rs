@@ -63,6 +63,9 @@ pub struct SetPreview {
     pub unchanged: Vec<Site>,
     /// Wanted, but being deleted: they come back when they are gone.
     pub going: Vec<Site>,
+    /// What fails in a set that isolates its targets; nothing is deleted then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Refused>,
     /// Why nothing would happen. The variants that are there are `unchanged` then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refused>,
@@ -136,6 +139,12 @@ pub struct Refused {
     pub message: String,
 }
 
+impl Refused {
+    fn of(error: &ExpandError) -> Self {
+        Self { reason: error.reason().to_owned(), message: error.to_string() }
+    }
+}
+
 /// What the sets of one namespace would do, one after the other. `variants` and `revisions` are those that are there; without
 /// revisions the upstream is not looked up.
 pub fn preview(
@@ -205,6 +214,7 @@ fn preview_set(
     };
     let planned = expand(&Inputs { set, revisions, objects }).and_then(|expansion| {
         preview.target_counts.clone_from(&expansion.target_counts);
+        preview.failed = expansion.failures.iter().map(Refused::of).collect();
         plan(set, &expansion, &children, |name| names.contains(name))
     });
     match planned {
@@ -223,7 +233,7 @@ fn upstream_of(revision: &PackageRevision) -> UpstreamPreview {
 }
 
 fn refuse(preview: &mut SetPreview, error: &ExpandError, children: &[PackageVariant]) {
-    preview.refused = Some(Refused { reason: error.reason().to_owned(), message: error.to_string() });
+    preview.refused = Some(Refused::of(error));
     preview.unchanged = sorted(children.iter().map(site).collect());
 }
 

@@ -67,6 +67,19 @@ fn missing() -> Option<String> {
     Some("either spec.upstream.revision or spec.upstream.workspaceName must be specified".to_owned())
 }
 
+/// The short ref of the revision that an upstream asks for, where no repository says what it is: the tag of a published one, or
+/// the branch of a draft (6.3). `path` is that of the package in its repository.
+pub fn reference(upstream: &Upstream, path: &str) -> String {
+    if let Some(workspace) = upstream.workspace_name.as_deref().filter(|name| !name.is_empty()) {
+        return format!("drafts/{path}/{workspace}");
+    }
+    match upstream.revision.as_ref().and_then(revision) {
+        Some(Revision::Number(number)) => format!("{path}/v{number}"),
+        Some(Revision::Head) => "main".to_owned(),
+        Some(Revision::Latest | Revision::Tag(_)) | None => format!("{path}/{}", written(upstream)),
+    }
+}
+
 /// The revision or workspace as messages show it.
 pub(crate) fn written(upstream: &Upstream) -> String {
     let workspace = upstream.workspace_name.clone().filter(|name| !name.is_empty());
@@ -98,6 +111,19 @@ mod tests {
             assert_eq!(text(wrong), None, "{wrong}");
         }
         assert_eq!((revision(&IntOrString::Int(0)), revision(&IntOrString::Int(-2))), (None, None));
+    }
+
+    #[test]
+    fn references_of_upstreams() {
+        let of = |revision: Option<IntOrString>, workspace: Option<&str>| {
+            let workspace_name = workspace.map(str::to_owned);
+            reference(&Upstream { revision, workspace_name, ..Upstream::default() }, "net/dns")
+        };
+        assert_eq!(of(Some(IntOrString::Int(3)), None), "net/dns/v3");
+        assert_eq!(of(Some(IntOrString::from("v3")), Some("")), "net/dns/v3");
+        assert_eq!(of(Some(IntOrString::from("stable")), None), "net/dns/stable");
+        assert_eq!(of(Some(IntOrString::from("main")), None), "main");
+        assert_eq!(of(Some(IntOrString::Int(3)), Some("ws")), "drafts/net/dns/ws");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::selector;
 
 pub(crate) const ADOPTION: [&str; 2] = ["adoptNone", "adoptExisting"];
 pub(crate) const DELETION: [&str; 2] = ["orphan", "delete"];
+const FAILURE_POLICIES: [&str; 2] = ["Stop", ISOLATE];
+/// A target that fails keeps nothing from the others.
+pub(crate) const ISOLATE: &str = "Isolate";
 pub(crate) const STRATEGIES: [&str; 4] =
     ["resource-merge", "fast-forward", "force-delete-replace", "copy-merge"];
 
@@ -29,6 +32,12 @@ pub fn validate_set(set: &PackageVariantSet) -> Vec<String> {
         if let Some(template) = &target.template {
             template_errors(template, &format!("{path}.template"), &mut errors);
         }
+    }
+    if !is_one_of(set.spec.failure_policy.as_ref(), &FAILURE_POLICIES) {
+        errors.push("spec.failurePolicy can only be \"Stop\" or \"Isolate\"".to_owned());
+    }
+    if set.spec.max_delete_percent.is_some_and(|percent| !(0..=100).contains(&percent)) {
+        errors.push("spec.maxDeletePercent must be from 0 to 100".to_owned());
     }
     errors
 }

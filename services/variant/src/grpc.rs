@@ -10,7 +10,7 @@ use groundwork_proto::status::{self, Violation, reasons};
 use groundwork_proto::variant::v1::expand_request::Input;
 use groundwork_proto::variant::v1::variants_server::Variants;
 use groundwork_proto::variant::v1::{ExpandFailure, ExpandInput, ExpandRequest, ExpandResponse};
-use groundwork_variant::{Bundle, ExpandError, child, plan};
+use groundwork_variant::{Bundle, ExpandError, Expanded, child, plan};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
@@ -28,7 +28,7 @@ pub(crate) struct Service {
 /// Objects that a call may bring along.
 const MOST_OBJECTS: usize = 20_000;
 
-type Expanded = Result<(Vec<PackageVariant>, Vec<usize>), ExpandError>;
+type Answer = Result<Expanded<PackageVariant>, ExpandError>;
 
 #[tonic::async_trait]
 impl Variants for Service {
@@ -96,7 +96,8 @@ impl Service {
             response(named.map(|names| {
                 let pairs = expansion.variants.iter().zip(names);
                 let variants = pairs.map(|(variant, name)| child(&set, &name, variant)).collect();
-                (variants, expansion.target_counts.clone())
+                let (target_counts, failures) = (expansion.target_counts.clone(), expansion.failures.clone());
+                Expanded { variants, target_counts, failures }
             }))
         });
         answer.await.map_err(interrupted)?
@@ -104,7 +105,7 @@ impl Service {
 }
 
 /// Expands what the request brings along, and reads nothing else.
-fn inline(input: &ExpandInput) -> Result<Expanded, Status> {
+fn inline(input: &ExpandInput) -> Result<Answer, Status> {
     let count = input.objects.len();
     if count > MOST_OBJECTS {
         let text = format!("there are {count} objects, a call may bring {MOST_OBJECTS}");
@@ -143,17 +144,11 @@ fn interrupted(error: WorkError) -> Status {
     status::interrupted(error.is_limit(), error.to_string())
 }
 
-fn response(expanded: Expanded) -> Result<ExpandResponse, Status> {
-    let (variants, counts) = match expanded {
+fn response(answer: Answer) -> Result<ExpandResponse, Status> {
+    let Expanded { variants, target_counts, failures } = match answer {
         Ok(expanded) => expanded,
         Err(failure) => {
-            let violations = match &failure {
-                ExpandError::Invalid(violations) => violations.clone(),
-                _ => Vec::new(),
-            };
-            let (reason, message) = (failure.reason().to_owned(), failure.to_string());
-            let failure = Some(ExpandFailure { reason, message, violations });
-            return Ok(ExpandResponse { failure, ..ExpandResponse::default() });
+            return Ok(ExpandResponse { failure: Some(told(&failure)), ..ExpandResponse::default() });
         }
     };
     let mut size = 0;
@@ -164,13 +159,27 @@ fn response(expanded: Expanded) -> Result<ExpandResponse, Status> {
         size += text.len() + 16;
         written.push(Json { text });
     }
+    let isolated: Vec<ExpandFailure> = failures.iter().map(told).collect();
+    size += isolated.iter().map(|failure| failure.message.len() + failure.reason.len() + 16).sum::<usize>();
     if size > groundwork_grpc::MAX_MESSAGE {
-        let text =
-            format!("the {} package variants do not fit into a message: split the set", variants.len());
+        let text = format!(
+            "the {} package variants and {} failures do not fit into a message: split the set",
+            variants.len(),
+            isolated.len()
+        );
         return Err(status::exhausted(reasons::ANSWER_TOO_LARGE, text));
     }
-    let target_counts = counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect();
-    Ok(ExpandResponse { variants: written, target_counts, failure: None })
+    let target_counts =
+        target_counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect();
+    Ok(ExpandResponse { variants: written, target_counts, failure: None, isolated })
+}
+
+fn told(failure: &ExpandError) -> ExpandFailure {
+    let violations = match failure {
+        ExpandError::Invalid(violations) => violations.clone(),
+        _ => Vec::new(),
+    };
+    ExpandFailure { reason: failure.reason().to_owned(), message: failure.to_string(), violations }
 }
 
 fn invalid(field: &str, message: &str) -> Status {

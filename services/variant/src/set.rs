@@ -32,7 +32,7 @@ const COMPONENT: &str = "groundwork-variant";
 
 /// The outcome of an attempt to reconcile a set.
 enum Outcome {
-    Done { expansion: Expansion, ready: usize, guarded: Option<String>, waits: bool },
+    Done { expansion: Expansion, ready: usize, guarded: Option<String>, held: usize, waits: bool },
     Failed(ExpandError),
 }
 
@@ -58,13 +58,20 @@ pub(crate) async fn handle(
     let polled = (!shared.watches.follow() && !selected_kinds(&set).is_empty()).then_some(UNKNOWN_KIND_PAUSE);
     let requeue_after = match &outcome {
         Outcome::Done { waits: true, .. } => Some(DELETION_PAUSE),
-        Outcome::Done { .. } => polled,
-        Outcome::Failed(ExpandError::NoMatchingTargets(_)) => Some(UNKNOWN_KIND_PAUSE),
-        Outcome::Failed(ExpandError::Upstream(_)) => Some(NO_UPSTREAM_PAUSE),
-        Outcome::Failed(ExpandError::Unexpected(_)) => Some(UNEXPECTED_PAUSE),
-        Outcome::Failed(ExpandError::Invalid(_) | ExpandError::DuplicateTargets { .. }) => polled,
+        Outcome::Done { expansion, .. } => retried(expansion.failures.first()).or(polled),
+        Outcome::Failed(failure) => retried(Some(failure)).or(polled),
     };
     Ok(Some(Reconciled { requeue_after, ..Reconciled::default() }))
+}
+
+/// When a failure of which no event may tell that it is over is looked at again.
+fn retried(failure: Option<&ExpandError>) -> Option<Duration> {
+    match failure? {
+        ExpandError::NoMatchingTargets(_) => Some(UNKNOWN_KIND_PAUSE),
+        ExpandError::Upstream(_) => Some(NO_UPSTREAM_PAUSE),
+        ExpandError::Unexpected(_) => Some(UNEXPECTED_PAUSE),
+        ExpandError::Invalid(_) | ExpandError::DuplicateTargets { .. } => None,
+    }
 }
 
 /// Makes plans and carries them out, until the names of all new children are free.
@@ -92,7 +99,7 @@ async fn reconcile(
             Ok(plan) => plan,
             Err(failure) => return Ok(Outcome::Failed(failure)),
         };
-        let Plan { actions, ready, guarded, kept, .. } = plan;
+        let Plan { actions, ready, guarded, kept, held, .. } = plan;
         let creates = actions.iter().filter(|action| matches!(action, Action::Create(_))).count();
         let waits = guarded.is_none() && kept + creates < expansion.variants.len();
         let rejected = carry_out(set, actions, objects).await?;
@@ -100,7 +107,7 @@ async fn reconcile(
             return Ok(Outcome::Failed(ExpandError::Unexpected(error.to_string())));
         }
         if rejected.names.is_empty() {
-            return Ok(Outcome::Done { expansion, ready, guarded, waits });
+            return Ok(Outcome::Done { expansion, ready, guarded, held, waits });
         }
         taken.extend(rejected.names);
     }
@@ -207,19 +214,24 @@ async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -
     let mut after = before.clone();
     let (reason, message);
     let observed = match outcome {
-        Outcome::Done { expansion, ready, guarded, .. } => {
+        Outcome::Done { expansion, ready, guarded, held, .. } => {
             let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
             after.target_counts = expansion.target_counts.iter().copied().map(number).collect();
             after.variants_ready = Some(number(*ready));
-            match guarded {
-                Some(text) => Observed::NotReady { reason: "DeletionGuarded", message: text },
-                None => {
-                    after.variant_count = Some(number(expansion.variants.len()));
-                    Observed::Ready {
-                        reason: "Reconciled",
-                        message: "package variants successfully reconciled",
-                    }
+            if guarded.is_none() {
+                after.variant_count = Some(number(expansion.variants.len()));
+            }
+            match (expansion.failure(), guarded) {
+                (Some((failure, text)), _) => {
+                    reason = failure;
+                    message = isolated(&text, *held);
+                    Observed::Stalled { reason, message: &message, ready: None }
                 }
+                (None, Some(text)) => Observed::NotReady { reason: "DeletionGuarded", message: text },
+                (None, None) => Observed::Ready {
+                    reason: "Reconciled",
+                    message: "package variants successfully reconciled",
+                },
             }
         }
         Outcome::Failed(failure) => {
@@ -241,6 +253,15 @@ async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -
     };
     warn_about(&stored, &before, &after, objects).await;
     Ok(())
+}
+
+/// What a set says of targets that fail while the others are reconciled.
+fn isolated(failures: &str, held: usize) -> String {
+    let held = match held {
+        0 => String::new(),
+        held => format!("; {held} package variants that no other target asks for stay until then"),
+    };
+    format!("{failures} (the other package variants are reconciled{held})")
 }
 
 /// Warnings about what is new in a status.

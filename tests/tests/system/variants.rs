@@ -330,6 +330,58 @@ async fn bad_sets_are_told_and_touch_nothing() -> Result<()> {
     Ok(())
 }
 
+/// 4.1, 4.7: a set may say that what fails keeps nothing from the rest, and how much it may lose at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_are_isolated_and_deletions_confirmed() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "brakes").await?;
+    upstream(&case).await?;
+    let listed = |packages: &[&str]| json!({"repositories": [{"name": "a", "packageNames": packages}]});
+    let failing = json!({"objectSelector": {"apiVersion": "v1", "kind": "Thing"}});
+    let set = |failure: &str, percent: u8, targets: Value| {
+        let mut set = spec(&targets);
+        set["spec"]["failurePolicy"] = json!(failure);
+        set["spec"]["maxDeletePercent"] = json!(percent);
+        set
+    };
+    case.create::<PackageVariantSet>("example", &set("Stop", 40, json!([listed(&["1", "2", "3", "4"])])))
+        .await?;
+    has(&case, "example", &["a/1", "a/2", "a/3", "a/4"]).await?;
+    let wanted = |packages: &[&str]| json!([failing, listed(packages)]);
+    case.change::<PackageVariantSet>("example", &set("Stop", 40, wanted(&["1", "2", "5"]))).await?;
+    assert_eq!(
+        stalled(&case, "example").await?.1,
+        "no matches for kind \"Thing\" in version \"v1\"",
+        "nothing else happens"
+    );
+    case.change::<PackageVariantSet>("example", &set("Isolate", 40, wanted(&["1", "2", "5"]))).await?;
+    has(&case, "example", &["a/1", "a/2", "a/3", "a/4", "a/5"]).await?;
+    let (reason, message) = stalled(&case, "example").await?;
+    assert_eq!(
+        (reason.as_str(), message.as_str()),
+        (
+            "NoMatchingTargets",
+            "no matches for kind \"Thing\" in version \"v1\" (the other package variants are reconciled; 2 package variants \
+             that no other target asks for stay until then)"
+        )
+    );
+    // Three of five are more than 40 percent.
+    case.change::<PackageVariantSet>("example", &set("Isolate", 40, json!([listed(&["1", "2"])]))).await?;
+    let is_guarded = |set: &PackageVariantSet| {
+        told(set, "Ready").is_some_and(|(_, reason, _)| reason == "DeletionGuarded")
+    };
+    let guarded: PackageVariantSet = case.until("the deletion is guarded", "example", is_guarded).await?;
+    let (_, _, message) = told(&guarded, "Ready").context("the condition")?;
+    let generation = guarded.metadata.generation.context("a generation")?.to_string();
+    ensure!(message.starts_with("3 of 5 package variants would be deleted"), "{message}");
+    has(&case, "example", &["a/1", "a/2", "a/3", "a/4", "a/5"]).await?;
+    let confirmation = json!({"metadata": {"annotations": {"groundwork/confirm-delete": generation}}});
+    case.change::<PackageVariantSet>("example", &confirmation).await?;
+    has(&case, "example", &["a/1", "a/2"]).await?;
+    ready(&case, "example").await?;
+    Ok(())
+}
+
 async fn stalled_with(case: &Case<'_>, reason: &str) -> Result<(String, String)> {
     let has_reason =
         |set: &PackageVariantSet| told(set, "Stalled").is_some_and(|(_, found, _)| found == reason);

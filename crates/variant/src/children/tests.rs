@@ -184,6 +184,51 @@ fn losing_everything_is_confirmed() {
     assert_eq!(planned(&empty, &children, &[]).actions.len(), 5);
 }
 
+/// 4.7: whoever gives a share is asked for whatever exceeds it, after edits too.
+#[test]
+fn losing_more_than_a_given_share_is_confirmed() {
+    let children = made(&listed(&[("a", &["1", "2", "3", "4"])]));
+    let three = |percent: Option<i32>| {
+        let mut set = listed(&[("a", &["1", "2"])]);
+        set.spec.max_delete_percent = percent;
+        set
+    };
+    for (percent, expected) in [(None, 2), (Some(100), 2), (Some(50), 2), (Some(49), 0), (Some(0), 0)] {
+        let plan = planned(&three(percent), &children, &[]);
+        assert_eq!((plan.actions.len(), plan.guarded.is_some()), (expected, expected == 0), "{percent:?}");
+    }
+    let mut guarded = three(Some(49));
+    assert_eq!(
+        planned(&guarded, &children, &[]).guarded.unwrap(),
+        "2 of 4 package variants would be deleted, and spec.maxDeletePercent is 49: to allow it, set the annotation \
+         groundwork/confirm-delete to \"2\""
+    );
+    guarded.annotations_mut().insert(CONFIRM_DELETE.to_owned(), "2".to_owned());
+    assert_eq!(planned(&guarded, &children, &[]).actions.len(), 2);
+    let mut same = listed(&[("a", &["1", "2", "3", "4"])]);
+    same.spec.max_delete_percent = Some(0);
+    assert_eq!(planned(&same, &children, &[]).guarded, None, "nothing goes");
+}
+
+/// 4.7: what fails may want any child, so none goes before it succeeds.
+#[test]
+fn nothing_is_deleted_while_a_target_fails() {
+    let children = made(&listed(&[("a", &["1", "2"])]));
+    let mut isolated = set(&json!([
+        {"repositories": [{"name": "a", "packageNames": ["1", "3"]}]},
+        {"repositories": [{"name": "b"}], "template": {"downstream": {"packageExpr": "target.labels['x']"}}},
+    ]));
+    isolated.spec.failure_policy = Some("Isolate".to_owned());
+    let plan = planned(&isolated, &children, &[]);
+    assert_eq!((shown(&plan), plan.held), (vec!["create s-a-3".to_owned()], 1));
+    isolated.spec.targets = serde_json::from_value(json!([
+        {"repositories": [{"name": "a", "packageNames": ["1", "3"]}]},
+    ]))
+    .unwrap();
+    let plan = planned(&isolated, &children, &[]);
+    assert_eq!((shown(&plan), plan.held), (vec!["create s-a-3".to_owned(), "delete s-a-2".to_owned()], 0));
+}
+
 #[test]
 fn ready_children_are_counted() {
     let set = listed(&[("a", &["x", "y"])]);

@@ -331,3 +331,40 @@ fn two_targets_for_one_package() {
         )
     );
 }
+
+/// 4.1: with `failurePolicy: Isolate` what fails keeps nothing from the others.
+#[test]
+fn failures_are_isolated_where_the_set_says_so() {
+    let targets = json!([
+        {"objectSelector": {"apiVersion": "example.com/v1", "kind": "Team"}},
+        {"repositorySelector": {}, "template": {"downstream": {"packageExpr": "'p-' + repository.labels['team']"}}},
+        {"repositories": [{"name": "cluster-01", "packageNames": ["x", "y"]}]},
+        {"repositories": [{"name": "cluster-01", "packageNames": ["x"]}], "template": {"labels": {"a": "b"}}},
+    ]);
+    let mut repositories = repositories();
+    repositories[2].labels.insert("team".to_owned(), "red".to_owned());
+    let refused = Unavailable("no matches for kind \"Team\"".to_owned());
+    let others = Others::from([(("example.com/v1".to_owned(), "Team".to_owned()), Err(refused))]);
+    let mut set: PackageVariantSet = serde_json::from_value(json!({
+        "metadata": {"name": "example", "namespace": "fleet"},
+        "spec": {"upstream": {"repo": "catalog", "package": "foo", "revision": "v1"}, "targets": targets},
+    }))
+    .unwrap();
+    let objects = Objects { repositories: &repositories, others: &others };
+    let of = |set: &PackageVariantSet| expand(&Inputs { set, revisions: None, objects });
+    assert_eq!(of(&set).unwrap_err().reason(), "NoMatchingTargets");
+    set.spec.failure_policy = Some("Isolate".to_owned());
+    let expansion = of(&set).unwrap();
+    let found: Vec<(&str, &str)> =
+        expansion.variants.iter().map(|found| (found.repository.as_str(), found.package.as_str())).collect();
+    assert_eq!(found, [("cluster-01", "y"), ("cluster-03", "p-red")]);
+    let reasons: Vec<&str> = expansion.failures.iter().map(ExpandError::reason).collect();
+    assert_eq!(
+        reasons,
+        ["NoMatchingTargets", "UnexpectedError", "UnexpectedError", "UnexpectedError", "DuplicateTargets"]
+    );
+    assert_eq!(expansion.target_counts, [0, 4, 1, 1]);
+    let (reason, message) = expansion.failure().unwrap();
+    assert_eq!(reason, "NoMatchingTargets");
+    assert!(message.contains("cluster-02") && message.contains("(targets[2], targets[3])"), "{message}");
+}

@@ -1,0 +1,246 @@
+//! `groundwork variants draft`: the packages that variants make, from files.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use groundwork_api::{Kind as _, PackageVariant, Repository, ResourceExt as _, Upstream};
+use groundwork_krm::{Mutation, Origin, RenderOptions, clone_package, describe};
+use groundwork_variant::{Package, check_names, reference, revision_name, validate_variant};
+use serde_json::Value;
+
+use super::given::Given;
+use super::{Cluster, DraftArguments, report};
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+use crate::input;
+use crate::output;
+use crate::package_folder::{self, KPTFILE, PackageFiles};
+use crate::terminal::shown;
+
+/// The first revision of a package that a variant makes is called so (2.6).
+const WORKSPACE: &str = "packagevariant-1";
+
+/// What becomes of the packages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DraftOutput {
+    Text,
+    /// A folder of this folder for each repository, with its packages.
+    Folder(PathBuf),
+}
+
+impl FromStr for DraftOutput {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("dir=")) {
+            ("text", _) => Ok(Self::Text),
+            (_, Some(path)) if !path.is_empty() => Ok(Self::Folder(path.into())),
+            _ => Err("text or dir=PATH is expected".to_owned()),
+        }
+    }
+}
+
+/// Reads, makes each package, prints or writes it.
+pub(super) fn run(arguments: &DraftArguments) -> Ending {
+    let mut diagnostics = Vec::new();
+    let documents = input::read(&arguments.files, &mut diagnostics);
+    let Some(cluster) = Cluster::of_variants(&documents, &arguments.namespace, &mut diagnostics) else {
+        return Ending::Unusable;
+    };
+    let mut text = String::new();
+    let mut ending = Ending::Rendered;
+    for variant in wanted(&cluster, &mut diagnostics, &mut ending) {
+        let title = format!("PackageVariant {}", named(&variant));
+        let drafted = draft(&variant, &cluster, &arguments.packages, &mut diagnostics);
+        let written = drafted.and_then(|draft| {
+            let _ = writeln!(text, "{title}: {}/{}", shown(&draft.repository), shown(&draft.package));
+            tell(&draft, &mut text);
+            match &arguments.output {
+                DraftOutput::Text => show(&draft, &mut text),
+                DraftOutput::Folder(folder) => {
+                    let folder = folder.join(&draft.repository).join(&draft.package);
+                    package_folder::write(&folder, &draft.files)?;
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = written {
+            diagnostics.push(Diagnostic::error(format!("{title}: {error}")));
+            ending = Ending::Failed;
+        }
+    }
+    let written = output::write(&text);
+    diagnostic::print(&diagnostics);
+    if written == Ending::Rendered { ending } else { written }
+}
+
+fn named(variant: &PackageVariant) -> String {
+    format!("{}/{}", variant.namespace().unwrap_or_default(), variant.name_any())
+}
+
+/// The variants of the files, and those that the sets of the files make.
+fn wanted(
+    cluster: &Cluster<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+    ending: &mut Ending,
+) -> Vec<PackageVariant> {
+    let mut variants: Vec<PackageVariant> = cluster.variants.values().flatten().cloned().collect();
+    for ((namespace, name), set) in &cluster.sets {
+        let title = format!("PackageVariantSet {namespace}/{name}");
+        let expanded = cluster.bundles.get(namespace).map(|bundle| bundle.expand(&set.object));
+        let failures = match expanded.unwrap_or_else(|| super::Bundle::new(namespace).expand(&set.object)) {
+            Ok(expanded) => {
+                variants.extend(expanded.variants);
+                expanded.failures
+            }
+            Err(failure) => vec![failure],
+        };
+        for failure in &failures {
+            *ending = Ending::Failed;
+            report(&title, set.document, failure, diagnostics);
+        }
+    }
+    variants.sort_by_key(named);
+    variants
+}
+
+/// A package as its first draft would hold it.
+struct Draft {
+    repository: String,
+    package: String,
+    files: PackageFiles,
+    /// What functions said.
+    results: Vec<String>,
+}
+
+fn draft(
+    variant: &PackageVariant,
+    cluster: &Cluster<'_>,
+    packages: &Path,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Result<Draft, String> {
+    let errors = validate_variant(&variant.spec);
+    if !errors.is_empty() {
+        return Err(errors.join("; "));
+    }
+    let namespace = variant.namespace().unwrap_or_default();
+    let downstream = variant.spec.downstream.clone().unwrap_or_default();
+    let (repository, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
+    let place = Package { repository: &repository, path: &package };
+    check_names(place, WORKSPACE, &[]).map_err(|error| error.to_string())?;
+    let objects = cluster.objects.get(&namespace).map(Vec::as_slice).unwrap_or_default();
+    let (mut files, origin) = source(variant, objects, packages)?;
+    let is_deployment = match self::repository(objects, &repository) {
+        Some(found) => found.spec.deployment.unwrap_or_default(),
+        None => {
+            diagnostics.push(Diagnostic::warning(format!(
+                "PackageVariant {}: Repository {repository:?} is not among the files, and is taken for one that is not deployed from",
+                named(variant)
+            )));
+            false
+        }
+    };
+    let texts = &mut files.texts;
+    clone_package(texts, &origin.directory, &package, &origin, is_deployment)
+        .map_err(|error| error.to_string())?;
+    let mut results = render(texts)?;
+    let given = Given { namespace: namespace.clone(), objects: objects.to_vec(), refused: BTreeMap::new() };
+    let revision = revision_name(place, WORKSPACE);
+    let mutation = Mutation { variant, namespace: &namespace, revision: &revision, cluster: &given };
+    let mutated = groundwork_krm::mutate(Some(texts), &mutation)
+        .map_err(|error| format!("{}: {error}", error.reason()))?;
+    if mutated.changed {
+        *texts = mutated.files;
+        results = render(texts)?;
+    }
+    Ok(Draft { repository, package, files, results })
+}
+
+/// The files of the upstream's package, and where they come from.
+fn source(
+    variant: &PackageVariant,
+    objects: &[Value],
+    packages: &Path,
+) -> Result<(PackageFiles, Origin), String> {
+    let upstream: Upstream = variant.spec.upstream.clone().unwrap_or_default();
+    let (name, package) =
+        (upstream.repo.clone().unwrap_or_default(), upstream.package.clone().unwrap_or_default());
+    let git = repository(objects, &name).and_then(|found| found.spec.git).unwrap_or_default();
+    let directory = git.directory.unwrap_or_default();
+    let path = format!("{}/{package}", directory.trim_matches('/'));
+    let path = path.trim_matches('/');
+    let folder = packages.join(&name).join(path);
+    let leads_out =
+        name.contains('/') || format!("{name}/{path}").split('/').any(|part| matches!(part, "" | "." | ".."));
+    if leads_out || !folder.join(KPTFILE).is_file() {
+        return Err(format!(
+            "there is no package {package:?} of repository {name:?}: {} holds no {KPTFILE}",
+            folder.display()
+        ));
+    }
+    let files = package_folder::read(&folder)?;
+    let reference = reference(&upstream, path);
+    Ok((files, Origin { repo: git.repo, directory: package, reference, commit: None }))
+}
+
+fn repository(objects: &[Value], name: &str) -> Option<Repository> {
+    let is_it = |object: &&Value| {
+        object["apiVersion"] == Repository::API_VERSION
+            && object["kind"] == Repository::KIND
+            && object["metadata"]["name"] == name
+    };
+    serde_json::from_value(objects.iter().find(is_it)?.clone()).ok()
+}
+
+/// Runs the functions of a package; what they said.
+fn render(texts: &mut groundwork_krm::Package) -> Result<Vec<String>, String> {
+    let rendered = groundwork_krm::render(texts, &RenderOptions::default());
+    if let Some(error) = rendered.error {
+        return Err(format!("RenderFailed: {error}"));
+    }
+    *texts = rendered.files;
+    let results = rendered.status.result.unwrap_or_default();
+    let line = |function: &groundwork_api::FunctionResult| {
+        let name = function.image.as_deref().or(function.exec.as_deref()).unwrap_or_default();
+        let messages: Vec<&str> =
+            function.results.iter().filter_map(|item| item.message.as_deref()).collect();
+        format!("{}: {}", shown(name), shown(&messages.join("; ")))
+    };
+    Ok(results.items.iter().map(line).collect())
+}
+
+/// What people should know about a package.
+fn tell(draft: &Draft, text: &mut String) {
+    for result in &draft.results {
+        let _ = writeln!(text, "  {result}");
+    }
+    let description = describe(&draft.files.texts);
+    let is_open = |status: &str| status != "True";
+    for condition in description.conditions.iter().filter(|condition| is_open(&condition.status)) {
+        let message = condition.message.as_deref().unwrap_or_default();
+        let _ = writeln!(text, "  ! {} is {}: {}", shown(&condition.type_), condition.status, shown(message));
+    }
+}
+
+/// The files, one after the other.
+fn show(draft: &Draft, text: &mut String) {
+    for (path, content) in &draft.files.texts {
+        let _ = writeln!(text, "\n# {}/{}/{}", shown(&draft.repository), shown(&draft.package), shown(path));
+        let lines = content.lines().map(shown);
+        lines.for_each(|line| {
+            let _ = writeln!(text, "{line}");
+        });
+    }
+    for path in draft.files.binaries.keys() {
+        let _ = writeln!(
+            text,
+            "\n# {}/{}/{} (binary)",
+            shown(&draft.repository),
+            shown(&draft.package),
+            shown(path)
+        );
+    }
+    text.push('\n');
+}
