@@ -11,6 +11,10 @@ fn examples_give_what_they_show() {
     for entry in fs::read_dir(examples()).unwrap() {
         let folder = entry.unwrap().path();
         assert!(folder.join("README.md").is_file(), "{} has no README.md", folder.display());
+        if folder.join("figures").is_dir() {
+            figures_give_what_they_show(&folder, times);
+            continue;
+        }
         let is_fleet = folder.join("set.yaml").is_file();
         let command: &[&str] = if is_fleet { &["variants", "expand", "-f"] } else { &["render"] };
         let expected = fs::read_to_string(folder.join("expected.txt")).unwrap();
@@ -25,6 +29,28 @@ fn examples_give_what_they_show() {
         count += 1;
     }
     assert!(count > 1);
+}
+
+/// Each figure of the variants is drafted as its file of `expected` shows (V-008, V-018, V-021, V-025).
+fn figures_give_what_they_show(folder: &Path, times: usize) {
+    let shown = |path: &Path| path.display().to_string();
+    let mut count = 0;
+    for entry in fs::read_dir(folder.join("figures")).unwrap() {
+        let figure = entry.unwrap().path();
+        let name = figure.file_stem().unwrap().to_str().unwrap();
+        let expected = fs::read_to_string(folder.join("expected").join(format!("{name}.txt"))).unwrap();
+        let packages = shown(&folder.join("packages"));
+        for _ in 0..times {
+            let run = groundwork(
+                &["variants", "draft", "--packages", &packages, "-f", &shown(folder), &shown(&figure)],
+                "",
+            );
+            assert_eq!((run.code, run.err.as_str()), (0, ""), "{name}");
+            assert_eq!(run.out, expected, "{name}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 7);
 }
 
 /// The three forms of the output hold the same objects.

@@ -204,3 +204,104 @@ fn a_plan_of_what_would_happen() {
     assert_eq!(refused.code, 1, "{}", refused.out);
     assert!(refused.out.contains("  ! ValidationError: "), "{}", refused.out);
 }
+
+fn package(folder: &Path, path: &str, text: &str) {
+    let path = folder.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn variant(name: &str, package: &str, fields: &str) -> String {
+    format!(
+        "---\napiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nmetadata: {{namespace: fleet, name: {name}}}\nspec:\n  \
+         upstream: {{repo: catalog, package: {package}, revision: v1}}\n  downstream: {{repo: cluster-01, package: {package}}}\n{fields}"
+    )
+}
+
+const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: x\n";
+
+/// Drafts of variants from files: what can be made is, what cannot is told, and nothing leads out of the folders.
+#[test]
+fn drafts_of_variants() {
+    let folder = TempDir::new().unwrap();
+    let packages = folder.path().join("packages");
+    package(&packages, "catalog/net/dns/Kptfile", KPTFILE);
+    package(
+        &packages,
+        "catalog/net/dns/zone.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: z\n",
+    );
+    fs::write(packages.join("catalog/net/dns/logo.png"), [0xff, 0xfe, 0]).unwrap();
+    package(&folder.path().join("packages"), "secret/Kptfile", KPTFILE);
+    let shown = packages.display().to_string();
+    let draft = |input: &str, output: &str| {
+        groundwork(&["variants", "draft", "-f", "-", "--packages", &shown, "-o", output], input)
+    };
+    let out = folder.path().join("out");
+    let dir = format!("dir={}", out.display());
+    let broken = "  pipeline: {mutators: [{name: fn, image: example.org/mine:v1}]}\n";
+    let input = [
+        variant("good", "net/dns", ""),
+        variant("broken", "net/dns", broken),
+        variant("missing", "net/ntp", ""),
+        variant("out", "../secret", ""),
+        variant("wrong", "net/dns", "  deletionPolicy: keep\n"),
+    ]
+    .concat();
+    let run = draft(&input, &dir);
+    assert_eq!(run.code, 1, "{}", run.err);
+    assert_eq!(run.out, "PackageVariant fleet/good: cluster-01/net/dns\n");
+    for text in [
+        "PackageVariant fleet/broken: RenderFailed: package \".\": function \"PackageVariant.broken.fn.0\": function \
+         \"example.org/mine:v1\" is not available: no container runtime is configured and it is not built in",
+        "PackageVariant fleet/missing: there is no package \"net/ntp\" of repository \"catalog\"",
+        "PackageVariant fleet/out: ",
+        "PackageVariant fleet/wrong: spec.deletionPolicy can only be \"orphan\" or \"delete\"",
+        "warning: PackageVariant fleet/good: Repository \"cluster-01\" is not among the files",
+    ] {
+        assert!(run.err.contains(text), "{text}\n{}", run.err);
+    }
+    let made = out.join("cluster-01/net/dns");
+    assert!(fs::read_to_string(made.join("Kptfile")).unwrap().contains("ref: net/dns/v1"));
+    assert_eq!(fs::read(made.join("logo.png")).unwrap(), [0xff, 0xfe, 0]);
+    assert!(!folder.path().join("secret").exists());
+
+    // A second run replaces what the first one wrote, and nothing else.
+    fs::write(made.join("old.yaml"), "").unwrap();
+    assert_eq!(draft(&variant("good", "net/dns", ""), &dir).code, 0);
+    assert!(!made.join("old.yaml").exists());
+    fs::remove_file(made.join("Kptfile")).unwrap();
+    let refused = draft(&variant("good", "net/dns", ""), &dir);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.err.contains("is not empty and holds no package: name another folder"),
+        "{}",
+        refused.err
+    );
+
+    let nothing = draft("", &dir);
+    assert_eq!((nothing.code, nothing.out.as_str()), (2, ""));
+    assert!(nothing.err.contains("neither a PackageVariant nor a PackageVariantSet"), "{}", nothing.err);
+}
+
+/// 4.1: what a set isolates is told, and the rest is printed.
+#[test]
+fn isolated_failures_are_told() {
+    let targets = "  - objectSelector: {apiVersion: v1, kind: ConfigMap}\n    template: {downstream: {repoExpr: \"target.labels['x']\"}}\n  \
+                   - repositories: [{name: cluster-01}]\n";
+    let object = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: fleet, name: a}\n";
+    let stops = set(targets) + object;
+    let isolates = stops.replace("spec:\n", "spec:\n  failurePolicy: Isolate\n");
+    assert_ne!(stops, isolates);
+    let run = expand(&stops, &[]);
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    let run = expand(&isolates, &[]);
+    assert_eq!(run.code, 1);
+    let made = expand(&isolates, &["-o", "json"]).json();
+    assert_eq!(made["items"].as_array().unwrap().len(), 1);
+    assert_eq!(made["items"][0]["spec"]["downstream"]["repo"], "cluster-01");
+    assert!(run.err.contains("spec.targets[0].template.downstream.repoExpr"), "{}", run.err);
+    let plan = groundwork(&["variants", "plan", "-f", "-"], &isolates);
+    assert_eq!(plan.code, 1);
+    assert!(plan.out.contains("1 created") && plan.out.contains("  ! UnexpectedError: "), "{}", plan.out);
+}

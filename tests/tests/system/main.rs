@@ -12,6 +12,7 @@ mod etcd;
 mod exports;
 mod failures;
 mod faults;
+mod figures;
 mod grpc;
 mod heavy;
 mod herd;

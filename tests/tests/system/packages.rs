@@ -22,7 +22,7 @@ const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: corefi
 static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
 
 /// The system of these tests: one with a package store.
-async fn system() -> Result<Option<&'static System>> {
+pub(crate) async fn system() -> Result<Option<&'static System>> {
     let start = async || {
         // Kept to the end of the process, as the system is.
         let folder = tempfile::tempdir()?.keep();
@@ -32,25 +32,25 @@ async fn system() -> Result<Option<&'static System>> {
 }
 
 /// Remotes of one test.
-struct Remotes(tempfile::TempDir);
+pub(crate) struct Remotes(tempfile::TempDir);
 
 impl Remotes {
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self(tempfile::tempdir()?))
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(format!("{name}.git"))
     }
 
     /// A new remote with one empty commit.
-    fn create(&self, name: &str) -> Result<()> {
+    pub(crate) fn create(&self, name: &str) -> Result<()> {
         git(self.0.path(), &["init", "-q", "--bare", &format!("{name}.git")])?;
         self.publish(name, &[("README.md", "packages")], None)
     }
 
     /// What a person commits to the branch, with a tag.
-    fn publish(&self, name: &str, files: &[(&str, &str)], tag: Option<&str>) -> Result<()> {
+    pub(crate) fn publish(&self, name: &str, files: &[(&str, &str)], tag: Option<&str>) -> Result<()> {
         let folder = self.0.path().join(name);
         if !folder.exists() {
             git(self.0.path(), &["clone", "-q", &format!("{name}.git"), name])?;
@@ -73,11 +73,11 @@ impl Remotes {
     }
 
     /// A file of a package as a ref has it.
-    fn file(&self, name: &str, reference: &str, path: &str) -> Result<String> {
+    pub(crate) fn file(&self, name: &str, reference: &str, path: &str) -> Result<String> {
         Ok(git(&self.path(name), &["show", &format!("{reference}:{path}")])?)
     }
 
-    fn refs(&self, name: &str) -> Result<Vec<String>> {
+    pub(crate) fn refs(&self, name: &str) -> Result<Vec<String>> {
         let listed = git(&self.path(name), &["for-each-ref", "--format=%(refname:short)"])?;
         Ok(listed.lines().map(str::to_owned).collect())
     }
@@ -341,20 +341,26 @@ async fn a_remote_that_is_away_holds_up_its_own() -> Result<()> {
     Ok(())
 }
 
-/// Figures 2 to 4: context, functions and an injected object; a change of that object is drafted again.
-#[tokio::test]
-async fn functions_and_injected_objects() -> Result<()> {
-    let Some(system) = system().await? else { return Ok(()) };
-    let case = Case::new(system, "packages-injection").await?;
+/// Lets the services read and follow ConfigMaps of the namespace. The test server does not sum up labelled roles, so that one is bound.
+pub(crate) async fn let_watch_config_maps(case: &Case<'_>) -> Result<()> {
     let rules = json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]});
     case.create::<Role>("watchable", &rules).await?;
     for account in ["watcher", "variant"] {
         let name = format!("watchable-{account}");
         let of = format!("--serviceaccount=groundwork-system:groundwork-{account}");
-        system
+        case.system
             .kubectl(&["create", "rolebinding", &name, "-n", &case.namespace, "--role=watchable", &of])
             .await?;
     }
+    Ok(())
+}
+
+/// Figures 2 to 4: context, functions and an injected object; a change of that object is drafted again.
+#[tokio::test]
+async fn functions_and_injected_objects() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-injection").await?;
+    let_watch_config_maps(&case).await?;
     let remotes = catalog(&case).await?;
     let point = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: site\n  annotations:\n    kpt.dev/config-injection: \
                  required\ndata: {}\n";

@@ -7,9 +7,11 @@ use groundwork_yaml::tree::{Node, Pair};
 use super::scope::is_namespaced;
 use super::{group, id, is_local_config, text, type_of};
 use crate::identity::UPSTREAM_IDENTIFIER;
-use crate::render::{ResourceList, Severity};
+use crate::render::{Item, ResourceList, Severity};
 
 const EXPECTED: &str = "`ConfigMap.v1` or `SetNamespace.v1alpha1.fn.kpt.dev`";
+/// Of the config: adds the Namespace, too. An extension (12.5).
+const CREATE: &str = "create";
 const DEPENDS_ON: &str = "config.kubernetes.io/depends-on";
 /// A namespace that is not known.
 const UNKNOWN: &str = "~C";
@@ -34,6 +36,7 @@ type Known = BTreeMap<[String; 4], Option<String>>;
 
 pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     let (namespace, matcher) = config(list.config.as_ref())?;
+    let creates = list.config.as_ref().is_some_and(|config| text(config, &["data", CREATE]) == "true");
     check_origins(list, matcher.as_deref())?;
     let known = known(list);
     let matcher = matcher.as_deref();
@@ -68,7 +71,37 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
             shown(&references)
         ),
     });
+    if creates {
+        create(list, &namespace);
+    }
     Ok(())
+}
+
+/// Adds the Namespace where it is missing (12.5).
+fn create(list: &mut ResourceList, namespace: &str) {
+    let is_there = list.items.iter().any(|item| {
+        type_of(&item.root) == ("Namespace", "v1") && text(&item.root, &["metadata", "name"]) == namespace
+    });
+    if is_there {
+        return;
+    }
+    if list.is_selection {
+        // The Namespace may be among what the selectors leave out, and another one would come with each rendering.
+        return list.info(format!("namespace \"{namespace}\" not created: the function sees a selection"));
+    }
+    let is_used = |path: &str| {
+        list.items.iter().any(|item| item.package == list.package && item.path.as_deref() == Some(path))
+    };
+    let numbered = (2..).map(|number| format!("namespace-{number}.yaml"));
+    let path = std::iter::once("namespace.yaml".to_owned()).chain(numbered).find(|path| !is_used(path));
+    let metadata = Node::mapping(vec![Pair::new("name", Node::string(namespace))]);
+    let pairs = vec![
+        Pair::new("apiVersion", Node::string("v1")),
+        Pair::new("kind", Node::string("Namespace")),
+        Pair::new("metadata", metadata),
+    ];
+    list.items.push(Item::new(Node::mapping(pairs), path));
+    list.info(format!("namespace \"{namespace}\" created"));
 }
 
 /// The namespace, and the one that is to be replaced.
@@ -371,6 +404,19 @@ mod tests {
                 "info `depends-on` annotation namespace [old] updated to \"new\", 1 value(s) changed",
             ]
         );
+    }
+
+    /// 12.5: the Namespace is added, once.
+    #[test]
+    fn creation() {
+        let to = config(&[("namespace", "new"), ("create", "true")]);
+        let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: new\n";
+        check("set-namespace", &to, CM, &format!("{CM}  namespace: new\n---\n{namespace}"));
+        check("set-namespace", &to, &namespace.replace("new", "old"), namespace);
+        let said = said("set-namespace", &to, CM);
+        assert_eq!(said.last().unwrap(), "info namespace \"new\" created");
+        let no = config(&[("namespace", "new"), ("create", "false")]);
+        check("set-namespace", &no, CM, &format!("{CM}  namespace: new\n"));
     }
 
     /// 8.5: configs and their faults.
