@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use crate::batch::{Batches, push_batch};
 use crate::objects::{Objects, ObjectsError};
 use crate::remote::{Credentials, RefUpdate, Remote, RemoteError, RemoteRef};
 
@@ -31,6 +32,8 @@ pub struct BareClone {
     refs: RwLock<Arc<Refs>>,
     /// Fetches take it for themselves, pushes share it: a fetch that began before a push must not undo what the push told.
     exchange: RwLock<()>,
+    pushes: Batches,
+    branch_moves: Mutex<()>,
     /// Branches with published content: those that somebody has registered.
     branches: RwLock<BTreeSet<String>>,
 }
@@ -54,6 +57,8 @@ impl BareClone {
             objects,
             refs: RwLock::default(),
             exchange: RwLock::new(()),
+            pushes: Batches::default(),
+            branch_moves: Mutex::new(()),
             branches: RwLock::default(),
         })
     }
@@ -112,22 +117,30 @@ impl BareClone {
         Err(last.unwrap_or_else(|| RemoteError::Failed("the remote keeps changing".to_owned())).into())
     }
 
-    /// Pushes all of the updates or none.
+    /// Pushes all of the updates or none. What others want to push while a push is under way goes out with the next one.
     ///
     /// # Errors
     /// See [`Remote::push`].
-    pub fn push(&self, updates: &[RefUpdate]) -> Result<(), RemoteError> {
-        let _shared = self.exchange.read().unwrap_or_else(PoisonError::into_inner);
-        self.remote.push(updates)?;
-        let mut refs = self.refs.write().unwrap_or_else(PoisonError::into_inner);
-        let refs = Arc::make_mut(&mut refs);
-        for update in updates {
-            match update.new {
-                Some(id) => refs.insert(update.reference.clone(), RemoteRef { id, commit: id }),
-                None => refs.remove(&update.reference),
-            };
-        }
-        Ok(())
+    pub fn push(&self, updates: Vec<RefUpdate>) -> Result<(), RemoteError> {
+        self.pushes.submit(updates, |batch| {
+            let _shared = self.exchange.read().unwrap_or_else(PoisonError::into_inner);
+            let answers = push_batch(&self.remote, batch);
+            let done = batch.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+            let mut refs = self.refs.write().unwrap_or_else(PoisonError::into_inner);
+            let refs = Arc::make_mut(&mut refs);
+            for update in done.flat_map(|(updates, _)| updates.iter()) {
+                match update.new {
+                    Some(id) => refs.insert(update.reference.clone(), RemoteRef { id, commit: id }),
+                    None => refs.remove(&update.reference),
+                };
+            }
+            answers
+        })
+    }
+
+    /// Lets only one thread at a time do what moves a branch: it would lose against each of the others otherwise.
+    pub fn alone_on_branches(&self) -> MutexGuard<'_, ()> {
+        self.branch_moves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

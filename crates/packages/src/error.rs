@@ -44,6 +44,8 @@ impl From<RemoteError> for StoreError {
             RemoteError::Protocol { .. } => Self::Refused(error.to_string()),
             RemoteError::NoGit(_)
             | RemoteError::Failed(_)
+            | RemoteError::Unauthorized { .. }
+            | RemoteError::NotAtomic
             | RemoteError::TooSlow
             | RemoteError::Declined(_) => Self::Unavailable(error.to_string()),
         }

@@ -7,6 +7,7 @@
 //!
 //! Nothing here knows a cluster. Operations block: on the disk, on the program `git` and on the network.
 
+mod batch;
 mod clone;
 mod discovery;
 mod draft;

@@ -56,6 +56,16 @@ pub enum RemoteError {
     NoGit(String),
     #[error("{0}")]
     Failed(String),
+    /// It asks who we are, or does not let us in; the words are those of `git`.
+    #[error("{}: {words}", if *.has_credentials {
+        "the remote refuses the credentials of spec.git.secretRef"
+    } else {
+        "the remote asks for credentials, and spec.git.secretRef names none"
+    })]
+    Unauthorized { has_credentials: bool, words: String },
+    /// The server cannot push several refs as one.
+    #[error("the remote does not support atomic pushes")]
+    NotAtomic,
     #[error("git did not end within {} seconds", LONGEST.as_secs())]
     TooSlow,
     /// A ref has another value than expected.
@@ -204,12 +214,20 @@ impl Remote {
     /// [`RemoteError::Stale`] if a ref has another value than expected, [`RemoteError::Declined`] by a hook, or the remote
     /// cannot be reached.
     pub(crate) fn push(&self, updates: &[RefUpdate]) -> Result<(), RemoteError> {
-        match self.push_once(updates, true) {
-            Err(RemoteError::Failed(text)) if text.contains("does not support --atomic") => {
+        match self.push_atomically(updates) {
+            Err(RemoteError::NotAtomic) => {
                 updates.chunks(1).try_for_each(|update| self.push_once(update, false))
             }
             result => result,
         }
+    }
+
+    /// Pushes all of the updates or none.
+    ///
+    /// # Errors
+    /// As [`Remote::push`], and [`RemoteError::NotAtomic`].
+    pub(crate) fn push_atomically(&self, updates: &[RefUpdate]) -> Result<(), RemoteError> {
+        self.push_once(updates, true)
     }
 
     fn push_once(&self, updates: &[RefUpdate], atomic: bool) -> Result<(), RemoteError> {
@@ -231,7 +249,7 @@ impl Remote {
         if status == Some(0) {
             return Ok(());
         }
-        Err(refusal(&stdout, &stderr))
+        Err(self.explained(refusal(&stdout, &stderr)))
     }
 
     /// The output of `git`, if it succeeds.
@@ -241,11 +259,32 @@ impl Remote {
             return Ok(stdout);
         }
         let words = words(&stderr);
-        Err(RemoteError::Failed(if words.is_empty() {
+        Err(self.explained(RemoteError::Failed(if words.is_empty() {
             "git failed without a word".to_owned()
         } else {
             words
-        }))
+        })))
+    }
+
+    /// What the words of `git` mean for who has registered the remote.
+    fn explained(&self, error: RemoteError) -> RemoteError {
+        let RemoteError::Failed(words) = error else { return error };
+        if words.contains("does not support --atomic") {
+            return RemoteError::NotAtomic;
+        }
+        // Without a terminal to ask for a name, that is what is said of a refusal.
+        let refusals = [
+            "could not read Username",
+            "could not read Password",
+            "Authentication failed",
+            "Permission denied (publickey",
+            "Host key verification failed",
+        ];
+        if refusals.iter().any(|refusal| words.contains(refusal)) {
+            let has_credentials = !self.credentials.parts().is_empty();
+            return RemoteError::Unauthorized { has_credentials, words };
+        }
+        RemoteError::Failed(words)
     }
 
     fn run(&self, arguments: &[&str], input: &str) -> Result<Output, RemoteError> {

@@ -98,7 +98,7 @@ impl GitRepository {
         let mut snapshot = self.refresh()?;
         if !snapshot.repairs.is_empty() {
             // Somebody else may be quicker, or the server declines; the next sync finds it again.
-            let pushed = self.clone.push(&snapshot.repairs);
+            let pushed = self.clone.push(snapshot.repairs.clone());
             if pushed.is_ok() {
                 snapshot = self.refresh()?;
             }
@@ -143,7 +143,7 @@ impl GitRepository {
         let tree = self.objects().with_file(None, "README.md", &text)?;
         let message = format!("Initial commit: Creating {branch} branch\n");
         let commit = self.objects().write_commit(tree, &[], &self.signature(None), &message)?;
-        self.clone.push(&[RefUpdate { reference: place.reference(), old: None, new: Some(commit) }])?;
+        self.clone.push(vec![RefUpdate { reference: place.reference(), old: None, new: Some(commit) }])?;
         Ok(())
     }
 
@@ -240,7 +240,7 @@ impl GitRepository {
     pub(crate) fn push(&self, updates: &[RefUpdate]) -> Result<(), StoreError> {
         let mut attempt = 1;
         loop {
-            match self.clone.push(updates) {
+            match self.clone.push(updates.to_vec()) {
                 Ok(()) => break,
                 Err(RemoteError::Declined(_)) if attempt < HOOK_ATTEMPTS => std::thread::sleep(HOOK_PAUSE),
                 Err(error @ RemoteError::Stale(_)) => {
@@ -285,6 +285,7 @@ impl GitRepository {
             extension: None,
         };
         for attempt in 1..=APPROVALS {
+            let alone = self.clone.alone_on_branches();
             let head = self.snapshot().head;
             let root = self.root_of(head)?;
             let tree = self.objects().replace(root, &path, Some(revision.directory))?;
@@ -296,6 +297,7 @@ impl GitRepository {
                 RefUpdate { reference: tag.clone(), old: None, new: Some(commit) },
                 RefUpdate { reference: revision.reference.clone(), old: Some(revision.commit), new: None },
             ]);
+            drop(alone);
             match pushed {
                 Err(StoreError::Conflict) => {}
                 result => return result,
@@ -349,6 +351,7 @@ impl GitRepository {
 
     fn remove_from_branch(&self, revision: &Revision, actor: &Actor) -> Result<(), StoreError> {
         let path = full_path(&self.settings.directory, &revision.package);
+        let _alone = self.clone.alone_on_branches();
         let root = self.root_of(Some(revision.commit))?;
         let tree = self.objects().replace(root, &path, None)?;
         let message = format!("Deleting package {path}\n");

@@ -336,3 +336,48 @@ fn a_remote_that_is_away_takes_nothing_along() {
     repository.sync().unwrap();
     draft(&repository, "q", "w", &[]);
 }
+
+/// 9.2: drafts of many writers go out in few pushes, and one that the server does not want spoils none of the others.
+#[test]
+fn many_drafts_share_their_pushes() {
+    const DRAFTS: usize = 24;
+    let world = World::new();
+    let repository = world.repository("blue", &[("other/Kptfile", KPTFILE)]);
+    let hooks = world.remote("blue").join("hooks");
+    let pushes = world.remote("blue").join("pushes");
+    for (name, script) in [
+        ("update", "#!/bin/sh\ncase $1 in *unwanted*) echo not here; exit 1;; esac\n".to_owned()),
+        ("post-receive", format!("#!/bin/sh\necho push >> '{}'\n", pushes.display())),
+    ] {
+        let file = hooks.join(name);
+        std::fs::write(&file, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&file, mode).unwrap();
+    }
+    let staged: Vec<Staged> = (0..DRAFTS)
+        .map(|number| {
+            let package = if number == 7 { "unwanted".to_owned() } else { format!("p{number}") };
+            stage(&repository, &package, "packagevariant-1", &[("a", "b")])
+        })
+        .collect();
+    let gate = std::sync::Barrier::new(DRAFTS);
+    let results: Vec<Result<_, StoreError>> = std::thread::scope(|scope| {
+        let commit = |staged: Staged| {
+            gate.wait();
+            staged.commit(&pat())
+        };
+        let threads: Vec<_> = staged.into_iter().map(|staged| scope.spawn(move || commit(staged))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (number, result) in results.iter().enumerate() {
+        match result {
+            Ok(committed) => assert_eq!(committed.revision.lifecycle, Lifecycle::Draft),
+            Err(error) => assert!(number == 7 && error.to_string().contains("not here"), "{number}: {error}"),
+        }
+    }
+    assert!(results[7].is_err());
+    let drafts = world.refs("blue").into_iter().filter(|name| name.contains("drafts/")).count();
+    assert_eq!((drafts, listing(&repository).len()), (DRAFTS - 1, DRAFTS));
+    let count = std::fs::read_to_string(&pushes).unwrap().lines().count();
+    assert!(count < DRAFTS, "{count} pushes");
+}

@@ -19,6 +19,9 @@ const GRPCURL_SUM: &str = include_str!("../../../tools/grpcurl/go.sum");
 /// Checksums of what the original of the template engine is made of, and our program around it.
 const GO_TEMPLATE_SUM: &str = include_str!("../../../tools/gotemplate/go.sum");
 const GO_TEMPLATE_PROGRAM: &str = include_str!("../../../tools/gotemplate/main.go");
+/// The same of the git server.
+const GIT_SERVER_SUM: &str = include_str!("../../../tools/gitserver/go.sum");
+const GIT_SERVER_PROGRAM: &str = include_str!("../../../tools/gitserver/main.go");
 
 /// A server, or the client program of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +42,8 @@ pub enum Server {
     Grpcurl,
     /// Go's template engine with sprig, which our own is compared with.
     GoTemplate,
+    /// git over http and ssh.
+    GitServer,
 }
 
 /// A binary that can be used.
@@ -83,7 +88,7 @@ impl fmt::Display for Server {
 
 impl Server {
     /// All servers, those first that others need.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::Kubectl,
@@ -92,6 +97,7 @@ impl Server {
         Self::Registry,
         Self::Grpcurl,
         Self::GoTemplate,
+        Self::GitServer,
     ];
 
     /// Folder of the Go module that fixes the version, from the root of the repository.
@@ -99,6 +105,7 @@ impl Server {
         match self {
             Self::Grpcurl => "tools/grpcurl",
             Self::GoTemplate => "tools/gotemplate",
+            Self::GitServer => "tools/gitserver",
             _ => "tools/testservers",
         }
     }
@@ -108,6 +115,7 @@ impl Server {
         match self {
             Self::Grpcurl => [GRPCURL_SUM, ""],
             Self::GoTemplate => [GO_TEMPLATE_SUM, GO_TEMPLATE_PROGRAM],
+            Self::GitServer => [GIT_SERVER_SUM, GIT_SERVER_PROGRAM],
             _ => [SERVERS_SUM, ""],
         }
     }
@@ -123,6 +131,7 @@ impl Server {
             Self::Registry => "registry",
             Self::Grpcurl => "grpcurl",
             Self::GoTemplate => "gotemplate-original",
+            Self::GitServer => "gitserver",
         }
     }
 
@@ -137,6 +146,7 @@ impl Server {
             Self::Registry => "github.com/distribution/distribution/v3/cmd/registry",
             Self::Grpcurl => "github.com/fullstorydev/grpcurl/cmd/grpcurl",
             Self::GoTemplate => "groundwork.dev/tools/gotemplate",
+            Self::GitServer => "groundwork.dev/tools/gitserver",
         }
     }
 
@@ -151,6 +161,7 @@ impl Server {
             Self::Registry => "TEST_ASSET_REGISTRY",
             Self::Grpcurl => "TEST_ASSET_GRPCURL",
             Self::GoTemplate => "TEST_ASSET_GOTEMPLATE",
+            Self::GitServer => "TEST_ASSET_GITSERVER",
         }
     }
 
@@ -171,7 +182,7 @@ impl Server {
             Self::NatsServer => version >= Version(2, 10, 23),
             Self::Registry => version >= Version(2, 8, 0),
             Self::Grpcurl => version >= Version(1, 8, 0),
-            Self::GoTemplate => version >= Version(1, 0, 0),
+            Self::GoTemplate | Self::GitServer => version >= Version(1, 0, 0),
         }
     }
 
@@ -183,7 +194,7 @@ impl Server {
             Self::NatsServer => "2.10.23 or later",
             Self::Registry => "2.8 or later",
             Self::Grpcurl => "1.8 or later",
-            Self::GoTemplate => "1.0 or later",
+            Self::GoTemplate | Self::GitServer => "1.0 or later",
         }
     }
 }

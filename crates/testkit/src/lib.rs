@@ -11,6 +11,8 @@ mod control_plane;
 mod fixtures;
 mod git;
 #[cfg(feature = "run")]
+mod git_server;
+#[cfg(feature = "run")]
 mod nats;
 pub mod page;
 #[cfg(feature = "run")]
@@ -26,6 +28,8 @@ pub use binaries::{Binary, NotFound, Server, Version, build_folder, find};
 pub use control_plane::{ControlPlane, ControlPlaneOptions};
 pub use fixtures::{FIXTURES, fixture, without_fixtures};
 pub use git::git;
+#[cfg(feature = "run")]
+pub use git_server::GitServer;
 #[cfg(feature = "run")]
 pub use nats::Nats;
 #[cfg(feature = "run")]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
-use groundwork_testkit::git;
+use groundwork_testkit::{GitServer, Server, git, servers_or_skip};
 use groundwork_tests::{System, SystemOptions, wait_for};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::Role;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
@@ -338,6 +338,54 @@ async fn a_remote_that_is_away_holds_up_its_own() -> Result<()> {
     remotes.create("nowhere")?;
     look(&case, "nowhere").await?;
     ready(&case, "away", &["nowhere.dns.packagevariant-1"]).await?;
+    Ok(())
+}
+
+/// Remotes over http and ssh, let in by Secrets; a password that is none is told, and the right one is found.
+#[tokio::test]
+async fn remotes_over_http_and_ssh() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    if !servers_or_skip(&[Server::GitServer]) {
+        return Ok(());
+    }
+    let case = Case::new(system, "packages-transports").await?;
+    let server = GitServer::start().await?;
+    let remotes = Remotes::new()?;
+    remotes.create("catalog")?;
+    remotes.create("edge")?;
+    let files = [("net/coredns/Kptfile", KPTFILE), ("net/coredns/config.yaml", CONFIG)];
+    remotes.publish("catalog", &files, Some("net/coredns/v1"))?;
+    for name in ["catalog", "edge"] {
+        std::os::unix::fs::symlink(remotes.path(name), server.root().join(name))?;
+    }
+    let (username, password) = server.user();
+    let (key, hosts) = server.keys()?;
+    let wrong = json!({"stringData": {"username": username, "password": "wrong"}});
+    case.create::<Secret>("web", &wrong).await?;
+    case.create::<Secret>("shell", &json!({"stringData": {"ssh-privatekey": key, "known_hosts": hosts}}))
+        .await?;
+    for (name, address, secret) in
+        [("catalog", server.http("catalog"), "web"), ("edge", server.ssh("edge"), "shell")]
+    {
+        let git = json!({"repo": address, "secretRef": {"name": secret}});
+        case.create::<Repository>(name, &json!({"spec": {"type": "git", "git": git}})).await?;
+    }
+    case.create::<PackageVariant>("dns", &variant(&json!({}))).await?;
+    let is_told = |repository: &Repository| {
+        let status = repository.status.clone().unwrap_or_default();
+        status.conditions.iter().any(|found| {
+            found.status == "False" && found.message.contains("refuses the credentials of spec.git.secretRef")
+        })
+    };
+    case.until("the password is refused", "catalog", is_told).await?;
+    let right = json!({"stringData": {"password": password}});
+    case.change::<Secret>("web", &right).await?;
+    look(&case, "catalog").await?;
+    ready(&case, "dns", &["edge.dns.packagevariant-1"]).await?;
+    lifecycle(&case, "edge.dns.packagevariant-1", "Proposed").await?;
+    lifecycle(&case, "edge.dns.packagevariant-1", "Published").await?;
+    assert_eq!(remotes.refs("edge")?, ["main", "dns/v1"]);
+    ensure!(remotes.file("edge", "main", "dns/Kptfile")?.contains(&server.http("catalog")));
     Ok(())
 }
 
