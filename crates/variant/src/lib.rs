@@ -56,7 +56,7 @@ pub use preview::{
     Changed, Created, Deleted, Fate, Field, Preview, Refused, ReleasedRevision, SetPreview, Site,
     UpstreamPreview, preview,
 };
-pub use revision::reference;
+pub use revision::{fixed_revision, reference};
 pub use status::{Observed, conditions};
 pub use upstream::{Resolved, Unresolved, resolve, resolve_upstream};
 pub use validate::validate_set;

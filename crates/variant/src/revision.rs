@@ -47,6 +47,14 @@ fn is_tag(text: &str) -> bool {
         && text.starts_with(|first: char| first.is_ascii_alphanumeric())
 }
 
+/// The number of the only published revision that an upstream can mean; `None` if it is another one tomorrow, or a workspace.
+pub fn fixed_revision(revision: Option<&IntOrString>, workspace: &str) -> Option<i64> {
+    match revision.filter(|_| workspace.is_empty()).and_then(self::revision)? {
+        Revision::Number(number) => Some(number),
+        Revision::Head | Revision::Latest | Revision::Tag(_) => None,
+    }
+}
+
 /// What is wrong with how an upstream names its revision.
 pub(crate) fn revision_error(upstream: &Upstream) -> Option<String> {
     if upstream.workspace_name.as_deref().is_some_and(|name| !name.is_empty()) {

@@ -106,8 +106,9 @@ impl Shared {
     /// What a package revision concerns: sets by their upstream, and where revisions are drafted, itself and variants.
     fn revision_keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys = upstream_of(object, index);
-        if self.packages.is_some() {
-            keys.extend(self.memory().relations.of_revision(object));
+        if let Some(packages) = &self.packages {
+            let number = packages.number(object);
+            keys.extend(self.memory().relations.of_revision(object, number));
             keys.extend(matches!(change, Change::Applied(_)).then(|| object.clone()));
         }
         keys

@@ -27,6 +27,16 @@ impl<'a> Read<'a> for Option<i64> {
     }
 }
 
+/// A whole number, or a text.
+impl<'a> Read<'a> for Option<crate::IntOrString> {
+    fn read(content: Option<&'a Map<String, Value>>, path: &str) -> Self {
+        match at(content, path)? {
+            Value::String(text) => Some(crate::IntOrString::from(text.as_str())),
+            number => number.as_i64().map(crate::IntOrString::Int),
+        }
+    }
+}
+
 impl<'a> Read<'a> for Option<Timestamp> {
     fn read(content: Option<&'a Map<String, Value>>, path: &str) -> Self {
         <&str>::read(content, path).parse().ok()

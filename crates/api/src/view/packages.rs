@@ -45,6 +45,10 @@ view! {
         upstream_repository: &'a str = "spec.upstream.repo",
         /// Path of that package.
         upstream_package: &'a str = "spec.upstream.package",
+        /// Which revision of it.
+        upstream_revision: Option<crate::IntOrString> = "spec.upstream.revision",
+        /// The workspace, where it is named instead of a revision.
+        upstream_workspace: &'a str = "spec.upstream.workspaceName",
         /// Repository of the package that it makes.
         downstream_repository: &'a str = "spec.downstream.repo",
         /// Path of that package.

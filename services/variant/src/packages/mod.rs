@@ -102,6 +102,16 @@ impl PackageStore {
         self.known().remove(key);
     }
 
+    /// The number of a package revision, if this replica knows it by now. A draft has none yet.
+    pub(crate) fn number(&self, revision: &Key) -> Option<i64> {
+        let namespace = revision.namespace.as_deref().unwrap_or_default();
+        self.store
+            .revision(namespace, &revision.name)
+            .ok()
+            .map(|(_, found)| found.number)
+            .filter(|number| *number != 0)
+    }
+
     /// Forgets a repository that is gone.
     pub(crate) fn unregister(&self, key: &Key) {
         self.forget(key);

@@ -98,7 +98,7 @@ pub(crate) async fn ensure(
     objects: &Objects,
 ) -> Result<PackageRevision, ApiError> {
     let wanted = wanted(repository, revision, is_latest, present.as_ref(), answer);
-    let status = wanted.status.clone();
+    let mut status = wanted.status.clone();
     let stored = match present {
         Some(present) if same_but_status(&present, &wanted) => present,
         Some(_) => objects.replace(&wanted).await?,
@@ -108,7 +108,12 @@ pub(crate) async fn ensure(
             new.metadata.labels.get_or_insert_default().extend(attributes.labels);
             new.metadata.annotations.get_or_insert_default().extend(attributes.annotations);
             new.metadata.owner_references = attributes.owner.map(|owner| vec![owner]);
-            objects.create(&new).await?
+            let created = objects.create(&new).await?;
+            // Nobody asks for anything in an object that says what git holds.
+            if let Some(status) = &mut status {
+                status.observed_generation = created.metadata.generation;
+            }
+            created
         }
     };
     if stored.status == status {

@@ -5,15 +5,25 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use groundwork_api::view;
 use groundwork_bus::{Change, ObjectId};
 use groundwork_controller::Key;
+use groundwork_variant::fixed_revision;
 
 /// Namespace, and what the names of the package's revisions begin with: repository, package and a dot.
 type Package = (String, String);
+
+/// What a variant has to do with packages.
+#[derive(Debug)]
+struct Relation {
+    upstream: Package,
+    downstream: Package,
+    /// The only revision of the upstream that concerns it.
+    fixed: Option<i64>,
+}
 
 /// Filled from events, so that one about a revision finds its variants without looking at all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
     variants: BTreeMap<Package, BTreeSet<Key>>,
-    packages: HashMap<Key, [Package; 2]>,
+    packages: HashMap<Key, Relation>,
     /// Package revisions by the UID of the variant that controls them: one that was pointed elsewhere still has to see to them.
     owned: HashMap<String, BTreeSet<Key>>,
     owners: HashMap<Key, String>,
@@ -25,7 +35,8 @@ pub(crate) struct Relations {
 impl Relations {
     /// Takes note of a change of a variant.
     pub(crate) fn observe(&mut self, variant: &ObjectId, change: &Change) {
-        for package in self.packages.remove(variant).into_iter().flatten() {
+        let former = self.packages.remove(variant);
+        for package in former.into_iter().flat_map(|former| [former.upstream, former.downstream]) {
             if let Some(variants) = self.variants.get_mut(&package) {
                 variants.remove(variant);
                 if variants.is_empty() {
@@ -39,14 +50,15 @@ impl Relations {
             let prefix = format!("{repository}.{}.", package.replace('/', "."));
             (variant.namespace.clone().unwrap_or_default(), prefix)
         };
-        let packages = [
-            package(seen.upstream_repository(), seen.upstream_package()),
-            package(seen.downstream_repository(), seen.downstream_package()),
-        ];
-        for package in &packages {
+        let relation = Relation {
+            upstream: package(seen.upstream_repository(), seen.upstream_package()),
+            downstream: package(seen.downstream_repository(), seen.downstream_package()),
+            fixed: fixed_revision(seen.upstream_revision().as_ref(), seen.upstream_workspace()),
+        };
+        for package in [&relation.upstream, &relation.downstream] {
             self.variants.entry(package.clone()).or_default().insert(variant.clone());
         }
-        self.packages.insert(variant.clone(), packages);
+        self.packages.insert(variant.clone(), relation);
     }
 
     /// Takes note of a change of a package revision.
@@ -88,11 +100,21 @@ impl Relations {
     }
 
     /// The variants that a package revision concerns. Where its package ends cannot be seen in its name, since tags may have dots.
-    pub(crate) fn of_revision(&self, revision: &ObjectId) -> Vec<Key> {
+    /// `number` is that of the revision, where it is known: a variant of another revision has nothing to do with it.
+    pub(crate) fn of_revision(&self, revision: &ObjectId, number: Option<i64>) -> Vec<Key> {
         let namespace = revision.namespace.clone().unwrap_or_default();
         let ends = revision.name.match_indices('.').map(|(end, _)| end + 1);
         let packages = ends.map(|end| (namespace.clone(), revision.name[..end].to_owned()));
-        packages.filter_map(|package| self.variants.get(&package)).flatten().cloned().collect()
+        let concerned = |package: Package| {
+            let variants = self.variants.get(&package).into_iter().flatten();
+            variants.filter(move |variant| {
+                self.packages.get(variant).is_none_or(|relation| {
+                    relation.downstream == package
+                        || relation.fixed.zip(number).is_none_or(|(fixed, number)| fixed == number)
+                })
+            })
+        };
+        packages.flat_map(concerned).cloned().collect()
     }
 
     /// Takes note of which objects a variant injects, whether they are there or not.
@@ -159,7 +181,8 @@ mod tests {
         relations.observe(&variant("c"), &applied(("catalog", "net"), ("blue", "net")));
         let names = |keys: Vec<Key>| keys.into_iter().map(|key| key.name).collect::<Vec<_>>();
         let of = |relations: &Relations, name: &str| {
-            names(relations.of_revision(&ObjectId::new(kind::<PackageRevision>(), Some("fleet"), name)))
+            let revision = ObjectId::new(kind::<PackageRevision>(), Some("fleet"), name);
+            names(relations.of_revision(&revision, None))
         };
         assert_eq!(of(&relations, "catalog.net.dns.v4"), ["c", "a", "b"]);
         assert_eq!(of(&relations, "catalog.net.v4.0.0"), ["c"]);
@@ -182,5 +205,35 @@ mod tests {
         assert_eq!(of(&relations, "blue.web.packagevariant-1"), ["a"]);
         relations.observe(&variant("b"), &Change::Deleted { uid: "u".into(), resource_version: "9".into() });
         assert_eq!(of(&relations, "green.dns.v1"), Vec::<String>::new());
+    }
+
+    /// 2.2: a variant of one revision does not look at each other one that comes.
+    #[test]
+    fn other_revisions_do_not_concern_a_fixed_one() {
+        let mut relations = Relations::default();
+        let variant = |name: &str| ObjectId::new(kind::<PackageVariant>(), Some("fleet"), name);
+        for (name, revision) in [
+            ("number", json!(1)),
+            ("text", json!("v1")),
+            ("latest", json!("latest")),
+            ("tag", json!("stable")),
+        ] {
+            let mut change = applied(("catalog", "dns"), ("blue", name));
+            if let Change::Applied(snapshot) = &mut change {
+                let spec = json!({"upstream": {"repo": "catalog", "package": "dns", "revision": revision}, "downstream": {"repo": "blue", "package": name}});
+                snapshot.fields.insert("spec".to_owned(), spec);
+            }
+            relations.observe(&variant(name), &change);
+        }
+        let of = |name: &str, number: Option<i64>| {
+            let revision = ObjectId::new(kind::<PackageRevision>(), Some("fleet"), name);
+            let keys = relations.of_revision(&revision, number);
+            keys.into_iter().map(|key| key.name).collect::<Vec<_>>()
+        };
+        let all = ["latest", "number", "tag", "text"];
+        assert_eq!(of("catalog.dns.w1", Some(1)), all);
+        assert_eq!(of("catalog.dns.w2", Some(2)), ["latest", "tag"]);
+        assert_eq!(of("catalog.dns.w2", None), all, "nobody knows what it is");
+        assert_eq!(of("blue.number.packagevariant-1", Some(7)), ["number"]);
     }
 }
