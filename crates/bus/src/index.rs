@@ -11,9 +11,10 @@ use crate::feed::Feed;
 use crate::object::{Kind, ObjectId};
 use crate::record::{Change, Record};
 
-/// The latest known state of every object of some kinds. Cheap to clone; clones are the same index.
+/// The latest known state of every object of some kinds. Cheap to clone; clones are the same index. Its parts are filled by feeds of
+/// their own, so that a kind whose feed is late keeps no other one back.
 ///
-/// It names candidates; the API server decides. After [`Feed::Reset`] it is empty and not synced until
+/// It names candidates; the API server decides. After [`Feed::Reset`] a part is empty and not synced until
 /// the new content and its sync markers have come: an answer from a former stream could name objects that are gone as
 /// long as nobody says so. Whoever deletes or concludes something from an absence must ask [`Index::synced`] first.
 #[derive(Clone, Debug)]
@@ -24,13 +25,27 @@ pub struct Index {
 #[derive(Debug)]
 struct Inner {
     content: RwLock<Content>,
-    progress: watch::Sender<u64>,
+    /// Tells that something has come.
+    progress: watch::Sender<()>,
     /// Empty: the whole cluster.
     namespaces: Vec<String>,
 }
 
+/// Some kinds of an index, which are filled by one feed. What is known of them is forgotten when it is dropped.
+#[derive(Debug)]
+pub struct IndexPart {
+    index: Index,
+    kinds: Vec<Kind>,
+    /// Tells it from a former part of the same kinds.
+    number: u64,
+    position: watch::Sender<u64>,
+}
+
 #[derive(Debug, Default)]
 struct Content {
+    /// Which part fills a kind.
+    parts: HashMap<Kind, u64>,
+    last_part: u64,
     kinds: HashMap<Kind, Objects>,
     synced: HashSet<(Kind, Option<String>)>,
     owned: HashMap<String, HashSet<ObjectId>>,
@@ -79,24 +94,19 @@ impl Index {
     /// An empty index for a watcher that lists some namespaces only: a namespaced kind is synced when the markers of all
     /// of them have come.
     pub fn in_namespaces(namespaces: Vec<String>) -> Self {
-        let inner = Inner { content: RwLock::default(), progress: watch::Sender::new(0), namespaces };
+        let inner = Inner { content: RwLock::default(), progress: watch::Sender::new(()), namespaces };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Takes in one step of the feed.
-    pub fn apply(&self, feed: &Feed) {
-        let position = match feed {
-            Feed::Reset => {
-                *self.write() = Content::default();
-                0
-            }
-            Feed::Record { position, record } => {
-                self.write().apply(record);
-                *position
-            }
-        };
-        // Markers come late, so positions are not in order.
-        self.inner.progress.send_modify(|progress| *progress = position.max(*progress));
+    /// From now on these kinds are filled by another feed; what was known of them is forgotten.
+    pub fn part(&self, kinds: Vec<Kind>) -> IndexPart {
+        let mut content = self.write();
+        content.last_part += 1;
+        let number = content.last_part;
+        content.forget(&kinds);
+        content.parts.extend(kinds.iter().map(|kind| (kind.clone(), number)));
+        drop(content);
+        IndexPart { index: self.clone(), kinds, number, position: watch::Sender::new(0) }
     }
 
     /// The object as it was last seen; none if it is unknown or deleted.
@@ -154,22 +164,11 @@ impl Index {
         self.len() == 0
     }
 
-    /// The highest position it has seen; see [`Feed`].
-    pub fn position(&self) -> u64 {
-        *self.inner.progress.borrow()
-    }
-
-    /// Waits until it has seen this position, or what came after it.
-    pub async fn passed(&self, position: u64) {
-        // The sender lives in self, so there is always a next value.
-        let _ = self.inner.progress.subscribe().wait_for(|progress| *progress >= position).await;
-    }
-
     /// Waits until it knows an object in this version, or in one that came after it. A version that cannot be compared is not waited for.
     pub async fn knows(&self, object: &ObjectId, version: &str) {
         let Some(wanted) = ResourceVersion::parse(version) else { return };
         let known = || self.version(object).and_then(|known| ResourceVersion::parse(&known));
-        let has_come = |_: &u64| known().is_some_and(|known| known >= wanted);
+        let has_come = |(): &()| known().is_some_and(|known| known >= wanted);
         // The sender lives in self, so there is always a next value.
         let _ = self.inner.progress.subscribe().wait_for(has_come).await;
     }
@@ -187,7 +186,7 @@ impl Index {
 
     /// Waits for [`Index::synced`].
     pub async fn until_synced(&self, kinds: &[Kind]) {
-        let _ = self.inner.progress.subscribe().wait_for(|_| self.synced(kinds)).await;
+        let _ = self.inner.progress.subscribe().wait_for(|()| self.synced(kinds)).await;
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Content> {
@@ -199,7 +198,86 @@ impl Index {
     }
 }
 
+impl IndexPart {
+    /// Takes in one step of its feed.
+    pub fn apply(&self, feed: &Feed) {
+        let position = {
+            let mut content = self.index.write();
+            match feed {
+                // Another part fills the kinds by now.
+                _ if !self.is_current(&content) => return,
+                Feed::Reset => {
+                    content.forget(&self.kinds);
+                    content.cluster = None;
+                    0
+                }
+                Feed::Record { position, record } => {
+                    content.apply(record);
+                    *position
+                }
+            }
+        };
+        // Markers come late, so positions are not in order.
+        self.position.send_modify(|progress| *progress = position.max(*progress));
+        self.index.inner.progress.send_modify(|()| {});
+    }
+
+    /// The highest position it has seen; see [`Feed`].
+    pub fn position(&self) -> u64 {
+        *self.position.borrow()
+    }
+
+    /// Waits until it has seen this position, or what came after it.
+    pub async fn passed(&self, position: u64) {
+        // The sender lives in self, so there is always a next value.
+        let _ = self.position.subscribe().wait_for(|progress| *progress >= position).await;
+    }
+
+    /// Whether everything of its kinds is known.
+    pub fn synced(&self) -> bool {
+        self.index.synced(&self.kinds)
+    }
+
+    /// Waits for [`IndexPart::synced`].
+    pub async fn until_synced(&self) {
+        self.index.until_synced(&self.kinds).await;
+    }
+
+    /// The kinds that it fills.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    fn is_current(&self, content: &Content) -> bool {
+        self.kinds.iter().all(|kind| content.parts.get(kind) == Some(&self.number))
+    }
+}
+
+impl Drop for IndexPart {
+    fn drop(&mut self) {
+        let mut content = self.index.write();
+        if self.is_current(&content) {
+            content.forget(&self.kinds);
+            for kind in &self.kinds {
+                content.parts.remove(kind);
+            }
+        }
+    }
+}
+
 impl Content {
+    /// Nothing of these kinds is known any more.
+    fn forget(&mut self, kinds: &[Kind]) {
+        for kind in kinds {
+            self.kinds.remove(kind);
+        }
+        self.synced.retain(|(kind, _)| !kinds.contains(kind));
+        self.owned.retain(|_, owned| {
+            owned.retain(|object| !kinds.contains(&object.kind));
+            !owned.is_empty()
+        });
+    }
+
     fn apply(&mut self, record: &Record) {
         match record {
             Record::Object(event) => match &event.change {
@@ -296,6 +374,10 @@ mod tests {
         Feed::Record { position, record }
     }
 
+    fn part(index: &Index) -> IndexPart {
+        index.part(vec![kind("secrets"), kind("namespaces")])
+    }
+
     fn names(index: &Index, namespace: Option<&str>) -> Vec<String> {
         index.of_kind(&kind("secrets"), namespace).iter().map(|(id, _)| id.to_string()).collect()
     }
@@ -303,6 +385,7 @@ mod tests {
     #[test]
     fn objects_come_change_and_go() {
         let index = Index::new();
+        let part = part(&index);
         for feed in [
             Feed::Reset,
             applied(1, id(Some("b"), "x"), None),
@@ -310,19 +393,19 @@ mod tests {
             applied(3, id(None, "z"), None),
             applied(4, id(Some("a"), "x"), Some("owner")),
         ] {
-            index.apply(&feed);
+            part.apply(&feed);
         }
         assert_eq!(names(&index, None), ["secrets z", "secrets a/x", "secrets a/y", "secrets b/x"]);
         assert_eq!(names(&index, Some("a")), ["secrets a/x", "secrets a/y"]);
         assert_eq!(names(&index, Some("c")), Vec::<String>::new());
         assert_eq!(index.owned_by("owner"), [id(Some("a"), "x"), id(Some("a"), "y")]);
-        assert_eq!((index.len(), index.position()), (4, 4));
+        assert_eq!((index.len(), part.position()), (4, 4));
         assert_eq!(index.version(&id(Some("a"), "y")).as_deref(), Some("2"));
         assert_eq!(index.version(&id(Some("a"), "nobody")), None);
 
-        index.apply(&applied(5, id(Some("a"), "y"), Some("other")));
-        index.apply(&deleted(6, id(Some("a"), "x")));
-        index.apply(&deleted(7, id(Some("a"), "unknown")));
+        part.apply(&applied(5, id(Some("a"), "y"), Some("other")));
+        part.apply(&deleted(6, id(Some("a"), "x")));
+        part.apply(&deleted(7, id(Some("a"), "unknown")));
         assert_eq!(
             index.get(&id(Some("a"), "y")).map(|found| found.resource_version.clone()),
             Some("5".into())
@@ -330,7 +413,7 @@ mod tests {
         assert_eq!(index.get(&id(Some("a"), "x")), None);
         assert_eq!(index.owned_by("owner"), []);
         assert_eq!(index.owned_by("other"), [id(Some("a"), "y")]);
-        assert_eq!((index.len(), index.position()), (3, 7));
+        assert_eq!((index.len(), part.position()), (3, 7));
     }
 
     #[test]
@@ -351,58 +434,89 @@ mod tests {
             fields: fields.as_object().cloned().unwrap(),
         };
         let index = Index::new();
-        index.apply(&object(1, id(None, "x"), Change::Applied(snapshot.clone())));
+        let part = part(&index);
+        part.apply(&object(1, id(None, "x"), Change::Applied(snapshot.clone())));
         assert_eq!(index.get(&id(None, "x")), Some(snapshot));
     }
 
     #[test]
     fn after_a_reset_nothing_is_known_and_nothing_synced() {
         let index = Index::new();
+        let part = part(&index);
         let identity = Record::Cluster(ClusterIdentity { uid: "c".into() });
-        index.apply(&applied(8, id(None, "z"), Some("owner")));
-        index.apply(&marker(3, "secrets", None));
-        index.apply(&Feed::Record { position: 9, record: identity });
+        part.apply(&applied(8, id(None, "z"), Some("owner")));
+        part.apply(&marker(3, "secrets", None));
+        part.apply(&Feed::Record { position: 9, record: identity });
         assert!(index.synced(&[kind("secrets")]) && index.cluster().is_some());
-        assert_eq!(index.position(), 9, "a late marker takes nothing back");
-        index.apply(&Feed::Reset);
+        assert_eq!(part.position(), 9, "a late marker takes nothing back");
+        part.apply(&Feed::Reset);
         assert!(index.is_empty() && !index.synced(&[kind("secrets")]));
         assert_eq!((index.cluster(), index.owned_by("owner")), (None, Vec::new()));
-        assert_eq!(index.position(), 9);
+        assert_eq!(part.position(), 9);
     }
 
     #[test]
     fn a_kind_is_synced_when_all_that_was_listed_is_there() {
         let (both, one) = ([kind("secrets"), kind("namespaces")], [kind("secrets")]);
         let cluster = Index::new();
-        cluster.apply(&marker(1, "secrets", Some("a")));
+        let all = part(&cluster);
+        all.apply(&marker(1, "secrets", Some("a")));
         assert!(!cluster.synced(&one));
-        cluster.apply(&marker(2, "secrets", None));
+        all.apply(&marker(2, "secrets", None));
         assert!(cluster.synced(&one) && !cluster.synced(&both) && cluster.synced(&[]));
 
         let some = Index::in_namespaces(vec!["a".into(), "b".into()]);
-        some.apply(&marker(1, "secrets", Some("a")));
-        some.apply(&marker(2, "namespaces", None));
+        let named = part(&some);
+        named.apply(&marker(1, "secrets", Some("a")));
+        named.apply(&marker(2, "namespaces", None));
         assert!(!some.synced(&one));
-        some.apply(&marker(3, "secrets", Some("b")));
+        named.apply(&marker(3, "secrets", Some("b")));
         assert!(some.synced(&both));
     }
 
     #[tokio::test]
     async fn who_waits_is_woken() {
         let index = Index::new();
+        let part = part(&index);
         let kinds = [kind("secrets")];
         let feeding = async {
             for feed in
                 [applied(4, id(None, "z"), None), marker(2, "secrets", None), applied(6, id(None, "y"), None)]
             {
                 tokio::task::yield_now().await;
-                index.apply(&feed);
+                part.apply(&feed);
             }
         };
         let object = id(None, "y");
-        tokio::join!(index.passed(5), index.until_synced(&kinds), index.knows(&object, "6"), feeding);
+        tokio::join!(part.passed(5), index.until_synced(&kinds), index.knows(&object, "6"), feeding);
         index.knows(&object, "5").await;
         index.knows(&object, "not a version").await;
-        assert!(index.position() == 6 && index.synced(&kinds));
+        assert!(part.position() == 6 && index.synced(&kinds));
+    }
+
+    /// A part that comes and goes takes nothing of the others along, and a late feed of a former part tells nothing any more.
+    #[test]
+    fn parts_come_and_go() {
+        let index = Index::new();
+        let secrets = index.part(vec![kind("secrets")]);
+        secrets.apply(&applied(1, id(None, "z"), Some("owner")));
+        secrets.apply(&marker(2, "secrets", None));
+        let pods = index.part(vec![kind("pods")]);
+        pods.apply(&Feed::Reset);
+        let pod = ObjectId::new(kind("pods"), None, "p");
+        pods.apply(&object(7, pod.clone(), Change::Applied(Snapshot::default())));
+        pods.apply(&marker(8, "pods", None));
+        assert!(index.synced(&[kind("secrets"), kind("pods")]));
+        assert_eq!((secrets.position(), pods.position(), index.len()), (2, 8, 2));
+        let again = index.part(vec![kind("pods")]);
+        pods.apply(&object(9, pod.clone(), Change::Applied(Snapshot::default())));
+        assert!(index.get(&pod).is_none() && !again.synced() && index.synced(&[kind("secrets")]));
+        again.apply(&object(9, pod.clone(), Change::Applied(Snapshot::default())));
+        drop(pods);
+        assert!(index.get(&pod).is_some(), "it was the former one that went");
+        drop(again);
+        assert_eq!((index.len(), index.owned_by("owner")), (1, vec![id(None, "z")]));
+        secrets.apply(&Feed::Reset);
+        assert!(index.is_empty());
     }
 }

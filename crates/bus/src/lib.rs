@@ -39,7 +39,7 @@ pub use delivery::{Delivery, Receipt};
 pub use error::{BusError, PublishError};
 pub use feed::{Feed, IndexFeed};
 pub use groundwork_api::view::{Owner, Snapshot};
-pub use index::Index;
+pub use index::{Index, IndexPart};
 pub use nats::{Login, NatsOptions};
 pub use object::{Kind, ObjectId};
 pub use record::{

@@ -5,6 +5,7 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
@@ -247,12 +248,13 @@ async fn an_index_knows_what_the_stream_says(bus: Bus) {
     publish(&bus, &applied(&a, 1)).await;
     publish(&bus, &marker(&secrets(), 1)).await;
     let index = Index::new();
+    let part = Arc::new(index.part(vec![secrets()]));
     let mut feed = bus.index(&[secrets()]).await.unwrap();
     let reader = tokio::spawn({
-        let index = index.clone();
+        let part = Arc::clone(&part);
         async move {
             loop {
-                index.apply(&feed.next().await);
+                part.apply(&feed.next().await);
             }
         }
     });
@@ -260,12 +262,12 @@ async fn an_index_knows_what_the_stream_says(bus: Bus) {
     assert!(!index.synced(&[secrets(), installations()]));
     assert_eq!(index.get(&a).unwrap().resource_version, "1");
     let sequence = publish(&bus, &applied(&b, 2)).await;
-    within("passed", index.passed(sequence)).await;
+    within("passed", part.passed(sequence)).await;
     assert_eq!(index.of_kind(&secrets(), Some("n")).len(), 2);
     let sequence = publish(&bus, &deleted(&a, 3)).await;
-    within("passed", index.passed(sequence)).await;
+    within("passed", part.passed(sequence)).await;
     assert_eq!(index.get(&a), None);
-    assert_eq!(index.position(), sequence);
+    assert_eq!(part.position(), sequence);
     reader.abort();
 }
 
@@ -507,10 +509,11 @@ async fn a_rebuilt_stream_is_read_anew(bus: Bus) {
     }
     publish(&bus, &marker(&secrets(), 1)).await;
     let index = Index::new();
+    let part = index.part(vec![secrets()]);
     let mut feed = bus.index(&[secrets()]).await.unwrap();
     let mut queue = bus.work("renderer", &secrets()).await.unwrap();
     for _ in 0..3 {
-        index.apply(&within("the feed", feed.next()).await);
+        part.apply(&within("the feed", feed.next()).await);
     }
     assert!(index.synced(&[secrets()]));
     let old = within("work", queue.next()).await;
@@ -520,15 +523,15 @@ async fn a_rebuilt_stream_is_read_anew(bus: Bus) {
     assert!(second.created && second.messages == 0 && second.created_at != first.created_at);
     publish(&bus, &applied(&b, 30)).await;
     let (reset, new) = tokio::join!(within("a reset", feed.next()), within("new work", queue.next()));
-    index.apply(&reset);
+    part.apply(&reset);
     assert!(index.is_empty() && !index.synced(&[secrets()]));
     assert_eq!((new.event.object.clone(), new.attempts), (b.clone(), 1));
     // Sequences start anew, positions do not: nobody waits for ever, or not at all.
     assert!(new.position > 20);
-    assert!(index.position() < new.position);
-    index.apply(&within("the feed", feed.next()).await);
-    assert_eq!(index.position(), new.position);
-    within("what came before is past", index.passed(old.position)).await;
+    assert!(part.position() < new.position);
+    part.apply(&within("the feed", feed.next()).await);
+    assert_eq!(part.position(), new.position);
+    within("what came before is past", part.passed(old.position)).await;
     assert!(index.get(&b).is_some() && index.get(&a).is_none());
     // An answer to a message of the lost stream answers no other.
     old.ack().await;

@@ -5,13 +5,14 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
 use common::*;
 use groundwork_bus::{
-    Bus, BusError, ClusterIdentity, Filter, Index, Login, NatsOptions, PublishError, Record, STREAM,
-    WorkState,
+    Bus, BusError, ClusterIdentity, Filter, Index, IndexPart, Login, NatsOptions, PublishError, Record,
+    STREAM, WorkState,
 };
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 
@@ -31,15 +32,16 @@ async fn operator(nats: &Nats) -> jetstream::Context {
 }
 
 /// Feeds an index until the test ends.
-fn feed_index(mut feed: groundwork_bus::IndexFeed) -> Index {
+fn feed_index(mut feed: groundwork_bus::IndexFeed) -> (Index, Arc<IndexPart>) {
     let index = Index::new();
-    let fed = index.clone();
+    let part = Arc::new(index.part(vec![secrets()]));
+    let fed = Arc::clone(&part);
     tokio::spawn(async move {
         loop {
             fed.apply(&feed.next().await);
         }
     });
-    index
+    (index, part)
 }
 
 #[tokio::test]
@@ -100,7 +102,7 @@ async fn readers_wait_through_a_restart_and_miss_nothing() {
     let Some(mut nats) = server("").await else { return };
     let bus = connected(&nats).await;
     bus.ensure_stream().await.unwrap();
-    let index = feed_index(bus.index(&[secrets()]).await.unwrap());
+    let (index, part) = feed_index(bus.index(&[secrets()]).await.unwrap());
     let mut queue = bus.work("renderer", &secrets()).await.unwrap();
     for round in 0..3 {
         let names: BTreeSet<_> = (0..50).map(|number| format!("{round}-{number}")).collect();
@@ -117,7 +119,7 @@ async fn readers_wait_through_a_restart_and_miss_nothing() {
         let mut seen = BTreeSet::new();
         while seen.len() < names.len() {
             let delivery = within("work goes on", queue.next()).await;
-            within("the index follows", index.passed(delivery.position)).await;
+            within("the index follows", part.passed(delivery.position)).await;
             assert!(index.get(&delivery.event.object).is_some());
             seen.insert(delivery.event.object.name.clone());
             delivery.ack().await;
@@ -136,7 +138,7 @@ async fn a_deleted_stream_is_waited_for_and_read_anew() {
         publish(&bus, &applied(&secret(name), 1)).await;
     }
     publish(&bus, &marker(&secrets(), 3)).await;
-    let index = feed_index(bus.index(&[secrets()]).await.unwrap());
+    let (index, part) = feed_index(bus.index(&[secrets()]).await.unwrap());
     let mut queue = bus.work("renderer", &secrets()).await.unwrap();
     within("synced", index.until_synced(&[secrets()])).await;
     let mut old = Vec::new();
@@ -157,7 +159,7 @@ async fn a_deleted_stream_is_waited_for_and_read_anew() {
     let delivery = within("the consumer is made again", queue.next()).await;
     assert_eq!((delivery.event.object.name.as_str(), delivery.attempts), ("d", 1));
     assert!(delivery.position > highest);
-    within("the index follows", index.passed(delivery.position)).await;
+    within("the index follows", part.passed(delivery.position)).await;
     within("synced again", index.until_synced(&[secrets()])).await;
     assert_eq!(index.len(), 1);
     delivery.ack().await;
@@ -433,7 +435,7 @@ async fn twenty_thousand_objects_are_loaded_quickly() {
     assert_eq!(names, records.iter().map(name).collect());
     let start = Instant::now();
     publish(&bus, &marker(&secrets(), 20_000)).await;
-    let index = feed_index(bus.index(&[secrets()]).await.unwrap());
+    let (index, _part) = feed_index(bus.index(&[secrets()]).await.unwrap());
     within("synced", index.until_synced(&[secrets()])).await;
     assert_eq!(index.len(), 20_000);
     println!("loaded in {load:?}, indexed in {:?}", start.elapsed());

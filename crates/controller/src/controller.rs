@@ -6,18 +6,18 @@ use std::time::Duration;
 use groundwork_bus::{Backoff, Bus, Index, Kind, ObjectId};
 use groundwork_telemetry::Condition;
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::index_follower::follow;
+use crate::feeders::Feeders;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
-use crate::puller::Puller;
 use crate::readiness::Readiness;
 use crate::reconcile::{Handler, Key};
 use crate::shared_delivery::SharedDelivery;
+use crate::sources::{SourceChanges, sources};
 use crate::worker::Worker;
 
 /// Pause after the bus refused something.
@@ -28,10 +28,8 @@ pub(crate) const BUS_PAUSE: Duration = Duration::from_secs(1);
 pub struct Options {
     /// Name of the service, and of its consumers.
     pub service: &'static str,
-    /// Kinds whose events are work, each through a queue that all replicas share.
+    /// Kinds whose events are work, each through a queue that all replicas share. [`Sources`] adds others.
     pub work: Vec<Kind>,
-    /// The kinds follow from objects, so that no permission can name their queues; see [`Bus::private_work`].
-    pub has_private_queues: bool,
     /// Further kinds that the index holds.
     pub indexed: Vec<Kind>,
     /// Namespaces that the watcher was told to watch; empty for the whole cluster.
@@ -43,7 +41,8 @@ pub struct Options {
 }
 
 impl Options {
-    fn kinds(&self) -> Vec<Kind> {
+    /// All kinds that the index holds from the start.
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
         self.work.iter().chain(&self.indexed).cloned().collect()
     }
 }
@@ -88,43 +87,29 @@ pub(crate) struct Arrival {
 impl Controller {
     /// Works until `end` is cancelled; then finishes what runs, and gives the rest back to the bus.
     pub async fn run(self, end: CancellationToken) {
+        let (_, none) = sources();
+        self.run_with(none, end).await;
+    }
+
+    /// The same with kinds that come and go meanwhile.
+    pub async fn run_with(self, changes: SourceChanges, end: CancellationToken) {
         let index = Index::in_namespaces(self.options.namespaces.clone());
         let (sender, mut receiver) = mpsc::channel(1024);
-        let mut feeders = JoinSet::new();
-        let readiness = Readiness::new(self.ready.clone());
-        let follower = follow(
-            self.bus.clone(),
-            index.clone(),
-            Arc::clone(&self.handler),
-            self.options.kinds(),
-            readiness.clone(),
-            sender.clone(),
-        );
-        let until_end = end.clone();
-        let follower = async move {
-            until_end.run_until_cancelled(follower).await;
+        let feeders = Feeders {
+            bus: self.bus.clone(),
+            index: index.clone(),
+            handler: Arc::clone(&self.handler),
+            options: self.options.clone(),
+            sender,
         };
-        feeders.spawn(follower.in_current_span());
-        for kind in self.options.work.clone() {
-            let puller = Puller {
-                bus: self.bus.clone(),
-                index: index.clone(),
-                handler: Arc::clone(&self.handler),
-                service: self.options.service,
-                kinds: self.options.kinds(),
-                kind,
-                is_private: self.options.has_private_queues,
-                readiness: readiness.clone(),
-                slots: Arc::new(Semaphore::new(self.options.concurrency.saturating_mul(4).max(16))),
-                batch: self.options.concurrency.max(1),
-                sender: sender.clone(),
-            };
-            feeders.spawn(puller.run(end.clone()).in_current_span());
-        }
+        let own = feeders.own(&Readiness::new(self.ready.clone()), &end);
+        let others = feeders.others(changes, end.clone());
+        let mut feeding = JoinSet::new();
+        feeding.spawn(async { tokio::join!(own, others) }.in_current_span());
         let mut worker = Worker::new(self, index);
         worker.run(&mut receiver, &end).await;
         // The other tasks end with `end`, too, and hand back to the bus what they hold.
-        while feeders.join_next().await.is_some() {}
+        while feeding.join_next().await.is_some() {}
         worker.drain(receiver).await;
     }
 }

@@ -3,24 +3,32 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use groundwork_bus::{Bus, Change, Feed, Index, IndexFeed, Kind, Record};
+use groundwork_bus::{Bus, Change, Feed, IndexFeed, IndexPart, Record};
 use tokio::sync::mpsc;
 
 use crate::controller::{BUS_PAUSE, Message};
 use crate::readiness::Readiness;
 use crate::reconcile::Handler;
 
+/// Whether the worker is told that the stream begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resets {
+    Tell,
+    /// A source that comes later begins with the content of a stream that the worker knows.
+    Keep,
+}
+
 /// Applies what the stream tells to the index, and schedules keys as the handler says. Ends when the worker does.
 pub(crate) async fn follow(
     bus: Bus,
-    index: Index,
+    index: Arc<IndexPart>,
     handler: Arc<dyn Handler>,
-    kinds: Vec<Kind>,
     readiness: Readiness,
     sender: mpsc::Sender<Message>,
+    resets: Resets,
 ) {
     let mut feed = loop {
-        match bus.index(&kinds).await {
+        match bus.index(index.kinds()).await {
             Ok(feed) => break feed,
             Err(error) => {
                 readiness.index(Some(&format_args!("the index cannot be read: {error}")));
@@ -29,23 +37,24 @@ pub(crate) async fn follow(
         }
     };
     loop {
-        let was_synced = index.synced(&kinds);
+        let was_synced = index.synced();
         let next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)).await;
         match &next {
-            Feed::Reset => handler.forget_observed(),
+            Feed::Reset => handler.forget_observed(index.kinds()),
             Feed::Record { record: Record::Object(event), .. } => {
                 handler.observe(&event.object, &event.change);
             }
             Feed::Record { .. } => {}
         }
         index.apply(&next);
-        let is_synced = index.synced(&kinds);
+        let is_synced = index.synced();
         match (was_synced, is_synced) {
             (false, true) => readiness.index(None),
             (true, false) => readiness.index(Some(&"the stream was rebuilt and is not complete yet")),
             _ => {}
         }
-        if matches!(next, Feed::Reset) && sender.send(Message::Reset).await.is_err() {
+        let is_told = matches!(next, Feed::Reset) && resets == Resets::Tell;
+        if is_told && sender.send(Message::Reset).await.is_err() {
             return;
         }
         let Feed::Record { record: Record::Object(event), .. } = &next else { continue };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use groundwork_bus::{Bus, Delivery, Index, Kind, WorkQueue};
+use groundwork_bus::{Bus, Delivery, Index, IndexPart, Kind, WorkQueue};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,10 @@ pub(crate) struct Puller {
     pub(crate) index: Index,
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) service: &'static str,
-    pub(crate) kinds: Vec<Kind>,
+    /// What the kind is a part of: it tells how far the feed is.
+    pub(crate) part: Arc<IndexPart>,
+    /// Kinds that have to be known before anybody can say what an event concerns.
+    pub(crate) needed: Vec<Kind>,
     pub(crate) kind: Kind,
     pub(crate) is_private: bool,
     pub(crate) readiness: Readiness,
@@ -45,7 +48,8 @@ impl Puller {
     }
 
     async fn open(&self) -> WorkQueue {
-        self.index.until_synced(&self.kinds).await;
+        self.part.until_synced().await;
+        self.index.until_synced(&self.needed).await;
         let mut logged = None;
         loop {
             let queue = match self.is_private {
@@ -83,7 +87,7 @@ impl Puller {
             let slots = self.free_slots().await;
             pulled.extend(queue.pull(slots.len()).await.into_iter().zip(slots));
             while let Some((delivery, _)) = pulled.front() {
-                self.index.passed(delivery.position).await;
+                self.part.passed(delivery.position).await;
                 let Some((delivery, slot)) = pulled.pop_front() else { break };
                 if !self.pass_on(delivery, slot).await {
                     return;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use groundwork_bus::{Change, Index, ObjectId, Snapshot};
+use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use jiff::Timestamp;
 
 use crate::error::ApiError;
@@ -38,9 +38,11 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
-    /// The feed begins anew: what [`Handler::observe`] was told is told again from the start, and what was deleted meanwhile is not told at
+    /// The feed of some kinds begins anew: what [`Handler::observe`] was told is told again from the start, and what was deleted meanwhile is not told at
     /// all. Called in the order of the stream, as that is.
-    fn forget_observed(&self) {}
+    fn forget_observed(&self, kinds: &[Kind]) {
+        let _ = kinds;
+    }
 
     /// The stream was rebuilt, perhaps for a cluster that was restored: versions that were read before cannot be compared any more.
     fn reset(&self) {}

@@ -12,6 +12,7 @@ use groundwork_bus::{
 };
 use groundwork_controller::{
     Controller, Handler, Key, Metrics, Objects, Options, ReconcileError, ReconcileRequest, Reconciled,
+    Sources, sources,
 };
 use groundwork_telemetry::Telemetry;
 use jiff::Timestamp;
@@ -72,13 +73,15 @@ struct Bench {
     notes: Arc<Notes>,
     end: CancellationToken,
     task: Option<tokio::task::JoinHandle<()>>,
+    sources: Option<Sources>,
 }
 
 impl Bench {
     async fn new() -> Self {
         let bus = Bus::in_process();
         bus.ensure_stream().await.unwrap();
-        let bench = Self { bus, notes: Arc::default(), end: CancellationToken::new(), task: None };
+        let bench =
+            Self { bus, notes: Arc::default(), end: CancellationToken::new(), task: None, sources: None };
         let marker = SyncMarker { kind: kind(), namespace: None, resource_version: "1".into(), count: 0 };
         bench.bus.publish(&Record::Synced(marker), None).await.unwrap();
         bench
@@ -97,7 +100,6 @@ impl Bench {
             options: Options {
                 service: "test",
                 work: vec![kind()],
-                has_private_queues: false,
                 indexed: Vec::new(),
                 namespaces: Vec::new(),
                 concurrency: 4,
@@ -106,10 +108,17 @@ impl Bench {
             metrics,
             ready: telemetry.health.condition("index"),
         };
-        self.task = Some(tokio::spawn(controller.run(self.end.clone())));
+        let (sources, changes) = sources();
+        self.sources = Some(sources);
+        self.task = Some(tokio::spawn(controller.run_with(changes, self.end.clone())));
     }
 
     async fn publish(&self, name: &str, version: u64, labels: &[&str]) {
+        self.publish_of(object(name), version, labels).await;
+    }
+
+    async fn publish_of(&self, object: ObjectId, version: u64, labels: &[&str]) {
+        let name = &object.name;
         let snapshot = Snapshot {
             uid: format!("uid-{name}"),
             resource_version: version.to_string(),
@@ -117,7 +126,7 @@ impl Bench {
             ..Snapshot::default()
         };
         let change = Change::Applied(snapshot);
-        let event = Event { object: object(name), change, trace: None, replay: None, time: Timestamp::now() };
+        let event = Event { object, change, trace: None, replay: None, time: Timestamp::now() };
         self.bus.publish(&Record::Object(event), None).await.unwrap();
     }
 
@@ -126,6 +135,20 @@ impl Bench {
         while !holds(&self.notes) {
             assert!(start.elapsed() < Duration::from_secs(30), "{what}: {:?}", self.notes.0.lock().unwrap());
             tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until events of a kind are not handled any more.
+    async fn until_source_ended(&self, object: &ObjectId) {
+        let start = Instant::now();
+        for version in 100.. {
+            let before = self.notes.count(&object.name);
+            self.publish_of(object.clone(), version, &[]).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            if self.notes.count(&object.name) == before {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "{object} is handled for ever");
         }
     }
 
@@ -250,4 +273,41 @@ async fn the_end_drains() {
     }
     assert!(ended.elapsed() < ACK_WAIT / 2, "they came back by their time-out: {:?}", ended.elapsed());
     bench.until_answered().await;
+}
+
+/// A kind comes to a running controller and goes again. One whose objects are never all on the stream keeps nobody else waiting.
+#[tokio::test]
+async fn kinds_come_and_go() {
+    let mut bench = Bench::new().await;
+    bench.run();
+    bench.publish("own", 1, &[]).await;
+    bench.until("its own kind is handled", |notes| notes.count("own") == 1).await;
+    let other = |plural: &str, name: &str| ObjectId::new(Kind::new("example.org", plural), Some("ns"), name);
+    let sources = bench.sources.clone().unwrap();
+    for plural in ["gadgets", "unwatched"] {
+        sources.add(Kind::new("example.org", plural));
+    }
+    bench.publish_of(other("unwatched", "waits"), 1, &[]).await;
+    bench.publish_of(other("gadgets", "new"), 2, &[]).await;
+    let marker = |plural: &str| {
+        Record::Synced(SyncMarker {
+            kind: Kind::new("example.org", plural),
+            namespace: None,
+            resource_version: "2".into(),
+            count: 1,
+        })
+    };
+    bench.bus.publish(&marker("gadgets"), None).await.unwrap();
+    bench.until("the new kind is handled", |notes| notes.count("new") == 1).await;
+    bench.publish("own", 3, &[]).await;
+    bench.until("and the old one too", |notes| notes.count("own") == 2).await;
+    assert_eq!(bench.notes.count("waits"), 0, "not everything of that kind is known");
+    bench.bus.publish(&marker("unwatched"), None).await.unwrap();
+    bench.until("now it is", |notes| notes.count("waits") == 1).await;
+
+    sources.remove(Kind::new("example.org", "gadgets"));
+    bench.until_source_ended(&other("gadgets", "gone")).await;
+    sources.add(Kind::new("example.org", "gadgets"));
+    bench.publish_of(other("gadgets", "back"), 9, &[]).await;
+    bench.until("it comes back", |notes| notes.count("back") == 1).await;
 }

@@ -105,7 +105,6 @@ pub fn run(
             options: Options {
                 service: SERVICE,
                 work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
-                has_private_queues: false,
                 indexed: Vec::new(),
                 namespaces: arguments.cluster.namespaces,
                 concurrency: arguments.settings.deployer_concurrency,

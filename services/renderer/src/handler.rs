@@ -152,7 +152,7 @@ impl Handler for Installations {
         });
     }
 
-    fn forget_observed(&self) {
+    fn forget_observed(&self, _kinds: &[Kind]) {
         self.relations_mut().clear();
         self.changes.tell_of_all();
     }

@@ -203,7 +203,6 @@ impl Renderer {
                 options: Options {
                     service: SERVICE,
                     work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
-                    has_private_queues: false,
                     indexed: vec![kind::<DataObject>(), kind::<Target>()],
                     namespaces: arguments.cluster.namespaces,
                     concurrency: arguments.settings.renderer_concurrency,

@@ -193,7 +193,6 @@ impl Resolver {
                 options: Options {
                     service: SERVICE,
                     work,
-                    has_private_queues: false,
                     indexed: Vec::new(),
                     namespaces: arguments.cluster.namespaces,
                     concurrency: arguments.settings.resolver_concurrency.max(1),

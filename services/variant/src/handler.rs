@@ -45,7 +45,7 @@ struct Memory {
     sets: HashMap<ObjectId, Key>,
     /// When a set was expanded last.
     expanded: HashMap<Key, Instant>,
-    /// A set is worked on by one task, whichever controller woke it. So is a package that a variant makes, and a repository.
+    /// Packages that several variants make are worked on for one of them at a time.
     locks: HashMap<Key, Arc<tokio::sync::Mutex<()>>>,
     relations: Relations,
     /// How often a variant has failed in a row.
@@ -85,7 +85,7 @@ impl Shared {
     }
 
     /// Follows the objects that a variant injects: all kinds of its points, and the names of its selectors (3.4.8).
-    pub(crate) fn follow_injected(self: &Arc<Self>, key: &Key, kinds: Vec<Selected>, names: &[String]) {
+    pub(crate) fn follow_injected(&self, key: &Key, kinds: Vec<Selected>, names: &[String]) {
         let of_kind = |kind: &Selected| {
             let kind = Kind::new(kind.group.as_str(), kind.plural.as_str());
             names
@@ -95,7 +95,7 @@ impl Shared {
         };
         let objects = kinds.iter().flat_map(of_kind).collect();
         self.memory().relations.set_injected(key, objects);
-        self.watches.set_selected(self, key, kinds);
+        self.watches.set_selected(key, kinds);
     }
 
     /// Names of the package revisions that a variant may control.
@@ -125,7 +125,7 @@ impl Shared {
         keys
     }
 
-    /// Works on a key, whichever controller woke it.
+    /// Works on a key.
     pub(crate) async fn reconcile(
         self: &Arc<Self>,
         request: ReconcileRequest<'_>,
@@ -138,8 +138,6 @@ impl Shared {
             return package_variant::handle(self, &request).await;
         }
         let Some(packages) = &self.packages else { return Ok(Reconciled::default()) };
-        let lock = self.lock(key);
-        let _alone = lock.lock().await;
         if key.kind == kind::<Repository>() {
             return packages::repository::handle(packages, key, objects).await;
         }
@@ -175,18 +173,14 @@ impl Shared {
         self: &Arc<Self>,
         request: ReconcileRequest<'_>,
     ) -> Result<Reconciled, ReconcileError> {
-        let lock = self.lock(request.key);
-        let _guard = lock.lock().await;
         let is_own = request.changed.iter().any(|(object, _)| object == request.key);
         let age = self.memory().expanded.get(request.key).map(Instant::elapsed);
         if let Some(age) = age.filter(|age| !is_own && *age < DEBOUNCE) {
             return Ok(Reconciled::requeue_after(DEBOUNCE.saturating_sub(age)));
         }
         let Some(settled) = set::handle(self, request.key, request.objects).await? else {
-            self.watches.set_selected(self, request.key, Vec::new());
-            let mut memory = self.memory();
-            memory.expanded.remove(request.key);
-            memory.locks.remove(request.key);
+            self.watches.set_selected(request.key, Vec::new());
+            self.memory().expanded.remove(request.key);
             return Ok(Reconciled::default());
         };
         self.memory().expanded.insert(request.key.clone(), Instant::now());
@@ -194,18 +188,18 @@ impl Shared {
     }
 }
 
-/// Works on sets and variants.
+/// Works on sets and variants, and with a package store on repositories and package revisions.
 pub(crate) struct VariantHandler(pub(crate) Arc<Shared>);
 
 #[async_trait]
 impl Handler for VariantHandler {
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
-        let mut keys = if object.kind == kind::<PackageVariantSet>() {
-            vec![object.clone()]
-        } else if object.kind == kind::<PackageVariant>() {
-            self.0.variant_keys(object, change)
-        } else {
-            self.0.repository_keys(object, index)
+        let mut keys = match &object.kind {
+            own if *own == kind::<PackageVariantSet>() => vec![object.clone()],
+            own if *own == kind::<PackageVariant>() => self.0.variant_keys(object, change),
+            own if *own == kind::<Repository>() => self.0.repository_keys(object, index),
+            own if *own == kind::<PackageRevision>() => self.0.revision_keys(object, change, index),
+            _ => self.0.memory().relations.injecting(object),
         };
         keys.extend(selecting(object, index));
         keys
@@ -214,11 +208,19 @@ impl Handler for VariantHandler {
     fn observe(&self, object: &ObjectId, change: &Change) {
         if object.kind == kind::<PackageVariant>() {
             self.0.memory().relations.observe(object, change);
+        } else if self.0.packages.is_some() && object.kind == kind::<PackageRevision>() {
+            self.0.memory().relations.observe_revision(object, change);
         }
     }
 
-    fn forget_observed(&self) {
-        self.0.memory().relations.forget_variants();
+    fn forget_observed(&self, kinds: &[Kind]) {
+        let mut memory = self.0.memory();
+        if kinds.contains(&kind::<PackageVariant>()) {
+            memory.relations.forget_variants();
+        }
+        if kinds.contains(&kind::<PackageRevision>()) {
+            memory.relations.forget_revisions();
+        }
     }
 
     fn schedule(
@@ -245,38 +247,6 @@ impl Handler for VariantHandler {
         let mut memory = self.0.memory();
         memory.sets.clear();
         memory.expanded.clear();
-    }
-
-    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
-        self.0.reconcile(request).await
-    }
-}
-
-/// The same for events of one kind that sets select, or the package store.
-pub(crate) struct SelectedHandler(pub(crate) Arc<Shared>, pub(crate) Kind);
-
-#[async_trait]
-impl Handler for SelectedHandler {
-    fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
-        if object.kind == kind::<PackageRevision>() {
-            return self.0.revision_keys(object, change, index);
-        }
-        let mut keys = selecting(object, index);
-        keys.extend(self.0.memory().relations.injecting(object));
-        keys
-    }
-
-    fn observe(&self, object: &ObjectId, change: &Change) {
-        if self.0.packages.is_some() && object.kind == kind::<PackageRevision>() {
-            self.0.memory().relations.observe_revision(object, change);
-        }
-    }
-
-    fn forget_observed(&self) {
-        // Each kind has a feed of its own, and only that of package revisions has filled anything.
-        if self.1 == kind::<PackageRevision>() {
-            self.0.memory().relations.forget_revisions();
-        }
     }
 
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {

@@ -3,7 +3,7 @@
 //! ```text
 //! PackageVariantSet, PackageVariant, Repository events ──> handler ──┬─> set: inputs ──> variant::expand, plan ──> writes
 //!                                                                   └─> package_variant: rules, finalizer, status
-//! events of selected kinds ──> watches (one controller a kind, asked for with EnsureWatch) ──> the same handler
+//! events of selected kinds ──> sources of the same controller, for as long as `watches` asks for them (EnsureWatch)
 //! gRPC ──> grpc ──> variant::expand
 //! ```
 
@@ -26,7 +26,7 @@ use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Reposit
 use groundwork_bus::{Backoff, Bus, ObjectId};
 use groundwork_controller::{
     ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH, ProcessContext,
-    ServiceArguments, ServiceError, TakeoverArguments, Workers,
+    ServiceArguments, ServiceError, SourceChanges, TakeoverArguments, Workers, sources,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, audience, connect, with_limits,
@@ -108,7 +108,8 @@ pub struct WatcherArguments {
     pub watcher_token_file: Option<PathBuf>,
 }
 
-const CONCURRENCY: usize = 8;
+/// Most of their time they wait for the API server, or for a remote.
+const CONCURRENCY: usize = 16;
 /// The pauses of `packagevariants.md` 4.8.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(600) };
 
@@ -136,6 +137,7 @@ pub enum StartError {
 pub struct Variants {
     server: Server,
     controller: Controller,
+    source_changes: SourceChanges,
     shared: Arc<Shared>,
     telemetry: Telemetry,
 }
@@ -174,11 +176,10 @@ impl Variants {
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
             let server = server.with(with_limits!(VariantsServer::new(service)));
+            let (sources, source_changes) = sources();
             let watches = Watches::new(watches::WatchContext {
                 watcher: channel.map(|channel| with_limits!(WatcherClient::new(channel))),
-                bus: bus.clone(),
-                objects: objects.clone(),
-                metrics: metrics.clone(),
+                sources,
                 namespaces: arguments.cluster.namespaces.clone(),
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
@@ -195,7 +196,6 @@ impl Variants {
                 options: Options {
                     service: SERVICE,
                     work: vec![kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()],
-                    has_private_queues: false,
                     indexed: Vec::new(),
                     namespaces: arguments.cluster.namespaces,
                     concurrency: arguments.settings.variant_concurrency.max(1),
@@ -210,7 +210,7 @@ impl Variants {
                 .takeover
                 .ensure_stopped(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
                 .await?;
-            Ok(Self { server, controller, shared, telemetry })
+            Ok(Self { server, controller, source_changes, shared, telemetry })
         })
     }
 
@@ -230,13 +230,12 @@ impl Variants {
             if self.shared.packages.is_some() {
                 // What people do with package revisions, for as long as the service runs.
                 let holder = ObjectId::new(kind::<PackageRevision>(), None, SERVICE);
-                self.shared.watches.set_selected(
-                    &self.shared,
-                    &holder,
-                    vec![Selected::of::<PackageRevision>()],
-                );
+                self.shared.watches.set_selected(&holder, vec![Selected::of::<PackageRevision>()]);
             }
-            let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
+            let (served, ()) = tokio::join!(
+                self.server.serve(end.clone()),
+                self.controller.run_with(self.source_changes, end)
+            );
             self.shared.watches.closed().await;
             served
         })

@@ -49,7 +49,7 @@ pub(crate) async fn handle(
         return Ok(Some(Reconciled::default()));
     }
     let inputs = read_inputs(&set, objects, &shared.workers).await?;
-    shared.watches.set_selected(shared, key, inputs.kinds.clone());
+    shared.watches.set_selected(key, inputs.kinds.clone());
     let outcome = match inputs.expand(set.clone(), &shared.workers).await? {
         SetExpansion::Expanded(expansion) => reconcile(&set, expansion, objects, &shared.workers).await?,
         SetExpansion::Failed(failure) => Outcome::Failed(failure),

@@ -1,24 +1,23 @@
 //! Kinds that sets select: each is watched as long as a set selects it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
-use groundwork_bus::{Backoff, Bus, Kind};
-use groundwork_controller::{Controller, Key, Metrics, Objects, Options};
+use groundwork_bus::{Backoff, Kind};
+use groundwork_controller::{Key, Sources};
 use groundwork_grpc::Channel;
 use groundwork_proto::watcher::v1::EnsureWatchRequest;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
-use groundwork_telemetry::Health;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Code;
 use tracing::{Instrument, Span};
 
-use crate::handler::{SelectedHandler, Shared, kind};
+use crate::SERVICE;
+use crate::handler::kind;
 use crate::inputs::Selected;
-use crate::{BACKOFF, SERVICE};
 
 /// How long an interest lasts.
 const TTL_SECONDS: i64 = 600;
@@ -29,15 +28,11 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// Pauses before the watcher is asked again that has refused the watch, or has a problem with it. Rights often come a moment after what
 /// they are for.
 const PROBLEM_PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
-/// Objects of one selected kind that are handled at the same time.
-const CONCURRENCY: usize = 4;
-
 /// What all watches use.
 pub(crate) struct WatchContext {
     pub(crate) watcher: Option<WatcherClient<Channel>>,
-    pub(crate) bus: Bus,
-    pub(crate) objects: Objects,
-    pub(crate) metrics: Metrics,
+    /// Of the controller, which gets the events.
+    pub(crate) sources: Sources,
     /// Namespaces that the watcher was told to watch; empty for the whole cluster.
     pub(crate) namespaces: Vec<String>,
     pub(crate) end: CancellationToken,
@@ -68,22 +63,20 @@ impl Watches {
     }
 
     /// Says which kinds a set selects now. Starts their watches, and stops those of kinds that no set selects any more.
-    pub(crate) fn set_selected(&self, shared: &Arc<Shared>, set: &Key, mut selected: Vec<Selected>) {
+    pub(crate) fn set_selected(&self, set: &Key, mut selected: Vec<Selected>) {
         // The controller of the service gets the events of these kinds anyway.
         let own = [kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()];
-        selected
-            .retain(|selected| !own.contains(&Kind::new(selected.group.as_str(), selected.plural.as_str())));
+        selected.retain(|selected| !own.contains(&bus_kind(selected)));
         let Some(watcher) = &self.context.watcher else { return };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         for wanted in
             selected.iter().filter(|wanted| !running.contains_key(*wanted)).cloned().collect::<Vec<_>>()
         {
             let end = self.context.end.child_token();
-            let controller = self.controller(shared, &wanted).run(end.clone());
+            self.context.sources.add(bus_kind(&wanted));
             let interest =
                 renew_interest(watcher.clone(), wanted.clone(), self.context.namespaces.clone(), end.clone());
-            self.tasks
-                .spawn(async { tokio::join!(controller, interest) }.instrument(self.context.span.clone()));
+            self.tasks.spawn(interest.instrument(self.context.span.clone()));
             running.insert(wanted, Running { selected_by: BTreeSet::new(), end });
         }
         running.retain(|kind, watch| {
@@ -93,32 +86,10 @@ impl Watches {
             };
             if watch.selected_by.is_empty() {
                 watch.end.cancel();
+                self.context.sources.remove(bus_kind(kind));
             }
             !watch.selected_by.is_empty()
         });
-    }
-
-    /// A controller for events of one kind. It shares nothing but the work with the one of the service: a kind that cannot be
-    /// watched must keep nobody else waiting.
-    fn controller(&self, shared: &Arc<Shared>, selected: &Selected) -> Controller {
-        let selected = Kind::new(selected.group.as_str(), selected.plural.as_str());
-        Controller {
-            bus: self.context.bus.clone(),
-            objects: self.context.objects.clone(),
-            handler: Arc::new(SelectedHandler(Arc::clone(shared), selected.clone())),
-            options: Options {
-                service: SERVICE,
-                work: vec![selected],
-                has_private_queues: true,
-                indexed: vec![kind::<PackageVariantSet>()],
-                namespaces: self.context.namespaces.clone(),
-                concurrency: CONCURRENCY,
-                backoff: BACKOFF,
-            },
-            metrics: self.context.metrics.clone(),
-            // Whether the service is ready does not depend on it.
-            ready: Health::default().condition("index"),
-        }
     }
 
     /// Waits until all watches have ended, as they do with the service.
@@ -126,6 +97,10 @@ impl Watches {
         self.tasks.close();
         self.tasks.wait().await;
     }
+}
+
+fn bus_kind(selected: &Selected) -> Kind {
+    Kind::new(selected.group.as_str(), selected.plural.as_str())
 }
 
 /// Registers an interest in a kind with the watcher and renews it, until `end` is cancelled.

@@ -1,4 +1,4 @@
-use groundwork_bus::{Event, Feed, Record};
+use groundwork_bus::{Event, Feed, IndexPart, Record};
 use serde_json::{Value, json};
 
 use super::*;
@@ -29,6 +29,7 @@ fn installation_fields(context: Option<&str>, job: &str, finished: &str) -> Valu
 
 struct World {
     index: Index,
+    part: IndexPart,
     sequence: u64,
 }
 
@@ -42,12 +43,14 @@ impl World {
             replay: None,
             time: Timestamp::UNIX_EPOCH,
         };
-        self.index.apply(&Feed::Record { position: self.sequence, record: Record::Object(event) });
+        self.part.apply(&Feed::Record { position: self.sequence, record: Record::Object(event) });
     }
 }
 
 fn world() -> World {
-    let mut world = World { index: Index::new(), sequence: 0 };
+    let index = Index::new();
+    let part = index.part(Vec::new());
+    let mut world = World { index, part, sequence: 0 };
     let contexts = [
         ("team", "default", "rules"),
         ("team", "other", ""),

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 
-use groundwork_bus::{Event, Feed, Record};
+use groundwork_bus::{Event, Feed, IndexPart, Record};
 use groundwork_controller::WorkError;
 use groundwork_telemetry::Telemetry;
 use serde_json::{Value, json};
@@ -13,8 +13,10 @@ fn set(name: &str, fields: &Value) -> (ObjectId, Snapshot) {
     (id, Snapshot { fields: fields.as_object().cloned().unwrap_or_default(), ..Snapshot::default() })
 }
 
-fn index() -> Index {
+/// With the part that fills it.
+fn index() -> (Index, IndexPart) {
     let index = Index::new();
+    let part = index.part(vec![kind::<PackageVariantSet>()]);
     let sets = [
         set(
             "teams",
@@ -30,9 +32,9 @@ fn index() -> Index {
     for (sequence, (object, snapshot)) in sets.into_iter().enumerate() {
         let time = Timestamp::UNIX_EPOCH;
         let event = Event { object, change: Change::Applied(snapshot), trace: None, replay: None, time };
-        index.apply(&Feed::Record { position: sequence as u64 + 1, record: Record::Object(event) });
+        part.apply(&Feed::Record { position: sequence as u64 + 1, record: Record::Object(event) });
     }
-    index
+    (index, part)
 }
 
 fn names(keys: &[Key]) -> Vec<&str> {
@@ -44,7 +46,7 @@ fn objects_concern_the_sets_that_select_them() {
     let object = |group: &str, plural: &str, namespace: &str, name: &str| {
         ObjectId::new(Kind::new(group, plural), Some(namespace), name)
     };
-    let index = index();
+    let (index, _part) = index();
     let check = |object: &ObjectId, expected: &[&str]| {
         assert_eq!(names(&selecting(object, &index)), expected, "{object}");
     };

@@ -17,12 +17,13 @@ pub(crate) mod repository;
 pub(crate) mod revision;
 pub(crate) mod world;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_api::Repository;
+use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
 use groundwork_packages::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Options, Settings, Store, StoreError,
@@ -33,8 +34,14 @@ use tokio::sync::Semaphore;
 
 pub(crate) use relations::Relations;
 
+use crate::handler::kind;
+
 /// Operations of the store at the same time; most of their time they wait for remotes (5.5).
 const MAX_OPERATIONS: usize = 32;
+/// Operations on one repository at the same time: a remote that does not answer must not take all turns.
+const MAX_PER_REPOSITORY: usize = 8;
+/// Who waits longer than this for a repository lets others go on.
+const BUSY: Duration = Duration::from_secs(5);
 /// What a replica knows of a remote is used for as long without asking, unless an event tells of news.
 const OLD: Duration = Duration::from_secs(120);
 /// Protocols of remotes unless the operator says otherwise: none of them reads disks of this machine.
@@ -65,6 +72,7 @@ impl StoreArguments {
         Some(PackageStore {
             store: Arc::new(Store::new(options)),
             turns: Arc::new(Semaphore::new(MAX_OPERATIONS)),
+            repositories: Mutex::default(),
             known: Mutex::default(),
         })
     }
@@ -74,21 +82,38 @@ impl StoreArguments {
 pub(crate) struct PackageStore {
     store: Arc<Store>,
     turns: Arc<Semaphore>,
+    /// The turns of each repository.
+    repositories: Mutex<HashMap<Key, Arc<Semaphore>>>,
     /// Repositories whose settings have been read, and have not changed since.
     known: Mutex<HashSet<Key>>,
 }
 
 impl PackageStore {
-    /// Lets the store do something.
+    /// Lets the store do something with a repository.
+    ///
+    /// # Errors
+    /// Those of the operation, or others have been using the repository for long.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        repository: &Key,
         operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        // The semaphore is never closed.
+        let own = Arc::clone(
+            self.repositories
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(repository.clone())
+                .or_insert_with(|| Arc::new(Semaphore::new(MAX_PER_REPOSITORY))),
+        );
+        let Ok(own) = tokio::time::timeout(BUSY, own.acquire_owned()).await else {
+            let text = format!("repository {:?} is busy: its remote answers slowly", repository.name);
+            return Err(StoreError::Unavailable(text));
+        };
+        // The semaphores are never closed.
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         let store = Arc::clone(&self.store);
         let work = move || {
-            let _turn = turn;
+            let _turns = (own, turn);
             operation(&store)
         };
         let panicked = |_| {
@@ -115,6 +140,7 @@ impl PackageStore {
     /// Forgets a repository that is gone.
     pub(crate) fn unregister(&self, key: &Key) {
         self.forget(key);
+        self.repositories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         self.store.unregister(key.namespace.as_deref().unwrap_or_default(), &key.name);
     }
 
@@ -133,7 +159,7 @@ impl PackageStore {
             // One replica asks the remote regularly; the others do when they need it.
             if known.age().is_none_or(|age| age > OLD) {
                 let syncing = Arc::clone(&known);
-                self.run(move |_| syncing.sync().map(drop)).await?;
+                self.run(key, move |_| syncing.sync().map(drop)).await?;
             }
             return Ok(known);
         }
@@ -155,7 +181,7 @@ impl PackageStore {
         let settings = Settings::of(repository)?;
         let credentials = credentials(&settings, objects).await?;
         let registered = self
-            .run(move |store| {
+            .run(key, move |store| {
                 let repository = store.register(settings, credentials)?;
                 repository.sync()?;
                 Ok(repository)
@@ -168,6 +194,12 @@ impl PackageStore {
     fn known(&self) -> std::sync::MutexGuard<'_, HashSet<Key>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The Repository of a repository.
+fn key_of(repository: &GitRepository) -> Key {
+    let settings = repository.settings();
+    ObjectId::new(kind::<Repository>(), Some(&settings.namespace), &settings.name)
 }
 
 /// Whether a namespace is being deleted: then objects go without a word to git, since nobody has asked for the end of packages.

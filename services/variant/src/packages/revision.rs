@@ -9,7 +9,7 @@ use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
 use groundwork_packages::{Actor, GitRepository, Revision, StoreError};
 
 use super::objects::{Answer, Attributes, ensure, latest, release};
-use super::{PackageStore, is_ending};
+use super::{PackageStore, is_ending, key_of};
 use crate::handler::kind;
 
 /// Who has asked for a change, as the admission policy makes them say.
@@ -102,9 +102,10 @@ impl Changed {
         if self.revision.lifecycle != Lifecycle::Draft || !is_current || is_same {
             return Ok(());
         }
+        let key = key_of(repository);
         let (repository, revision) = (Arc::clone(repository), Arc::clone(&self.revision));
         let (namespace, actor) = (object.namespace().unwrap_or_default(), actor_of(object));
-        let saved = store.run(move |store| {
+        let saved = store.run(&key, move |store| {
             let mut files = repository.content(&revision)?.texts;
             let package = &revision.package;
             let refused = |error: CreationError| StoreError::Refused(error.to_string());
@@ -133,10 +134,13 @@ impl Changed {
             object.spec.lifecycle().filter(|wanted| is_current && *wanted != self.revision.lifecycle);
         let Some(wanted) = asked_for.filter(|_| self.answer.refusal.is_none()) else { return Ok(()) };
         let actor = actor_of(object);
+        let key =
+            repository_key(&ObjectId::new(kind::<PackageRevision>(), Some(namespace), &self.revision.name));
         let (name, version) = (self.revision.name.clone(), self.revision.version());
         let namespace = namespace.to_owned();
-        let moved =
-            store.run(move |store| store.set_lifecycle(&namespace, &name, &version, wanted, &actor)).await;
+        let moved = store
+            .run(&key, move |store| store.set_lifecycle(&namespace, &name, &version, wanted, &actor))
+            .await;
         self.take(moved)
     }
 
@@ -167,9 +171,10 @@ async fn known(
     {
         return Ok(Some(found));
     }
-    let repository = Arc::clone(repository);
-    let synced =
-        store.run(move |_| repository.sync().map(|snapshot| snapshot.revisions.get(&name).cloned())).await;
+    let (key, repository) = (key_of(repository), Arc::clone(repository));
+    let synced = store
+        .run(&key, move |_| repository.sync().map(|snapshot| snapshot.revisions.get(&name).cloned()))
+        .await;
     synced.map_err(|error| ReconcileError::new(error.to_string()))
 }
 
@@ -182,7 +187,9 @@ async fn delete(
     if let Some(revision) = known(store, repository, object).await? {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let (version, actor) = (revision.version(), actor_of(object));
-        let deleted = store.run(move |store| store.delete(&namespace, &name, &version, &actor)).await;
+        let deleted = store
+            .run(&key_of(repository), move |store| store.delete(&namespace, &name, &version, &actor))
+            .await;
         match deleted {
             Ok(()) | Err(StoreError::NotFound(_)) => {}
             // The object goes all the same, and comes back from git without its labels: a deletion cannot be refused any more.

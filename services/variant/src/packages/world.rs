@@ -12,10 +12,10 @@ use groundwork_krm::{Package, Strategy};
 use groundwork_packages::{Actor, GitRepository, Revision, Store, StoreError};
 use groundwork_variant::{Git, VariantError};
 
-use super::PackageStore;
 use super::downstream::{CONTROLLER, Failure, told};
 use super::objects::{self, Attributes};
 use super::repository::attributes;
+use super::{PackageStore, key_of};
 use crate::handler::{Shared, kind};
 
 /// Revisions of a package whose objects are read one by one.
@@ -112,7 +112,9 @@ impl<'a> World<'a> {
             }
             if !is_known {
                 let syncing = Arc::clone(repository);
-                self.run(&repository.settings().name, move |_| syncing.sync().map(drop)).await?;
+                let key = key_of(repository);
+                let synced = self.store.run(&key, move |_| syncing.sync().map(drop));
+                synced.await.map_err(|error| told(&error, &repository.settings().name))?;
             }
         }
         Ok(())
@@ -203,7 +205,7 @@ impl<'a> World<'a> {
         revision: &str,
         operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.store.run(operation).await.map_err(|error| told(&error, revision))
+        self.store.run(&self.downstream, operation).await.map_err(|error| told(&error, revision))
     }
 
     /// The same, for who tells its errors in other words.
@@ -211,7 +213,7 @@ impl<'a> World<'a> {
         &self,
         operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.store.run(operation).await
+        self.store.run(&self.downstream, operation).await
     }
 
     /// The highest number that was ever given to a workspace of the package.
@@ -284,7 +286,7 @@ impl<'a> World<'a> {
     /// Deletes a revision in git. One that is gone already is deleted.
     pub(super) async fn delete(&self, name: &str) -> Result<(), Failure> {
         let (namespace, revision) = (self.namespace.clone(), name.to_owned());
-        let deleted = self.store.run(move |store| {
+        let deleted = self.store.run(&self.downstream, move |store| {
             let version = store.revision(&namespace, &revision)?.1.version();
             store.delete(&namespace, &revision, &version, &Actor { name: CONTROLLER.to_owned() })
         });

@@ -1,0 +1,132 @@
+//! The tasks that feed a worker: for each part of the index one that follows its feed, and one for each queue of work.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use groundwork_bus::{Bus, Index, IndexPart, Kind};
+use groundwork_telemetry::Health;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::controller::{Message, Options};
+use crate::index_follower::{Resets, follow};
+use crate::puller::Puller;
+use crate::readiness::Readiness;
+use crate::reconcile::Handler;
+use crate::sources::{SourceChange, SourceChanges};
+
+/// What all of them share.
+#[derive(Clone)]
+pub(crate) struct Feeders {
+    pub(crate) bus: Bus,
+    pub(crate) index: Index,
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) options: Options,
+    pub(crate) sender: mpsc::Sender<Message>,
+}
+
+impl Feeders {
+    /// Feeds the kinds that a controller begins with, until `end` is cancelled.
+    pub(crate) fn own(
+        &self,
+        readiness: &Readiness,
+        end: &CancellationToken,
+    ) -> impl Future<Output = ()> + use<> {
+        let part = Arc::new(self.index.part(self.options.kinds()));
+        let mut tasks = JoinSet::new();
+        let following = self.follow(&part, readiness, Resets::Tell, end.clone());
+        tasks.spawn(following.in_current_span());
+        for kind in self.options.work.clone() {
+            let pulling = self.puller(&part, kind, false, readiness).run(end.clone());
+            tasks.spawn(pulling.in_current_span());
+        }
+        async move { while tasks.join_next().await.is_some() {} }
+    }
+
+    /// Feeds kinds as they come and go, until `end` is cancelled.
+    pub(crate) fn others(
+        &self,
+        changes: SourceChanges,
+        end: CancellationToken,
+    ) -> impl Future<Output = ()> + use<> {
+        let feeders = self.clone();
+        async move {
+            let SourceChanges(mut changes) = changes;
+            let mut running: HashMap<Kind, CancellationToken> = HashMap::new();
+            let mut tasks = JoinSet::new();
+            while let Some(Some(change)) = end.run_until_cancelled(changes.recv()).await {
+                while tasks.try_join_next().is_some() {}
+                match change {
+                    SourceChange::Add(kind) => {
+                        running.entry(kind).or_insert_with_key(|kind| {
+                            let until = end.child_token();
+                            tasks.spawn(feeders.source(kind.clone(), until.clone()).in_current_span());
+                            until
+                        });
+                    }
+                    SourceChange::Remove(kind) => {
+                        if let Some(until) = running.remove(&kind) {
+                            until.cancel();
+                        }
+                    }
+                }
+            }
+            while tasks.join_next().await.is_some() {}
+        }
+    }
+
+    /// Feeds one kind that has come later.
+    fn source(&self, kind: Kind, end: CancellationToken) -> impl Future<Output = ()> + use<> {
+        let part = Arc::new(self.index.part(vec![kind.clone()]));
+        // Whether the service is ready does not depend on it.
+        let readiness = Readiness::new(Health::default().condition("index"));
+        let following = self.follow(&part, &readiness, Resets::Keep, end.clone());
+        let pulling = self.puller(&part, kind, true, &readiness).run(end);
+        async move {
+            // Kept until both have ended: with it goes what is known of the kind.
+            let _part = part;
+            tokio::join!(following, pulling);
+        }
+    }
+
+    fn follow(
+        &self,
+        part: &Arc<IndexPart>,
+        readiness: &Readiness,
+        resets: Resets,
+        end: CancellationToken,
+    ) -> impl Future<Output = ()> + use<> {
+        let following = follow(
+            self.bus.clone(),
+            Arc::clone(part),
+            Arc::clone(&self.handler),
+            readiness.clone(),
+            self.sender.clone(),
+            resets,
+        );
+        async move {
+            end.run_until_cancelled(following).await;
+        }
+    }
+
+    /// `is_private`: the kind follows from objects, so that no permission can name its queue; see [`Bus::private_work`].
+    fn puller(&self, part: &Arc<IndexPart>, kind: Kind, is_private: bool, readiness: &Readiness) -> Puller {
+        let concurrency = self.options.concurrency;
+        Puller {
+            bus: self.bus.clone(),
+            index: self.index.clone(),
+            handler: Arc::clone(&self.handler),
+            service: self.options.service,
+            part: Arc::clone(part),
+            needed: self.options.kinds(),
+            kind,
+            is_private,
+            readiness: readiness.clone(),
+            slots: Arc::new(Semaphore::new(concurrency.saturating_mul(4).max(16))),
+            batch: concurrency.max(1),
+            sender: self.sender.clone(),
+        }
+    }
+}
