@@ -1,5 +1,7 @@
 //! `groundwork variants`: what PackageVariantSets ask for, from files.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod draft;
 mod given;
 mod jsonl;
@@ -34,8 +36,17 @@ enum VariantsCommand {
     Expand(ExpandArguments),
     /// Show what sets would do to the PackageVariants that there are: create, change field by field, delete.
     ///
-    /// Exit code 0: every set was planned. 1: a set is refused; its variants stay as they are. 2: the input cannot be used.
+    /// From files alone, or with `--cluster` for the cluster of the current kube context. Exit code 0: every set was planned. 1: a set is
+    /// refused; its variants stay as they are. 2: the input cannot be used.
     Plan(PlanArguments),
+    /// Write sets to the cluster of the current kube context, if that still does what a plan has shown.
+    ///
+    /// Exit code 0: they are written. 1: something else would happen by now; nothing is written. 2: the input or the cluster cannot be used.
+    #[cfg(feature = "cluster")]
+    Apply(cluster::ApplyArguments),
+    /// Write sets to a cluster, if that still does what a plan has shown.
+    #[cfg(not(feature = "cluster"))]
+    Apply(crate::left_out::LeftOut),
     /// Show the packages that PackageVariants make, as their first drafts: cloned, changed as the variant says, rendered.
     ///
     /// Exit code 0: every package was made. 1: a package or a set could not be made; the others are shown. 2: the input cannot be used.
@@ -83,17 +94,22 @@ struct ExpandArguments {
 #[derive(Debug, Args)]
 struct PlanArguments {
     /// Files or directories with PackageVariantSets, what they need, the PackageVariants that are there, and the PackageRevisions that
-    /// belong to them. `-` is standard input.
-    #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
+    /// belong to them. `-` is standard input. With `--cluster` the sets alone are taken, as they would be after `apply`; all else is
+    /// what the cluster has, and without files its own sets are planned.
+    #[arg(short, long = "file", required_unless_present = "cluster", num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// What to print.
     #[arg(short, long, value_enum, default_value_t = PlanFormat::Text)]
     output: PlanFormat,
 
-    /// Namespace of objects that name none.
-    #[arg(short, long, default_value = "default", value_parser = crate::namespace::namespace)]
-    namespace: String,
+    /// Plan for a namespace of the cluster of the current kube context.
+    #[arg(long)]
+    cluster: bool,
+
+    /// Namespace of objects that name none [default: `default`; with `--cluster` that of the kube context].
+    #[arg(short, long, value_parser = crate::namespace::namespace)]
+    namespace: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -137,7 +153,17 @@ pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
     match &arguments.command {
         VariantsCommand::Expand(ExpandArguments { jsonl: true, .. }) => jsonl::expand(),
         VariantsCommand::Expand(arguments) => expand(arguments),
+        #[cfg(feature = "cluster")]
+        VariantsCommand::Plan(arguments) if arguments.cluster => cluster::plan(arguments),
+        #[cfg(not(feature = "cluster"))]
+        VariantsCommand::Plan(arguments) if arguments.cluster => {
+            crate::left_out::run("variants plan --cluster")
+        }
         VariantsCommand::Plan(arguments) => plan::run(arguments),
+        #[cfg(feature = "cluster")]
+        VariantsCommand::Apply(arguments) => cluster::apply(arguments),
+        #[cfg(not(feature = "cluster"))]
+        VariantsCommand::Apply(_) => crate::left_out::run("variants apply"),
         VariantsCommand::Draft(arguments) => draft::run(arguments),
         VariantsCommand::Validate(LineArguments { jsonl: _ }) => jsonl::validate(),
         VariantsCommand::Mutate(LineArguments { jsonl: _ }) => jsonl::mutate(),

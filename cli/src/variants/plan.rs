@@ -15,7 +15,8 @@ use crate::output;
 pub(super) fn run(arguments: &PlanArguments) -> Ending {
     let mut diagnostics = Vec::new();
     let documents = input::read(&arguments.files, &mut diagnostics);
-    let Some(cluster) = Cluster::of_sets(&documents, &arguments.namespace, &mut diagnostics) else {
+    let namespace = arguments.namespace.as_deref().unwrap_or("default");
+    let Some(cluster) = Cluster::of_sets(&documents, namespace, &mut diagnostics) else {
         return Ending::Unusable;
     };
     let mut previews = Vec::new();
@@ -29,18 +30,27 @@ pub(super) fn run(arguments: &PlanArguments) -> Ending {
         let variants = cluster.variants.get(namespace).map(Vec::as_slice).unwrap_or_default();
         previews.extend(bundle.preview(&sets, variants));
     }
-    let preview = Preview::new(previews);
-    let text = match arguments.output {
-        PlanFormat::Text => show(&preview),
-        PlanFormat::Json => format!("{:#}\n", serde_json::to_value(&preview).unwrap_or(Value::Null)),
-    };
-    let written = output::write(&text);
+    let ending = print(&Preview::new(previews), arguments.output);
     diagnostic::print(&diagnostics);
-    let is_refused = preview.sets.iter().any(|set| set.refused.is_some() || !set.failed.is_empty());
-    if written == Ending::Rendered && is_refused { Ending::Failed } else { written }
+    ending
 }
 
-fn show(preview: &Preview) -> String {
+/// Prints a plan; one that a set refuses ends as a failure.
+pub(super) fn print(preview: &Preview, format: PlanFormat) -> Ending {
+    let text = match format {
+        PlanFormat::Text => show(preview),
+        PlanFormat::Json => format!("{:#}\n", serde_json::to_value(preview).unwrap_or(Value::Null)),
+    };
+    let written = output::write(&text);
+    if written == Ending::Rendered && is_refused(preview) { Ending::Failed } else { written }
+}
+
+/// Whether something of the sets would not happen.
+pub(super) fn is_refused(preview: &Preview) -> bool {
+    preview.sets.iter().any(|set| set.refused.is_some() || !set.failed.is_empty())
+}
+
+pub(super) fn show(preview: &Preview) -> String {
     let mut text = String::new();
     for set in &preview.sets {
         show_set(set, &mut text);

@@ -40,9 +40,9 @@ impl Selected {
 /// Everything that the expansion of a set depends on.
 #[derive(Debug, Default)]
 pub(crate) struct SetInputs {
-    revisions: Option<Vec<PackageRevision>>,
-    repositories: Vec<Attributes>,
-    others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
+    pub(crate) revisions: Option<Vec<PackageRevision>>,
+    pub(crate) repositories: Vec<Attributes>,
+    pub(crate) others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
     /// Kinds that can be watched, so that the set follows them. Package revisions are one of them if anything serves them.
     pub(crate) kinds: Vec<Selected>,
 }

@@ -12,6 +12,7 @@ mod handler;
 mod inputs;
 mod package_variant;
 mod packages;
+mod preview;
 mod set;
 mod watches;
 
@@ -39,6 +40,7 @@ use kube::Client;
 use handler::{Shared, VariantHandler, kind};
 use inputs::Selected;
 pub use packages::StoreArguments;
+pub use preview::{apply_sets, preview_namespace};
 use watches::Watches;
 
 /// Name of the service and of its consumers.

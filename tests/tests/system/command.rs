@@ -27,7 +27,7 @@ fn groundwork(system: &System, arguments: &[&str]) -> Result<tokio::process::Com
 }
 
 /// Exit code, standard output and standard error of a command.
-async fn run(system: &System, arguments: &[&str]) -> Result<(i32, String, String)> {
+pub(crate) async fn run(system: &System, arguments: &[&str]) -> Result<(i32, String, String)> {
     let output = groundwork(system, arguments)?.output();
     let output = tokio::time::timeout(PATIENCE, output).await.context(arguments.join(" "))??;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::case::Case;
+use crate::command::run;
 use crate::grpc::{account, channel};
 use crate::shared;
 use crate::support::{PATIENCE, requests};
@@ -379,6 +380,57 @@ async fn failures_are_isolated_and_deletions_confirmed() -> Result<()> {
     case.change::<PackageVariantSet>("example", &confirmation).await?;
     has(&case, "example", &["a/1", "a/2"]).await?;
     ready(&case, "example").await?;
+    Ok(())
+}
+
+/// A plan for the cluster is what happens then; when the cluster has changed since, nothing happens.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_carried_out_as_it_was_shown() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "planned").await?;
+    upstream(&case).await?;
+    let listed = |packages: &[&str]| {
+        let mut set = spec(&json!([{"repositories": [{"name": "a", "packageNames": packages}]}]));
+        set["apiVersion"] = json!("config.porch.kpt.dev/v1alpha2");
+        set["kind"] = json!("PackageVariantSet");
+        set["metadata"] = json!({"name": "example", "namespace": "planned"});
+        set
+    };
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("set.json");
+    let file = file.to_str().context("the path is UTF-8")?;
+    let plan = async |packages: &[&str]| -> Result<(i32, String, String)> {
+        std::fs::write(file, listed(packages).to_string())?;
+        let (code, out, err) = run(system, &["variants", "plan", "--cluster", "-f", file]).await?;
+        let hash = out.lines().last().and_then(|line| line.strip_prefix("plan ")).unwrap_or_default();
+        ensure!(hash.len() == 64, "{out}{err}");
+        Ok((code, out.clone(), hash.to_owned()))
+    };
+    let apply = async |hash: &str| run(system, &["variants", "apply", "-f", file, "--plan", hash]).await;
+    let (code, shown, hash) = plan(&["1", "2"]).await?;
+    ensure!(code == 0 && shown.contains("2 created, 0 changed, 0 deleted, 0 unchanged"), "{shown}");
+    assert_eq!(
+        apply(&hash).await?,
+        (0, "packagevariantset planned/example written\n".to_owned(), String::new())
+    );
+    has(&case, "example", &["a/1", "a/2"]).await?;
+
+    let (_, shown, hash) = plan(&["2", "3"]).await?;
+    ensure!(shown.contains("1 created, 0 changed, 1 deleted, 1 unchanged"), "{shown}");
+    // Somebody else is quicker.
+    case.change::<PackageVariantSet>("example", &json!({"spec": listed(&["1", "2", "4"])["spec"]})).await?;
+    has(&case, "example", &["a/1", "a/2", "a/4"]).await?;
+    let (code, out, err) = apply(&hash).await?;
+    ensure!(code == 1 && err.contains("something else would happen by now"), "{code} {err}");
+    ensure!(out.contains("1 created, 0 changed, 2 deleted, 1 unchanged"), "{out}");
+    has(&case, "example", &["a/1", "a/2", "a/4"]).await?;
+    let (_, _, hash) = plan(&["2", "3"]).await?;
+    ensure!(apply(&hash).await?.0 == 0);
+    has(&case, "example", &["a/2", "a/3"]).await?;
+    // Nothing is left to do, and the cluster's own sets say so without a file.
+    ready(&case, "example").await?;
+    let (code, out, _) = run(system, &["variants", "plan", "--cluster", "-n", "planned"]).await?;
+    ensure!(code == 0 && out.contains("0 created, 0 changed, 0 deleted, 2 unchanged"), "{out}");
     Ok(())
 }
 

@@ -1,0 +1,99 @@
+//! What sets of a cluster would do to the variants that are there, before they do it.
+
+use std::collections::BTreeMap;
+
+use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, ResourceExt as _};
+use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
+use groundwork_variant::{Objects as Selectable, Preview, preview};
+
+use crate::inputs::read_inputs;
+
+/// What the sets of a namespace would do, read with the rights of whoever `objects` belongs to. Without `given` it is what their controller
+/// is about to do, which is nothing where all is in order; otherwise what it would do if the given sets were applied.
+///
+/// # Errors
+/// The API server does not answer, or may not be asked.
+pub async fn preview_namespace(
+    namespace: &str,
+    given: Vec<PackageVariantSet>,
+    objects: &Objects,
+) -> Result<Preview, ReconcileError> {
+    let present = objects.list::<PackageVariantSet>(namespace, "").await?;
+    let sets = if given.is_empty() { present } else { applied(namespace, given, present) };
+    let workers = Workers::default();
+    let (mut repositories, mut others) = (BTreeMap::new(), BTreeMap::new());
+    let mut has_revisions = false;
+    for set in &sets {
+        let inputs = read_inputs(set, objects, &workers).await?;
+        has_revisions |= inputs.revisions.is_some();
+        repositories.extend(inputs.repositories.into_iter().map(|found| (found.name.clone(), found)));
+        others.extend(inputs.others);
+    }
+    let variants = objects.list::<PackageVariant>(namespace, "").await?;
+    // Those of the variants too, which tell what a deletion does.
+    let revisions = match has_revisions {
+        true => Some(objects.list::<PackageRevision>(namespace, "").await?),
+        false => None,
+    };
+    let repositories: Vec<_> = repositories.into_values().collect();
+    let planned = workers.run(move || {
+        let selectable = Selectable { repositories: &repositories, others: &others };
+        Preview::new(preview(&sets, selectable, revisions.as_deref(), &variants))
+    });
+    planned.await.map_err(|error| ReconcileError::new(error.to_string()))
+}
+
+/// The sets as they would be if those that are given were applied.
+fn applied(
+    namespace: &str,
+    given: Vec<PackageVariantSet>,
+    present: Vec<PackageVariantSet>,
+) -> Vec<PackageVariantSet> {
+    let mut present: BTreeMap<String, PackageVariantSet> =
+        present.into_iter().map(|set| (set.name_any(), set)).collect();
+    let merged = given.into_iter().map(|mut set| {
+        set.metadata.namespace = Some(namespace.to_owned());
+        match present.remove(&set.name_any()) {
+            Some(before) => merged(set, before),
+            None => set,
+        }
+    });
+    merged.collect()
+}
+
+/// The set that is there with what is given: the API server counts a change of the spec.
+fn merged(given: PackageVariantSet, mut present: PackageVariantSet) -> PackageVariantSet {
+    if given.spec != present.spec {
+        present.metadata.generation = present.metadata.generation.map(|generation| generation + 1);
+        present.spec = given.spec;
+    }
+    if let Some(labels) = given.metadata.labels {
+        present.metadata.labels.get_or_insert_default().extend(labels);
+    }
+    if let Some(annotations) = given.metadata.annotations {
+        present.metadata.annotations.get_or_insert_default().extend(annotations);
+    }
+    present
+}
+
+/// Writes sets, unless somebody has changed one of them since it was read here.
+///
+/// # Errors
+/// The API server refuses one; those before it are written.
+pub async fn apply_sets(
+    namespace: &str,
+    given: Vec<PackageVariantSet>,
+    objects: &Objects,
+) -> Result<Vec<PackageVariantSet>, ApiError> {
+    let mut written = Vec::new();
+    for mut set in given {
+        set.metadata.namespace = Some(namespace.to_owned());
+        set.status = None;
+        let present = objects.get::<PackageVariantSet>(namespace, &set.name_any()).await?;
+        written.push(match present {
+            Some(present) => objects.replace(&merged(set, present)).await?,
+            None => objects.create(&set).await?,
+        });
+    }
+    Ok(written)
+}
