@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use crate::batch::{Batches, push_batch};
 use crate::objects::{Objects, ObjectsError};
@@ -13,6 +14,11 @@ pub(crate) type Refs = BTreeMap<String, RemoteRef>;
 
 /// A ref can go between the listing and the fetching of it; then both begin again.
 const ATTEMPTS: usize = 3;
+
+/// Between two looks at whether the clone should be packed.
+const PACKING_INTERVAL: Duration = Duration::from_secs(3600);
+/// Objects that may lie about by themselves.
+const LOOSE_OBJECTS: usize = 5_000;
 
 /// Why a clone cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +38,8 @@ pub struct BareClone {
     refs: RwLock<Arc<Refs>>,
     /// Fetches take it for themselves, pushes share it: a fetch that began before a push must not undo what the push told.
     exchange: RwLock<()>,
+    /// When it was packed last.
+    packed: Mutex<Option<Instant>>,
     pushes: Batches,
     branch_moves: Mutex<()>,
     /// Branches with published content: those that somebody has registered.
@@ -57,6 +65,7 @@ impl BareClone {
             objects,
             refs: RwLock::default(),
             exchange: RwLock::new(()),
+            packed: Mutex::default(),
             pushes: Batches::default(),
             branch_moves: Mutex::new(()),
             branches: RwLock::default(),
@@ -115,6 +124,30 @@ impl BareClone {
             return Ok(true);
         }
         Err(last.unwrap_or_else(|| RemoteError::Failed("the remote keeps changing".to_owned())).into())
+    }
+
+    /// Packs what has gathered, now and then: each draft is a dozen objects, each fetch may be a pack.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn pack_sometimes(&self) -> Result<(), CloneError> {
+        {
+            let mut packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
+            if packed.is_some_and(|at| at.elapsed() < PACKING_INTERVAL) {
+                return Ok(());
+            }
+            *packed = Some(Instant::now());
+        }
+        self.pack(Some(LOOSE_OBJECTS))
+    }
+
+    pub(crate) fn pack(&self, loose: Option<usize>) -> Result<(), CloneError> {
+        {
+            let _alone = self.exchange.write().unwrap_or_else(PoisonError::into_inner);
+            // What was pushed from here has no ref in the clone yet, and would not be kept for ever.
+            self.remote.keep(&differences(&Refs::new(), &self.refs()))?;
+        }
+        Ok(self.remote.pack(loose)?)
     }
 
     /// Pushes all of the updates or none. What others want to push while a push is under way goes out with the next one.

@@ -15,6 +15,9 @@ const MAX_DEPTH: usize = 64;
 /// Files of one package; each costs an object, whatever is in it.
 const MAX_FILES: usize = 20_000;
 
+/// Packs that a clone may have; it is packed long before.
+const MAX_PACKS: u16 = 2_000;
+
 /// The files of a package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
@@ -83,7 +86,9 @@ impl Objects {
     /// # Errors
     /// There is none.
     pub fn open(repository: &Path) -> Result<Self, ObjectsError> {
-        let options = gix_odb::store::init::Options::default();
+        // By default there is room for the packs of now and a few more, and a clone that gets one with each fetch cannot be read some day.
+        let slots = gix_odb::store::init::Slots::Given(MAX_PACKS);
+        let options = gix_odb::store::init::Options { slots, ..gix_odb::store::init::Options::default() };
         let store =
             gix_odb::Store::at_opts(repository.join("objects"), Hash::Sha1, &mut std::iter::empty(), options);
         store.map(|store| Self(Arc::new(store))).map_err(storage)

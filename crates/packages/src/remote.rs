@@ -208,6 +208,19 @@ impl Remote {
         self.git(&["update-ref", "--stdin"], &lines).map(drop)
     }
 
+    /// Packs the objects of the clone: if about so many of them lie about by themselves, or there are many packs; or whatever there is. What
+    /// nothing has referred to for two weeks goes.
+    ///
+    /// # Errors
+    /// The disk, or it takes too long.
+    pub(crate) fn pack(&self, loose: Option<usize>) -> Result<(), RemoteError> {
+        let threshold = format!("gc.auto={}", loose.unwrap_or_default());
+        // In the foreground, so that it ends with us.
+        let mut arguments = vec!["-c", threshold.as_str(), "-c", "gc.autoDetach=false", "gc", "--quiet"];
+        arguments.extend(loose.map(|_| "--auto"));
+        self.git(&arguments, "").map(drop)
+    }
+
     /// Pushes all of the updates or none; where the server cannot do that, one after the other in their order.
     ///
     /// # Errors

@@ -103,7 +103,14 @@ impl GitRepository {
                 snapshot = self.refresh()?;
             }
         }
+        // A clone that cannot be packed can be used all the same; the disk tells by itself when it is full.
+        drop(self.clone.pack_sometimes());
         Ok(snapshot)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn pack(&self) -> Result<(), StoreError> {
+        Ok(self.clone.pack(None)?)
     }
 
     /// How long ago the remote was asked; `None` if it never was.

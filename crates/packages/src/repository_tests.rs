@@ -5,6 +5,7 @@ use groundwork_api::{Lifecycle, RenderStatus, Task};
 use crate::draft::{Rendered, Staged};
 use crate::error::StoreError;
 use crate::objects::Content;
+use crate::remote::Credentials;
 use crate::repository::GitRepository;
 use crate::revision::Revision;
 use crate::testing::{World, git, pat};
@@ -380,4 +381,34 @@ fn many_drafts_share_their_pushes() {
     assert_eq!((drafts, listing(&repository).len()), (DRAFTS - 1, DRAFTS));
     let count = std::fs::read_to_string(&pushes).unwrap().lines().count();
     assert!(count < DRAFTS, "{count} pushes");
+}
+
+/// A clone stays small: what is packed can be read on, and what was pushed from here is kept.
+#[test]
+fn clones_are_packed() {
+    let world = World::new();
+    let repository = world.repository("blue", &[("other/Kptfile", KPTFILE)]);
+    let names: Vec<String> = (0..20).map(|number| format!("p{number}")).collect();
+    for name in &names {
+        draft(&repository, name, "w", &[("a/b.txt", name)]);
+    }
+    let staged = stage(&repository, "late", "w", &[("a/b.txt", "late")]);
+    let folder = std::fs::read_dir(world.store_folder()).unwrap().next().unwrap().unwrap().path();
+    let loose = || {
+        let folders = std::fs::read_dir(folder.join("objects")).unwrap();
+        folders.filter(|entry| entry.as_ref().unwrap().file_name().len() == 2).count()
+    };
+    let before = loose();
+    repository.pack().unwrap();
+    assert!(loose() < before, "{before}");
+    for name in &names {
+        let found = repository.revision(&format!("blue.{name}.w")).unwrap();
+        assert_eq!(repository.content(&found).unwrap().texts["a/b.txt"], *name);
+    }
+    staged.commit(&pat()).unwrap();
+    world.publish("blue", &[("other/a.yaml", "a: 1\n")]);
+    repository.sync().unwrap();
+    let read = world.other_store("again").register(world.settings("blue"), Credentials::None).unwrap();
+    read.sync().unwrap();
+    assert_eq!(listing(&read), listing(&repository));
 }

@@ -35,6 +35,11 @@ impl World {
         store_in(&self.folder.path().join(name))
     }
 
+    /// Where the store keeps its clones.
+    pub(crate) fn store_folder(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
     pub(crate) fn remote(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.git"))
     }
