@@ -1,0 +1,236 @@
+//! The variant service is killed after each of its writes in turn, and after each of its pushes: what it did is done, and it never learns of
+//! it. The end is the same as without: no draft twice, nothing lost (`packagevariants.md` 2.14).
+//!
+//! A few of these points are tried with every run, all of them by `cargo xtask faults`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_testkit::git;
+use groundwork_tests::{System, SystemOptions};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use crate::case::Case;
+use crate::packages::Remotes;
+use crate::support::PATIENCE;
+
+/// With any value every point is tried.
+const ALL_POINTS: &str = "GROUNDWORK_ALL_CUTS";
+/// Otherwise so many writes, and so many pushes.
+const FEW: usize = 2;
+const SERVICE: &str = "variant";
+
+/// When the service is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Never,
+    Write(usize),
+    Push(usize),
+}
+
+/// One life of two packages: drafted, brought to the next version, one of them published, both given up.
+struct Life<'a> {
+    system: &'a mut System,
+    namespace: String,
+    remotes: Remotes,
+    counter: PathBuf,
+}
+
+fn kptfile(name: &str) -> String {
+    format!("apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: {name}\n")
+}
+
+fn config(cache: u8) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: corefile\ndata:\n  cache: \"{cache}\"\n")
+}
+
+/// Counts pushes to a remote; the one of a number kills a process.
+fn count_pushes(remote: &Path, counter: &Path, fatal: Option<(usize, u32)>) -> Result<()> {
+    let kill = fatal.map(|(push, pid)| {
+        format!("[ \"$(wc -l < '{}')\" -eq {push} ] && kill -KILL {pid}\n", counter.display())
+    });
+    let script =
+        format!("#!/bin/sh\necho push >> '{}'\n{}exit 0\n", counter.display(), kill.unwrap_or_default());
+    let hook = remote.join("hooks/post-receive");
+    fs::write(&hook, script)?;
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+impl Life<'_> {
+    /// Waits until `is_so`, while the service may be killed.
+    async fn until(
+        &mut self,
+        what: &str,
+        is_so: impl AsyncFn(&Case<'_>, &Remotes) -> Result<bool>,
+    ) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            if self.system.proxy(SERVICE)?.take_cut() {
+                self.system.service_mut(SERVICE)?.program.kill().await?;
+            }
+            if !self.system.service(SERVICE)?.program.is_running() {
+                self.system.service_mut(SERVICE)?.program.start_again()?;
+            }
+            let case = Case::existing(self.system, &self.namespace).await?;
+            if is_so(&case, &self.remotes).await? {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("{what}: not after {PATIENCE:?}\n{}", self.system.logs());
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    }
+
+    /// Waits until both packages are drafted in a version, and their variants say that this is so.
+    async fn drafted(&mut self, cache: u8) -> Result<()> {
+        self.until(&format!("version {cache} is drafted"), async |case, remotes| {
+            let text = |package: &str| {
+                let branch = format!("drafts/{package}/packagevariant-1");
+                remotes.file("edge", &branch, &format!("{package}/config.yaml")).unwrap_or_default()
+            };
+            let ready = |variant: &PackageVariant| {
+                let status = variant.status.clone().unwrap_or_default();
+                status.observed_generation == variant.metadata.generation
+                    && status.conditions.iter().any(|found| found.type_ == "Ready" && found.status == "True")
+            };
+            let variants = case.list::<PackageVariant>("").await?;
+            let wanted = format!("cache: \"{cache}\"");
+            Ok(variants.len() == 2
+                && variants.iter().all(ready)
+                && ["a", "b"].iter().all(|package| text(package).contains(&wanted)))
+        })
+        .await
+    }
+
+    async fn lifecycle(&mut self, name: &str, wanted: &str) -> Result<()> {
+        let case = Case::existing(self.system, &self.namespace).await?;
+        case.change::<PackageRevision>(name, &json!({"spec": {"lifecycle": wanted}})).await?;
+        self.until(&format!("{name} is {wanted}"), async |case, _| {
+            let found: PackageRevision = case.get(name).await?;
+            Ok(found.status.is_some_and(|status| status.lifecycle.as_deref() == Some(wanted)))
+        })
+        .await
+    }
+
+    /// What git and the cluster hold, without what differs between two lives.
+    async fn state(&self) -> Result<Vec<String>> {
+        let case = Case::existing(self.system, &self.namespace).await?;
+        let mut lines = self.remotes.refs("edge")?;
+        for reference in lines.clone() {
+            let subjects = git(&self.remotes.path("edge"), &["log", "--format=%s", &reference])?;
+            // Each version is drafted by one commit, however often it was begun.
+            lines.push(format!("{reference}: {}", subjects.lines().collect::<Vec<_>>().join(", ")));
+        }
+        // The object of what is on the branch comes with the next exchange with the remote, which follows a restart at once.
+        let mut revisions = case.list::<PackageRevision>("").await?;
+        revisions.retain(|revision| !revision.name_any().ends_with(".main"));
+        for revision in revisions {
+            let status = revision.status.clone().unwrap_or_default();
+            let owners: Vec<&str> =
+                revision.owner_references().iter().map(|owner| owner.name.as_str()).collect();
+            lines.push(format!("{} {:?} {owners:?}", revision.name_any(), status.lifecycle));
+        }
+        for variant in case.list::<PackageVariant>("").await? {
+            let status = variant.status.clone().unwrap_or_default();
+            let targets: Vec<&str> =
+                status.downstream_targets.iter().map(|target| target.name.as_str()).collect();
+            lines.push(format!("{} {targets:?}", variant.name_any()));
+        }
+        Ok(lines)
+    }
+}
+
+fn set(revision: &str) -> Value {
+    json!({"spec": {
+        "upstream": {"repo": "catalog", "package": "dns", "revision": revision},
+        "targets": [{
+            "repositories": [{"name": "edge", "packageNames": ["a", "b"]}],
+            "template": {"deletionPolicy": "delete"},
+        }],
+    }})
+}
+
+/// The states on the way, and how many writes and pushes there were.
+async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<String>>, usize, usize)> {
+    let namespace = format!("package-cuts-{number}");
+    system.plane.create_namespace(&namespace).await?;
+    let remotes = Remotes::new()?;
+    remotes.create("catalog")?;
+    remotes.create("edge")?;
+    for (cache, tag) in [(1, "dns/v1"), (2, "dns/v2")] {
+        let files = [("dns/Kptfile", kptfile("dns")), ("dns/config.yaml", config(cache))];
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+        remotes.publish("catalog", &files, Some(tag))?;
+    }
+    let counter = remotes.path("pushes");
+    fs::write(&counter, "")?;
+    let pid = system.service(SERVICE)?.program.pid()?;
+    let fatal = if let Cut::Push(push) = cut { Some((push, pid)) } else { None };
+    count_pushes(&remotes.path("edge"), &counter, fatal)?;
+    system.proxy(SERVICE)?.cut_after(if let Cut::Write(write) = cut { Some(write) } else { None });
+    let mut life = Life { system, namespace, remotes, counter };
+    let case = Case::existing(life.system, &life.namespace).await?;
+    for name in ["catalog", "edge"] {
+        let git = json!({"repo": life.remotes.path(name)});
+        case.create::<Repository>(name, &json!({"spec": {"type": "git", "git": git}})).await?;
+    }
+    case.create::<PackageVariantSet>("set", &set("v1")).await?;
+    life.drafted(1).await?;
+    let mut states = vec![life.state().await?];
+    let case = Case::existing(life.system, &life.namespace).await?;
+    case.change::<PackageVariantSet>("set", &set("v2")).await?;
+    life.drafted(2).await?;
+    states.push(life.state().await?);
+    life.lifecycle("edge.a.packagevariant-1", "Proposed").await?;
+    life.lifecycle("edge.a.packagevariant-1", "Published").await?;
+    states.push(life.state().await?);
+    let case = Case::existing(life.system, &life.namespace).await?;
+    case.delete::<PackageVariantSet>("set").await?;
+    life.until("the packages are given up", async |case, remotes| {
+        let gone = case.list::<PackageVariant>("").await?.is_empty();
+        let refs = remotes.refs("edge")?;
+        let objects = case.list::<PackageRevision>("").await?;
+        let is_left = objects.iter().any(|found| found.name_any().starts_with("edge.b."));
+        Ok(gone && !is_left && refs.iter().any(|name| name.starts_with("deletionProposed/")))
+    })
+    .await?;
+    states.push(life.state().await?);
+    let writes = life.system.proxy(SERVICE)?.writes();
+    let pushes = fs::read_to_string(&life.counter)?.lines().count();
+    Ok((states, writes, pushes))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_write_and_push_may_be_the_last_of_a_process() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let options = SystemOptions {
+        proxied: true,
+        package_store: Some(folder.path().to_owned()),
+        ..SystemOptions::default()
+    };
+    let Some(mut system) = System::start(options).await? else { return Ok(()) };
+    let (calm, writes, pushes) = live(&mut system, 0, Cut::Never).await?;
+    ensure!(writes > 10 && pushes >= 5, "{writes} writes, {pushes} pushes");
+    let is_long = std::env::var_os(ALL_POINTS).is_some();
+    let step = |count: usize| if is_long { 1 } else { count.div_ceil(FEW) };
+    let cuts = (0..writes).step_by(step(writes)).map(Cut::Write);
+    let cuts = cuts.chain((1..=pushes).step_by(step(pushes)).map(Cut::Push));
+    let mut tried = 0;
+    for (number, cut) in cuts.enumerate() {
+        let (states, ..) =
+            live(&mut system, number + 1, cut).await.with_context(|| format!("killed at {cut:?}"))?;
+        for (found, expected) in states.iter().zip(&calm) {
+            ensure!(found == expected, "killed at {cut:?}: {found:#?}, without: {expected:#?}");
+        }
+        tried += 1;
+    }
+    println!("killed at {tried} points of {writes} writes and {pushes} pushes, no divergence");
+    Ok(())
+}
