@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gix_hash::ObjectId;
 use groundwork_api::{RenderStatus, Task};
-use groundwork_krm::{Package, RenderOptions};
+use groundwork_krm::Package;
 
 use crate::error::StoreError;
 use crate::layout::{Place, full_path};
@@ -164,7 +164,7 @@ impl Staged {
             extension: None,
         };
         if made.is_none_or(|(made, _)| made != content) {
-            let rendered = render_content(content)?;
+            let rendered = repository.render(content)?;
             write(&rendered.content, &message, false)?;
             said = Some(rendered.status);
         }
@@ -212,19 +212,4 @@ fn headline(task: &str) -> &'static str {
 pub(crate) struct Rendered {
     pub(crate) content: Content,
     pub(crate) status: RenderStatus,
-}
-
-/// Runs the functions of a package.
-///
-/// # Errors
-/// A function fails, or cannot be had.
-pub(crate) fn render_content(content: Content) -> Result<Rendered, StoreError> {
-    let rendered = groundwork_krm::render(&content.texts, &RenderOptions::default());
-    match rendered.error {
-        Some(error) => Err(StoreError::Render(error)),
-        None => Ok(Rendered {
-            content: Content { texts: rendered.files, binaries: content.binaries },
-            status: rendered.status,
-        }),
-    }
 }

@@ -9,7 +9,9 @@ use groundwork_api::Lifecycle;
 
 use crate::clone::{BareClone, Refs};
 use crate::discovery::{Memory, Snapshot, discover};
+use crate::draft::Rendered;
 use crate::error::StoreError;
+use crate::functions::Functions;
 use crate::layout::{Place, full_path};
 use crate::message::{Annotation, Message};
 use crate::objects::{Content, Objects, Signature};
@@ -40,6 +42,7 @@ pub struct GitRepository {
     clone: Arc<BareClone>,
     /// The largest package that is read, in bytes.
     max_bytes: u64,
+    functions: Functions,
     discovered: Mutex<Discovered>,
     snapshot: RwLock<Arc<Snapshot>>,
     /// When the remote was asked last.
@@ -56,16 +59,32 @@ struct Discovered {
 }
 
 impl GitRepository {
-    pub fn new(settings: Settings, clone: Arc<BareClone>, max_bytes: u64) -> Self {
+    pub fn new(settings: Settings, clone: Arc<BareClone>, max_bytes: u64, functions: Functions) -> Self {
         clone.follow(&settings.branch);
         Self {
             settings,
             clone,
             max_bytes,
+            functions,
             discovered: Mutex::default(),
             snapshot: RwLock::default(),
             synced: Mutex::default(),
             packages: Mutex::default(),
+        }
+    }
+
+    /// Content after the functions of its package have run.
+    ///
+    /// # Errors
+    /// A function fails, or cannot be had.
+    pub(crate) fn render(&self, content: Content) -> Result<Rendered, StoreError> {
+        let rendered = self.functions.render(&content.texts, self.max_bytes);
+        match rendered.error {
+            Some(error) => Err(StoreError::Render(error)),
+            None => Ok(Rendered {
+                content: Content { texts: rendered.files, binaries: content.binaries },
+                status: rendered.status,
+            }),
         }
     }
 

@@ -38,7 +38,7 @@ use kube::Client;
 
 use handler::{Shared, VariantHandler, kind};
 use inputs::Selected;
-pub use packages::StoreArguments;
+pub use packages::{FunctionArguments, Missing, StoreArguments};
 use watches::Watches;
 
 /// Name of the service and of its consumers.

@@ -10,6 +10,7 @@
 //! misses something asks for; leases of pushes decide.
 
 pub(crate) mod downstream;
+mod functions;
 mod injection;
 mod objects;
 mod relations;
@@ -31,6 +32,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 use tokio::sync::Semaphore;
 
+pub use functions::{FunctionArguments, Missing};
 pub(crate) use relations::Relations;
 
 /// Operations of the store at the same time; most of their time they wait for remotes (5.5).
@@ -51,6 +53,9 @@ pub struct StoreArguments {
     /// Protocols of git remotes; `file` lets whoever registers a Repository read disks of this machine
     #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
     pub package_protocols: Vec<String>,
+
+    #[command(flatten)]
+    pub functions: FunctionArguments,
 }
 
 impl StoreArguments {
@@ -61,7 +66,8 @@ impl StoreArguments {
             [] => PROTOCOLS.map(str::to_owned).to_vec(),
             given => given.to_vec(),
         };
-        let options = Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES };
+        let functions = self.functions.functions();
+        let options = Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES, functions };
         Some(PackageStore {
             store: Arc::new(Store::new(options)),
             turns: Arc::new(Semaphore::new(MAX_OPERATIONS)),
