@@ -2,7 +2,8 @@
 //! [`groundwork_krm::render`].
 //!
 //! ```text
-//! render ──ResourceList──> Executables: a program, its process group and its limits
+//! render ──ResourceList──┬─> Executables: a program, its process group and its limits
+//!                        └─> RemoteRunner: a server that runs images (feature `remote`)
 //! ```
 //!
 //! They block while a function runs.
@@ -10,10 +11,14 @@
 mod executables;
 #[cfg(target_os = "linux")]
 mod memory;
+#[cfg(feature = "remote")]
+mod remote;
 
 use std::time::Duration;
 
 pub use executables::Executables;
+#[cfg(feature = "remote")]
+pub use remote::RemoteRunner;
 
 /// The largest output by default, in bytes: what a package may hold (6.9).
 const MAX_OUTPUT: u64 = 6 << 20;

@@ -127,6 +127,8 @@ pub enum StartError {
     Original(#[from] OriginalAtWorkError),
     #[error("--watcher: {0}")]
     Watcher(#[from] ClientError),
+    #[error("--function-runner: {0}")]
+    FunctionRunner(ClientError),
     /// Nobody would tell what people do with package revisions.
     #[error("--package-store needs --watcher, which tells what people do with package revisions")]
     StoreWithoutWatcher,
@@ -183,7 +185,7 @@ impl Variants {
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
             });
-            let packages = arguments.store.store();
+            let packages = arguments.store.store().map_err(StartError::FunctionRunner)?;
             if packages.is_some() && !watches.follow() {
                 return Err(StartError::StoreWithoutWatcher);
             }

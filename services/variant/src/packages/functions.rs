@@ -1,9 +1,12 @@
 //! How the functions of packages run that are not built in (`packagevariants.md` 8.4).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use groundwork_functions::{Executables, Limits};
+use groundwork_functions::{Executables, Limits, RemoteRunner};
+use groundwork_grpc::ClientError;
 use groundwork_packages::{Functions, MAX_PACKAGE_BYTES, OnMissing, SharedRunner};
+use tokio::runtime::Handle;
 
 /// What runs functions that are not built in.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -19,6 +22,19 @@ pub struct FunctionArguments {
         requires = "package_store"
     )]
     pub function_exec: Vec<String>,
+
+    /// A function runner as a Porch server has one, such as http://function-runner:9445, for functions in images
+    #[arg(long, env = "GROUNDWORK_FUNCTION_RUNNER", value_name = "URL", requires = "package_store")]
+    pub function_runner: Option<String>,
+
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    #[arg(
+        long,
+        env = "GROUNDWORK_FUNCTION_RUNNER_TLS_CA",
+        value_name = "FILE",
+        requires = "function_runner"
+    )]
+    pub function_runner_tls_ca: Option<PathBuf>,
 
     /// What becomes of a package with a function that nobody runs: it is not drafted, or it is drafted unrendered and cannot be published
     #[arg(
@@ -40,17 +56,24 @@ pub enum Missing {
 }
 
 impl FunctionArguments {
-    /// What they ask for.
-    pub(super) fn functions(&self) -> Functions {
+    /// What they ask for. Calls are made on the runtime that this is called on.
+    ///
+    /// # Errors
+    /// The address of the function runner, or the file with certificates, cannot be used.
+    pub(super) fn functions(&self) -> Result<Functions, ClientError> {
         let limits = Limits { output: MAX_PACKAGE_BYTES, ..Limits::default() };
         let mut runners: Vec<SharedRunner> = Vec::new();
         if !self.function_exec.is_empty() {
             runners.push(Arc::new(Executables::new(limits)));
         }
+        if let Some(url) = &self.function_runner {
+            let ca = self.function_runner_tls_ca.as_deref();
+            runners.push(Arc::new(RemoteRunner::new(url, ca, limits, Handle::current())?));
+        }
         let on_missing = match self.function_on_missing {
             Missing::Fail => OnMissing::Fail,
             Missing::Defer => OnMissing::Defer,
         };
-        Functions { on_missing, exec_allowed: self.function_exec.clone(), runners }
+        Ok(Functions { on_missing, exec_allowed: self.function_exec.clone(), runners })
     }
 }

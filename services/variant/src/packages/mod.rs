@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use groundwork_api::Repository;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
+use groundwork_grpc::ClientError;
 use groundwork_packages::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Options, Settings, Store, StoreError,
 };
@@ -60,19 +61,22 @@ pub struct StoreArguments {
 
 impl StoreArguments {
     /// The store that they ask for.
-    pub(crate) fn store(&self) -> Option<PackageStore> {
-        let directory = self.package_store.clone()?;
+    ///
+    /// # Errors
+    /// The address of the function runner cannot be used.
+    pub(crate) fn store(&self) -> Result<Option<PackageStore>, ClientError> {
+        let Some(directory) = self.package_store.clone() else { return Ok(None) };
         let protocols = match self.package_protocols.as_slice() {
             [] => PROTOCOLS.map(str::to_owned).to_vec(),
             given => given.to_vec(),
         };
-        let functions = self.functions.functions();
+        let functions = self.functions.functions()?;
         let options = Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES, functions };
-        Some(PackageStore {
+        Ok(Some(PackageStore {
             store: Arc::new(Store::new(options)),
             turns: Arc::new(Semaphore::new(MAX_OPERATIONS)),
             known: Mutex::default(),
-        })
+        }))
     }
 }
 
