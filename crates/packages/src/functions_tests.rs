@@ -40,7 +40,7 @@ fn draft() -> NewDraft {
 
 fn refusal(functions: Functions) -> String {
     match world(functions, KPTFILE).store.stage(&draft()) {
-        Err(StoreError::Render(text)) => text,
+        Err(StoreError::Render { error, .. }) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -96,4 +96,50 @@ fn packages_that_wait_for_a_function() {
     let proposed = to(&draft.version(), Lifecycle::Proposed).unwrap();
     let error = to(&proposed.version(), Lifecycle::Published).unwrap_err();
     assert_eq!(error.to_string(), format!("cannot approve {name:?}: readiness gates not met: Rendered"));
+}
+
+/// 8.1: what a save does with content that cannot be rendered.
+#[test]
+fn saves_that_cannot_be_rendered() {
+    let works = KPTFILE.replace(
+        "exec: awk '{ sub(/[a]lpha/, \"beta\"); print }'",
+        "{image: set-namespace, configMap: {namespace: blue}}",
+    );
+    let world = world(Functions::default(), &works);
+    let repository = world.store.repository("fleet", "edge").unwrap();
+    let draft = world.store.stage(&draft()).unwrap().commit(&pat()).unwrap().revision;
+    let fails = works.replace("namespace: blue}}", "namespace: green}}\n  - image: far/f:v1");
+    let error = "package \".\": function \"far/f:v1\": function \"far/f:v1\" is not available: no container runtime is configured and it is not \
+                 built in";
+    let save = |version: &str, kptfile: &str| {
+        let mut files = repository.content(&draft).unwrap().texts;
+        files.insert("Kptfile".to_owned(), kptfile.to_owned());
+        world.store.stage_save("fleet", &draft.name, version, files).unwrap()
+    };
+    match save(&draft.version(), &fails).commit(&pat()) {
+        Err(StoreError::Render { error: found, status }) => {
+            assert_eq!((found.as_str(), status.error.as_deref()), (error, Some(error)));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(repository.revision(&draft.name).unwrap().commit, draft.commit);
+    // As it was handed in.
+    let kept = save(&draft.version(), &fails).keep_failures(true).commit(&pat()).unwrap();
+    assert_eq!((kept.error.as_deref(), kept.status.unwrap().error.as_deref()), (Some(error), Some(error)));
+    let content = repository.content(&kept.revision).unwrap().texts;
+    assert_eq!(content["Kptfile"], fails);
+    assert!(content["config.yaml"].contains("namespace: blue\n"));
+    // Nothing is new the second time, but the failure is told.
+    let again = save(&kept.revision.version(), &fails).keep_failures(true).commit(&pat()).unwrap();
+    assert_eq!((again.error.as_deref(), again.revision.commit), (Some(error), kept.revision.commit));
+    // As far as it was rendered.
+    let runs =
+        works.replace("namespace: blue}}", "namespace: green}}\n  validators:\n  - {image: set-image}");
+    let partial = runs
+        .replace("  name: dns\n", "  name: dns\n  annotations: {kpt.dev/save-on-render-failure: \"true\"}\n");
+    let kept = save(&again.revision.version(), &partial).keep_failures(true).commit(&pat()).unwrap();
+    assert!(kept.error.is_some());
+    let content = repository.content(&kept.revision).unwrap().texts;
+    assert!(content["config.yaml"].contains("namespace: green\n"), "{content:?}");
+    assert!(content["Kptfile"].contains("reason: RenderFailed"));
 }

@@ -78,14 +78,18 @@ impl GitRepository {
     /// # Errors
     /// A function fails, or cannot be had.
     pub(crate) fn render(&self, content: Content) -> Result<Rendered, StoreError> {
-        let rendered = self.functions.render(&content.texts, self.max_bytes);
-        match rendered.error {
-            Some(error) => Err(StoreError::Render(error)),
-            None => Ok(Rendered {
-                content: Content { texts: rendered.files, binaries: content.binaries },
-                status: rendered.status,
-            }),
+        let (rendered, error) = self.render_anyhow(content);
+        match error {
+            Some(error) => Err(StoreError::Render { error, status: Box::new(rendered.status) }),
+            None => Ok(rendered),
         }
+    }
+
+    /// The same, and after a failure the content as it came, or as far as it was rendered, with the error.
+    pub(crate) fn render_anyhow(&self, content: Content) -> (Rendered, Option<String>) {
+        let rendered = self.functions.render(&content.texts, self.max_bytes);
+        let content = Content { texts: rendered.files, binaries: content.binaries };
+        (Rendered { content, status: rendered.status }, rendered.error)
     }
 
     pub fn settings(&self) -> &Settings {
