@@ -9,7 +9,7 @@ use groundwork_krm::Package;
 /// The file that makes a folder a package.
 pub(crate) const KPTFILE: &str = "Kptfile";
 /// What a version control system keeps to itself.
-const HIDDEN: &str = ".git";
+pub(crate) const HIDDEN: &str = ".git";
 
 /// The files of a package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,17 +19,25 @@ pub(crate) struct PackageFiles {
     pub(crate) binaries: BTreeMap<String, Vec<u8>>,
 }
 
+/// What is done about what is neither a file nor a folder: links are never followed (`packagevariants.md` 6.12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Links {
+    Refuse,
+    /// They stay where they are, and are nobody's business.
+    PassOver,
+}
+
 /// Reads all files below a folder.
 ///
 /// # Errors
-/// A file cannot be read, or there is a symbolic link: links are not followed (`packagevariants.md` 6.12).
-pub(crate) fn read(folder: &Path) -> Result<PackageFiles, String> {
+/// A file cannot be read, or there is a link and none may be.
+pub(crate) fn read(folder: &Path, links: Links) -> Result<PackageFiles, String> {
     let mut files = PackageFiles::default();
-    read_below(folder, "", &mut files)?;
+    read_below(folder, "", links, &mut files)?;
     Ok(files)
 }
 
-fn read_below(folder: &Path, prefix: &str, files: &mut PackageFiles) -> Result<(), String> {
+fn read_below(folder: &Path, prefix: &str, links: Links, files: &mut PackageFiles) -> Result<(), String> {
     let failed = |path: &Path, error: &std::io::Error| format!("cannot read {}: {error}", path.display());
     for entry in fs::read_dir(folder).map_err(|error| failed(folder, &error))? {
         let entry = entry.map_err(|error| failed(folder, &error))?;
@@ -44,14 +52,14 @@ fn read_below(folder: &Path, prefix: &str, files: &mut PackageFiles) -> Result<(
         let kind = entry.file_type().map_err(|error| failed(&path, &error))?;
         let key = format!("{prefix}{name}");
         if kind.is_dir() {
-            read_below(&path, &format!("{key}/"), files)?;
+            read_below(&path, &format!("{key}/"), links, files)?;
         } else if kind.is_file() {
             let bytes = fs::read(&path).map_err(|error| failed(&path, &error))?;
             match String::from_utf8(bytes) {
                 Ok(text) => files.texts.insert(key, text).map(drop),
                 Err(error) => files.binaries.insert(key, error.into_bytes()).map(drop),
             };
-        } else {
+        } else if links == Links::Refuse {
             return Err(format!("{}: a package holds files and folders, and no link", path.display()));
         }
     }
@@ -72,7 +80,7 @@ pub(crate) fn write(folder: &Path, files: &PackageFiles) -> Result<(), String> {
                 folder.display()
             ));
         }
-        let former = read(folder)?;
+        let former = read(folder, Links::PassOver)?;
         for path in former.texts.keys().chain(former.binaries.keys()) {
             if !files.texts.contains_key(path) && !files.binaries.contains_key(path) {
                 let path = folder.join(path);

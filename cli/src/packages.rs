@@ -1,5 +1,7 @@
 //! `groundwork packages`: packages that a caller gives.
 
+mod render;
+
 use clap::{Args, Subcommand};
 use groundwork_krm::{Merged, Strategy};
 use serde_json::{Map, Value, json};
@@ -20,6 +22,11 @@ enum PackagesCommand {
     ///
     /// For programs that test packages or compare engines. Exit code 0: the input was answered to its end.
     Merge(MergeArguments),
+    /// Run the functions of a package in a folder, as a store would, and write what they make of it.
+    ///
+    /// Prints what each function said, and which files it changed. Exit code 0: all functions succeeded. 1: one failed, and the folder is as
+    /// it was, unless the Kptfile asks for partial results. 2: the folder cannot be read or written.
+    Render(render::RenderArguments),
 }
 
 #[derive(Debug, Args)]
@@ -34,6 +41,7 @@ struct MergeArguments {
 pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
     match &arguments.command {
         PackagesCommand::Merge(MergeArguments { jsonl: _ }) => answer_lines(|line| answer(line, merge_line)),
+        PackagesCommand::Render(arguments) => render::run(arguments),
     }
 }
 

@@ -7,10 +7,13 @@ use prost::Message;
 
 const ROOT: &str = "../../proto";
 const AREAS: [&str; 5] = ["component", "renderer", "resolver", "variant", "watcher"];
+/// Contracts of servers that are not ours.
+const OTHERS: [&str; 1] = ["evaluator/evaluator.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={ROOT}");
-    let files = AREAS.map(|area| format!("groundwork/{area}/v1/{area}.proto"));
+    let own = AREAS.map(|area| format!("groundwork/{area}/v1/{area}.proto"));
+    let files = own.into_iter().chain(OTHERS.map(str::to_owned));
     // Reflection shows the comments, so they stay in the set.
     let descriptors = protox::Compiler::new([ROOT])?
         .include_imports(true)

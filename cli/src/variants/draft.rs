@@ -16,7 +16,7 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::input;
 use crate::output;
-use crate::package_folder::{self, KPTFILE, PackageFiles};
+use crate::package_folder::{self, KPTFILE, Links, PackageFiles};
 use crate::terminal::shown;
 
 /// The first revision of a package that a variant makes is called so (2.6).
@@ -180,7 +180,7 @@ fn source(
             folder.display()
         ));
     }
-    let files = package_folder::read(&folder)?;
+    let files = package_folder::read(&folder, Links::Refuse)?;
     let reference = reference(&upstream, path);
     Ok((files, Origin { repo: git.repo, directory: package, reference, commit: None }))
 }

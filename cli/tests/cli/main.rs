@@ -14,6 +14,7 @@ mod input_forms;
 mod nested;
 mod overwrites;
 mod package_lines;
+mod package_render;
 mod secrecy;
 mod spiff;
 mod template;

@@ -14,6 +14,7 @@ mod output;
 mod run;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use groundwork_api::{RenderStatus, ResultList};
 
@@ -24,6 +25,7 @@ use run::{Renderer, Stop};
 
 pub(crate) use list::Severity;
 pub use list::{Item, Outcome, ResourceList};
+pub use wire::{Answer, on_wire};
 
 /// Where functions in images come from if their name does not say so.
 const CATALOG: &str = "ghcr.io/kptdev/krm-functions-catalog/";
@@ -32,14 +34,27 @@ const OLD_CATALOG: &str = "gcr.io/kpt-fn/";
 
 /// Runs functions that are not built in.
 pub trait FunctionRunner {
-    /// Whether it can run a function; it is asked before any function of the package runs.
+    /// Whether it can run a function, as far as it knows without running it; it is asked before any function of the package runs.
     fn has(&self, target: &Target) -> bool;
 
     /// Changes the items as the function does. Where the exit code is not 0, or a result is an error, the items do not count.
     ///
+    /// [`on_wire`] does it for programs that read and write documents.
+    ///
     /// # Errors
-    /// Why the function did not run at all.
-    fn run(&self, target: &Target, list: &mut ResourceList) -> Result<Outcome, String>;
+    /// The function did not run at all, and the items are as they were.
+    fn run(&self, target: &Target, list: &mut ResourceList) -> Result<Outcome, RunError>;
+}
+
+/// Why a function did not run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The runner does not have it after all; the next one is asked.
+    #[error("this runner does not have the function")]
+    NotAvailable,
+    /// The runner has it, and could not run it.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// What is to run.
@@ -47,14 +62,15 @@ pub trait FunctionRunner {
 pub enum Target {
     /// An image by its full name, with the tag or constraint that counts.
     Image(String),
-    /// A command line, to be split as a shell does it.
-    Exec(String),
+    /// A command line, and its words, split as a shell does it. The first one is the path of a program that may run.
+    Exec { line: String, words: Vec<String> },
 }
 
 impl Target {
-    pub(crate) fn text(&self) -> &str {
+    /// As it stands in the Kptfile, but for the parts of an image that were left to be added.
+    pub fn text(&self) -> &str {
         match self {
-            Self::Image(text) | Self::Exec(text) => text,
+            Self::Image(text) | Self::Exec { line: text, .. } => text,
         }
     }
 }

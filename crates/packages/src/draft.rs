@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gix_hash::ObjectId;
 use groundwork_api::{RenderStatus, Task};
-use groundwork_krm::{Package, RenderOptions};
+use groundwork_krm::Package;
 
 use crate::error::StoreError;
 use crate::layout::{Place, full_path};
@@ -33,14 +33,18 @@ pub struct Staged {
     content: Content,
     /// What the functions said of `made`.
     status: RenderStatus,
+    /// Whether content is kept that cannot be rendered.
+    keeps_failures: bool,
 }
 
 /// A revision that was made or changed, and what the functions of its package said.
 #[derive(Debug, Clone)]
 pub struct Committed {
     pub revision: Arc<Revision>,
-    /// None if nothing was rendered, because nothing had changed.
+    /// None if nothing was rendered.
     pub status: Option<RenderStatus>,
+    /// Why the content is there unrendered ([`Staged::keep_failures`]).
+    pub error: Option<String>,
 }
 
 impl Staged {
@@ -68,6 +72,7 @@ impl Staged {
             made: Some((content.clone(), message)),
             content,
             status,
+            keeps_failures: false,
         }
     }
 
@@ -99,6 +104,7 @@ impl Staged {
             made: None,
             content,
             status: RenderStatus::default(),
+            keeps_failures: false,
         }
     }
 
@@ -117,6 +123,14 @@ impl Staged {
         self.content.texts = files;
     }
 
+    /// What cannot be rendered becomes a revision all the same, as it is, or as far as it was rendered if the Kptfile says so (8.1); for
+    /// drafts with the annotation `porch.kpt.dev/push-on-render-failure`. What a task makes must be rendered anyway.
+    #[must_use]
+    pub fn keep_failures(mut self, keeps: bool) -> Self {
+        self.keeps_failures = keeps;
+        self
+    }
+
     /// Makes it a revision that everybody sees, with one push. Where nothing differs from what is there, nothing is written.
     ///
     /// # Errors
@@ -125,12 +139,13 @@ impl Staged {
     pub fn commit(self, actor: &Actor) -> Result<Committed, StoreError> {
         let repository = Arc::clone(&self.repository);
         let name = self.name();
-        let status = repository.exclusively(&self.package.clone(), || self.push(actor))?;
-        Ok(Committed { revision: repository.revision(&name)?, status })
+        let (status, error) = repository.exclusively(&self.package.clone(), || self.push(actor))?;
+        Ok(Committed { revision: repository.revision(&name)?, status, error })
     }
 
-    fn push(self, actor: &Actor) -> Result<Option<RenderStatus>, StoreError> {
-        let Self { repository, package, workspace, old, parent, made, content, status } = self;
+    fn push(self, actor: &Actor) -> Result<Said, StoreError> {
+        let Self { repository, package, workspace, old, parent, made, content, status, keeps_failures } =
+            self;
         let objects = repository.objects();
         let path = full_path(&repository.settings().directory, &package);
         let signature = repository.signature(Some(actor));
@@ -153,6 +168,7 @@ impl Staged {
         };
         let is_new = old.is_none();
         let mut said = None;
+        let mut failure = None;
         if let Some((made, message)) = &made {
             // A copy that equals what is on the branch is a revision all the same.
             write(made, message, is_new)?;
@@ -164,12 +180,18 @@ impl Staged {
             extension: None,
         };
         if made.is_none_or(|(made, _)| made != content) {
-            let rendered = render_content(content)?;
+            let rendered = if keeps_failures {
+                let (rendered, error) = repository.render_anyhow(content);
+                failure = error;
+                rendered
+            } else {
+                repository.render(content)?
+            };
             write(&rendered.content, &message, false)?;
             said = Some(rendered.status);
         }
         if commit == old {
-            return Ok(None);
+            return Ok((said, failure));
         }
         let reference = Place::Draft { path, workspace: workspace.clone() }.reference();
         let pushed = repository.push(&[RefUpdate { reference, old, new: commit }]);
@@ -178,10 +200,13 @@ impl Staged {
                 let name = repository.settings().place().name(&package, &workspace);
                 Err(StoreError::AlreadyExists(format!("package revision {name:?} already exists")))
             }
-            result => result.map(|()| said),
+            result => result.map(|()| (said, failure)),
         }
     }
 }
+
+/// What the functions said, if anything was rendered, and why rendering failed.
+type Said = (Option<RenderStatus>, Option<String>);
 
 fn annotation(repository: &GitRepository, package: &str, workspace: &str, task: Option<Task>) -> Annotation {
     Annotation {
@@ -212,19 +237,4 @@ fn headline(task: &str) -> &'static str {
 pub(crate) struct Rendered {
     pub(crate) content: Content,
     pub(crate) status: RenderStatus,
-}
-
-/// Runs the functions of a package.
-///
-/// # Errors
-/// A function fails, or cannot be had.
-pub(crate) fn render_content(content: Content) -> Result<Rendered, StoreError> {
-    let rendered = groundwork_krm::render(&content.texts, &RenderOptions::default());
-    match rendered.error {
-        Some(error) => Err(StoreError::Render(error)),
-        None => Ok(Rendered {
-            content: Content { texts: rendered.files, binaries: content.binaries },
-            status: rendered.status,
-        }),
-    }
 }

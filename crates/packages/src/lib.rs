@@ -12,6 +12,9 @@ mod clone;
 mod discovery;
 mod draft;
 mod error;
+mod functions;
+#[cfg(test)]
+mod functions_tests;
 mod layout;
 mod lifecycle;
 mod message;
@@ -32,6 +35,8 @@ mod testing;
 pub use discovery::{Marks, Snapshot};
 pub use draft::{Committed, Staged};
 pub use error::StoreError;
+pub use functions::{Functions, SharedRunner};
+pub use groundwork_krm::OnMissing;
 pub use message::Owner;
 pub use objects::Content;
 pub use remote::Credentials;

@@ -9,7 +9,9 @@ use groundwork_api::Lifecycle;
 
 use crate::clone::{BareClone, Refs};
 use crate::discovery::{Memory, Snapshot, discover};
+use crate::draft::Rendered;
 use crate::error::StoreError;
+use crate::functions::Functions;
 use crate::layout::{Place, full_path};
 use crate::message::{Annotation, Message};
 use crate::objects::{Content, Objects, Signature};
@@ -40,6 +42,7 @@ pub struct GitRepository {
     clone: Arc<BareClone>,
     /// The largest package that is read, in bytes.
     max_bytes: u64,
+    functions: Functions,
     discovered: Mutex<Discovered>,
     snapshot: RwLock<Arc<Snapshot>>,
     /// When the remote was asked last.
@@ -56,17 +59,37 @@ struct Discovered {
 }
 
 impl GitRepository {
-    pub fn new(settings: Settings, clone: Arc<BareClone>, max_bytes: u64) -> Self {
+    pub fn new(settings: Settings, clone: Arc<BareClone>, max_bytes: u64, functions: Functions) -> Self {
         clone.follow(&settings.branch);
         Self {
             settings,
             clone,
             max_bytes,
+            functions,
             discovered: Mutex::default(),
             snapshot: RwLock::default(),
             synced: Mutex::default(),
             packages: Mutex::default(),
         }
+    }
+
+    /// Content after the functions of its package have run.
+    ///
+    /// # Errors
+    /// A function fails, or cannot be had.
+    pub(crate) fn render(&self, content: Content) -> Result<Rendered, StoreError> {
+        let (rendered, error) = self.render_anyhow(content);
+        match error {
+            Some(error) => Err(StoreError::Render { error, status: Box::new(rendered.status) }),
+            None => Ok(rendered),
+        }
+    }
+
+    /// The same, and after a failure the content as it came, or as far as it was rendered, with the error.
+    pub(crate) fn render_anyhow(&self, content: Content) -> (Rendered, Option<String>) {
+        let rendered = self.functions.render(&content.texts, self.max_bytes);
+        let content = Content { texts: rendered.files, binaries: content.binaries };
+        (Rendered { content, status: rendered.status }, rendered.error)
     }
 
     pub fn settings(&self) -> &Settings {

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use crate::clone::BareClone;
 use crate::draft::Staged;
 use crate::error::StoreError;
+use crate::functions::Functions;
 use crate::objects::Content;
 use crate::remote::Credentials;
 use crate::repository::GitRepository;
@@ -29,6 +30,7 @@ pub struct Options {
     /// Protocols of remotes. `file` lets whoever registers a repository read disks of this machine.
     pub protocols: Vec<String>,
     pub max_package_bytes: u64,
+    pub functions: Functions,
 }
 
 /// Repositories by namespace and name.
@@ -63,7 +65,9 @@ impl Store {
         if let Some(known) = repositories.get(&key).filter(|known| known.is(&settings, &clone)) {
             return Ok(Arc::clone(known));
         }
-        let repository = Arc::new(GitRepository::new(settings, clone, self.options.max_package_bytes));
+        let functions = self.options.functions.clone();
+        let repository = GitRepository::new(settings, clone, self.options.max_package_bytes, functions);
+        let repository = Arc::new(repository);
         repositories.insert(key, Arc::clone(&repository));
         Ok(repository)
     }

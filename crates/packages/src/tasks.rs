@@ -12,7 +12,7 @@ use groundwork_api::{
 use groundwork_krm::{Origin, Strategy};
 use groundwork_variant::{Package, Repositories, check_creation, check_names, normalized};
 
-use crate::draft::{Staged, render_content};
+use crate::draft::Staged;
 use crate::error::StoreError;
 use crate::message::{Owner, Updated};
 use crate::objects::Content;
@@ -82,7 +82,7 @@ impl Store {
             Source::Edit { source } => self.files(&new.namespace, source)?,
             Source::Upgrade { local, update } => self.upgraded(new, local, update)?,
         };
-        let rendered = render_content(content)?;
+        let rendered = repository.render(content)?;
         Ok(Staged::create(&repository, &new.package, &new.workspace, rendered, task, new.owner.clone()))
     }
 
@@ -138,7 +138,7 @@ impl Store {
             to: upstream.short_reference.clone(),
             strategy: update.strategy.as_str().to_owned(),
         };
-        Ok(Staged::update(&repository, &draft, render_content(content)?, updated))
+        Ok(Staged::update(&repository, &draft, repository.render(content)?, updated))
     }
 
     fn cloned(

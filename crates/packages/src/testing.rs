@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
+use crate::functions::Functions;
 use crate::remote::Credentials;
 use crate::repository::{Actor, GitRepository};
 use crate::settings::Settings;
@@ -26,13 +27,18 @@ pub(crate) fn pat() -> Actor {
 
 impl World {
     pub(crate) fn new() -> Self {
+        Self::with(Functions::default())
+    }
+
+    /// One whose store runs more functions than those that are built in.
+    pub(crate) fn with(functions: Functions) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { store: store_in(&folder.path().join("store")), folder }
+        Self { store: store_in(&folder.path().join("store"), functions), folder }
     }
 
     /// A store that has lost all that it kept.
     pub(crate) fn other_store(&self, name: &str) -> Store {
-        store_in(&self.folder.path().join(name))
+        store_in(&self.folder.path().join(name), Functions::default())
     }
 
     /// Where the store keeps its clones.
@@ -109,10 +115,11 @@ impl World {
     }
 }
 
-fn store_in(directory: &Path) -> Store {
+fn store_in(directory: &Path, functions: Functions) -> Store {
     Store::new(Options {
         directory: directory.to_owned(),
         protocols: vec!["file".to_owned()],
         max_package_bytes: MAX_PACKAGE_BYTES,
+        functions,
     })
 }

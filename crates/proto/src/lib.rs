@@ -19,6 +19,12 @@ pub mod component {
     }
 }
 
+/// What runs functions of packages for a Porch server; ours are only its clients.
+#[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
+pub mod evaluator {
+    tonic::include_proto!("evaluator");
+}
+
 /// From an Installation to the objects that its job creates.
 pub mod renderer {
     #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]

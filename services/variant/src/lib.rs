@@ -39,7 +39,7 @@ use kube::Client;
 
 use handler::{Shared, VariantHandler, kind};
 use inputs::Selected;
-pub use packages::StoreArguments;
+pub use packages::{FunctionArguments, Missing, StoreArguments};
 pub use preview::{apply_sets, preview_namespace};
 use watches::Watches;
 
@@ -130,6 +130,8 @@ pub enum StartError {
     Original(#[from] OriginalAtWorkError),
     #[error("--watcher: {0}")]
     Watcher(#[from] ClientError),
+    #[error("--function-runner: {0}")]
+    FunctionRunner(ClientError),
     /// Nobody would tell what people do with package revisions.
     #[error("--package-store needs --watcher, which tells what people do with package revisions")]
     StoreWithoutWatcher,
@@ -186,7 +188,7 @@ impl Variants {
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
             });
-            let packages = arguments.store.store();
+            let packages = arguments.store.store().map_err(StartError::FunctionRunner)?;
             if packages.is_some() && !watches.follow() {
                 return Err(StartError::StoreWithoutWatcher);
             }

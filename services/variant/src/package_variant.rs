@@ -89,7 +89,7 @@ async fn draft(
     };
     match attempt.await {
         Ok(()) => Ok(()),
-        Err(Failure::Told(error)) => {
+        Err(Failure::Told(error, _)) => {
             progress.errors.push(error);
             Ok(())
         }
@@ -147,7 +147,7 @@ async fn apply_policy(
         async { finish(&World::read(shared, store, variant, objects, request.changed).await?).await };
     match applied.await {
         Ok(()) => Ok(None),
-        Err(Failure::Told(error)) => Ok(Some(error)),
+        Err(Failure::Told(error, _)) => Ok(Some(error)),
         Err(Failure::Retry(error)) => Err(error),
     }
 }

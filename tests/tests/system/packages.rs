@@ -461,9 +461,13 @@ async fn functions_and_injected_objects() -> Result<()> {
     let site =
         until_file(&remotes, ("edge", branch, "dns/site.yaml"), |text| text.contains("zone: b")).await?;
     ensure!(site.contains("kpt.dev/injected-resource-name: edge-7"), "{site}");
-    let told = ready(&case, "dns", &[name]).await?;
-    let sources = told.status.unwrap_or_default().injection_sources;
-    ensure!(sources.iter().any(|source| source.name == "edge-7"), "{sources:?}");
+    ready(&case, "dns", &[name]).await?;
+    // The status comes after the push; what is compared below must not be before it.
+    let names_source = |variant: &PackageVariant| {
+        let sources = variant.status.clone().unwrap_or_default().injection_sources;
+        sources.iter().any(|source| source.name == "edge-7")
+    };
+    case.until("the source is named", "dns", names_source).await?;
 
     // A function that nobody can run is told, and what is there stays.
     let unknown =
@@ -476,7 +480,27 @@ async fn functions_and_injected_objects() -> Result<()> {
         })
     };
     case.until("it is told", "dns", is_told).await?;
-    ensure!(remotes.file("edge", branch, "dns/Kptfile")? == before);
+    let after = remotes.file("edge", branch, "dns/Kptfile")?;
+    ensure!(after == before, "{before}\n{after}");
+    // The target says what the functions said; it keeps what cannot be rendered, if people want that; and it recovers (8.1).
+    let error = |variant: &PackageVariant| {
+        let status = variant.status.clone().unwrap_or_default();
+        let target = status.downstream_targets.iter().find(|target| target.name == name).cloned();
+        target.and_then(|target| target.render_status?.error).unwrap_or_default()
+    };
+    let is_in_target = |variant: &PackageVariant| error(variant).contains("example.org/mine:v1");
+    case.until("the target has the error", "dns", is_in_target).await?;
+    let keep = json!({"metadata": {"annotations": {"porch.kpt.dev/push-on-render-failure": "true"}}});
+    case.change::<PackageRevision>(name, &keep).await?;
+    until_file(&remotes, ("edge", branch, "dns/Kptfile"), |text| text.contains("example.org/mine:v1"))
+        .await?;
+    case.until("it is told still", "dns", |variant| is_told(variant) && is_in_target(variant)).await?;
+    case.change::<PackageVariant>("dns", &json!({"spec": {"pipeline": null}})).await?;
+    let is_well = |variant: &PackageVariant| {
+        self::told(variant, "Ready").is_some_and(|(status, ..)| status == "True") && error(variant).is_empty()
+    };
+    case.until("the error is gone", "dns", is_well).await?;
+    ensure!(!remotes.file("edge", branch, "dns/Kptfile")?.contains("example.org/mine:v1"));
     Ok(())
 }
 

@@ -51,6 +51,7 @@ pub(super) fn items(files: &Files, boundaries: &BTreeSet<&str>) -> BTreeMap<Stri
                 path: Some(inner.to_owned()),
                 source: Some(Source { file: path.clone(), index }),
                 id: Some(next),
+                index: None,
             });
             next += 1;
         }

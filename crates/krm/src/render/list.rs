@@ -18,6 +18,8 @@ pub struct Item {
     pub(super) source: Option<Source>,
     /// By which it is known again; none for objects that functions have made.
     pub(super) id: Option<usize>,
+    /// Place among the documents of its file, where a function has said so.
+    pub(super) index: Option<usize>,
 }
 
 /// A document of a file.
@@ -30,12 +32,18 @@ pub(super) struct Source {
 impl Item {
     /// An object that a function has made.
     pub fn new(root: Node, path: Option<String>) -> Self {
-        Self { root, package: String::new(), path, source: None, id: None }
+        Self { root, package: String::new(), path, source: None, id: None, index: None }
     }
 
     /// Path from the root package on.
     pub(crate) fn full_path(&self) -> Option<String> {
         self.path.as_deref().map(|path| join(&self.package, path))
+    }
+
+    /// Place among the documents of its file; none behind those that are there.
+    pub(super) fn place(&self) -> Option<usize> {
+        let read = self.source.as_ref().filter(|source| Some(&source.file) == self.full_path().as_ref());
+        self.index.or(read.map(|source| source.index))
     }
 
     /// Whether it says what a package is, and must not go.
@@ -133,4 +141,6 @@ pub struct Outcome {
     pub exit_code: i32,
     pub stderr: String,
     pub results: List<ResultItem>,
+    /// Why it fails although it ran to its end or was running: a limit, or output that cannot be read. Says more than the exit code.
+    pub error: Option<String>,
 }

@@ -61,13 +61,10 @@ pub(super) fn write(
     }
     let mut written = files.clone();
     for (path, items) in &mut places {
-        let index = |item: &Item| {
-            item.source.as_ref().filter(|source| source.file == *path).map(|source| source.index)
-        };
         // What functions have added stands behind what was there.
-        items.sort_by_key(|item| index(item).unwrap_or(usize::MAX));
+        items.sort_by_key(|item| item.place().unwrap_or(usize::MAX));
         let mut taken = BTreeSet::new();
-        for at in items.iter().filter_map(index) {
+        for at in items.iter().filter_map(Item::place) {
             if !taken.insert(at) {
                 return Err(format!("resource at path \"{path}\" and index \"{at}\" already exists"));
             }

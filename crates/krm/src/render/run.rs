@@ -9,7 +9,7 @@ use super::function::{clean, label, pipeline, validate};
 use super::input::{self, Files};
 use super::list::{Item, Outcome, ResourceList, Severity, errors};
 use super::output::{Step, Steps};
-use super::{FunctionRunner, Image, OnMissing, RenderOptions, Target};
+use super::{FunctionRunner, Image, OnMissing, RenderOptions, RunError, Target};
 use crate::comments::{copy, has_comments};
 use crate::functions::{Native, native};
 use crate::kptfile::read;
@@ -26,7 +26,8 @@ pub(super) enum Stop {
 /// Who runs a function.
 enum Engine<'a> {
     Native(Native),
-    Host(&'a dyn FunctionRunner),
+    /// The first one that has it.
+    Hosts(Vec<&'a dyn FunctionRunner>),
 }
 
 pub(super) struct Renderer<'a> {
@@ -41,7 +42,7 @@ pub(super) struct Renderer<'a> {
 }
 
 /// How `.` stands for the root in messages.
-fn shown(package: &str) -> &str {
+pub(super) fn shown(package: &str) -> &str {
     if package.is_empty() { "." } else { package }
 }
 
@@ -205,20 +206,18 @@ impl<'a> Renderer<'a> {
         let before: BTreeSet<usize> = list.items.iter().filter_map(|item| item.id).collect();
         let outcome = match engine {
             Engine::Native(native) => Ok(run_native(native, &mut list)),
-            Engine::Host(runner) => {
-                let outcome = runner.run(&target, &mut list);
+            Engine::Hosts(runners) => {
+                let outcome = run_hosted(&runners, &target, &mut list);
                 restore_comments(&mut list.items, items);
                 outcome
             }
         };
-        let mut outcome = outcome.map_err(|cause| {
-            let cause = format!("function runtime failed to evaluate function {:?}: {cause}", target.text());
-            self.never_ran(function, is_validator, package, Missing::Other(cause))
-        })?;
+        let mut outcome = outcome.map_err(|cause| self.never_ran(function, is_validator, package, cause))?;
         for result in outcome.results.iter_mut().filter(|result| result.severity.is_none()) {
             result.severity = Some(Severity::Info.as_str().to_owned());
         }
-        let is_failed = outcome.exit_code != 0 || !errors(&outcome.results).is_empty();
+        let is_failed =
+            outcome.exit_code != 0 || outcome.error.is_some() || !errors(&outcome.results).is_empty();
         if is_failed && outcome.exit_code == 0 {
             outcome.exit_code = 1;
         }
@@ -267,8 +266,8 @@ impl<'a> Renderer<'a> {
     fn engine(&self, function: &Function) -> Result<(Engine<'a>, Target), Missing> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let target = if let Some(exec) = given(&function.exec) {
-            self.check_exec(&exec).map_err(Missing::Other)?;
-            Target::Exec(exec)
+            let words = self.check_exec(&exec).map_err(Missing::Other)?;
+            Target::Exec { line: exec, words }
         } else if given(&function.image).is_some() {
             let image = Image::of(function, &self.options.default_prefix).map_err(Missing::Other)?;
             let found = image.native_name(&self.options.native_prefixes).and_then(native);
@@ -279,22 +278,21 @@ impl<'a> Renderer<'a> {
         } else {
             return Err(Missing::Other("must specify `exec` or `image` to execute a function".to_owned()));
         };
-        match self.options.runners.iter().find(|runner| runner.has(&target)) {
-            Some(runner) => Ok((Engine::Host(*runner), target)),
-            None => Err(Missing::Engine(format!(
-                "function {:?} is not available: no container runtime is configured and it is not built in",
-                target.text()
-            ))),
-        }
+        let runners = self.options.runners.iter().filter(|runner| runner.has(&target));
+        let runners: Vec<_> = runners.copied().collect();
+        if runners.is_empty() { Err(not_available(&target)) } else { Ok((Engine::Hosts(runners), target)) }
     }
 
-    fn check_exec(&self, exec: &str) -> Result<(), String> {
+    /// The words of a command line that may run.
+    fn check_exec(&self, exec: &str) -> Result<Vec<String>, String> {
         if !self.options.allow_exec {
             return Err("must run with `--allow-exec` option to allow running function binaries".to_owned());
         }
-        let path = exec.split_whitespace().next().unwrap_or_default();
+        let words =
+            shlex::split(exec).ok_or_else(|| format!("exec function {exec:?} has a quote without an end"))?;
+        let path = words.first().map(String::as_str).unwrap_or_default();
         if self.options.exec_allowed.iter().any(|allowed| allowed == path) {
-            return Ok(());
+            return Ok(words);
         }
         Err(format!("exec function \"{path}\" is not allowed"))
     }
@@ -314,7 +312,7 @@ impl<'a> Renderer<'a> {
 
     fn record(&mut self, function: &Function, is_validator: bool, outcome: &Outcome, error: Option<String>) {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let Outcome { exit_code, stderr, results } = outcome;
+        let Outcome { exit_code, stderr, results, .. } = outcome;
         let result = FunctionResult {
             image: given(&function.image),
             exec: given(&function.exec),
@@ -341,8 +339,18 @@ fn failure(function: &Function, package: &str, cause: &str) -> Stop {
     Stop::Failed(format!("package \"{}\": function \"{}\": {cause}", shown(package), label(function)))
 }
 
-/// The errors of a function, or what it printed (8.3).
+fn not_available(target: &Target) -> Missing {
+    Missing::Engine(format!(
+        "function {:?} is not available: no container runtime is configured and it is not built in",
+        target.text()
+    ))
+}
+
+/// Why a function failed: its limit, its errors, or what it printed (8.3, 8.4).
 fn cause_of(outcome: &Outcome) -> String {
+    if let Some(error) = &outcome.error {
+        return error.clone();
+    }
     let errors = errors(&outcome.results);
     if !errors.is_empty() {
         return errors.join(", ");
@@ -361,7 +369,28 @@ fn run_native(native: Native, list: &mut ResourceList) -> Outcome {
             1
         }
     };
-    Outcome { exit_code, stderr: String::new(), results: std::mem::take(&mut list.results).into() }
+    Outcome { exit_code, results: std::mem::take(&mut list.results).into(), ..Outcome::default() }
+}
+
+/// Asks the host's runners in turn: one that has no list of its functions knows only then what it does not have.
+fn run_hosted(
+    runners: &[&dyn FunctionRunner],
+    target: &Target,
+    list: &mut ResourceList,
+) -> Result<Outcome, Missing> {
+    for runner in runners {
+        match runner.run(target, list) {
+            Ok(outcome) => return Ok(outcome),
+            Err(RunError::NotAvailable) => {}
+            Err(RunError::Failed(cause)) => {
+                return Err(Missing::Other(format!(
+                    "function runtime failed to evaluate function {:?}: {cause}",
+                    target.text()
+                )));
+            }
+        }
+    }
+    Err(not_available(target))
 }
 
 /// The config of a function, taken anew from the items each time.

@@ -219,14 +219,14 @@ impl FunctionRunner for Recorder {
         target.text().starts_with("host/")
     }
 
-    fn run(&self, target: &Target, list: &mut ResourceList) -> Result<Outcome, String> {
+    fn run(&self, target: &Target, list: &mut ResourceList) -> Result<Outcome, RunError> {
         let shown = |item: &Item| item.full_path().unwrap_or_default();
         let items: Vec<String> = list.items.iter().map(shown).collect();
         self.0.borrow_mut().push(format!("{} {}", target.text(), items.join(" ")));
         let mut outcome = Outcome::default();
         match target.text() {
             "host/fail" => (outcome.exit_code, outcome.stderr) = (3, "one\ntwo\n".to_owned()),
-            "host/broken" => return Err("no memory".to_owned()),
+            "host/broken" => return Err(RunError::Failed("no memory".to_owned())),
             "host/strip" => {
                 for item in &mut list.items {
                     let value =

@@ -4,9 +4,10 @@
 //! repositories, objects ──World::read──> resolve, select ──> targets ──stage, mutate, commit──> drafts ──> objects
 //! ```
 
+use groundwork_api::metadata::annotation;
 use groundwork_api::{
-    DownstreamTarget, InjectionSource, Lifecycle, ObjectMeta, PackageRevision, ResolvedUpstream,
-    ResourceExt as _, Time,
+    DownstreamTarget, InjectionSource, Lifecycle, ObjectMeta, PackageRevision, RenderStatus,
+    ResolvedUpstream, ResourceExt as _, Time,
 };
 use groundwork_controller::{ApiError, ReconcileError};
 use groundwork_krm::Package as Files;
@@ -41,15 +42,15 @@ pub(crate) struct Progress {
 /// Why a reconcile ends before its end.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The conditions say it.
-    Told(VariantError),
+    /// The conditions say it, and of a rendering its target says more (8.1).
+    Told(VariantError, Option<Box<RenderStatus>>),
     /// Another attempt may succeed, and nobody has to know.
     Retry(ReconcileError),
 }
 
 impl From<VariantError> for Failure {
     fn from(error: VariantError) -> Self {
-        Self::Told(error)
+        Self::Told(error, None)
     }
 }
 
@@ -62,17 +63,21 @@ impl From<ApiError> for Failure {
 /// What an error of the store means for a variant (2.10). `revision` is what it is about.
 pub(super) fn told(error: &StoreError, revision: &str) -> Failure {
     let cause = error.to_string();
-    Failure::Told(match error {
+    let told = match error {
         StoreError::Conflict | StoreError::AlreadyExists(_) => {
             return Failure::Retry(ReconcileError { message: cause, is_conflict: true });
         }
-        StoreError::Render(_) => VariantError::RenderFailed { downstream: revision.to_owned(), cause },
+        StoreError::Render { status, .. } => {
+            let error = VariantError::RenderFailed { downstream: revision.to_owned(), cause };
+            return Failure::Told(error, Some(status.clone()));
+        }
         StoreError::Unavailable(_) => VariantError::StoreUnavailable { cause, retry_after: None },
         StoreError::Refused(_) => VariantError::Rejected(cause),
         StoreError::DownstreamExists(_) | StoreError::Merge(_) | StoreError::NotFound(_) => {
             VariantError::Other(cause)
         }
-    })
+    };
+    told.into()
 }
 
 /// Brings the packages of a variant to what it asks for.
@@ -105,8 +110,10 @@ pub(crate) async fn ensure(world: &World<'_>, now: &Time, progress: &mut Progres
         match work.update(target).await {
             Ok(target) => done.push(target),
             // Several drafts do not wait for one another (2.14).
-            Err(Failure::Told(error)) => {
-                done.push(world.target(&target.name_any()));
+            Err(Failure::Told(error, status)) => {
+                let known = world.target(&target.name_any());
+                let render_status = status.map(|status| *status).or(known.render_status.clone());
+                done.push(DownstreamTarget { render_status, ..known });
                 work.progress.errors.push(error);
             }
             Err(other) => return Err(other),
@@ -133,7 +140,7 @@ pub(crate) async fn finish(world: &World<'_>) -> Result<(), Failure> {
     for revision in world.revisions.iter().filter(|revision| is_owned(revision, &uid)) {
         match let_go(world, revision, true).await {
             Ok(()) => {}
-            Err(Failure::Told(error)) => blocked.push((revision.name_any(), error.to_string())),
+            Err(Failure::Told(error, _)) => blocked.push((revision.name_any(), error.to_string())),
             Err(other) => return Err(other),
         }
     }
@@ -194,9 +201,14 @@ impl Work<'_, '_> {
         }
         let files = world.files(&name).await?;
         let mutated = self.mutate(&files, &name).await?;
-        if mutated == files {
-            return Ok(world.target(&name));
+        let known = world.target(&name);
+        let failed = known.render_status.as_ref().and_then(|status| status.error.as_deref());
+        // After a failure a draft is rendered also if nothing else is to change: the cause may be gone, and the status tells of it (8.1).
+        let is_rendered = lifecycle != Some(Lifecycle::Draft) || failed.is_none_or(str::is_empty);
+        if mutated == files && is_rendered {
+            return Ok(known);
         }
+        let keeps_failures = keeps_failures(&target);
         match lifecycle {
             Some(Lifecycle::Proposed) => Err(VariantError::DownstreamProposed { downstream: name }.into()),
             Some(Lifecycle::Draft) => {
@@ -205,7 +217,7 @@ impl Work<'_, '_> {
                 let staged =
                     world.run(&name, move |store| store.stage_save(&namespace, &revision, &version, mutated));
                 let staged = staged.await?;
-                self.commit(staged, None).await
+                self.commit(staged.keep_failures(keeps_failures), None).await
             }
             _ => self.make(Source::Edit { source: name.clone() }, Some(mutated)).await,
         }
@@ -309,7 +321,7 @@ impl Work<'_, '_> {
             staged.set_files(files);
         }
         let actor = Actor { name: CONTROLLER.to_owned() };
-        let Committed { revision, status } = world.run(&name, move |_| staged.commit(&actor)).await?;
+        let Committed { revision, status, error } = world.run(&name, move |_| staged.commit(&actor)).await?;
         let present = world.object(&name).cloned();
         let attributes = if present.is_none() { attributes(world.variant) } else { Attributes::default() };
         let ensured =
@@ -319,6 +331,12 @@ impl Work<'_, '_> {
             // The exchange with the remote was quicker to make the object; it knows the owner too.
             Ok(_) | Err(ApiError::AlreadyExists(_)) => {}
             Err(error) => return Err(error.into()),
+        }
+        if let Some(cause) = error {
+            return Err(Failure::Told(
+                VariantError::RenderFailed { downstream: name, cause },
+                status.map(Box::new),
+            ));
         }
         let known = world.target(&name);
         Ok(DownstreamTarget { render_status: status.or(known.render_status.clone()), ..known })
@@ -331,4 +349,9 @@ impl Work<'_, '_> {
         self.progress.kinds.extend(kinds);
         Ok(files)
     }
+}
+
+/// Whether a draft takes content that cannot be rendered.
+fn keeps_failures(draft: &PackageRevision) -> bool {
+    draft.annotations().get(annotation::PUSH_ON_RENDER_FAILURE).is_some_and(|value| value == "true")
 }

@@ -10,6 +10,7 @@
 //! misses something asks for; leases of pushes decide.
 
 pub(crate) mod downstream;
+mod functions;
 mod injection;
 mod objects;
 mod relations;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use groundwork_api::Repository;
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
+use groundwork_grpc::ClientError;
 use groundwork_packages::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Options, Settings, Store, StoreError,
 };
@@ -32,6 +34,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 use tokio::sync::Semaphore;
 
+pub use functions::{FunctionArguments, Missing};
 pub(crate) use relations::Relations;
 
 use crate::handler::kind;
@@ -58,23 +61,30 @@ pub struct StoreArguments {
     /// Protocols of git remotes; `file` lets whoever registers a Repository read disks of this machine
     #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
     pub package_protocols: Vec<String>,
+
+    #[command(flatten)]
+    pub functions: FunctionArguments,
 }
 
 impl StoreArguments {
     /// The store that they ask for.
-    pub(crate) fn store(&self) -> Option<PackageStore> {
-        let directory = self.package_store.clone()?;
+    ///
+    /// # Errors
+    /// The address of the function runner cannot be used.
+    pub(crate) fn store(&self) -> Result<Option<PackageStore>, ClientError> {
+        let Some(directory) = self.package_store.clone() else { return Ok(None) };
         let protocols = match self.package_protocols.as_slice() {
             [] => PROTOCOLS.map(str::to_owned).to_vec(),
             given => given.to_vec(),
         };
-        let options = Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES };
-        Some(PackageStore {
+        let functions = self.functions.functions()?;
+        let options = Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES, functions };
+        Ok(Some(PackageStore {
             store: Arc::new(Store::new(options)),
             turns: Arc::new(Semaphore::new(MAX_OPERATIONS)),
             repositories: Mutex::default(),
             known: Mutex::default(),
-        })
+        }))
     }
 }
 

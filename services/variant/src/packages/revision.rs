@@ -114,7 +114,7 @@ impl Changed {
             store.stage_save(&namespace, &revision.name, &revision.version(), files)?.commit(&actor)
         });
         let saved = saved.await.map(|saved| saved.revision).map_err(|error| match error {
-            StoreError::Render(cause) => StoreError::Refused(format!("{NOT_PUSHED}{cause}")),
+            StoreError::Render { error, .. } => StoreError::Refused(format!("{NOT_PUSHED}{error}")),
             other => other,
         });
         self.take(saved)

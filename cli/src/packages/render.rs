@@ -1,0 +1,171 @@
+//! `groundwork packages render`: the functions of a package in a folder (`packagevariants.md` 8).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use groundwork_api::FunctionResult;
+use groundwork_functions::Executables;
+use groundwork_krm::{Package, RenderOptions, Rendered, render};
+use similar::TextDiff;
+
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+use crate::output::write;
+use crate::package_folder::{self, HIDDEN, KPTFILE, Links};
+use crate::terminal::shown;
+
+#[derive(Debug, Args)]
+pub(crate) struct RenderArguments {
+    /// The folder of a package: one with a Kptfile.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// Write nothing, and print what would change as a unified diff.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// A program that the package may run as a function (`exec`), by its path; may be given several times.
+    #[arg(long, value_name = "PATH")]
+    allow_exec: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &RenderArguments) -> Ending {
+    let files = match read(&arguments.folder) {
+        Ok(files) => files,
+        Err(error) => {
+            diagnostic::print(&[error]);
+            return Ending::Unusable;
+        }
+    };
+    let executables = Executables::default();
+    let options = RenderOptions {
+        allow_exec: !arguments.allow_exec.is_empty(),
+        exec_allowed: arguments.allow_exec.clone(),
+        runners: vec![&executables],
+        ..RenderOptions::default()
+    };
+    let rendered = render(&files, &options);
+    let mut text = results(&rendered);
+    if !arguments.dry_run
+        && let Err(error) = store(&arguments.folder, &files, &rendered.files)
+    {
+        diagnostic::print(&[error]);
+        return Ending::Unusable;
+    }
+    text.push_str(&changes(&files, &rendered.files, arguments.dry_run));
+    let written = write(&text);
+    match rendered.error {
+        Some(error) => {
+            diagnostic::print(&[Diagnostic::error(error)]);
+            Ending::Failed
+        }
+        None => written,
+    }
+}
+
+/// Reads the texts of a package. Links, and files that are no texts, stay what they are.
+fn read(folder: &Path) -> Result<Package, Diagnostic> {
+    let files = package_folder::read(folder, Links::PassOver).map_err(Diagnostic::error)?;
+    if !files.texts.contains_key(KPTFILE) {
+        return Err(Diagnostic::error(format!("{} is no package: it has no {KPTFILE}", folder.display())));
+    }
+    Ok(files.texts)
+}
+
+/// Writes what changed, and removes what is gone. Nothing is written if one of the places cannot be used.
+fn store(folder: &Path, before: &Package, after: &Package) -> Result<(), Diagnostic> {
+    let changed: Vec<(&String, &String)> =
+        after.iter().filter(|(path, text)| before.get(*path) != Some(text)).collect();
+    for (path, _) in changed.iter().filter(|(path, _)| !before.contains_key(*path)) {
+        check_place(folder, path)?;
+    }
+    let failed = |path: &Path, error: &std::io::Error| {
+        Diagnostic::error(format!("cannot write {}: {error}", path.display()))
+    };
+    for (path, text) in changed {
+        let path = folder.join(path);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|error| failed(&path, &error))?;
+    }
+    for path in before.keys().filter(|path| !after.contains_key(*path)) {
+        let path = folder.join(path);
+        fs::remove_file(&path).map_err(|error| failed(&path, &error))?;
+    }
+    Ok(())
+}
+
+/// Whether a function may make a file: no link leads out of the package, and nothing else is there.
+fn check_place(folder: &Path, path: &str) -> Result<(), Diagnostic> {
+    let mut place = folder.to_owned();
+    for part in path.split('/') {
+        place.push(part);
+        let found = fs::symlink_metadata(&place);
+        let is_last = place == folder.join(path);
+        if part == HIDDEN || found.is_ok_and(|found| is_last || !found.is_dir()) {
+            let place = place.display();
+            return Err(Diagnostic::error(format!(
+                "cannot write {path}, which a function has made: {place} is not a part of the package"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What the functions said, in the order in which they ran.
+fn results(rendered: &Rendered) -> String {
+    let mut text = String::new();
+    let results = rendered.status.result.iter().flat_map(|list| list.items.iter());
+    for FunctionResult { image, exec, stderr, exit_code, results, .. } in results {
+        let name = image.as_deref().or(exec.as_deref()).unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = match exit_code.unwrap_or_default() {
+            0 => writeln!(text, "{}: ok", shown(name)),
+            code => writeln!(text, "{}: exit code {code}", shown(name)),
+        };
+        for result in results {
+            let severity = result.severity.as_deref().unwrap_or("info");
+            let message = result.message.as_deref().unwrap_or_default();
+            let _ = writeln!(text, "  {}: {}", shown(severity), shown(message).replace('\n', "\n    "));
+        }
+        for line in stderr.iter().flat_map(|stderr| stderr.lines()) {
+            let _ = writeln!(text, "  | {}", shown(line));
+        }
+    }
+    text
+}
+
+/// The files that differ, or what differs in them.
+fn changes(before: &Package, after: &Package, in_full: bool) -> String {
+    let mut text = String::new();
+    let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    for path in paths {
+        let (old, new) = (before.get(path), after.get(path));
+        if old == new {
+            continue;
+        }
+        let path = shown(path);
+        if !in_full {
+            let what = match (old, new) {
+                (None, _) => "added",
+                (_, None) => "removed",
+                _ => "changed",
+            };
+            let _ = writeln!(text, "{path} {what}");
+            continue;
+        }
+        let name = |side: &str, file: Option<&String>| {
+            if file.is_some() { format!("{side}/{path}") } else { "/dev/null".to_owned() }
+        };
+        let (old_text, new_text) =
+            (old.map(String::as_str).unwrap_or_default(), new.map(String::as_str).unwrap_or_default());
+        let diff = TextDiff::from_lines(old_text, new_text);
+        let diff = diff.unified_diff().header(&name("a", old), &name("b", new)).to_string();
+        text.push_str(&shown(&diff));
+    }
+    text
+}

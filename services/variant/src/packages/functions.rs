@@ -1,0 +1,79 @@
+//! How the functions of packages run that are not built in (`packagevariants.md` 8.4).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use groundwork_functions::{Executables, Limits, RemoteRunner};
+use groundwork_grpc::ClientError;
+use groundwork_packages::{Functions, MAX_PACKAGE_BYTES, OnMissing, SharedRunner};
+use tokio::runtime::Handle;
+
+/// What runs functions that are not built in.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Functions of packages")]
+pub struct FunctionArguments {
+    // They run as the service does, and whoever writes a package gives them their arguments.
+    /// A program that packages may run as a function (`exec`), by its path; may be given several times, and by default there is none
+    #[arg(
+        long,
+        env = "GROUNDWORK_FUNCTION_EXEC",
+        value_name = "PATH",
+        value_delimiter = ',',
+        requires = "package_store"
+    )]
+    pub function_exec: Vec<String>,
+
+    /// A function runner as a Porch server has one, such as http://function-runner:9445, for functions in images
+    #[arg(long, env = "GROUNDWORK_FUNCTION_RUNNER", value_name = "URL", requires = "package_store")]
+    pub function_runner: Option<String>,
+
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    #[arg(
+        long,
+        env = "GROUNDWORK_FUNCTION_RUNNER_TLS_CA",
+        value_name = "FILE",
+        requires = "function_runner"
+    )]
+    pub function_runner_tls_ca: Option<PathBuf>,
+
+    /// What becomes of a package with a function that nobody runs: it is not drafted, or it is drafted unrendered and cannot be published
+    #[arg(
+        long,
+        env = "GROUNDWORK_FUNCTION_ON_MISSING",
+        value_name = "WHAT",
+        default_value = "fail",
+        requires = "package_store"
+    )]
+    pub function_on_missing: Missing,
+}
+
+/// The option `functions.onMissing`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Missing {
+    #[default]
+    Fail,
+    Defer,
+}
+
+impl FunctionArguments {
+    /// What they ask for. Calls are made on the runtime that this is called on.
+    ///
+    /// # Errors
+    /// The address of the function runner, or the file with certificates, cannot be used.
+    pub(super) fn functions(&self) -> Result<Functions, ClientError> {
+        let limits = Limits { output: MAX_PACKAGE_BYTES, ..Limits::default() };
+        let mut runners: Vec<SharedRunner> = Vec::new();
+        if !self.function_exec.is_empty() {
+            runners.push(Arc::new(Executables::new(limits)));
+        }
+        if let Some(url) = &self.function_runner {
+            let ca = self.function_runner_tls_ca.as_deref();
+            runners.push(Arc::new(RemoteRunner::new(url, ca, limits, Handle::current())?));
+        }
+        let on_missing = match self.function_on_missing {
+            Missing::Fail => OnMissing::Fail,
+            Missing::Defer => OnMissing::Defer,
+        };
+        Ok(Functions { on_missing, exec_allowed: self.function_exec.clone(), runners })
+    }
+}
