@@ -1,6 +1,5 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use groundwork_krm::{Package, RenderOptions, Rendered, render};
 use groundwork_proto::evaluator::EvaluateFunctionResponse;
