@@ -1,6 +1,8 @@
-//! `groundwork packages`: packages that a caller gives.
+//! `groundwork packages`: packages that a caller gives, and revisions of packages in a cluster.
 
 mod render;
+#[cfg(feature = "cluster")]
+mod revisions;
 
 use clap::{Args, Subcommand};
 use groundwork_krm::{Merged, Strategy};
@@ -27,6 +29,34 @@ enum PackagesCommand {
     /// Prints what each function said, and which files it changed. Exit code 0: all functions succeeded. 1: one failed, and the folder is as
     /// it was, unless the Kptfile asks for partial results. 2: the folder cannot be read or written.
     Render(render::RenderArguments),
+    /// List the package revisions of a cluster.
+    #[cfg(feature = "cluster")]
+    List(revisions::ListArguments),
+    /// Print one package revision, as the cluster has it.
+    #[cfg(feature = "cluster")]
+    Get(revisions::GetArguments),
+    /// Propose drafts for approval.
+    ///
+    /// As with the next four: waits until the store has done it. Exit code 0: done, or it was so already. 1: the store refuses one, or is not
+    /// done in time; the others are done.
+    #[cfg(feature = "cluster")]
+    Propose(revisions::ChangeArguments),
+    /// Approve proposed revisions: they are published.
+    #[cfg(feature = "cluster")]
+    Approve(revisions::ChangeArguments),
+    /// Make proposed revisions drafts again, or keep those whose deletion was proposed.
+    #[cfg(feature = "cluster")]
+    Reject(revisions::ChangeArguments),
+    /// Propose the deletion of published revisions.
+    #[cfg(feature = "cluster")]
+    ProposeDeletion(revisions::ChangeArguments),
+    /// Delete revisions that are not published, or whose deletion was proposed.
+    #[cfg(feature = "cluster")]
+    Delete(revisions::ChangeArguments),
+    /// List, get, propose, approve, reject, propose-deletion, delete: package revisions of a cluster.
+    #[cfg(not(feature = "cluster"))]
+    #[command(name = "list", aliases = ["get", "propose", "approve", "reject", "propose-deletion", "delete"])]
+    Cluster(crate::left_out::LeftOut),
 }
 
 #[derive(Debug, Args)]
@@ -42,6 +72,24 @@ pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
     match &arguments.command {
         PackagesCommand::Merge(MergeArguments { jsonl: _ }) => answer_lines(|line| answer(line, merge_line)),
         PackagesCommand::Render(arguments) => render::run(arguments),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::List(arguments) => revisions::list(arguments),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Get(arguments) => revisions::get(arguments),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Propose(arguments) => revisions::change(arguments, revisions::Verb::Propose),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Approve(arguments) => revisions::change(arguments, revisions::Verb::Approve),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Reject(arguments) => revisions::change(arguments, revisions::Verb::Reject),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::ProposeDeletion(arguments) => {
+            revisions::change(arguments, revisions::Verb::ProposeDeletion)
+        }
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Delete(arguments) => revisions::change(arguments, revisions::Verb::Delete),
+        #[cfg(not(feature = "cluster"))]
+        PackagesCommand::Cluster(_) => crate::left_out::run("packages list"),
     }
 }
 

@@ -15,7 +15,7 @@ use kube::api::{Api, ListParams};
 
 use crate::ending::Ending;
 use crate::live::{self, Cluster, InstallationName, Live, LiveError, NamespaceArgument, installation_name};
-use crate::terminal::shown;
+use crate::terminal::{aligned, shown};
 
 /// Objects that are asked for at a time.
 const PAGE: u32 = 500;
@@ -200,18 +200,7 @@ fn table(rows: &[Node], now: Timestamp) -> String {
         ]
         .map(|cell| shown(&cell).into_owned())
     }));
-    let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths = [0, 1, 2, 3].map(width);
-    let mut text = String::new();
-    for row in &cells {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths.into_iter().chain([0])) {
-            line.push_str(&format!("{cell:<width$}  "));
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    aligned(&cells)
 }
 
 #[cfg(test)]

@@ -14,6 +14,23 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(show).collect())
 }
 
+/// Rows with their columns below each other. The cells are safe for a terminal already.
+#[cfg(feature = "cluster")]
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            line.push_str(&format!("{cell:<width$}  "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
 fn is_obeyed(character: char) -> bool {
     let turns =
         matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

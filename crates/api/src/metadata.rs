@@ -42,6 +42,8 @@ pub mod annotation {
     /// `false` switches continuous reconciles of a deploy item off.
     pub const CONTINUOUS_RECONCILE_ACTIVE: &str =
         "continuousreconcile.extensions.landscaper.gardener.cloud/active";
+    /// Who approved a package revision; an admission policy lets people name only themselves.
+    pub const APPROVED_BY: &str = "groundwork/approved-by";
     /// Keep files of a package that cannot be rendered.
     pub const PUSH_ON_RENDER_FAILURE: &str = "porch.kpt.dev/push-on-render-failure";
 }

@@ -1,5 +1,6 @@
 //! What is wrong with a PackageVariant (`packagevariants.md` 1.2.2).
 
+use groundwork_api::metadata::label::LATEST_REVISION;
 use groundwork_api::{Function, PackageVariantSpec};
 use serde_json::json;
 
@@ -8,8 +9,6 @@ use crate::validate::{ADOPTION, DELETION, STRATEGIES, is_one_of};
 
 /// Keys of the package context that are set for everybody.
 const RESERVED: [&str; 2] = ["name", "package-path"];
-/// The label of the newest revision of a package, which only a store sets (3.5).
-const LATEST_REVISION: &str = "kpt.dev/latest-revision";
 
 /// Everything that is wrong with a variant, in the order of the chapter; empty if nothing is.
 pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
@@ -70,6 +69,7 @@ pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
                 .to_owned(),
         );
     }
+    // Only a store sets it (3.5).
     if spec.labels.contains_key(LATEST_REVISION) {
         errors.push(format!("spec.labels must not contain {LATEST_REVISION:?}"));
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::case::Case;
+use crate::command::run;
 use crate::support::PATIENCE;
 
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: coredns\n";
@@ -386,6 +387,64 @@ async fn remotes_over_http_and_ssh() -> Result<()> {
     lifecycle(&case, "edge.dns.packagevariant-1", "Published").await?;
     assert_eq!(remotes.refs("edge")?, ["main", "dns/v1"]);
     ensure!(remotes.file("edge", "main", "dns/Kptfile")?.contains(&server.http("catalog")));
+    Ok(())
+}
+
+/// 6.5, 6.14: what people decide at the command line, and what the store refuses them.
+#[tokio::test]
+async fn decisions_at_the_command_line() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-command").await?;
+    let remotes = catalog(&case).await?;
+    case.create::<PackageVariant>("dns", &variant(&json!({}))).await?;
+    let name = "edge.dns.packagevariant-1";
+    ready(&case, "dns", &[name]).await?;
+    let packages = async |words: &[&str]| {
+        run(system, &[&["packages"], words, &["-n", "packages-command"]].concat()).await
+    };
+    let (code, out, _) = packages(&["list", "--repository", "edge", "--lifecycle", "draft"]).await?;
+    let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(code, 0);
+    assert_eq!(rows[0][..3], ["NAME", "PACKAGE", "WORKSPACE"]);
+    assert_eq!(rows[1..], [vec![name, "dns", "packagevariant-1", "false", "Draft"]]);
+    let (code, out, _) = packages(&["get", name, "-o", "json"]).await?;
+    let object: Value = serde_json::from_str(&out)?;
+    ensure!(code == 0 && object["spec"]["packageName"] == "dns", "{out}");
+
+    let (code, _, err) = packages(&["approve", name]).await?;
+    ensure!(code == 1 && err.contains("it is Draft: it has to be proposed first"), "{err}");
+    for (verb, expected) in [
+        ("propose", "Proposed"),
+        ("propose", "Proposed"),
+        ("reject", "Draft"),
+        ("propose", "Proposed"),
+        ("approve", "Published"),
+    ] {
+        let (code, out, err) = packages(&[verb, name]).await?;
+        assert_eq!((code, out.trim_end()), (0, format!("{name} {expected}").as_str()), "{verb}: {err}");
+    }
+    assert_eq!(remotes.refs("edge")?, ["main", "dns/v1"]);
+    // Whoever approved it is the author of its commit.
+    let author = git(&remotes.path("edge"), &["log", "-1", "--format=%an", "main"])?;
+    let published: PackageRevision = case.get(name).await?;
+    let approver = published.annotations().get("groundwork/approved-by").cloned();
+    assert_eq!(Some(author), approver);
+
+    let (code, _, err) = packages(&["delete", name]).await?;
+    ensure!(code == 1 && err.contains("it is published: `propose-deletion` first"), "{err}");
+    case.delete::<PackageVariant>("dns").await?;
+    for (verb, expected) in [
+        ("propose-deletion", "DeletionProposed"),
+        ("reject", "Published"),
+        ("propose-deletion", "DeletionProposed"),
+        ("delete", "deleted"),
+    ] {
+        let (code, out, err) = packages(&[verb, name]).await?;
+        assert_eq!((code, out.trim_end()), (0, format!("{name} {expected}").as_str()), "{verb}: {err}");
+    }
+    assert_eq!(remotes.refs("edge")?, ["main"]);
+    let (code, _, err) = packages(&["propose", name]).await?;
+    ensure!(code == 1 && err.contains("there is no package revision"), "{err}");
     Ok(())
 }
 

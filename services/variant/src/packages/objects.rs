@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use groundwork_api::metadata::label;
 use groundwork_api::{PackageRevision, ResourceExt as _};
 use groundwork_controller::{ApiError, Objects, ReconcileError};
 use groundwork_packages::{GitRepository, Revision};
@@ -9,8 +10,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// Keeps an object until git has lost the revision.
 pub(crate) const FINALIZER: &str = "groundwork/package-store";
-/// On the published revision with the highest number, set by the store alone.
-pub(crate) const LATEST: &str = "kpt.dev/latest-revision";
 
 /// What only the cluster knows of a revision.
 #[derive(Debug, Clone, Default)]
@@ -49,8 +48,8 @@ pub(crate) fn wanted(
     object.metadata.namespace = told.metadata.namespace;
     let labels = object.metadata.labels.get_or_insert_default();
     match is_latest {
-        Some(true) => drop(labels.insert(LATEST.to_owned(), "true".to_owned())),
-        Some(false) => drop(labels.remove(LATEST)),
+        Some(true) => drop(labels.insert(label::LATEST_REVISION.to_owned(), "true".to_owned())),
+        Some(false) => drop(labels.remove(label::LATEST_REVISION)),
         // Who knows only this revision leaves that to the exchange with the remote.
         None => {}
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use groundwork_api::metadata::annotation;
 use groundwork_api::{Lifecycle, PackageRevision, Repository, ResourceExt as _};
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled, WarningEvent};
@@ -12,8 +13,6 @@ use super::objects::{Answer, Attributes, ensure, latest, release};
 use super::{PackageStore, is_ending, key_of};
 use crate::handler::kind;
 
-/// Who has asked for a change, as the admission policy makes them say.
-const APPROVED_BY: &str = "groundwork/approved-by";
 /// What stands before the words of a function that failed (8.1).
 const NOT_PUSHED: &str = "Error rendering package in kpt function pipeline. Package NOT pushed to remote. Fix locally (until 'kpt fn \
                           render' succeeds) and retry. Details: ";
@@ -217,7 +216,7 @@ async fn delete(
 }
 
 fn actor_of(object: &PackageRevision) -> Actor {
-    let name = object.annotations().get(APPROVED_BY).cloned();
+    let name = object.annotations().get(annotation::APPROVED_BY).cloned();
     Actor { name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned()) }
 }
 

@@ -1,0 +1,387 @@
+//! Package revisions of a cluster: what there is, and what people decide about them (`packagevariants.md` 6.5, 6.14). All of it with the
+//! rights of whoever runs the command.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use groundwork_api::metadata::{annotation, label};
+use groundwork_api::{self as api, Lifecycle, PackageRevision, ResourceExt as _};
+use groundwork_controller::ApiError;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+use crate::live::{self, Cluster, LiveError, NamespaceArgument};
+use crate::output;
+use crate::terminal::{aligned, shown};
+
+/// Objects in a page of a list.
+const PAGE: u32 = 500;
+/// Between two looks at whether the store has done something.
+const POLL: Duration = Duration::from_millis(200);
+/// How long the store may take by default.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a change is tried again because somebody else was faster.
+const ATTEMPTS: usize = 5;
+
+#[derive(Debug, Args)]
+pub(super) struct ListArguments {
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    /// Those of all namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+
+    /// Those of one repository.
+    #[arg(long, value_name = "NAME")]
+    repository: Option<String>,
+
+    /// Those of one package, by its path.
+    #[arg(long, value_name = "PATH")]
+    package: Option<String>,
+
+    /// Those of one stage: Draft, Proposed, Published or DeletionProposed.
+    #[arg(long, value_name = "STAGE", value_parser = lifecycle)]
+    lifecycle: Option<Lifecycle>,
+
+    /// What to print.
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Text)]
+    output: ListFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ListFormat {
+    /// A table.
+    Text,
+    /// The objects as one `List`.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct GetArguments {
+    /// Name of the package revision.
+    name: String,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    /// What to print.
+    #[arg(short, long, value_enum, default_value_t = GetFormat::Yaml)]
+    output: GetFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GetFormat {
+    Yaml,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ChangeArguments {
+    /// Names of package revisions.
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    /// How long to wait for the store, such as 5m [default: 1m].
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<api::Duration>,
+}
+
+/// What people decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Propose,
+    Approve,
+    Reject,
+    ProposeDeletion,
+    Delete,
+}
+
+/// What a decision means for a revision of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Move(Lifecycle),
+    Delete,
+    /// It is so already.
+    Nothing,
+}
+
+impl Verb {
+    /// What is to be done, or why that cannot be (6.5).
+    fn step(self, stage: Lifecycle) -> Result<Step, &'static str> {
+        use Lifecycle::{DeletionProposed, Draft, Proposed, Published};
+        Ok(match (self, stage) {
+            (Self::Propose, Draft) => Step::Move(Proposed),
+            (Self::Approve, Proposed) => Step::Move(Published),
+            (Self::Reject, Proposed) => Step::Move(Draft),
+            (Self::Reject, DeletionProposed) => Step::Move(Published),
+            (Self::ProposeDeletion, Published) => Step::Move(DeletionProposed),
+            (Self::Delete, Draft | Proposed | DeletionProposed) => Step::Delete,
+            (Self::Propose, Proposed)
+            | (Self::Approve, Published)
+            | (Self::Reject, Draft)
+            | (Self::ProposeDeletion, DeletionProposed) => Step::Nothing,
+            (Self::Propose, Published | DeletionProposed) => return Err("only a draft can be proposed"),
+            (Self::Approve, Draft) => return Err("it has to be proposed first"),
+            (Self::Approve, DeletionProposed) => {
+                return Err("its deletion was proposed: `delete` does it, `reject` takes it back");
+            }
+            (Self::Reject, Published) => return Err("it is published already"),
+            (Self::ProposeDeletion, Draft | Proposed) => return Err("it is not published: `delete` it"),
+            (Self::Delete, Published) => return Err("it is published: `propose-deletion` first"),
+        })
+    }
+}
+
+fn lifecycle(text: &str) -> Result<Lifecycle, String> {
+    let found = Lifecycle::ALL.into_iter().find(|stage| stage.as_str().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| format!("one of {} is expected", Lifecycle::ALL.map(Lifecycle::as_str).join(", ")))
+}
+
+/// The stage that a revision has: what git says, where a store tells it.
+fn stage(revision: &PackageRevision) -> Option<Lifecycle> {
+    let told = revision.status.as_ref().and_then(|status| status.lifecycle.as_deref());
+    told.and_then(|told| lifecycle(told).ok()).or_else(|| revision.spec.lifecycle())
+}
+
+/// Lists revisions.
+pub(super) fn list(arguments: &ListArguments) -> Ending {
+    live::run(async || {
+        let cluster = Cluster::connect("packages list").await?;
+        let revisions = read(&cluster, arguments).await?;
+        let text = match arguments.output {
+            ListFormat::Json => {
+                let items: Vec<Value> = revisions.iter().map(|found| json!(found)).collect();
+                let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items});
+                format!("{list:#}\n")
+            }
+            ListFormat::Text => table(&revisions, arguments.all_namespaces),
+        };
+        Ok(output::write(&text))
+    })
+}
+
+async fn read(cluster: &Cluster, arguments: &ListArguments) -> Result<Vec<PackageRevision>, LiveError> {
+    let client = cluster.client.clone();
+    let namespace = arguments.namespace.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
+    let api: Api<PackageRevision> = match arguments.all_namespaces {
+        true => Api::all(client),
+        false => Api::namespaced(client, &namespace),
+    };
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        let page = api.list(&parameters).await.map_err(|error| LiveError::Watch {
+            verb: "list",
+            plural: "packagerevisions",
+            namespace: if arguments.all_namespaces { "(all)".to_owned() } else { namespace.clone() },
+            is_final: live::is_final(&error),
+            problem: groundwork_telemetry::innermost_cause(&error),
+        })?;
+        found.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => break,
+        }
+    }
+    let is_wanted = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+    found.retain(|revision| {
+        is_wanted(&arguments.repository, &revision.spec.repository)
+            && is_wanted(&arguments.package, &revision.spec.package_name)
+            && arguments.lifecycle.is_none_or(|wanted| stage(revision) == Some(wanted))
+    });
+    Ok(found)
+}
+
+fn table(revisions: &[PackageRevision], with_namespaces: bool) -> String {
+    if revisions.is_empty() {
+        return "no package revisions\n".to_owned();
+    }
+    let mut rows = vec![
+        ["NAME", "PACKAGE", "WORKSPACE", "REVISION", "LATEST", "LIFECYCLE", "MESSAGE"].map(str::to_owned),
+    ];
+    rows.extend(revisions.iter().map(|revision| {
+        let name = revision.name_any();
+        let spec = &revision.spec;
+        let is_latest = revision.labels().get(label::LATEST_REVISION).is_some_and(|value| value == "true");
+        let message = revision.status.as_ref().and_then(|status| status.message.clone()).unwrap_or_default();
+        [
+            match with_namespaces {
+                true => format!("{}/{name}", revision.namespace().unwrap_or_default()),
+                false => name,
+            },
+            spec.package_name.clone().unwrap_or_default(),
+            spec.workspace_name.clone().unwrap_or_default(),
+            spec.revision.map(|number| number.to_string()).unwrap_or_default(),
+            is_latest.to_string(),
+            stage(revision).map(Lifecycle::as_str).unwrap_or_default().to_owned(),
+            message.lines().next().unwrap_or_default().to_owned(),
+        ]
+        .map(|cell| shown(&cell).into_owned())
+    }));
+    aligned(&rows)
+}
+
+/// Prints a revision.
+pub(super) fn get(arguments: &GetArguments) -> Ending {
+    live::run(async || {
+        let cluster = Cluster::connect("packages get").await?;
+        let namespace = namespace(&cluster, &arguments.namespace);
+        let found = revision(&cluster, &namespace, &arguments.name).await?;
+        let object = json!(found);
+        Ok(output::write(&match arguments.output {
+            GetFormat::Json => format!("{object:#}\n"),
+            GetFormat::Yaml => groundwork_yaml::to_string(&object),
+        }))
+    })
+}
+
+fn namespace(cluster: &Cluster, given: &NamespaceArgument) -> String {
+    given.namespace.clone().unwrap_or_else(|| cluster.client.default_namespace().to_owned())
+}
+
+async fn revision(cluster: &Cluster, namespace: &str, name: &str) -> Result<PackageRevision, LiveError> {
+    let found = cluster.objects.get::<PackageRevision>(namespace, name).await?;
+    found.ok_or_else(|| {
+        LiveError::Refused(format!("there is no package revision {name} in the namespace {namespace}"))
+    })
+}
+
+/// Decides about revisions, one after the other, and waits for the store.
+pub(super) fn change(arguments: &ChangeArguments, verb: Verb) -> Ending {
+    live::run(async || {
+        let cluster = Cluster::connect("packages").await?;
+        let namespace = namespace(&cluster, &arguments.namespace);
+        let timeout = arguments.timeout.as_ref().and_then(api::Duration::to_std).unwrap_or(PATIENCE);
+        let mut ending = Ending::Rendered;
+        for name in &arguments.names {
+            match tokio::time::timeout(timeout, decide(&cluster, &namespace, name, verb)).await {
+                Ok(Ok(done)) => drop(output::write(&format!("{name} {done}\n"))),
+                Ok(Err(error)) => {
+                    diagnostic::print(&[Diagnostic::error(format!("{name}: {error}"))]);
+                    ending = Ending::Failed;
+                }
+                Err(_) => {
+                    let text = format!("{name}: the store has not answered within {} s", timeout.as_secs());
+                    diagnostic::print(&[Diagnostic::error(text)]);
+                    ending = Ending::Failed;
+                }
+            }
+        }
+        Ok(ending)
+    })
+}
+
+/// Decides about one; what has become of it.
+async fn decide(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+    verb: Verb,
+) -> Result<&'static str, LiveError> {
+    for _ in 0..ATTEMPTS {
+        let mut found = revision(cluster, namespace, name).await?;
+        let Some(stage) = stage(&found) else {
+            return Err(LiveError::Refused("it has no lifecycle".to_owned()));
+        };
+        let step =
+            verb.step(stage).map_err(|why| LiveError::Refused(format!("it is {}: {why}", stage.as_str())))?;
+        let result = match step {
+            Step::Nothing => return Ok(stage.as_str()),
+            Step::Delete => {
+                let (uid, version) = (found.uid(), found.resource_version());
+                cluster
+                    .objects
+                    .delete::<PackageRevision>(namespace, name, uid.as_deref(), version.as_deref())
+                    .await
+                    .map(drop)
+            }
+            Step::Move(to) => {
+                found.spec.lifecycle = Some(to.as_str().to_owned());
+                if verb == Verb::Approve {
+                    // The author of the commit that publishes it.
+                    let user = user(cluster).await?;
+                    found.annotations_mut().insert(annotation::APPROVED_BY.to_owned(), user);
+                }
+                cluster.objects.replace(&found).await.map(drop)
+            }
+        };
+        match result {
+            Ok(()) => return done(cluster, namespace, name, step).await,
+            Err(ApiError::Conflict(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(LiveError::Refused("others change it all the time: try again".to_owned()))
+}
+
+/// Waits until the store has done a step, or says why not.
+async fn done(cluster: &Cluster, namespace: &str, name: &str, step: Step) -> Result<&'static str, LiveError> {
+    loop {
+        let found = cluster.objects.get::<PackageRevision>(namespace, name).await?;
+        match (found, step) {
+            (None, Step::Delete) => return Ok("deleted"),
+            (None, _) => return Err(LiveError::Refused("it was deleted meanwhile".to_owned())),
+            (Some(found), Step::Move(to)) => {
+                if stage(&found) == Some(to) {
+                    return Ok(to.as_str());
+                }
+                let status = found.status.clone().unwrap_or_default();
+                let is_answered = status.observed_generation >= found.metadata.generation;
+                // A refusal sets the spec back, with the reason beside it.
+                if let Some(why) =
+                    status.message.filter(|_| is_answered && found.spec.lifecycle() != Some(to))
+                {
+                    return Err(LiveError::Refused(why));
+                }
+            }
+            (Some(_), Step::Delete | Step::Nothing) => {}
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// What the API server calls whoever runs the command.
+async fn user(cluster: &Cluster) -> Result<String, LiveError> {
+    let reviews: Api<SelfSubjectReview> = Api::all(cluster.client.clone());
+    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
+    let review = review.map_err(|error| {
+        let problem = groundwork_telemetry::innermost_cause(&error);
+        LiveError::Refused(format!("cannot ask the API server who you are: {problem}"))
+    })?;
+    Ok(review.status.and_then(|status| status.user_info?.username).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_decision_means() {
+        use Lifecycle::{DeletionProposed, Draft, Proposed, Published};
+        assert_eq!(Verb::Propose.step(Draft), Ok(Step::Move(Proposed)));
+        assert_eq!(Verb::Propose.step(Proposed), Ok(Step::Nothing));
+        assert_eq!(Verb::Approve.step(Proposed), Ok(Step::Move(Published)));
+        assert_eq!(Verb::Approve.step(Draft), Err("it has to be proposed first"));
+        assert_eq!(Verb::Reject.step(Proposed), Ok(Step::Move(Draft)));
+        assert_eq!(Verb::Reject.step(DeletionProposed), Ok(Step::Move(Published)));
+        assert_eq!(Verb::ProposeDeletion.step(Published), Ok(Step::Move(DeletionProposed)));
+        assert_eq!(Verb::Delete.step(Published), Err("it is published: `propose-deletion` first"));
+        assert_eq!(Verb::Delete.step(DeletionProposed), Ok(Step::Delete));
+    }
+
+    #[test]
+    fn stages_by_name() {
+        assert_eq!(lifecycle("draft"), Ok(Lifecycle::Draft));
+        assert_eq!(
+            lifecycle("x"),
+            Err("one of Draft, Proposed, Published, DeletionProposed is expected".to_owned())
+        );
+    }
+}
