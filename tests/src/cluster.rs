@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail};
 use groundwork_api::{crds, package_revision_crd};
 use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Server, servers_or_skip};
 use http::{Method, Request};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionCondition,
+};
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Error, Resource, ResourceExt};
@@ -15,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::manifests::Manifest;
+use crate::wait::wait_for;
 
 static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
 
@@ -67,10 +70,14 @@ async fn start() -> Result<ControlPlane> {
 pub async fn install_crds(client: Client) -> Result<()> {
     let api = Api::<CustomResourceDefinition>::all(client);
     let all = installed_crds();
+    let parameters = PatchParams::apply("kubectl").validation_strict();
     for crd in all {
-        let parameters = PatchParams::apply("kubectl").validation_strict();
-        let applied = api.patch(&crd.name_any(), &parameters, &Patch::Apply(crd)).await;
-        applied.with_context(|| format!("the CRD {} is not accepted", crd.name_any()))?;
+        let name = crd.name_any();
+        let what = format!("the API server accepts the CRD {name}");
+        let applied = wait_for(&what, SERVED_WITHIN, async || {
+            passing(api.patch(&name, &parameters, &Patch::Apply(crd)).await)
+        });
+        applied.await?.with_context(|| format!("the CRD {name} is not accepted"))?;
     }
     for crd in all {
         wait_established(&api, &crd.name_any()).await?;
@@ -79,18 +86,38 @@ pub async fn install_crds(client: Client) -> Result<()> {
 }
 
 async fn wait_established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {
-    for _ in 0..300 {
-        let status = api.get(name).await?.status.unwrap_or_default();
-        let conditions = status.conditions.unwrap_or_default();
-        if let Some(found) = conditions.iter().find(|found| found.type_ == "NonStructuralSchema") {
-            bail!("the schema of {name} is not structural: {}", found.message.as_deref().unwrap_or_default());
+    let what = format!("the API server serves the CRD {name}");
+    let conditions = wait_for(&what, SERVED_WITHIN, async || {
+        let conditions = passing(api.get(name).await)?.map(|crd| crd.status.unwrap_or_default().conditions);
+        let conditions = conditions.map(Option::unwrap_or_default);
+        let decided = |found: &CustomResourceDefinitionCondition| {
+            found.type_ == "NonStructuralSchema" || found.type_ == "Established" && found.status == "True"
+        };
+        match conditions {
+            Ok(conditions) if !conditions.iter().any(decided) => Err(format!("{conditions:?}")),
+            decided => Ok(decided),
         }
-        if conditions.iter().any(|found| found.type_ == "Established" && found.status == "True") {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    });
+    let conditions = conditions.await?.with_context(|| format!("the CRD {name} cannot be read"))?;
+    if let Some(found) = conditions.iter().find(|found| found.type_ == "NonStructuralSchema") {
+        bail!("the schema of {name} is not structural: {}", found.message.as_deref().unwrap_or_default());
     }
-    bail!("the CRD {name} is not established");
+    Ok(())
+}
+
+/// How long a server that has just begun may take to serve a CRD.
+const SERVED_WITHIN: Duration = Duration::from_secs(90);
+
+/// What to ask for again is the outer error: a server that has just begun may break a connection, or answer 5xx, or meet
+/// a conflict with itself. What it says against the object itself is the inner one.
+fn passing<T>(answer: Result<T, Error>) -> Result<Result<T, Error>, String> {
+    match answer {
+        Err(Error::Api(status)) if ![404, 409, 429].contains(&status.code) && status.code < 500 => {
+            Ok(Err(Error::Api(status)))
+        }
+        Err(error) => Err(format!("{error:?}")),
+        Ok(found) => Ok(Ok(found)),
+    }
 }
 
 /// Part of an object that a request is about.

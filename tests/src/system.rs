@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Nats, Program, Server, servers_or_skip};
@@ -18,6 +18,9 @@ use crate::wait::{get, wait_for};
 
 /// Where the service accounts live.
 const NAMESPACE: &str = "groundwork-system";
+
+/// How long a server that has just begun may take to accept a folder of manifests.
+const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 /// Account and rights of the deployer, which `k8s/base` leaves out.
 pub const MOCK_DEPLOYER: &str = "k8s/components/mock-deployer";
 /// The services, in an order in which they may be started.
@@ -332,15 +335,20 @@ fn apply_file(plane: &ControlPlane, file: &str) -> Result<()> {
     apply_as(plane, "-f", file, &[])
 }
 
+/// kubectl is asked again for a while: a server that has just begun may break a connection.
 fn apply_as(plane: &ControlPlane, flag: &str, path: &str, arguments: &[&str]) -> Result<()> {
-    let mut command = plane.kubectl()?;
-    let output = command
-        .args(["apply", "--server-side", flag])
-        .arg(workspace().join(path))
-        .args(arguments)
-        .output()?;
-    ensure!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
+    let start = Instant::now();
+    loop {
+        let mut command = plane.kubectl()?;
+        command.args(["apply", "--server-side", flag]).arg(workspace().join(path)).args(arguments);
+        let output = command.output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(start.elapsed() < APPLIED_WITHIN, "{path}: {said}");
+        std::thread::sleep(Duration::from_millis(500));
+    }
 }
 
 /// Where this build puts binaries: tests lie in `deps` below it.
