@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::batch::{Batches, push_batch};
+use crate::meters::Meters;
 use crate::objects::{Objects, ObjectsError};
 use crate::remote::{Credentials, RefUpdate, Remote, RemoteError, RemoteRef};
 
@@ -44,6 +45,7 @@ pub struct BareClone {
     branch_moves: Mutex<()>,
     /// Branches with published content: those that somebody has registered.
     branches: RwLock<BTreeSet<String>>,
+    meters: Meters,
 }
 
 impl BareClone {
@@ -56,8 +58,9 @@ impl BareClone {
         directory: &Path,
         credentials: Credentials,
         protocols: &[String],
+        meters: &Meters,
     ) -> Result<Self, CloneError> {
-        let remote = Remote::new(url, directory, credentials, protocols)?;
+        let remote = Remote::new(url, directory, credentials, protocols, meters.clone())?;
         remote.initialize()?;
         let objects = Objects::open(directory)?;
         Ok(Self {
@@ -69,6 +72,7 @@ impl BareClone {
             pushes: Batches::default(),
             branch_moves: Mutex::new(()),
             branches: RwLock::default(),
+            meters: meters.clone(),
         })
     }
 
@@ -155,7 +159,7 @@ impl BareClone {
     /// # Errors
     /// See [`Remote::push`].
     pub fn push(&self, updates: Vec<RefUpdate>) -> Result<(), RemoteError> {
-        self.pushes.submit(updates, |batch| {
+        let answer = self.pushes.submit(updates, |batch| {
             let _shared = self.exchange.read().unwrap_or_else(PoisonError::into_inner);
             let answers = push_batch(&self.remote, batch);
             let done = batch.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
@@ -168,7 +172,14 @@ impl BareClone {
                 };
             }
             answers
-        })
+        });
+        self.meters.pushed(&answer);
+        answer
+    }
+
+    /// Where those who use the clone count what they do.
+    pub(crate) fn meters(&self) -> &Meters {
+        &self.meters
     }
 
     /// Lets only one thread at a time do what moves a branch: it would lose against each of the others otherwise.

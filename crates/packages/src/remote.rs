@@ -5,11 +5,14 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gix_hash::ObjectId;
 use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::meters::Meters;
 
 /// How long one call of `git` may take.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -110,6 +113,7 @@ pub(crate) struct Remote {
     directory: PathBuf,
     credentials: Credentials,
     protocols: String,
+    meters: Meters,
 }
 
 impl Remote {
@@ -122,6 +126,7 @@ impl Remote {
         directory: &Path,
         credentials: Credentials,
         protocols: &[String],
+        meters: Meters,
     ) -> Result<Self, RemoteError> {
         let protocol = protocol(url);
         if !protocols.iter().any(|allowed| allowed == protocol) {
@@ -132,6 +137,7 @@ impl Remote {
             directory: directory.to_owned(),
             credentials,
             protocols: protocols.join(":"),
+            meters,
         };
         Ok(remote)
     }
@@ -301,7 +307,8 @@ impl Remote {
     }
 
     fn run(&self, arguments: &[&str], input: &str) -> Result<Output, RemoteError> {
-        let mut command = Command::new("git");
+        let begun = Instant::now();
+        let mut command = Command::new(program()?);
         command.args(arguments).current_dir(&self.directory).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.environment(&mut command)?;
@@ -314,6 +321,7 @@ impl Remote {
             std::thread::spawn(move || drop(stdin.write_all(&input)));
         }
         let status = wait(&mut child);
+        self.meters.git(arguments, begun.elapsed());
         let output = |reader: JoinHandle<String>| reader.join().unwrap_or_default();
         let status = status.ok_or(RemoteError::TooSlow)?;
         Ok(Output { status, stdout: output(stdout), stderr: output(stderr) })
@@ -384,6 +392,19 @@ impl Remote {
             key.display()
         ))
     }
+}
+
+/// The program by its whole path: one that has to be looked for in the variable `PATH` of the new process is started by copying
+/// this one first, with all page tables of a service that has much in memory.
+fn program() -> Result<&'static Path, RemoteError> {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(known) = PROGRAM.get() {
+        return Ok(known);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("git")).find(|file| file.is_file());
+    let found = found.ok_or_else(|| RemoteError::NoGit("it is in no folder of PATH".to_owned()))?;
+    Ok(PROGRAM.get_or_init(|| found))
 }
 
 /// The protocol of an address of git.
@@ -502,8 +523,14 @@ mod tests {
         ] {
             assert_eq!(protocol(url), expected, "{url}");
         }
-        let error =
-            Remote::new("file:///etc", Path::new("."), Credentials::None, &["https".into()]).unwrap_err();
+        let error = Remote::new(
+            "file:///etc",
+            Path::new("."),
+            Credentials::None,
+            &["https".into()],
+            Meters::default(),
+        )
+        .unwrap_err();
         assert_eq!(error.to_string(), "file:///etc: addresses of this kind are not allowed (allowed: https)");
     }
 

@@ -87,7 +87,9 @@ impl GitRepository {
 
     /// The same, and after a failure the content as it came, or as far as it was rendered, with the error.
     pub(crate) fn render_anyhow(&self, content: Content) -> (Rendered, Option<String>) {
+        let begun = Instant::now();
         let rendered = self.functions.render(&content.texts, self.max_bytes);
+        self.clone.meters().rendered(rendered.error.is_none(), begun.elapsed());
         let content = Content { texts: rendered.files, binaries: content.binaries };
         (Rendered { content, status: rendered.status }, rendered.error)
     }

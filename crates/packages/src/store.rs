@@ -13,6 +13,7 @@ use crate::clone::BareClone;
 use crate::draft::Staged;
 use crate::error::StoreError;
 use crate::functions::Functions;
+use crate::meters::Meters;
 use crate::objects::Content;
 use crate::remote::Credentials;
 use crate::repository::GitRepository;
@@ -31,6 +32,7 @@ pub struct Options {
     pub protocols: Vec<String>,
     pub max_package_bytes: u64,
     pub functions: Functions,
+    pub meters: Meters,
 }
 
 /// Repositories by namespace and name.
@@ -89,8 +91,8 @@ impl Store {
             return Ok(clone);
         }
         let directory = self.options.directory.join(&key);
-        let clone =
-            Arc::new(BareClone::open(&settings.url, &directory, credentials, &self.options.protocols)?);
+        let Options { protocols, meters, .. } = &self.options;
+        let clone = Arc::new(BareClone::open(&settings.url, &directory, credentials, protocols, meters)?);
         clones.insert(key, Arc::downgrade(&clone));
         Ok(clone)
     }

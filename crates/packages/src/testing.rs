@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 use crate::functions::Functions;
+use crate::meters::Meters;
 use crate::remote::Credentials;
 use crate::repository::{Actor, GitRepository};
 use crate::settings::Settings;
@@ -121,5 +122,6 @@ fn store_in(directory: &Path, functions: Functions) -> Store {
         protocols: vec!["file".to_owned()],
         max_package_bytes: MAX_PACKAGE_BYTES,
         functions,
+        meters: Meters::default(),
     })
 }

@@ -188,7 +188,7 @@ impl Variants {
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
             });
-            let packages = arguments.store.store().map_err(StartError::FunctionRunner)?;
+            let packages = arguments.store.store(&telemetry.metrics).map_err(StartError::FunctionRunner)?;
             if packages.is_some() && !watches.follow() {
                 return Err(StartError::StoreWithoutWatcher);
             }

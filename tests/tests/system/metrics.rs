@@ -3,8 +3,26 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use groundwork_tests::{ALL, System, workspace};
 
+/// What begins so is there with a package store only.
+const OF_STORE: &str = "groundwork_package_";
+
 /// The page about metrics names those that services have, with their types, and no others.
 pub(crate) async fn are_documented(system: &System) -> Result<()> {
+    let is_asked_for = |name: &str| !name.starts_with(OF_STORE);
+    assert_eq!(documented(is_asked_for)?, served(system, is_asked_for).await?);
+    Ok(())
+}
+
+/// The same for the metrics of a package store that was used.
+pub(crate) async fn of_the_store_are_documented(system: &System) -> Result<()> {
+    let is_asked_for = |name: &str| name.starts_with(OF_STORE);
+    assert_eq!(documented(is_asked_for)?, served(system, is_asked_for).await?);
+    Ok(())
+}
+
+type Names = BTreeSet<(String, String)>;
+
+async fn served(system: &System, is_asked_for: impl Fn(&str) -> bool) -> Result<Names> {
     let mut served = BTreeSet::new();
     for service in ALL {
         let (_, metrics) = system.admin(service, "/metrics").await?;
@@ -14,12 +32,16 @@ pub(crate) async fn are_documented(system: &System) -> Result<()> {
             served.insert((format!("{name}{suffix}"), kind.to_owned()));
         }
     }
+    served.retain(|(name, _)| is_asked_for(name));
+    Ok(served)
+}
+
+fn documented(is_asked_for: impl Fn(&str) -> bool) -> Result<Names> {
     let page = std::fs::read_to_string(workspace().join("docs/metrics.md"))?;
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
     let cells = rows.filter_map(|row| {
         let (name, rest) = row.split_once("` | ")?;
         Some((name.to_owned(), rest.split(" | ").next()?.to_owned()))
     });
-    assert_eq!(cells.collect::<BTreeSet<_>>(), served);
-    Ok(())
+    Ok(cells.filter(|(name, _)| is_asked_for(name)).collect())
 }

@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::case::Case;
 use crate::command::run;
+use crate::metrics;
 use crate::support::PATIENCE;
 
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: coredns\n";
@@ -239,7 +240,7 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     .with_context(|| system.logs())?;
     let marked: PackageRevision = case.get("edge.dns.packagevariant-1").await?;
     ensure!(marked.owner_references().is_empty(), "garbage collection would take it: {marked:?}");
-    Ok(())
+    metrics::of_the_store_are_documented(system).await
 }
 
 /// What only the cluster can say no to.

@@ -28,8 +28,9 @@ use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
 use groundwork_grpc::ClientError;
 use groundwork_packages::{
-    Credentials, GitRepository, MAX_PACKAGE_BYTES, Options, Settings, Store, StoreError,
+    Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, Settings, Store, StoreError,
 };
+use groundwork_telemetry::Metrics;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 use tokio::sync::Semaphore;
@@ -71,14 +72,16 @@ impl StoreArguments {
     ///
     /// # Errors
     /// The address of the function runner cannot be used.
-    pub(crate) fn store(&self) -> Result<Option<PackageStore>, ClientError> {
+    pub(crate) fn store(&self, metrics: &Metrics) -> Result<Option<PackageStore>, ClientError> {
         let Some(directory) = self.package_store.clone() else { return Ok(None) };
         let protocols = match self.package_protocols.as_slice() {
             [] => PROTOCOLS.map(str::to_owned).to_vec(),
             given => given.to_vec(),
         };
         let functions = self.functions.functions()?;
-        let options = Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES, functions };
+        let meters = Meters::new(metrics);
+        let options =
+            Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES, functions, meters };
         Ok(Some(PackageStore {
             store: Arc::new(Store::new(options)),
             turns: Arc::new(Semaphore::new(MAX_OPERATIONS)),

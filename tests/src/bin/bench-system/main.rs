@@ -7,7 +7,9 @@ mod packages;
 mod process;
 mod requests;
 mod scenario;
+mod store;
 mod variants;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -20,8 +22,12 @@ use scenario::Bench;
 const MANY: usize = 1000;
 
 /// What is measured, in this order: those that come later find what the former left.
-const SCENARIOS: [&str; 10] =
-    ["variants", "load", "idle", "reaction", "restart", "items", "beside", "growth", "standing", "packages"];
+const SCENARIOS: [&str; 9] =
+    ["variants", "load", "idle", "reaction", "restart", "items", "beside", "growth", "standing"];
+/// What is measured on a system of its own, since only that has a package store.
+const OF_STORE: [&str; 2] = ["packages", "store"];
+/// What is said without them.
+const NO_SERVERS: &str = "the servers are missing: cargo xtask servers";
 /// How often the load is repeated if nothing is said.
 const ROUNDS: usize = 3;
 
@@ -41,14 +47,11 @@ async fn main() -> Result<()> {
             _ => scenarios.push(argument),
         }
     }
-    if let Some(unknown) = scenarios.iter().find(|name| !SCENARIOS.contains(&name.as_str())) {
-        bail!("there is no scenario {unknown:?}, only {}", SCENARIOS.join(", "))
+    let all = [&SCENARIOS[..], &OF_STORE].concat();
+    if let Some(unknown) = scenarios.iter().find(|name| !all.contains(&name.as_str())) {
+        bail!("there is no scenario {unknown:?}, only {}", all.join(", "))
     }
     let wanted = |name: &str| scenarios.is_empty() || scenarios.iter().any(|wanted| wanted == name);
-    let programs = binaries.clone();
-    let Some(mut bench) = Bench::start(binaries).await? else {
-        bail!("the servers are missing: cargo xtask servers")
-    };
     let mut figures = Map::new();
     // Each is told when it is known: all of them take minutes.
     let mut tell = |found: Map<String, Value>| {
@@ -57,31 +60,49 @@ async fn main() -> Result<()> {
         }
         figures.extend(found);
     };
-    for name in SCENARIOS.iter().filter(|name| wanted(name)) {
-        tell(match *name {
-            "variants" => bench.variants(MANY).await?,
-            "load" => bench.load(MANY, rounds.max(1), with_floor).await?,
-            "idle" => bench.idle().await?,
-            "reaction" => bench.reaction(200).await?,
-            "restart" => {
-                let mut figures = bench.restart_renderer().await?;
-                figures.extend(bench.restart_watcher(20_000).await?);
-                figures
-            }
-            "items" => {
-                let mut figures = bench.items(20, 20).await?;
-                figures.extend(bench.items(1000, 1).await?);
-                figures
-            }
-            "beside" => bench.beside(MANY, 5000).await?,
-            "growth" => bench.growth(MANY, 5).await?,
-            "standing" => bench.standing(20_000).await?,
-            _ => packages::packages(programs.clone(), 20, MANY / 20).await?,
-        });
+    let shared: Vec<&str> = SCENARIOS.into_iter().filter(|name| wanted(name)).collect();
+    if !shared.is_empty() {
+        let mut bench = Bench::start(binaries.clone()).await?.context(NO_SERVERS)?;
+        for name in shared {
+            tell(measure(&mut bench, name, rounds.max(1), with_floor).await?);
+        }
+    }
+    if wanted("packages") {
+        tell(packages::packages(binaries.clone(), 20, MANY / 20).await?);
+    }
+    if wanted("store") {
+        tell(store::store(binaries, 20, 500).await?);
     }
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&Value::Object(figures))?;
         std::fs::write(&path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
+}
+
+async fn measure(
+    bench: &mut Bench,
+    scenario: &str,
+    rounds: usize,
+    with_floor: bool,
+) -> Result<Map<String, Value>> {
+    Ok(match scenario {
+        "variants" => bench.variants(MANY).await?,
+        "load" => bench.load(MANY, rounds, with_floor).await?,
+        "idle" => bench.idle().await?,
+        "reaction" => bench.reaction(200).await?,
+        "restart" => {
+            let mut figures = bench.restart_renderer().await?;
+            figures.extend(bench.restart_watcher(20_000).await?);
+            figures
+        }
+        "items" => {
+            let mut figures = bench.items(20, 20).await?;
+            figures.extend(bench.items(1000, 1).await?);
+            figures
+        }
+        "beside" => bench.beside(MANY, 5000).await?,
+        "growth" => bench.growth(MANY, 5).await?,
+        _ => bench.standing(20_000).await?,
+    })
 }

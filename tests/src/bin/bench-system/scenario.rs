@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::load;
 use crate::process::{Usage, usage};
 use crate::requests::AuditLog;
+use crate::watch;
 
 type Figures = Map<String, Value>;
 
@@ -127,30 +128,13 @@ impl Bench {
         ]))
     }
 
-    /// Watches until these Installations have succeeded; a list again and again would keep the API server busy.
+    /// Watches until these Installations have succeeded.
     async fn until_succeeded(&self, names: &HashSet<String>) -> Result<()> {
-        let count = names.len();
-        let mut done = HashSet::new();
-        let end = tokio::time::Instant::now() + PATIENCE;
-        let mut version = "0".to_owned();
-        while done.len() < count {
-            let mut events = self.installations.watch(&WatchParams::default(), &version).await?.boxed();
-            while let Some(event) = tokio::time::timeout_at(end, events.next()).await? {
-                let Ok(event) = event else { break };
-                if let WatchEvent::Added(installation) | WatchEvent::Modified(installation) = event {
-                    version = installation.resource_version().unwrap_or_default();
-                    let phase = installation.status.as_ref().and_then(|status| status.phase.as_deref());
-                    let name = installation.name_any();
-                    if phase == Some("Succeeded") && names.contains(&name) {
-                        done.insert(name);
-                    }
-                }
-                if done.len() == count {
-                    break;
-                }
-            }
-        }
-        Ok(())
+        watch::until(&self.installations, names.len(), PATIENCE, |installation| {
+            let phase = installation.status.as_ref().and_then(|status| status.phase.as_deref());
+            phase == Some("Succeeded") && names.contains(&installation.name_any())
+        })
+        .await
     }
 
     /// A minute with nothing to do.
