@@ -9,11 +9,13 @@
 //! * [`fmt`]: `printf`, for whatever implements [`fmt::Argument`].
 //! * [`regexp`]: Go's regular expressions on top of the `regex` crate.
 //! * [`time`]: instants, zones and layouts; [`duration`]: the texts of `time.Duration`.
+//! * [`cron`]: when the expressions of robfig/cron are due.
 //! * [`path`], [`url`]: slash-separated paths and `net/url`.
 //! * [`semver`]: versions and constraints as Masterminds/semver v3 reads them.
 //!
 //! Where originals differ, a parameter says so, and the rule stays with who follows that original.
 
+pub mod cron;
 pub mod duration;
 pub mod fmt;
 pub mod path;

@@ -4,8 +4,8 @@
 use groundwork_api::{AutomaticReconcileStatus, Installation, Time};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cron::Cron;
 use crate::machine::{HasJob as _, Phase};
+use groundwork_go::cron::Cron;
 
 const SUCCEEDED_INTERVAL: SignedDuration = SignedDuration::from_hours(24);
 const FAILED_INTERVAL: SignedDuration = SignedDuration::from_mins(5);

@@ -11,7 +11,6 @@
 
 mod automatic;
 mod conditions;
-mod cron;
 mod data;
 pub mod deployer;
 mod error;

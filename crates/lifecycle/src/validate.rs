@@ -9,8 +9,8 @@ use groundwork_kubernetes::looks_like_dns_label;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::cron::Cron;
 use crate::names::parent_name;
+use groundwork_go::cron::Cron;
 
 /// 63 characters of a label value less the scope prefix `Inst.`.
 const LONGEST_NAME: usize = 58;

@@ -120,7 +120,7 @@ impl Shared {
         if let Some(packages) = &self.packages {
             packages.forget(object);
             keys.push(object.clone());
-            keys.extend(self.memory().relations.of_repository(object));
+            keys.extend(self.memory().relations.told_of_repository(object));
         }
         keys
     }
@@ -210,6 +210,8 @@ impl Handler for VariantHandler {
             self.0.memory().relations.observe(object, change);
         } else if self.0.packages.is_some() && object.kind == kind::<PackageRevision>() {
             self.0.memory().relations.observe_revision(object, change);
+        } else if object.kind == kind::<Repository>() {
+            self.0.memory().relations.observe_repository(object, change);
         }
     }
 
@@ -220,6 +222,9 @@ impl Handler for VariantHandler {
         }
         if kinds.contains(&kind::<PackageRevision>()) {
             memory.relations.forget_revisions();
+        }
+        if kinds.contains(&kind::<Repository>()) {
+            memory.relations.forget_repositories();
         }
     }
 

@@ -58,3 +58,15 @@ view! {
     parts {}
     shown {}
 }
+
+view! {
+    /// A Repository as an event shows it.
+    Repository
+    fields {
+        /// Whether it can be used, as its only condition says.
+        ready: Vec<&'a str> = "status.conditions[].status",
+    }
+    lists {}
+    parts {}
+    shown {}
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Context, DeployItem, Execution, Installation, PackageVariant, PackageVariantSet};
+use super::{Context, DeployItem, Execution, Installation, PackageVariant, PackageVariantSet, Repository};
 use crate::Kind;
 
 /// A kind whose changes are published.
@@ -45,7 +45,7 @@ pub const WATCHED: [Watched; 13] = [
     ours::<crate::ComponentVersionOverwrites>(&[]),
     ours::<crate::PackageVariantSet>(PackageVariantSet::FIELDS),
     ours::<crate::PackageVariant>(PackageVariant::FIELDS),
-    ours::<crate::Repository>(&[]),
+    ours::<crate::Repository>(Repository::FIELDS),
     core("Namespace", "namespaces", false),
     core("Secret", "secrets", true),
     core("ConfigMap", "configmaps", true),

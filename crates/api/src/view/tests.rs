@@ -15,6 +15,7 @@ const READERS: &[(&str, Reader)] = &[
     ("Context", |snapshot| text(&Context(snapshot))),
     ("PackageVariantSet", |snapshot| text(&PackageVariantSet(snapshot))),
     ("PackageVariant", |snapshot| text(&PackageVariant(snapshot))),
+    ("Repository", |snapshot| text(&Repository(snapshot))),
 ];
 
 /// What is published although no view reads it: people see it in `groundwork events`.
@@ -100,6 +101,7 @@ fn nothing_is_read_that_is_not_published() {
         "targetMaps": {"k": "d"}, "targetListRef": "l", "targetMapRef": "m"});
     let status = json!({"phase": "Init", "jobID": "j", "jobIDFinished": "i", "observedGeneration": 3,
         "executionRef": {"name": "e", "namespace": "n"}, "dependentsToTrigger": [{"name": "x"}],
+        "conditions": [{"type": "Ready", "status": "True"}],
         "automaticReconcileStatus": {"generation": 1, "numberOfReconciles": 2, "onFailed": true,
             "lastReconcileTime": "2026-01-01T00:00:00Z"},
         "jobIDGenerationTime": "2026-01-01T00:00:00Z", "lastReconcileTime": "2026-01-01T00:00:00Z"});

@@ -16,6 +16,7 @@ mod objects;
 mod relations;
 pub(crate) mod repository;
 pub(crate) mod revision;
+mod schedule;
 pub(crate) mod world;
 
 use std::collections::{HashMap, HashSet};

@@ -30,6 +30,17 @@ pub(crate) struct Relations {
     /// Variants by the objects that they inject, or would if they were there.
     injected: HashMap<ObjectId, BTreeSet<Key>>,
     sources: HashMap<Key, Vec<ObjectId>>,
+    repositories: HashMap<ObjectId, SeenRepository>,
+}
+
+/// What variants depend on of a Repository.
+#[derive(Debug, PartialEq)]
+struct SeenRepository {
+    generation: Option<i64>,
+    is_deleting: bool,
+    ready: Vec<String>,
+    /// Variants have been told of it.
+    is_told: bool,
 }
 
 impl Relations {
@@ -89,6 +100,36 @@ impl Relations {
         self.owned.get(uid).into_iter().flatten().map(|key| key.name.clone()).collect()
     }
 
+    /// Takes note of a change of a Repository.
+    pub(crate) fn observe_repository(&mut self, repository: &ObjectId, change: &Change) {
+        let Change::Applied(snapshot) = change else {
+            self.repositories.remove(repository);
+            return;
+        };
+        let ready = view::Repository(snapshot).ready().into_iter().map(str::to_owned).collect();
+        let (generation, is_deleting) = (snapshot.generation, snapshot.is_deleting());
+        let mut seen = SeenRepository { generation, is_deleting, ready, is_told: true };
+        if self.repositories.get(repository) != Some(&seen) {
+            seen.is_told = false;
+            self.repositories.insert(repository.clone(), seen);
+        }
+    }
+
+    /// The feed of Repositories begins anew.
+    pub(crate) fn forget_repositories(&mut self) {
+        self.repositories.clear();
+    }
+
+    /// The variants that are to be told of a change of a Repository: those that it concerns, if it is another one than they were told of
+    /// last. That it was read, or has a package more, tells them nothing: the revisions have events of their own.
+    pub(crate) fn told_of_repository(&mut self, repository: &ObjectId) -> Vec<Key> {
+        let was_told = self
+            .repositories
+            .get_mut(repository)
+            .is_some_and(|seen| std::mem::replace(&mut seen.is_told, true));
+        if was_told { Vec::new() } else { self.of_repository(repository) }
+    }
+
     /// The feed of variants begins anew.
     pub(crate) fn forget_variants(&mut self) {
         (self.variants, self.packages) = Default::default();
@@ -142,7 +183,7 @@ impl Relations {
     }
 
     /// The variants that a repository concerns.
-    pub(crate) fn of_repository(&self, repository: &ObjectId) -> Vec<Key> {
+    fn of_repository(&self, repository: &ObjectId) -> Vec<Key> {
         let namespace = repository.namespace.clone().unwrap_or_default();
         let prefix = format!("{}.", repository.name);
         let from = (namespace.clone(), prefix.clone());
@@ -205,6 +246,38 @@ mod tests {
         assert_eq!(of(&relations, "blue.web.packagevariant-1"), ["a"]);
         relations.observe(&variant("b"), &Change::Deleted { uid: "u".into(), resource_version: "9".into() });
         assert_eq!(of(&relations, "green.dns.v1"), Vec::<String>::new());
+    }
+
+    /// What is read of a Repository once a minute is no news to its variants.
+    #[test]
+    fn a_repository_that_was_read_concerns_nobody() {
+        let mut relations = Relations::default();
+        let variant = ObjectId::new(kind::<PackageVariant>(), Some("fleet"), "a");
+        relations.observe(&variant, &applied(("catalog", "dns"), ("blue", "dns")));
+        let catalog = ObjectId::new(kind::<Repository>(), Some("fleet"), "catalog");
+        let seen = |generation: i64, ready: &str, packages: i64| {
+            let fields = json!({"status": {"conditions": [{"status": ready}], "packageCount": packages}});
+            let fields = fields.as_object().cloned().unwrap();
+            Change::Applied(Snapshot { generation: Some(generation), fields, ..Snapshot::default() })
+        };
+        let gone = Change::Deleted { uid: "u".into(), resource_version: "9".into() };
+        for (change, is_told) in [
+            (seen(1, "True", 1), true),
+            (seen(1, "True", 2), false),
+            (seen(1, "False", 2), true),
+            (seen(1, "False", 2), false),
+            (seen(2, "False", 2), true),
+            (gone, true),
+            (seen(2, "False", 2), true),
+        ] {
+            relations.observe_repository(&catalog, &change);
+            let told = relations.told_of_repository(&catalog);
+            assert_eq!(told.len(), usize::from(is_told), "{change:?}");
+        }
+        // Of two changes, one event may be left; whoever gets that one tells of both.
+        relations.observe_repository(&catalog, &seen(3, "True", 2));
+        relations.observe_repository(&catalog, &seen(3, "True", 4));
+        assert_eq!(relations.told_of_repository(&catalog).len(), 1);
     }
 
     /// 2.2: a variant of one revision does not look at each other one that comes.

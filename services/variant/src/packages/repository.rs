@@ -13,9 +13,8 @@ use jiff::Timestamp;
 
 use super::PackageStore;
 use super::objects::{Attributes, ensure, latest, release};
+use super::schedule::Schedule;
 
-/// Repositories are asked for changes as often; what is done through this store is known at once.
-const POLL: Duration = Duration::from_secs(60);
 /// Objects of one repository that are written at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
 /// A Repository that cannot be used is tried again.
@@ -49,8 +48,9 @@ pub(crate) async fn handle(
         }
         Err(error) => Observed::Unusable(error),
     };
-    report(&repository, &observed, objects).await?;
-    Ok(Reconciled::requeue_after(if synced.is_ok() { POLL } else { UNUSABLE }))
+    let schedule = Schedule::of(&repository, Timestamp::now());
+    report(&repository, &observed, &schedule, objects).await?;
+    Ok(Reconciled::requeue_after(if synced.is_ok() { schedule.pause } else { UNUSABLE }))
 }
 
 /// The objects that there are of a repository's revisions.
@@ -170,6 +170,7 @@ impl Observed<'_> {
 async fn report(
     repository: &Repository,
     observed: &Observed<'_>,
+    schedule: &Schedule,
     objects: &Objects,
 ) -> Result<(), ReconcileError> {
     let before = repository.status.clone().unwrap_or_default();
@@ -179,13 +180,8 @@ async fn report(
         Observed::Ready { problems, .. } => ("True", "Ready", problems.clone()),
         Observed::Unusable(error) => ("False", "Error", error.to_string()),
     };
-    let followed = repository.spec.sync.as_ref().is_none_or(|sync| sync.schedule.is_none());
-    let unfollowed = "spec.sync.schedule is not followed yet: the repository is read once a minute";
-    let message = match (followed, message.is_empty()) {
-        (true, _) => message,
-        (false, true) => unfollowed.to_owned(),
-        (false, false) => format!("{message}; {unfollowed}"),
-    };
+    let message = Some(message).filter(|message| !message.is_empty());
+    let message = message.into_iter().chain(schedule.problem.clone()).collect::<Vec<_>>().join("; ");
     let former = before.conditions.iter().find(|condition| condition.type_ == "Ready");
     let since =
         former.filter(|former| former.status == status).map(|former| former.last_transition_time.clone());
@@ -199,10 +195,11 @@ async fn report(
     }]
     .into();
     after.observed_generation = repository.metadata.generation;
-    after.observed_run_once_at = repository.spec.sync.as_ref().and_then(|sync| sync.run_once_at.clone());
+    after.next_full_sync_time = schedule.next.clone();
     if let Observed::Ready { packages, head, .. } = observed {
         after.package_count = Some(*packages);
         after.git_commit_hash = head.clone();
+        after.observed_run_once_at = schedule.run_once.clone();
     }
     if after == before {
         return Ok(());

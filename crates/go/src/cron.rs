@@ -1,10 +1,11 @@
-//! Cron expressions: their form, and when they are due (`installations.md` 1.1 rule 7, 3.5).
+//! Cron expressions as robfig/cron v3 reads them: their form, and when they are due (`installations.md` 1.1 rule 7, 3.5; `packagevariants.md` 1.4).
 
 use std::str::FromStr;
 
-use groundwork_api::Duration;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _, Zoned};
+
+use crate::duration;
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -26,7 +27,7 @@ const LONGEST_SEARCH_YEARS: i16 = 5;
 
 /// Points in time.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Cron {
+pub enum Cron {
     /// At this distance from one another, whole seconds.
     Every(SignedDuration),
     At {
@@ -37,7 +38,7 @@ pub(crate) enum Cron {
 
 /// Which values each of the five fields allows, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Times {
+pub struct Times {
     minutes: Values,
     hours: Values,
     days: Values,
@@ -82,12 +83,12 @@ impl FromStr for Cron {
     fn from_str(expression: &str) -> Result<Self, String> {
         let (zone, schedule) = zone_of(expression)?;
         if let Some(distance) = schedule.strip_prefix("@every ") {
-            // The word that switches time-outs off is no distance.
-            let duration = Duration::from_str(distance).ok().filter(|_| distance != "none");
-            let duration = duration.and_then(|duration| duration.to_std());
-            let duration = duration.and_then(|duration| SignedDuration::try_from(duration).ok());
-            let wrong = || format!("{distance:?} is no duration such as 1h30m");
-            return duration.map(|duration| Self::Every(whole_seconds(duration))).ok_or_else(wrong);
+            let nanoseconds = duration::parse(distance.as_bytes()).ok().filter(|found| *found >= 0);
+            let distance_of =
+                |nanoseconds| Self::Every(whole_seconds(SignedDuration::from_nanos(nanoseconds)));
+            return nanoseconds
+                .map(distance_of)
+                .ok_or_else(|| format!("{distance:?} is no duration such as 1h30m"));
         }
         let described = DESCRIPTORS.iter().find(|(name, _)| *name == schedule);
         if schedule.starts_with('@') && described.is_none() {
@@ -198,7 +199,7 @@ impl Cron {
     /// The first point in time behind this one; `None` if there is none for years, as for the 30th of February.
     ///
     /// An hour that a clock leaves out is left out, and one that it shows twice counts twice.
-    pub(crate) fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
+    pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(distance) => {
                 Timestamp::from_second(time.as_second()).ok()?.checked_add(*distance).ok()
