@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures of the running system, and of the template engine beside the original.
 
 pub(crate) mod blueprints;
+pub(crate) mod expressions;
 pub(crate) mod spiff;
 mod spiff_inputs;
 
@@ -121,7 +122,12 @@ fn measure(program: &Path, inputs: &Path, times: &mut Times) -> Result<()> {
     if !output.status.success() {
         bail!("{} failed: {}", program.display(), String::from_utf8_lossy(&output.stderr));
     }
-    for line in String::from_utf8(output.stdout)?.lines().filter(|line| !line.starts_with('#')) {
+    record(&output.stdout, times)
+}
+
+/// Adds what a program has printed: lines of a name and a number, and remarks.
+fn record(printed: &[u8], times: &mut Times) -> Result<()> {
+    for line in std::str::from_utf8(printed)?.lines().filter(|line| !line.starts_with('#')) {
         let (name, nanoseconds) = line.split_once(' ').context("a line is a name and a number")?;
         times.entry(name.to_owned()).or_default().push(nanoseconds.parse()?);
     }

@@ -103,7 +103,7 @@ enum Subject {
         /// How often the load is repeated; its figures are medians.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
-        /// variants, load, idle, reaction, restart, items, beside, growth, standing, packages; all without a name.
+        /// variants, load, idle, reaction, restart, items, beside, growth, standing, packages, store; all without a name.
         #[arg(value_name = "SCENARIO")]
         scenarios: Vec<String>,
     },
@@ -111,6 +111,12 @@ enum Subject {
     Templates {
         /// How often both are run.
         #[arg(long, default_value_t = 9)]
+        rounds: usize,
+    },
+    /// The expansion of a set beside the evaluation of its expressions by cel-go, in turns.
+    Expressions {
+        /// How often each side runs.
+        #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
     /// The spiff engine and its yardstick in turns, and what is known of the original.
@@ -141,6 +147,9 @@ fn main() -> anyhow::Result<()> {
             bench::system(workspace(), json.as_deref(), binaries.as_deref(), load, scenarios)
         }
         Command::Bench { subject: Subject::Templates { rounds } } => bench::templates(workspace(), rounds),
+        Command::Bench { subject: Subject::Expressions { rounds } } => {
+            bench::expressions::run(workspace(), rounds)
+        }
         Command::Bench { subject: Subject::Spiff { rounds } } => bench::spiff::run(workspace(), rounds),
         Command::Bench { subject: Subject::Blueprints { rounds } } => {
             bench::blueprints::run(workspace(), rounds)

@@ -97,11 +97,7 @@ pub(super) fn measure(program: &Path, lines: &str, times: &mut Times) -> Result<
     if !output.status.success() {
         bail!("{} failed ({})", program.display(), output.status);
     }
-    for line in String::from_utf8(output.stdout)?.lines() {
-        let (name, nanoseconds) = line.split_once(' ').context("a line is a name and a number")?;
-        times.entry(name.to_owned()).or_default().push(nanoseconds.parse()?);
-    }
-    Ok(())
+    super::record(&output.stdout, times)
 }
 
 fn print(yardsticks: &Times, engines: &Times) {
