@@ -19,6 +19,15 @@ pub(crate) struct PackageFiles {
     pub(crate) binaries: BTreeMap<String, Vec<u8>>,
 }
 
+impl PackageFiles {
+    pub(crate) fn insert(&mut self, path: String, content: Vec<u8>) {
+        match String::from_utf8(content) {
+            Ok(text) => drop(self.texts.insert(path, text)),
+            Err(error) => drop(self.binaries.insert(path, error.into_bytes())),
+        }
+    }
+}
+
 /// What is done about what is neither a file nor a folder: links are never followed (`packagevariants.md` 6.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Links {
@@ -55,10 +64,7 @@ fn read_below(folder: &Path, prefix: &str, links: Links, files: &mut PackageFile
             read_below(&path, &format!("{key}/"), links, files)?;
         } else if kind.is_file() {
             let bytes = fs::read(&path).map_err(|error| failed(&path, &error))?;
-            match String::from_utf8(bytes) {
-                Ok(text) => files.texts.insert(key, text).map(drop),
-                Err(error) => files.binaries.insert(key, error.into_bytes()).map(drop),
-            };
+            files.insert(key, bytes);
         } else if links == Links::Refuse {
             return Err(format!("{}: a package holds files and folders, and no link", path.display()));
         }

@@ -1,5 +1,7 @@
 //! `groundwork packages`: packages that a caller gives, and revisions of packages in a cluster.
 
+#[cfg(feature = "cluster")]
+mod content;
 mod render;
 #[cfg(feature = "cluster")]
 mod revisions;
@@ -53,9 +55,26 @@ enum PackagesCommand {
     /// Delete revisions that are not published, or whose deletion was proposed.
     #[cfg(feature = "cluster")]
     Delete(revisions::ChangeArguments),
-    /// List, get, propose, approve, reject, propose-deletion, delete: package revisions of a cluster.
+    /// Write the files of a package revision into a folder.
+    #[cfg(feature = "cluster")]
+    Pull(content::PullArguments),
+    /// Give a draft the files of a folder that was pulled; what comes of them is pulled again.
+    ///
+    /// Exit code 1: somebody else has changed the draft since, or its functions fail; nothing is written.
+    #[cfg(feature = "cluster")]
+    Push(content::PushArguments),
+    /// Make a draft of a package from a published revision of another one.
+    #[cfg(feature = "cluster")]
+    Clone(content::CloneArguments),
+    /// Make a draft that goes on from a published revision of its package.
+    #[cfg(feature = "cluster")]
+    Copy(content::CopyArguments),
+    /// Print what differs between two package revisions.
+    #[cfg(feature = "cluster")]
+    Diff(content::DiffArguments),
+    /// List, get, propose, approve, reject, propose-deletion, delete, pull, push, clone, copy, diff: package revisions of a cluster.
     #[cfg(not(feature = "cluster"))]
-    #[command(name = "list", aliases = ["get", "propose", "approve", "reject", "propose-deletion", "delete"])]
+    #[command(name = "list", aliases = ["get", "propose", "approve", "reject", "propose-deletion", "delete", "pull", "push", "clone", "copy", "diff"])]
     Cluster(crate::left_out::LeftOut),
 }
 
@@ -88,6 +107,16 @@ pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
         }
         #[cfg(feature = "cluster")]
         PackagesCommand::Delete(arguments) => revisions::change(arguments, revisions::Verb::Delete),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Pull(arguments) => content::pull(arguments),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Push(arguments) => content::push(arguments),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Clone(arguments) => content::clone(arguments),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Copy(arguments) => content::copy(arguments),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Diff(arguments) => content::diff(arguments),
         #[cfg(not(feature = "cluster"))]
         PackagesCommand::Cluster(_) => crate::left_out::run("packages list"),
     }

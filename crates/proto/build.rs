@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 
 const ROOT: &str = "../../proto";
-const AREAS: [&str; 5] = ["component", "renderer", "resolver", "variant", "watcher"];
+const AREAS: [&str; 6] = ["component", "packages", "renderer", "resolver", "variant", "watcher"];
 /// Contracts of servers that are not ours.
 const OTHERS: [&str; 1] = ["evaluator/evaluator.proto"];
 

@@ -9,7 +9,7 @@ use gix_object::tree::{Editor, EntryKind};
 use gix_object::{Blob, Commit, Exists as _, FindExt as _, FindHeader as _, Kind, Tree, Write as _};
 use groundwork_krm::Package;
 
-const KPTFILE: &str = "Kptfile";
+pub(crate) const KPTFILE: &str = "Kptfile";
 /// Directories in directories; more is nobody's package.
 const MAX_DEPTH: usize = 64;
 /// Files of one package; each costs an object, whatever is in it.
@@ -25,6 +25,9 @@ pub struct Content {
     /// Files that are no UTF-8, by the object that holds them: kept as they are.
     pub binaries: BTreeMap<String, ObjectId>,
 }
+
+/// The files of a package, texts or not, by path.
+pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// Why the objects of a package cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +119,23 @@ impl Objects {
             author: String::from_utf8_lossy(author.trim().name).into_owned(),
             time: commit.committer().map_err(storage)?.time().map_or(0, |time| time.seconds),
         })
+    }
+
+    /// What is in a file.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn blob(&self, id: ObjectId) -> Result<Vec<u8>, ObjectsError> {
+        let mut buffer = Vec::new();
+        Ok(self.handle().find_blob(&id, &mut buffer).map_err(storage)?.data.to_vec())
+    }
+
+    /// Keeps what is in a file; no ref leads to it yet.
+    ///
+    /// # Errors
+    /// The disk does not take it.
+    pub fn write_blob(&self, content: &[u8]) -> Result<ObjectId, ObjectsError> {
+        self.handle().write_buf(Kind::Blob, content).map_err(storage)
     }
 
     /// The entries of a tree.

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::functions::Functions;
 use crate::layout::{Place, full_path};
 use crate::message::{Annotation, Message};
-use crate::objects::{Content, Objects, Signature};
+use crate::objects::{Content, Files, KPTFILE, Objects, ObjectsError, Signature};
 use crate::remote::{RefUpdate, RemoteError};
 use crate::revision::Revision;
 use crate::settings::Settings;
@@ -200,6 +200,47 @@ impl GitRepository {
     /// It has links, or is too large.
     pub fn content(&self, revision: &Revision) -> Result<Content, StoreError> {
         Ok(self.objects().content(&revision.package, revision.directory, self.max_bytes)?)
+    }
+
+    /// The same with those that are no texts.
+    ///
+    /// # Errors
+    /// As for [`Self::content`].
+    pub fn files(&self, revision: &Revision) -> Result<Files, StoreError> {
+        let Content { texts, binaries } = self.content(revision)?;
+        let mut files: Files = texts.into_iter().map(|(path, text)| (path, text.into_bytes())).collect();
+        for (path, id) in binaries {
+            files.insert(path, self.objects().blob(id)?);
+        }
+        Ok(files)
+    }
+
+    /// Files that somebody brings along, as content of a package.
+    ///
+    /// # Errors
+    /// They are no package, or too large.
+    pub(crate) fn content_of(&self, package: &str, files: Files) -> Result<Content, StoreError> {
+        // Said before functions run, which would say it in other words.
+        if !files.contains_key(KPTFILE) {
+            return Err(ObjectsError::NoKptfile.into());
+        }
+        let bytes = files.values().map(|file| file.len() as u64).sum();
+        if bytes > self.max_bytes {
+            let (package, allowed) = (package.to_owned(), self.max_bytes);
+            return Err(ObjectsError::TooLarge { package, bytes, allowed }.into());
+        }
+        let mut content = Content::default();
+        for (path, bytes) in files {
+            match String::from_utf8(bytes) {
+                Ok(text) => {
+                    content.texts.insert(path, text);
+                }
+                Err(error) => {
+                    content.binaries.insert(path, self.objects().write_blob(error.as_bytes())?);
+                }
+            }
+        }
+        Ok(content)
     }
 
     /// The files of a package as of a commit, whatever refs say; `None` if the commit or the package is not there.

@@ -14,7 +14,7 @@ use crate::draft::Staged;
 use crate::error::StoreError;
 use crate::functions::Functions;
 use crate::meters::Meters;
-use crate::objects::Content;
+use crate::objects::{Content, Files};
 use crate::remote::Credentials;
 use crate::repository::GitRepository;
 use crate::revision::Revision;
@@ -146,6 +146,22 @@ impl Store {
         // Whoever writes data only keeps what people have written beside it (8.1).
         groundwork_krm::copy_comments(&before.texts, &mut texts);
         Ok(Staged::save(&repository, &draft, Content { texts, binaries: before.binaries }))
+    }
+
+    /// A draft with these files and no others, texts or not, made from what it was in `version`.
+    ///
+    /// # Errors
+    /// The revision is gone, has changed, or is no draft; or the files are too large.
+    pub fn stage_files(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+        files: Files,
+    ) -> Result<Staged, StoreError> {
+        let (repository, draft) = self.draft(namespace, name, version)?;
+        let content = repository.content_of(&draft.package, files)?;
+        Ok(Staged::save(&repository, &draft, content))
     }
 
     /// A draft that is to be changed.

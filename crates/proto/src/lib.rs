@@ -25,6 +25,14 @@ pub mod evaluator {
     tonic::include_proto!("evaluator");
 }
 
+/// Packages of a package store.
+pub mod packages {
+    #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]
+    pub mod v1 {
+        tonic::include_proto!("groundwork.packages.v1");
+    }
+}
+
 /// From an Installation to the objects that its job creates.
 pub mod renderer {
     #[allow(clippy::all, missing_debug_implementations, unreachable_pub)]

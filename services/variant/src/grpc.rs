@@ -1,4 +1,4 @@
-//! `Expand`: what a set should have, without making it.
+//! `Expand` and `Preview`: what sets should have, and what they would do, without doing it.
 
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
 use groundwork_controller::{ApiError, Objects, ReconcileError, WorkError, Workers};
@@ -9,12 +9,15 @@ use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::status::{self, Violation, reasons};
 use groundwork_proto::variant::v1::expand_request::Input;
 use groundwork_proto::variant::v1::variants_server::Variants;
-use groundwork_proto::variant::v1::{ExpandFailure, ExpandInput, ExpandRequest, ExpandResponse};
+use groundwork_proto::variant::v1::{
+    ExpandFailure, ExpandInput, ExpandRequest, ExpandResponse, PreviewRequest, PreviewResponse,
+};
 use groundwork_variant::{Bundle, ExpandError, Expanded, child, plan};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::inputs::{ReadError, SetExpansion, discover, needs_repositories, read_inputs, selected_kinds};
+use crate::preview::preview_namespace;
 use crate::set::children;
 
 /// The service behind the contract.
@@ -43,9 +46,96 @@ impl Variants for Service {
             None => Err(invalid("input", "it must be given")),
         }
     }
+
+    async fn preview(&self, request: Request<PreviewRequest>) -> Result<Response<PreviewResponse>, Status> {
+        let (metadata, _, PreviewRequest { namespace, sets }) = request.into_parts();
+        if !is_dns_subdomain(&namespace) {
+            return Err(invalid("namespace", "it must be a name as Kubernetes has them"));
+        }
+        let all =
+            |group, resource| ResourceAttributes { group, resource, namespace: Some(&namespace), name: None };
+        let attributes = [
+            all(PackageVariantSet::GROUP, PackageVariantSet::PLURAL),
+            all(PackageVariant::GROUP, PackageVariant::PLURAL),
+            all(Repository::GROUP, Repository::PLURAL),
+            all(PackageRevision::GROUP, PackageRevision::PLURAL),
+        ];
+        self.access.authorise(&metadata, &attributes).await?;
+        let given = given_sets(&namespace, &sets)?;
+        let planned = match given.as_slice() {
+            [] => self.objects.list::<PackageVariantSet>(&namespace, "").await.map_err(of_api)?,
+            given => given.to_vec(),
+        };
+        for set in &planned {
+            self.authorise_selected(&metadata, &namespace, set).await?;
+        }
+        let preview = preview_namespace(&namespace, given, &self.objects).await.map_err(of_read)?;
+        let text = serde_json::to_string(&preview)
+            .map_err(|_| status::internal(reasons::ENCODE_FAILED, "the plan cannot be written as JSON"))?;
+        if text.len() + MARGIN > groundwork_grpc::MAX_MESSAGE {
+            let text = "the plan does not fit into a message: ask for fewer sets";
+            return Err(status::exhausted(reasons::ANSWER_TOO_LARGE, text));
+        }
+        Ok(Response::new(PreviewResponse { plan: Some(Json { text }), hash: preview.hash }))
+    }
+}
+
+/// What a message has beside its largest member.
+const MARGIN: usize = 1024;
+
+/// The sets that a request brings along.
+fn given_sets(namespace: &str, sets: &[Json]) -> Result<Vec<PackageVariantSet>, Status> {
+    if sets.len() > MOST_OBJECTS {
+        return Err(invalid("sets", &format!("a call may bring {MOST_OBJECTS}")));
+    }
+    let read = |(index, json): (usize, &Json)| {
+        let field = format!("sets[{index}]");
+        let object = groundwork_manifest::read(&json.text, Schemas::shared())
+            .map_err(|error| invalid(&field, &error.to_string()))?;
+        if !is_set(&object) {
+            return Err(invalid(&field, "it is no PackageVariantSet"));
+        }
+        let set: PackageVariantSet =
+            serde_json::from_value(object).map_err(|error| invalid(&field, &error.to_string()))?;
+        match set.metadata.namespace.as_deref() {
+            Some(other) if other != namespace => Err(invalid(&field, "it is of another namespace")),
+            _ => Ok(set),
+        }
+    };
+    sets.iter().enumerate().map(read).collect()
+}
+
+fn is_set(object: &serde_json::Value) -> bool {
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    object["kind"] == PackageVariantSet::KIND && version.starts_with(PackageVariantSet::GROUP)
 }
 
 impl Service {
+    /// Refuses who may not get what a set selects: the answer shows it.
+    async fn authorise_selected(
+        &self,
+        metadata: &MetadataMap,
+        namespace: &str,
+        set: &PackageVariantSet,
+    ) -> Result<(), Status> {
+        for (api_version, kind) in selected_kinds(set) {
+            let selected = match discover(&api_version, &kind, self.objects.client()).await {
+                Ok((selected, _)) => selected,
+                // The answer shows no objects of a kind that cannot be read.
+                Err(ReadError::Unavailable(_)) => continue,
+                Err(ReadError::Retry(error)) => return Err(of_read(error)),
+            };
+            let attributes = ResourceAttributes {
+                group: &selected.group,
+                resource: &selected.plural,
+                namespace: Some(namespace),
+                name: None,
+            };
+            self.access.authorise(metadata, &[attributes]).await?;
+        }
+        Ok(())
+    }
+
     async fn of_cluster(&self, name: &ObjectName, metadata: &MetadataMap) -> Result<ExpandResponse, Status> {
         let ObjectName { namespace, name } = name;
         for (member, text) in [("set.namespace", namespace), ("set.name", name)] {
@@ -69,21 +159,7 @@ impl Service {
         }
         attributes.push(of(PackageRevision::GROUP, PackageRevision::PLURAL, None));
         self.access.authorise(metadata, &attributes).await?;
-        for (api_version, kind) in selected_kinds(&set) {
-            let selected = match discover(&api_version, &kind, self.objects.client()).await {
-                Ok((selected, _)) => selected,
-                // The answer shows no objects of a kind that cannot be read.
-                Err(ReadError::Unavailable(_)) => continue,
-                Err(ReadError::Retry(error)) => return Err(of_read(error)),
-            };
-            let attributes = ResourceAttributes {
-                group: &selected.group,
-                resource: &selected.plural,
-                namespace: Some(namespace),
-                name: None,
-            };
-            self.access.authorise(metadata, &[attributes]).await?;
-        }
+        self.authorise_selected(metadata, namespace, &set).await?;
         let inputs = read_inputs(&set, &self.objects, &self.workers).await.map_err(of_read)?;
         let children = children(&set, &self.objects).await.map_err(of_api)?;
         let expansion = match inputs.expand(set.clone(), &self.workers).await.map_err(of_read)? {
@@ -117,11 +193,7 @@ fn inline(input: &ExpandInput) -> Result<Answer, Status> {
         let field = format!("inline.objects[{index}]");
         let object = groundwork_manifest::read(&json.text, Schemas::shared())
             .map_err(|error| invalid(&field, &error.to_string()))?;
-        let is_set = object["kind"] == PackageVariantSet::KIND
-            && object["apiVersion"]
-                .as_str()
-                .is_some_and(|version| version.starts_with(PackageVariantSet::GROUP));
-        if !is_set {
+        if !is_set(&object) {
             others.push((field, object));
             continue;
         }
@@ -182,13 +254,13 @@ fn told(failure: &ExpandError) -> ExpandFailure {
     ExpandFailure { reason: failure.reason().to_owned(), message: failure.to_string(), violations }
 }
 
-fn invalid(field: &str, message: &str) -> Status {
+pub(crate) fn invalid(field: &str, message: &str) -> Status {
     let violation = Violation::new(field, message);
     status::invalid(reasons::INVALID_REQUEST, format!("{field}: {message}"), vec![violation])
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn of_api(error: ApiError) -> Status {
+pub(crate) fn of_api(error: ApiError) -> Status {
     match &error {
         ApiError::Forbidden { .. } => status::denied(reasons::FORBIDDEN, error.to_string()),
         _ => status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.to_string()),

@@ -4,7 +4,8 @@
 //! PackageVariantSet, PackageVariant, Repository events ──> handler ──┬─> set: inputs ──> variant::expand, plan ──> writes
 //!                                                                   └─> package_variant: rules, finalizer, status
 //! events of selected kinds ──> sources of the same controller, for as long as `watches` asks for them (EnsureWatch)
-//! gRPC ──> grpc ──> variant::expand
+//! gRPC ──┬─> grpc ──> variant::expand, preview
+//!        └─> packages: files and drafts of the package store
 //! ```
 
 mod grpc;
@@ -32,6 +33,7 @@ use groundwork_controller::{
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, audience, connect, with_limits,
 };
+use groundwork_proto::packages::v1::packages_server::PackagesServer;
 use groundwork_proto::variant::v1::variants_server::VariantsServer;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
 use groundwork_telemetry::Telemetry;
@@ -178,7 +180,7 @@ impl Variants {
                 objects: objects.clone(),
                 workers: Workers::default(),
             };
-            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
+            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(VariantsServer::new(service)));
             let (sources, source_changes) = sources();
             let watches = Watches::new(watches::WatchContext {
@@ -193,6 +195,9 @@ impl Variants {
                 return Err(StartError::StoreWithoutWatcher);
             }
             let shared = Arc::new(Shared::new(watches, packages, &telemetry.health));
+            let calls =
+                packages::calls::Service { access, objects: objects.clone(), shared: Arc::clone(&shared) };
+            let server = server.with(with_limits!(PackagesServer::new(calls)));
             let controller = Controller {
                 bus,
                 objects,

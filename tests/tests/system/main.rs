@@ -21,6 +21,7 @@ mod lifecycle;
 mod metrics;
 mod namespaces;
 mod overlays;
+mod package_content;
 mod package_cuts;
 mod packages;
 mod pages;

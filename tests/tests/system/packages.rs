@@ -100,7 +100,7 @@ async fn look(case: &Case<'_>, name: &str) -> Result<()> {
 }
 
 /// A catalog with one package in one version, and a repository for what is made of it.
-async fn catalog(case: &Case<'_>) -> Result<Remotes> {
+pub(crate) async fn catalog(case: &Case<'_>) -> Result<Remotes> {
     let remotes = Remotes::new()?;
     remotes.create("catalog")?;
     remotes.create("edge")?;
@@ -111,7 +111,7 @@ async fn catalog(case: &Case<'_>) -> Result<Remotes> {
     Ok(remotes)
 }
 
-fn variant(fields: &Value) -> Value {
+pub(crate) fn variant(fields: &Value) -> Value {
     let mut spec = json!({
         "upstream": {"repo": "catalog", "package": "net/coredns", "revision": "v1"},
         "downstream": {"repo": "edge", "package": "dns"},
@@ -131,7 +131,7 @@ fn told(variant: &PackageVariant, condition: &str) -> Option<(String, String, St
 }
 
 /// Waits until a variant is ready and works on these revisions.
-async fn ready(case: &Case<'_>, name: &str, targets: &[&str]) -> Result<PackageVariant> {
+pub(crate) async fn ready(case: &Case<'_>, name: &str, targets: &[&str]) -> Result<PackageVariant> {
     let what = format!("{name} is ready with {targets:?}");
     let is_so = |variant: &PackageVariant| {
         let status = variant.status.clone().unwrap_or_default();
@@ -141,7 +141,7 @@ async fn ready(case: &Case<'_>, name: &str, targets: &[&str]) -> Result<PackageV
     case.until(&what, name, is_so).await.with_context(|| case.system.logs())
 }
 
-async fn lifecycle(case: &Case<'_>, name: &str, wanted: &str) -> Result<()> {
+pub(crate) async fn lifecycle(case: &Case<'_>, name: &str, wanted: &str) -> Result<()> {
     case.change::<PackageRevision>(name, &json!({"spec": {"lifecycle": wanted}})).await?;
     let is_so = |revision: &PackageRevision| {
         let status = revision.status.clone().unwrap_or_default();

@@ -13,7 +13,7 @@ use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
 use groundwork_proto::variant::v1::variants_client::VariantsClient;
-use groundwork_proto::variant::v1::{ExpandRequest, expand_request};
+use groundwork_proto::variant::v1::{ExpandRequest, PreviewRequest, expand_request};
 use groundwork_proto::watcher::v1::GetStreamStatusRequest;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
 use groundwork_tests::{MOCK_DEPLOYER, System, SystemOptions, documents, files_below, wait_for, workspace};
@@ -322,6 +322,8 @@ async fn calls_are_made(case: &Case<'_>) -> Result<()> {
     let mut variants = VariantsClient::new(channel(system, "variant", Some(&token))?);
     let missing = variants.expand(ExpandRequest { input: Some(expand_request::Input::Set(name())) }).await;
     ensure!(missing.is_err_and(|status| status.code() == Code::NotFound), "there is no such set");
+    let plan = PreviewRequest { namespace: NAMESPACE.to_owned(), sets: Vec::new() };
+    variants.preview(plan).await?;
     Ok(())
 }
 

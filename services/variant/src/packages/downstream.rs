@@ -352,6 +352,6 @@ impl Work<'_, '_> {
 }
 
 /// Whether a draft takes content that cannot be rendered.
-fn keeps_failures(draft: &PackageRevision) -> bool {
+pub(super) fn keeps_failures(draft: &PackageRevision) -> bool {
     draft.annotations().get(annotation::PUSH_ON_RENDER_FAILURE).is_some_and(|value| value == "true")
 }

@@ -4,11 +4,13 @@
 //! Repository ──register──> store ──sync──> revisions ──objects──> PackageRevisions
 //! PackageRevision, edited ──revision──> store: lifecycle, deletion
 //! PackageVariant ──downstream──> store: drafts
+//! gRPC ──calls──> store: files of revisions, drafts of people
 //! ```
 //!
 //! Each replica has a clone of its own. What another one has pushed is known after the next exchange with the remote, which whoever
 //! misses something asks for; leases of pushes decide.
 
+pub(crate) mod calls;
 pub(crate) mod downstream;
 mod functions;
 mod injection;

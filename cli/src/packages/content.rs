@@ -1,0 +1,436 @@
+//! The files of package revisions, and drafts that people make: asked of the service that keeps packages (`packagevariants.md` 6.2).
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use futures::stream;
+use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _};
+use groundwork_grpc::{Channel, TokenSource, connect, with_limits};
+use groundwork_proto::component::v1::ObjectName;
+use groundwork_proto::packages::v1::packages_client::PackagesClient;
+use groundwork_proto::packages::v1::pull_response::Part as Pulled;
+use groundwork_proto::packages::v1::push_request::Part as Pushed;
+use groundwork_proto::packages::v1::{
+    CreateRequest, CreateResponse, DiffRequest, File, FileChange, PullRequest, PulledRevision, PushRequest,
+    PushTarget, create_request,
+};
+use kube::Client;
+use kube::api::{Api, ListParams};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use tonic::Status;
+
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+use crate::live::{self, LiveError, NamespaceArgument};
+use crate::output;
+use crate::package_folder::{self, Links, PackageFiles};
+use crate::terminal::shown;
+
+/// Where the service listens that `docker compose up` starts.
+const DEFAULT_SERVER: &str = "http://127.0.0.1:9444";
+/// What a pulled folder was made from; of this name and form, since tools for packages leave it alone.
+const ORIGIN: &str = ".KptRevisionMetadata";
+
+/// Where the service is that keeps packages.
+#[derive(Debug, Args)]
+struct ServerArguments {
+    /// The variant service with the package store.
+    #[arg(long, env = "GROUNDWORK_PACKAGES_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
+    server: String,
+
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https.
+    #[arg(long, env = "GROUNDWORK_PACKAGES_SERVER_TLS_CA", value_name = "FILE")]
+    server_tls_ca: Option<PathBuf>,
+
+    /// File with the bearer token to show [default: that of the kube context].
+    #[arg(long, env = "GROUNDWORK_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PullArguments {
+    /// Name of the package revision.
+    name: String,
+
+    /// The folder: a new or empty one, or one with a package, whose files are replaced [default: the name].
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PushArguments {
+    /// A folder that `pull` has written.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CloneArguments {
+    /// Name of the published package revision to clone.
+    upstream: String,
+
+    /// Name of the Repository for the new package.
+    #[arg(long, value_name = "NAME")]
+    repository: String,
+
+    /// Path of the new package in it [default: that of the upstream].
+    #[arg(long, value_name = "PATH")]
+    package: Option<String>,
+
+    /// What tells the draft from others of its package.
+    #[arg(long, value_name = "NAME", default_value = "v1")]
+    workspace: String,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CopyArguments {
+    /// Name of the published package revision to go on from.
+    revision: String,
+
+    /// What tells the draft from others of its package.
+    #[arg(long, value_name = "NAME")]
+    workspace: String,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DiffArguments {
+    /// Name of the package revision with the files after.
+    name: String,
+
+    /// Name of the one with the files before [default: the highest published revision of the same package].
+    #[arg(value_name = "BEFORE")]
+    before: Option<String>,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+/// A connection to the service, and what the kube context says.
+struct Store {
+    calls: PackagesClient<Channel>,
+    client: Client,
+}
+
+impl Store {
+    async fn connect(server: &ServerArguments) -> Result<Self, LiveError> {
+        let refused = |text: String| LiveError::Refused(text);
+        let config = kube::Config::infer()
+            .await
+            .map_err(|error| refused(format!("there is no kube context to go by: {error}")))?;
+        let context = &config.auth_info;
+        let token = match (&server.token_file, &context.token, &context.token_file) {
+            (Some(file), ..) => TokenSource::of_file(Some(file.clone())),
+            (None, Some(token), _) => TokenSource::fixed(token.expose_secret()),
+            (None, None, Some(file)) => TokenSource::of_file(Some(file.into())),
+            (None, None, None) => {
+                return Err(refused(
+                    "the kube context has no bearer token to show to the service: write one to a file (kubectl create token NAME) and \
+                     give it with --token-file"
+                        .to_owned(),
+                ));
+            }
+        };
+        let channel = connect(&server.server, server.server_tls_ca.as_deref(), token)
+            .map_err(|error| refused(format!("--server: {error}")))?;
+        let client = Client::try_from(config)
+            .map_err(|error| refused(format!("the kube context cannot be used: {error}")))?;
+        Ok(Self { calls: with_limits!(PackagesClient::new(channel)), client })
+    }
+
+    fn name(&self, namespace: &NamespaceArgument, name: &str) -> ObjectName {
+        let namespace = namespace.namespace.as_deref().unwrap_or_else(|| self.client.default_namespace());
+        ObjectName { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    async fn pull(&mut self, name: &ObjectName) -> Result<(PulledRevision, PackageFiles), LiveError> {
+        let request = PullRequest { revision: Some(name.clone()) };
+        let mut parts = self.calls.pull(request).await.map_err(refused)?.into_inner();
+        let (mut revision, mut files) = (PulledRevision::default(), PackageFiles::default());
+        while let Some(part) = parts.message().await.map_err(refused)? {
+            match part.part {
+                Some(Pulled::Revision(found)) => revision = found,
+                Some(Pulled::File(File { path, content })) => files.insert(path, content),
+                None => {}
+            }
+        }
+        Ok((revision, files))
+    }
+
+    async fn create(
+        &mut self,
+        of: &ObjectName,
+        package: (String, String, String),
+        source: create_request::Source,
+    ) -> Result<Ending, LiveError> {
+        let (repository, package, workspace) = package;
+        let namespace = of.namespace.clone();
+        let request = CreateRequest { namespace, repository, package, workspace, source: Some(source) };
+        let CreateResponse { revision, .. } = self.calls.create(request).await.map_err(refused)?.into_inner();
+        Ok(output::write(&format!("{} Draft\n", shown(&revision.unwrap_or_default().name))))
+    }
+
+    /// The object of a revision.
+    async fn object(&self, name: &ObjectName) -> Result<PackageRevision, LiveError> {
+        let api: Api<PackageRevision> = Api::namespaced(self.client.clone(), &name.namespace);
+        let found = api.get_opt(&name.name).await.map_err(|error| unread(&error))?;
+        found.ok_or_else(|| {
+            let ObjectName { namespace, name } = name;
+            LiveError::Refused(format!("there is no package revision {name} in the namespace {namespace}"))
+        })
+    }
+}
+
+fn unread(error: &kube::Error) -> LiveError {
+    let problem = groundwork_telemetry::innermost_cause(error);
+    LiveError::Refused(format!("cannot read package revisions: {problem}"))
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+fn refused(status: Status) -> LiveError {
+    LiveError::Refused(shown(status.message()).into_owned())
+}
+
+/// What the files of a folder were made from.
+fn origin(name: &ObjectName, version: &str) -> String {
+    groundwork_yaml::to_string(&json!({
+        "apiVersion": "kpt.dev/v1",
+        "kind": "KptRevisionMetadata",
+        "metadata": {"name": name.name, "namespace": name.namespace, "resourceVersion": version},
+    }))
+}
+
+fn read_origin(folder: &Path) -> Result<(ObjectName, String), LiveError> {
+    let unusable = |why: &str| {
+        let text = format!("{} was not written by `pull`: {ORIGIN} {why}", folder.display());
+        LiveError::Refused(text)
+    };
+    let text = fs::read_to_string(folder.join(ORIGIN)).map_err(|error| unusable(&error.to_string()))?;
+    let value = groundwork_yaml::from_str(&text).map_err(|_| unusable("is no YAML"))?;
+    let member = |name: &str| {
+        let member = value.pointer(&format!("/metadata/{name}")).and_then(Value::as_str);
+        member.map(str::to_owned).ok_or_else(|| unusable(&format!("has no metadata.{name}")))
+    };
+    let name = ObjectName { namespace: member("namespace")?, name: member("name")? };
+    Ok((name, member("resourceVersion")?))
+}
+
+/// Makes a folder what a revision is.
+fn write(folder: &Path, name: &ObjectName, version: &str, mut files: PackageFiles) -> Result<(), LiveError> {
+    files.texts.insert(ORIGIN.to_owned(), origin(name, version));
+    package_folder::write(folder, &files).map_err(LiveError::Refused)
+}
+
+/// Prints a refusal as the failure that it is; the input could be used.
+fn failed(error: LiveError) -> Result<Ending, LiveError> {
+    match error {
+        LiveError::Refused(text) => {
+            diagnostic::print(&[Diagnostic::error(text)]);
+            Ok(Ending::Failed)
+        }
+        other => Err(other),
+    }
+}
+
+/// Writes the files of a revision into a folder.
+pub(super) fn pull(arguments: &PullArguments) -> Ending {
+    live::run(async || {
+        let mut store = Store::connect(&arguments.server).await?;
+        let name = store.name(&arguments.namespace, &arguments.name);
+        let (revision, files) = match store.pull(&name).await {
+            Ok(pulled) => pulled,
+            Err(error) => return failed(error),
+        };
+        let folder = arguments.folder.clone().unwrap_or_else(|| PathBuf::from(&arguments.name));
+        let count = files.texts.len() + files.binaries.len();
+        write(&folder, &name, &revision.version, files)?;
+        let lifecycle = shown(&revision.lifecycle).into_owned();
+        Ok(output::write(&format!("{} {lifecycle}: {count} files in {}\n", name.name, folder.display())))
+    })
+}
+
+/// Gives a draft the files of a folder.
+pub(super) fn push(arguments: &PushArguments) -> Ending {
+    live::run(async || {
+        let folder = &arguments.folder;
+        let (name, version) = read_origin(folder)?;
+        let mut local = package_folder::read(folder, Links::Refuse).map_err(LiveError::Refused)?;
+        local.texts.remove(ORIGIN);
+        let mut store = Store::connect(&arguments.server).await?;
+        let target = PushTarget { revision: Some(name.clone()), version: version.clone() };
+        let texts = local.texts.iter().map(|(path, text)| (path, text.as_bytes()));
+        let binaries = local.binaries.iter().map(|(path, content)| (path, content.as_slice()));
+        let files = texts
+            .chain(binaries)
+            .map(|(path, content)| Pushed::File(File { path: path.clone(), content: content.to_vec() }));
+        let parts: Vec<PushRequest> = std::iter::once(Pushed::Target(target))
+            .chain(files)
+            .map(|part| PushRequest { part: Some(part) })
+            .collect();
+        let pushed = match store.calls.push(stream::iter(parts)).await {
+            Ok(answer) => answer.into_inner(),
+            Err(status) => return failed(refused(status)),
+        };
+        // The functions of the package may have changed what was sent.
+        let (revision, files) = store.pull(&name).await?;
+        let changed: Vec<String> = changed(&local, &files).into_iter().map(str::to_owned).collect();
+        write(folder, &name, &revision.version, files)?;
+        let mut text = match pushed.version == version {
+            true => format!("{}: nothing differs\n", name.name),
+            false => format!("{} written\n", name.name),
+        };
+        for path in changed {
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "  {} is another one after the functions of the package", shown(&path));
+        }
+        let written = output::write(&text);
+        if pushed.render_error.is_empty() {
+            return Ok(written);
+        }
+        failed(LiveError::Refused(format!("written unrendered: {}", shown(&pushed.render_error))))
+    })
+}
+
+/// Paths of files that differ.
+fn changed<'a>(before: &'a PackageFiles, after: &'a PackageFiles) -> Vec<&'a str> {
+    let paths = |files: &'a PackageFiles| files.texts.keys().chain(files.binaries.keys());
+    let differs = |path: &&String| {
+        before.texts.get(*path) != after.texts.get(*path)
+            || before.binaries.get(*path) != after.binaries.get(*path)
+    };
+    let mut found: Vec<&str> =
+        paths(before).chain(paths(after)).filter(differs).map(String::as_str).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Makes a draft of a package from a revision of another one.
+pub(super) fn clone(arguments: &CloneArguments) -> Ending {
+    live::run(async || {
+        let mut store = Store::connect(&arguments.server).await?;
+        let upstream = store.name(&arguments.namespace, &arguments.upstream);
+        let package = match &arguments.package {
+            Some(package) => package.clone(),
+            None => store.object(&upstream).await?.spec.package_name.unwrap_or_default(),
+        };
+        let target = (arguments.repository.clone(), package, arguments.workspace.clone());
+        let source = create_request::Source::Clone(upstream.name.clone());
+        store.create(&upstream, target, source).await.or_else(failed)
+    })
+}
+
+/// Makes a draft that goes on from a revision.
+pub(super) fn copy(arguments: &CopyArguments) -> Ending {
+    live::run(async || {
+        let mut store = Store::connect(&arguments.server).await?;
+        let from = store.name(&arguments.namespace, &arguments.revision);
+        let spec = store.object(&from).await?.spec;
+        let target = (
+            spec.repository.unwrap_or_default(),
+            spec.package_name.unwrap_or_default(),
+            arguments.workspace.clone(),
+        );
+        let source = create_request::Source::Edit(from.name.clone());
+        store.create(&from, target, source).await.or_else(failed)
+    })
+}
+
+/// Prints what differs between two revisions.
+pub(super) fn diff(arguments: &DiffArguments) -> Ending {
+    live::run(async || {
+        let mut store = Store::connect(&arguments.server).await?;
+        let to = store.name(&arguments.namespace, &arguments.name);
+        let from = match &arguments.before {
+            Some(before) => store.name(&arguments.namespace, before),
+            None => published(&store, &to).await?,
+        };
+        let request = DiffRequest { from: Some(from.clone()), to: Some(to) };
+        let mut files = match store.calls.diff(request).await {
+            Ok(answer) => answer.into_inner(),
+            Err(status) => return failed(refused(status)),
+        };
+        while let Some(file) = files.message().await.map_err(refused)? {
+            let text = match (file.diff.is_empty(), file.change()) {
+                (false, _) => file.diff,
+                (true, FileChange::Added) => format!("{} is new\n", shown(&file.path)),
+                (true, FileChange::Removed) => format!("{} is gone\n", shown(&file.path)),
+                (true, _) => format!("{} differs, and is no text\n", shown(&file.path)),
+            };
+            output::write(&text);
+        }
+        Ok(Ending::Rendered)
+    })
+}
+
+/// The highest published revision of a package, but this one.
+async fn published(store: &Store, of: &ObjectName) -> Result<ObjectName, LiveError> {
+    let wanted = store.object(of).await?.spec;
+    let api: Api<PackageRevision> = Api::namespaced(store.client.clone(), &of.namespace);
+    let all = api.list(&ListParams::default()).await.map_err(|error| unread(&error))?;
+    let is_one = |found: &&PackageRevision| {
+        found.spec.repository == wanted.repository
+            && found.spec.package_name == wanted.package_name
+            && matches!(found.spec.lifecycle(), Some(Lifecycle::Published | Lifecycle::DeletionProposed))
+            && found.name_any() != of.name
+    };
+    let highest = all.items.iter().filter(is_one).max_by_key(|found| found.spec.revision);
+    let highest = highest.ok_or_else(|| {
+        LiveError::Refused(
+            "no other revision of the package is published: name the one to compare with".to_owned(),
+        )
+    })?;
+    Ok(ObjectName { namespace: of.namespace.clone(), name: highest.name_any() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_knows_what_it_was_made_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = ObjectName { namespace: "fleet".to_owned(), name: "edge.dns.v1".to_owned() };
+        let mut files = PackageFiles::default();
+        files.insert("Kptfile".to_owned(), b"kind: Kptfile\n".to_vec());
+        files.insert("logo.png".to_owned(), vec![0xff]);
+        write(folder.path(), &name, "refs/heads/drafts/dns/v1@0a", files.clone()).unwrap();
+        let (found, version) = read_origin(folder.path()).unwrap();
+        assert_eq!((found, version.as_str()), (name, "refs/heads/drafts/dns/v1@0a"));
+        let mut read = package_folder::read(folder.path(), Links::Refuse).unwrap();
+        read.texts.remove(ORIGIN);
+        assert_eq!(read, files);
+        assert!(changed(&read, &files).is_empty());
+        read.binaries.insert("logo.png".to_owned(), vec![0xfe]);
+        assert_eq!(changed(&read, &files), ["logo.png"]);
+        let other = tempfile::tempdir().unwrap();
+        let error = read_origin(other.path()).unwrap_err().to_string();
+        assert!(error.contains("was not written by `pull`"), "{error}");
+    }
+}

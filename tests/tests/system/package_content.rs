@@ -1,0 +1,245 @@
+//! What people do with packages from a laptop: read them, write drafts, compare them (`packagevariants.md` 6.2).
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use groundwork_api::PackageRevision;
+use groundwork_grpc::Channel;
+use groundwork_proto::component::v1::ObjectName;
+use groundwork_proto::packages::v1::packages_client::PackagesClient;
+use groundwork_proto::packages::v1::push_request::Part;
+use groundwork_proto::packages::v1::{
+    CreateRequest, File, PullRequest, PushRequest, PushTarget, create_request,
+};
+use groundwork_proto::variant::v1::PreviewRequest;
+use groundwork_proto::variant::v1::variants_client::VariantsClient;
+use groundwork_testkit::git;
+use k8s_openapi::api::rbac::v1::Role;
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::case::Case;
+use crate::command::run;
+use crate::grpc::{account, channel, encode, told};
+use crate::packages::{Remotes, catalog, lifecycle, system};
+
+/// A user of a namespace, who calls the service.
+struct Person<'a> {
+    case: &'a Case<'a>,
+    server: String,
+    token: std::path::PathBuf,
+}
+
+impl<'a> Person<'a> {
+    /// One who may do this.
+    async fn new(case: &'a Case<'a>, name: &str, folder: &Path, rules: &[[&str; 2]]) -> Result<Self> {
+        let token = account(case, name, &[]).await?;
+        for (index, [verb, resource]) in rules.iter().enumerate() {
+            let role = format!("{name}-{index}");
+            // As it is written: the API server serves no kind of this name.
+            let rules = json!([{"apiGroups": ["porch.kpt.dev"], "verbs": [verb], "resources": [resource]}]);
+            case.create::<Role>(&role, &json!({"rules": rules})).await?;
+            let (of, to) = (format!("--role={role}"), format!("--serviceaccount={}:{name}", case.namespace));
+            case.system.kubectl(&["create", "rolebinding", "-n", &case.namespace, &role, &of, &to]).await?;
+        }
+        let path = folder.join(format!("{name}.token"));
+        fs::write(&path, token)?;
+        let server = format!("http://127.0.0.1:{}", case.system.grpc_port("variant"));
+        Ok(Self { case, server, token: path })
+    }
+
+    /// Runs `groundwork packages` as this person; exit code and both outputs.
+    async fn packages(&self, arguments: &[&str]) -> Result<(i32, String)> {
+        let token = self.token.to_str().context("a path")?;
+        let mut all = vec!["packages"];
+        all.extend(arguments);
+        all.extend(["--server", &self.server, "--token-file", token]);
+        if arguments[0] != "push" {
+            all.extend(["--namespace", &self.case.namespace]);
+        }
+        let (code, out, err) = run(self.case.system, &all).await?;
+        Ok((code, out + &err))
+    }
+
+    fn calls(&self) -> Result<PackagesClient<Channel>> {
+        let token = fs::read_to_string(&self.token)?;
+        Ok(PackagesClient::new(channel(self.case.system, "variant", Some(&token))?))
+    }
+
+    fn name(&self, name: &str) -> ObjectName {
+        ObjectName { namespace: self.case.namespace.clone(), name: name.to_owned() }
+    }
+}
+
+const FILES: &str = "packagerevisionresources";
+
+/// 6.2, 6.12: clone, pull, edit, push, compare; nobody's work is overwritten, and files that are no texts arrive as they are.
+#[tokio::test]
+async fn packages_are_written_from_a_folder() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-content").await?;
+    let remotes = catalog(&case).await?;
+    case.until::<PackageRevision>("the upstream is there", "catalog.net.coredns.v1", |_| true).await?;
+    let folder = tempfile::tempdir()?;
+    let rules = [["get", FILES], ["update", FILES], ["create", "packagerevisions"]];
+    let author = Person::new(&case, "author", folder.path(), &rules).await?;
+
+    let clone = ["clone", "catalog.net.coredns.v1", "--repository", "edge", "--package", "dns"];
+    let (code, text) = author.packages(&clone).await?;
+    ensure!((code, text.as_str()) == (0, "edge.dns.v1 Draft\n"), "{code} {text}\n{}", case.system.logs());
+    let (code, text) = author.packages(&clone).await?;
+    ensure!(code == 1 && text.contains("already"), "a second one of this name: {code} {text}");
+
+    let copy = folder.path().join("dns");
+    let copy = copy.to_str().context("a path")?;
+    let (code, text) = author.packages(&["pull", "edge.dns.v1", copy]).await?;
+    ensure!(code == 0 && text.starts_with("edge.dns.v1 Draft: "), "{code} {text}");
+    let config = Path::new(copy).join("config.yaml");
+    let before = fs::read_to_string(&config)?;
+    fs::write(&config, before.replace("example.org", "edge.example.org"))?;
+    fs::write(Path::new(copy).join("logo.bin"), [0xff, 0x00, 0xfe])?;
+    let (code, text) = author.packages(&["push", copy]).await?;
+    ensure!((code, text.as_str()) == (0, "edge.dns.v1 written\n"), "{code} {text}");
+    let branch = "drafts/dns/v1";
+    ensure!(remotes.file("edge", branch, "dns/config.yaml")?.contains("edge.example.org"));
+    let size = git(&remotes.path("edge"), &["cat-file", "-s", &format!("{branch}:dns/logo.bin")])?;
+    ensure!(size.trim() == "3", "{size}");
+    let author_of_it = git(&remotes.path("edge"), &["log", "-1", "--format=%an", branch])?;
+    ensure!(author_of_it.trim().ends_with(":author"), "{author_of_it}");
+    let (code, text) = author.packages(&["push", copy]).await?;
+    ensure!((code, text.as_str()) == (0, "edge.dns.v1: nothing differs\n"), "{code} {text}");
+
+    // Somebody pushes to the branch meanwhile.
+    others_change(&remotes, branch)?;
+    fs::write(&config, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: corefile}\n")?;
+    let (code, text) = author.packages(&["push", copy]).await?;
+    ensure!(code == 1 && text.contains("the object has been modified"), "{code} {text}");
+    ensure!(remotes.file("edge", branch, "dns/config.yaml")?.contains("cache: \"60\""));
+
+    let (code, text) = author.packages(&["diff", "edge.dns.v1", "catalog.net.coredns.v1"]).await?;
+    ensure!(
+        code == 0 && text.contains("+  cache: \"60\"") && text.contains("-  cache: \"30\""),
+        "{code} {text}"
+    );
+    ensure!(text.contains("logo.bin is new"), "{text}");
+    Ok(())
+}
+
+/// A person's commit on a draft's branch.
+fn others_change(remotes: &Remotes, branch: &str) -> Result<()> {
+    let edge = remotes.path("edge");
+    let folder = tempfile::tempdir()?;
+    let remote = edge.to_str().context("a path")?;
+    git(folder.path(), &["clone", "-qb", branch, remote, "edit"])?;
+    let folder = folder.path().join("edit");
+    let text = fs::read_to_string(folder.join("dns/config.yaml"))?.replace("\"30\"", "\"60\"");
+    fs::write(folder.join("dns/config.yaml"), text)?;
+    git(&folder, &["commit", "-qam", "a longer cache"])?;
+    git(&folder, &["push", "-q", "origin", &format!("HEAD:{branch}")])?;
+    Ok(())
+}
+
+/// Rights are those of a Porch server, and each call asks for its own; what is published is written by nobody.
+#[tokio::test]
+async fn packages_are_for_those_who_may() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-rights").await?;
+    let remotes = catalog(&case).await?;
+    case.until::<PackageRevision>("the upstream is there", "catalog.net.coredns.v1", |_| true).await?;
+    let folder = tempfile::tempdir()?;
+    let nobody = Person::new(&case, "nobody", folder.path(), &[]).await?;
+    let reader = Person::new(&case, "reader", folder.path(), &[["get", FILES]]).await?;
+    let rules = [["get", FILES], ["update", FILES], ["create", "packagerevisions"]];
+    let author = Person::new(&case, "author", folder.path(), &rules).await?;
+    let upstream = "catalog.net.coredns.v1";
+    let pull = |person: &Person<'_>, name: &str| PullRequest { revision: Some(person.name(name)) };
+    let denied = (Code::PermissionDenied, "ACCESS_DENIED".to_owned());
+    let status = nobody.calls()?.pull(pull(&nobody, upstream)).await.unwrap_err();
+    ensure!(told(&status) == denied, "{status:?}");
+    reader.calls()?.pull(pull(&reader, upstream)).await?;
+    let create = CreateRequest {
+        namespace: case.namespace.clone(),
+        repository: "edge".to_owned(),
+        package: "dns".to_owned(),
+        workspace: "v1".to_owned(),
+        source: Some(create_request::Source::Clone(upstream.to_owned())),
+    };
+    let status = reader.calls()?.create(create.clone()).await.unwrap_err();
+    ensure!(told(&status) == denied, "{status:?}");
+    let made = author.calls()?.create(create).await?.into_inner();
+    let target = PushTarget { revision: made.revision.clone(), version: made.version.clone() };
+    let parts = |files: &[(&str, &str)]| {
+        let files =
+            files.iter().map(|(path, text)| File { path: (*path).to_owned(), content: (*text).into() });
+        let files = files.map(|file| PushRequest { part: Some(Part::File(file)) });
+        let first = PushRequest { part: Some(Part::Target(target.clone())) };
+        futures::stream::iter(std::iter::once(first).chain(files).collect::<Vec<_>>())
+    };
+    let kptfile = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: dns\n";
+    let status = reader.calls()?.push(parts(&[("Kptfile", kptfile)])).await.unwrap_err();
+    ensure!(told(&status) == denied, "{status:?}");
+    for (files, code, reason) in [
+        (&[("Kptfile", kptfile), ("../x", "y")][..], Code::FailedPrecondition, "PACKAGE_REFUSED"),
+        (&[("x.yaml", "a: b\n")][..], Code::FailedPrecondition, "PACKAGE_REFUSED"),
+        (&[("Kptfile", kptfile), ("Kptfile", kptfile)][..], Code::InvalidArgument, "INVALID_REQUEST"),
+    ] {
+        let status = author.calls()?.push(parts(files)).await.unwrap_err();
+        ensure!(told(&status) == (code, reason.to_owned()), "{files:?} {status:?}");
+    }
+    lifecycle(&case, "edge.dns.v1", "Proposed").await?;
+    lifecycle(&case, "edge.dns.v1", "Published").await?;
+    let status = author.calls()?.push(parts(&[("Kptfile", kptfile)])).await.unwrap_err();
+    ensure!([Code::Aborted, Code::FailedPrecondition].contains(&status.code()), "{status:?}");
+    let status = author.calls()?.pull(pull(&author, "edge.dns.v9")).await.unwrap_err();
+    ensure!(told(&status) == (Code::NotFound, "PACKAGE_NOT_FOUND".to_owned()), "{status:?}");
+    ensure!(remotes.refs("edge")?.contains(&"dns/v1".to_owned()), "{:?}", remotes.refs("edge")?);
+    Ok(())
+}
+
+/// `Preview` says what the command says: what a set would make, and the hash that `apply` asks for.
+#[tokio::test]
+async fn plans_are_told_to_programs() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-preview").await?;
+    let _remotes = catalog(&case).await?;
+    case.until::<PackageRevision>("the upstream is there", "catalog.net.coredns.v1", |_| true).await?;
+    let set = json!({
+        "apiVersion": "config.porch.kpt.dev/v1alpha2", "kind": "PackageVariantSet",
+        "metadata": {"name": "dns"},
+        "spec": {
+            "upstream": {"repo": "catalog", "package": "net/coredns", "revision": "v1"},
+            "targets": [{"repositories": [{"name": "edge", "packageNames": ["a", "b"]}]}],
+        },
+    });
+    let (group, kinds) = ("config.porch.kpt.dev", ["packagevariantsets", "packagevariants", "repositories"]);
+    let mut resources: Vec<String> = kinds.iter().map(|kind| format!("{kind}.{group}")).collect();
+    let few: Vec<&str> = resources.iter().map(String::as_str).collect();
+    let poor = account(&case, "poor", &few).await?;
+    resources.push("packagerevisions.porch.kpt.dev".to_owned());
+    let all: Vec<&str> = resources.iter().map(String::as_str).collect();
+    let token = account(&case, "planner", &all).await?;
+    let request = PreviewRequest { namespace: case.namespace.clone(), sets: vec![encode(&set)?] };
+    let calls =
+        |token: &str| Ok::<_, anyhow::Error>(VariantsClient::new(channel(system, "variant", Some(token))?));
+    let status = calls(&poor)?.preview(request.clone()).await.unwrap_err();
+    ensure!(told(&status) == (Code::PermissionDenied, "ACCESS_DENIED".to_owned()), "{status:?}");
+    let answer = calls(&token)?.preview(request.clone()).await?.into_inner();
+    let plan: Value = serde_json::from_str(&answer.plan.context("a plan")?.text)?;
+    let created = plan["sets"][0]["created"].as_array().context("a list")?;
+    ensure!(created.len() == 2 && plan["hash"] == answer.hash.as_str(), "{plan}");
+
+    let file = tempfile::NamedTempFile::with_suffix(".yaml")?;
+    fs::write(file.path(), set.to_string())?;
+    let path = file.path().to_str().context("a path")?;
+    let plan = ["variants", "plan", "--cluster", "-n", &case.namespace, "-f", path, "-o", "json"];
+    let (_, text, _) = run(system, &plan).await?;
+    let printed: Value = serde_json::from_str(&text)?;
+    ensure!(printed["hash"] == answer.hash.as_str(), "{printed}");
+    // Without sets it is what those of the namespace are about to do: nothing, since there are none.
+    let none = PreviewRequest { sets: Vec::new(), ..request };
+    let answer = calls(&token)?.preview(none).await?.into_inner();
+    let plan: Value = serde_json::from_str(&answer.plan.context("a plan")?.text)?;
+    ensure!(plan["sets"] == json!([]), "{plan}");
+    Ok(())
+}
