@@ -13,7 +13,9 @@ use groundwork_proto::status;
 use groundwork_proto::variant::v1::expand_request::Input;
 use groundwork_proto::variant::v1::variants_client::VariantsClient;
 use groundwork_proto::variant::v1::variants_server::{Variants, VariantsServer};
-use groundwork_proto::variant::v1::{ExpandInput, ExpandRequest, ExpandResponse};
+use groundwork_proto::variant::v1::{
+    ExpandInput, ExpandRequest, ExpandResponse, PreviewRequest, PreviewResponse,
+};
 use groundwork_telemetry::Telemetry;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
@@ -51,6 +53,10 @@ impl Variants for Slow {
         let _running = Running(Arc::clone(&self.running));
         let _permit = self.gate.acquire().await.unwrap();
         Ok(Response::new(ExpandResponse::default()))
+    }
+
+    async fn preview(&self, _: Request<PreviewRequest>) -> Result<Response<PreviewResponse>, Status> {
+        Ok(Response::new(PreviewResponse::default()))
     }
 }
 
