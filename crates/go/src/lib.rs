@@ -17,6 +17,7 @@
 pub mod duration;
 pub mod fmt;
 pub mod path;
+pub mod path_match;
 pub mod regexp;
 pub mod semver;
 pub mod strconv;

@@ -32,7 +32,7 @@ pub mod style;
 pub mod tree;
 
 pub use compose::{Options, parse_all, parse_first};
-pub use emit::{to_string, to_string_through_json};
+pub use emit::{to_string, to_string_pretty, to_string_through_json};
 pub use error::Error;
 pub use node::{Content, Entry, Node, Position, Step};
 pub use number::{format_g32, format_g64};

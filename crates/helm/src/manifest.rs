@@ -1,0 +1,176 @@
+//! From rendered files to documents: splitting, heads, hooks, order (`helm.md` 7).
+
+use std::collections::BTreeMap;
+
+use groundwork_go::text::is_space;
+use serde::Deserialize;
+use serde_json::Map;
+
+use crate::decode::{Record, Shape, decode_over};
+use crate::error::RenderError;
+
+mod order;
+mod split;
+
+pub use order::{INSTALL_ORDER, UNINSTALL_ORDER};
+
+const HOOK: &str = "helm.sh/hook";
+const MOST_DOCUMENTS: usize = 10_000;
+const LARGEST_DOCUMENT: usize = 3 << 20;
+
+/// A document of a chart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Path of the template, from the name of the root chart on.
+    pub file: String,
+    pub content: String,
+    /// Empty where there is none.
+    pub kind: String,
+}
+
+/// A document that is applied when something happens to the release (`helm.md` 7.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    pub name: String,
+    pub kind: String,
+    pub file: String,
+    pub content: String,
+    pub events: Vec<&'static str>,
+    pub weight: i64,
+    /// As written; none is another thing than what is meant where none is given.
+    pub delete_policies: Vec<String>,
+    pub output_log_policies: Vec<String>,
+}
+
+/// Documents in the order in which they are installed.
+#[derive(Debug, Default)]
+pub(crate) struct Sorted {
+    pub(crate) documents: Vec<Document>,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What is read of a document.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Head {
+    kind: String,
+    metadata: Option<HeadMetadata>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct HeadMetadata {
+    name: String,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+static HEAD_METADATA: Record = Record {
+    qualified: "struct { Name string \"json:\\\"name\\\"\"; Annotations map[string]string \"json:\\\"annotations\\\"\" }",
+    name: "",
+    field_type: "struct { Name string \"json:\\\"name\\\"\"; Annotations map[string]string \"json:\\\"annotations\\\"\" }",
+    fields: &[("name", Shape::Text), ("annotations", Shape::TextMap)],
+};
+
+static HEAD: Record = Record {
+    qualified: "releaseutil.SimpleHead",
+    name: "SimpleHead",
+    field_type: "releaseutil.SimpleHead",
+    fields: &[
+        ("apiVersion", Shape::Text),
+        ("kind", Shape::Text),
+        ("metadata", Shape::Record(&HEAD_METADATA)),
+    ],
+};
+
+/// Takes rendered files apart, in the order of their paths.
+pub(crate) fn sort(files: &BTreeMap<String, String>) -> Result<Sorted, RenderError> {
+    let mut sorted = Sorted::default();
+    let mut count = 0;
+    for (file, content) in files {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        if name.starts_with('_') || content.chars().all(is_space) {
+            continue;
+        }
+        for content in split::documents(content) {
+            count += 1;
+            if count > MOST_DOCUMENTS {
+                return Err(RenderError::TooManyDocuments(MOST_DOCUMENTS));
+            }
+            if content.len() > LARGEST_DOCUMENT {
+                return Err(RenderError::LargeDocument { file: file.clone(), limit: LARGEST_DOCUMENT });
+            }
+            sorted.take(file, content)?;
+        }
+    }
+    sorted.documents.sort_by(|a, b| order::compare(&a.kind, &b.kind));
+    sorted.hooks.sort_by(|a, b| order::compare(&a.kind, &b.kind));
+    Ok(sorted)
+}
+
+impl Sorted {
+    fn take(&mut self, file: &str, content: &str) -> Result<(), RenderError> {
+        let head =
+            head(content).map_err(|message| RenderError::Manifest { file: file.to_owned(), message })?;
+        let metadata = head.metadata.unwrap_or_default();
+        let annotations = metadata.annotations.unwrap_or_default();
+        let Some(events) = annotations.get(HOOK) else {
+            let (file, content) = (file.to_owned(), content.to_owned());
+            self.documents.push(Document { file, content, kind: head.kind });
+            return Ok(());
+        };
+        match hook_events(events) {
+            Ok(events) => self.hooks.push(Hook {
+                name: metadata.name,
+                kind: head.kind,
+                file: file.to_owned(),
+                content: content.to_owned(),
+                events,
+                weight: annotations.get("helm.sh/hook-weight").map_or(0, |weight| integer(weight)),
+                delete_policies: words(annotations.get("helm.sh/hook-delete-policy")),
+                output_log_policies: words(annotations.get("helm.sh/hook-output-log-policy")),
+            }),
+            Err(word) => self.warnings.push(format!("{file}: skipping unknown hook: {word:?}")),
+        }
+        Ok(())
+    }
+}
+
+fn head(content: &str) -> Result<Head, String> {
+    let mut members = Map::new();
+    decode_over(&mut members, content.as_bytes(), &HEAD)?;
+    // The members were fitted, so they are of the right shapes.
+    Ok(serde_json::from_value(members.into()).unwrap_or_default())
+}
+
+/// The events of a hook, or the first word that is none.
+fn hook_events(text: &str) -> Result<Vec<&'static str>, String> {
+    const EVENTS: [&str; 9] = [
+        "pre-install",
+        "post-install",
+        "pre-upgrade",
+        "post-upgrade",
+        "pre-delete",
+        "post-delete",
+        "pre-rollback",
+        "post-rollback",
+        "test",
+    ];
+    let event = |word: &str| {
+        let word = word.trim_matches(is_space).to_lowercase();
+        let known = if word == "test-success" { "test" } else { &word };
+        EVENTS.into_iter().find(|event| *event == known).ok_or(word)
+    };
+    text.split(',').map(event).collect()
+}
+
+/// An integer as Go's `Atoi` reads it; anything else is 0.
+fn integer(text: &str) -> i64 {
+    text.parse().unwrap_or(0)
+}
+
+fn words(list: Option<&String>) -> Vec<String> {
+    list.map_or_else(Vec::new, |list| {
+        list.split(',').map(|word| word.trim_matches(is_space).to_lowercase()).collect()
+    })
+}
