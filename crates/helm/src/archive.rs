@@ -62,6 +62,7 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
     let mut archive = tar::Archive::new(MultiGzDecoder::new(bytes).take(LARGEST_CHART + (64 << 20)));
     let mut unpacked = Unpacked { files: Vec::new(), warnings: Vec::new() };
     let mut left = LARGEST_CHART;
+    let mut is_empty = true;
     for entry in archive.entries().map_err(|error| unreadable(&error))? {
         let mut entry = entry.map_err(|error| unreadable(&error))?;
         let kind = entry.header().entry_type();
@@ -74,6 +75,7 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
         }
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let inside = path_inside(&name)?;
+        is_empty = false;
         if !kind.is_file() && !kind.is_contiguous() && !kind.is_gnu_sparse() {
             unpacked.warnings.push(format!("the entry {name:?} of the archive is no file and was left out"));
             continue;
@@ -93,7 +95,7 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
         entry.read_to_end(&mut data).map_err(|error| unreadable(&error))?;
         unpacked.files.push(File::without_mark(inside, &data));
     }
-    if unpacked.files.is_empty() {
+    if is_empty {
         return Err(ArchiveError::NoFiles);
     }
     Ok(unpacked)

@@ -39,10 +39,16 @@ pub struct KubeVersion {
     pub minor: String,
 }
 
-/// A text that names no version.
+/// A text that names no version, in the words of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid kube version {0:?}: write it as 1.31 or v1.31.2")]
-pub struct KubeVersionError(String);
+pub enum KubeVersionError {
+    #[error("could not parse {0:?} as version")]
+    NoVersion(String),
+    #[error("illegal version string {0:?}")]
+    TooShort(String),
+    #[error("illegal zero-prefixed version component {component:?} in {text:?}")]
+    ZeroPrefix { component: String, text: String },
+}
 
 impl KubeVersion {
     /// What people write: what follows the numbers is dropped.
@@ -56,16 +62,16 @@ impl KubeVersion {
         let end = numbers.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(numbers.len());
         let numbers = numbers[..end].trim_end_matches('.');
         let parts: Vec<&str> = numbers.split('.').collect();
-        let is_number = |part: &&str| part.parse::<u32>().is_ok();
-        match parts[..] {
-            [major, minor, ..]
-                if parts.iter().all(is_number) && (major == "0" || !major.starts_with('0')) =>
-            {
-                let version = format!("v{numbers}");
-                Ok(KubeVersion { version, major: major.to_owned(), minor: minor.to_owned() })
-            }
-            _ => Err(KubeVersionError(text.to_owned())),
+        let text = || text.to_owned();
+        if !parts.iter().all(|part| part.parse::<u32>().is_ok()) {
+            return Err(KubeVersionError::NoVersion(text()));
         }
+        let [major, minor, ..] = parts[..] else { return Err(KubeVersionError::TooShort(text())) };
+        if major != "0" && major.starts_with('0') {
+            return Err(KubeVersionError::ZeroPrefix { component: major.to_owned(), text: text() });
+        }
+        let version = format!("v{numbers}");
+        Ok(KubeVersion { version, major: major.to_owned(), minor: minor.to_owned() })
     }
 }
 

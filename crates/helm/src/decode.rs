@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
     Any,
+    List,
     Text,
     Flag,
     Texts,
@@ -110,7 +111,8 @@ fn member(
     let fitted = match (shape, value) {
         (Shape::Text | Shape::Flag, Value::Null) => return Ok(()),
         (_, Value::Null) => Value::Null,
-        (Shape::Any, value) => value,
+        (Shape::Any, value) | (Shape::List, value @ Value::Array(_)) => value,
+        (Shape::List, value) => return Err(wrong(&value, "[]interface {}", path)),
         (Shape::Text, value) => match text(&value) {
             Some(text) => Value::String(text),
             None => return Err(wrong(&value, "string", path)),

@@ -175,7 +175,7 @@ fn import_entry(entry: &mut Dependency, values: &Map, imported: &Map, warnings: 
 }
 
 /// Tables nested deeper are not merged.
-const DEEPEST_TABLE: usize = 1_000;
+const DEEPEST_TABLE: usize = 300;
 
 fn merge_shared(above: &Map, below: &Map, warnings: &mut Vec<String>, depth: usize) {
     if above.is_same(below) || depth > DEEPEST_TABLE {

@@ -73,7 +73,7 @@ static DEPENDENCY: Record = Record {
         ("condition", Shape::Text),
         ("tags", Shape::Texts),
         ("enabled", Shape::Flag),
-        ("import-values", Shape::Any),
+        ("import-values", Shape::List),
         ("alias", Shape::Text),
     ],
 };

@@ -25,8 +25,6 @@ type Known = (Arc<[u8]>, Arc<Compiled>);
 #[derive(Debug)]
 struct Compiled {
     schema: Result<Schema, String>,
-    /// By which errors call it.
-    name: String,
     warnings: Vec<String>,
 }
 
@@ -81,9 +79,8 @@ impl Schemas {
 impl Compiled {
     fn new(bytes: &[u8]) -> Compiled {
         let mut warnings = Vec::new();
-        let mut name = PLACE.to_owned();
-        let schema = compile(bytes, &mut name, &mut warnings);
-        Compiled { schema, name, warnings }
+        let schema = compile(bytes, &mut warnings);
+        Compiled { schema, warnings }
     }
 
     /// What is wrong with the values, as Helm says it.
@@ -98,17 +95,11 @@ impl Compiled {
         }
         let mut lines = String::new();
         findings.iter().for_each(|finding| finding.write(&mut lines, 0));
-        // Of a schema with a name of its own, the name is told.
-        let head = if self.name == PLACE {
-            String::new()
-        } else {
-            format!("jsonschema validation failed with '{}#'\n", self.name)
-        };
-        Some(format!("{head}{lines}\n"))
+        Some(format!("{lines}\n"))
     }
 }
 
-fn compile(bytes: &[u8], name: &mut String, warnings: &mut Vec<String>) -> Result<Schema, String> {
+fn compile(bytes: &[u8], warnings: &mut Vec<String>) -> Result<Schema, String> {
     let text = String::from_utf8_lossy(bytes);
     if text.trim().is_empty() {
         return Err("EOF".to_owned());
@@ -119,18 +110,10 @@ fn compile(bytes: &[u8], name: &mut String, warnings: &mut Vec<String>) -> Resul
     {
         *newest = DEFAULT_DIALECT.into();
     }
-    if let Some(id) = ["$id", "id"].iter().find_map(|key| document.get(*key)?.as_str()) {
-        let id = id.split('#').next().unwrap_or_default();
-        *name = match id {
-            "" => PLACE.to_owned(),
-            id if id.contains("://") || id.starts_with("urn:") => id.to_owned(),
-            id => format!("file:///{}", id.trim_start_matches('/')),
-        };
-    }
     let mut ids = Vec::new();
     collect_ids(&document, &mut ids);
     check_references(&mut document, &ids, warnings)?;
-    let invalid = |problem: String| format!("\"{name}#\" is not valid against metaschema: {problem}");
+    let invalid = |problem: String| format!("\"{PLACE}#\" is not valid against metaschema: {problem}");
     let dialect = Dialect::of(&document, DEFAULT_DIALECT).map_err(|error| invalid(error.to_string()))?;
     Schema::compile_with(document, dialect, dialect.is_before_2019())
         .map_err(|error| invalid(error.to_string()))

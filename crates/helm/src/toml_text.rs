@@ -4,7 +4,7 @@ use groundwork_go::time::Instant;
 use groundwork_gotemplate::{CallError, Context, Element, List, Map, Str, Value};
 
 /// Tables deeper than this are refused.
-const DEEPEST: usize = 1_000;
+const DEEPEST: usize = 100;
 
 /// A value as TOML, or the text of what it cannot be.
 pub(crate) fn encode(context: &mut Context<'_>, value: &Value) -> Result<String, CallError> {

@@ -62,6 +62,8 @@ impl<'t> Place<'t> {
         let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum::<usize>();
         let inside = text[start..].char_indices().nth(column - 1).map_or(text.len() - start, |(at, _)| at);
         let (before, behind) = text.split_at(start + inside);
+        // Their reader knows more line breaks than ours.
+        let line = line + before.matches(['\u{85}', '\u{2028}', '\u{2029}']).count();
         Place { text, line, before, behind }
     }
 
@@ -92,6 +94,15 @@ impl<'t> Place<'t> {
                 .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
                 .collect();
             return told(Finder::Other, &format!("unknown anchor '{name}' referenced"));
+        }
+        if has("alias to itself") {
+            let name: String = self
+                .behind
+                .chars()
+                .skip(1)
+                .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+                .collect();
+            return told(Finder::Other, &format!("anchor '{name}' value contains itself"));
         }
         if has("merge key") {
             return told(Finder::Other, "map merge requires map or sequence of maps as the value");
@@ -128,7 +139,7 @@ impl<'t> Place<'t> {
         if has("trailing content after") {
             return told(Finder::Parser, self.expected());
         }
-        if has("unexpected EOF") {
+        if has("unexpected EOF") || has("only valid inside a block") {
             return told(Finder::Parser, "did not find expected node content");
         }
         if has("unexpected character") {

@@ -67,7 +67,7 @@ impl<'s> Explainer<'s> {
 
     /// All faults; none if this finds none, although the library has.
     pub(crate) fn explain(&self, value: &Value) -> Findings {
-        self.faults(self.root, value, "", 0)
+        opened(self.faults(self.root, value, "", 0))
     }
 
     /// The faults of a part of the schema as one: several are put together.
@@ -109,7 +109,11 @@ impl<'s> Explainer<'s> {
     /// What a reference leads to. One fault behind it stands for itself.
     fn referred(&self, reference: &str, value: &Value, at: &str, depth: usize) -> Option<Finding> {
         let target = self.target(reference)?;
-        together(self.faults(target, value, at, depth + 1), at)
+        let faults = opened(self.faults(target, value, at, depth + 1));
+        together(faults, at).map(|fault| match fault.keyword {
+            "" if !fault.causes.is_empty() => Finding { keyword: "$ref", ..fault },
+            _ => fault,
+        })
     }
 
     fn target(&self, reference: &str) -> Option<&'s Value> {
@@ -288,11 +292,13 @@ impl<'s> Explainer<'s> {
         let placed = by_place.map_or(0, Vec::len);
         for (index, item) in items.iter().enumerate() {
             let rule = by_place.and_then(|rules| rules.get(index)).or(rest);
+            // The original counts what is behind those with a place of their own from 0.
+            let shown = if index >= placed { index - placed } else { index };
             let counts_rest = !is_new && index >= placed && placed > 0 && rest == Some(&Value::Bool(false));
             if let Some(rule) = rule
                 && !counts_rest
             {
-                faults.extend(self.fault(rule, item, &format!("{at}/{index}"), depth + 1));
+                faults.extend(self.fault(rule, item, &format!("{at}/{shown}"), depth + 1));
             }
         }
         if !is_new && placed > 0 && items.len() > placed && rest == Some(&Value::Bool(false)) {
@@ -455,6 +461,14 @@ fn together(mut faults: Findings, at: &str) -> Option<Finding> {
     match faults.len() {
         0 | 1 => faults.pop(),
         _ => Some(Finding { causes: faults, ..finding(at, "", "validation failed".to_owned()) }),
+    }
+}
+
+/// Several faults that were put together somewhere below, if there is nothing else, one by one.
+fn opened(mut faults: Findings) -> Findings {
+    match &mut faults[..] {
+        [only] if only.keyword.is_empty() && !only.causes.is_empty() => std::mem::take(&mut only.causes),
+        _ => faults,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Cases with the answers that the original gave.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,9 @@ use crate::case::{Answer, Case, originals};
 /// A case, and what the original said.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Recorded {
+    /// Where the files of the chart are, if they are not in the case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    folder: Option<String>,
     case: Case,
     answer: Answer,
     /// What we say instead, on purpose.
@@ -22,6 +26,29 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
+impl Recorded {
+    /// The case with the files of its chart.
+    fn whole_case(&self) -> Case {
+        let mut case = self.case.clone();
+        if let Some(folder) = &self.folder {
+            collect(&data("charts").join(folder), "", &mut case.chart);
+        }
+        case
+    }
+}
+
+fn collect(folder: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).expect("the chart is there") {
+        let entry = entry.expect("the chart can be listed");
+        let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            collect(&entry.path(), &format!("{path}/"), files);
+        } else {
+            files.insert(path, fs::read_to_string(entry.path()).expect("the file is a text"));
+        }
+    }
+}
+
 /// Compares a file of cases; writes the answers anew if that is asked for.
 fn check(name: &str) {
     let path = data(name);
@@ -30,7 +57,7 @@ fn check(name: &str) {
         text.lines().map(|line| serde_json::from_str(line).expect("a line is a case")).collect();
     if std::env::var_os("GROUNDWORK_HELM_RECORD").is_some() {
         let program = find(Server::Helm).expect("the original has been built").path;
-        let cases: Vec<Case> = recorded.iter().map(|recorded| recorded.case.clone()).collect();
+        let cases: Vec<Case> = recorded.iter().map(Recorded::whole_case).collect();
         for (recorded, answer) in recorded.iter_mut().zip(originals(&program, &cases)) {
             recorded.answer = answer;
         }
@@ -41,9 +68,10 @@ fn check(name: &str) {
         fs::write(&path, lines.concat()).expect("the answers can be written");
     }
     let mut differences = Vec::new();
-    for Recorded { case, answer, ours } in &recorded {
-        let (expected, got) = (ours.as_ref().unwrap_or(answer), case.ours());
-        if *expected != got {
+    for each in &recorded {
+        let case = each.whole_case();
+        let (expected, got) = (each.ours.as_ref().unwrap_or(&each.answer), case.ours());
+        if !expected.agrees(&got) {
             differences.push(format!("{name} {}\n  expected: {expected:?}\n       got: {got:?}", case.name));
         }
     }
@@ -60,4 +88,28 @@ fn check(name: &str) {
 #[test]
 fn worked_examples() {
     check("worked.jsonl");
+}
+
+/// The charts in `data/charts`, with values that turn them about.
+#[test]
+fn charts() {
+    check("charts.jsonl");
+}
+
+/// `helm.md` 5: each keyword, alone and behind others.
+#[test]
+fn schemas() {
+    check("schemas.jsonl");
+}
+
+/// Texts that are no YAML, and what is said about them.
+#[test]
+fn broken_yaml() {
+    check("yaml.jsonl");
+}
+
+/// Descriptions, defaults, versions and templates that are odd or broken, one at a time.
+#[test]
+fn odd_charts() {
+    check("odd.jsonl");
 }
