@@ -113,6 +113,12 @@ enum Subject {
         #[arg(long, default_value_t = 9)]
         rounds: usize,
     },
+    /// The rendering of Helm charts beside Helm's library, in turns.
+    Charts {
+        /// How often both are run.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
     /// The spiff engine and its yardstick in turns, and what is known of the original.
     Spiff {
         /// How often both are run.
@@ -141,6 +147,7 @@ fn main() -> anyhow::Result<()> {
             bench::system(workspace(), json.as_deref(), binaries.as_deref(), load, scenarios)
         }
         Command::Bench { subject: Subject::Templates { rounds } } => bench::templates(workspace(), rounds),
+        Command::Bench { subject: Subject::Charts { rounds } } => bench::charts::run(workspace(), rounds),
         Command::Bench { subject: Subject::Spiff { rounds } } => bench::spiff::run(workspace(), rounds),
         Command::Bench { subject: Subject::Blueprints { rounds } } => {
             bench::blueprints::run(workspace(), rounds)
