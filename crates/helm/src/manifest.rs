@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use groundwork_go::text::is_space;
+use groundwork_yaml::skim;
 use serde::Deserialize;
 use serde_json::Map;
 
@@ -137,8 +138,11 @@ impl Sorted {
 }
 
 fn head(content: &str) -> Result<Head, String> {
+    // Of most documents only the head is read.
+    let is_of_head = |key: &str| HEAD.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(key));
+    let skimmed = skim::members(content, is_of_head);
     let mut members = Map::new();
-    decode_over(&mut members, content.as_bytes(), &HEAD)?;
+    decode_over(&mut members, skimmed.as_deref().unwrap_or(content).as_bytes(), &HEAD)?;
     // The members were fitted, so they are of the right shapes.
     Ok(serde_json::from_value(members.into()).unwrap_or_default())
 }

@@ -19,6 +19,8 @@
 //!
 //! [`tree`] is for programs that change files of people: it keeps comments, order and notation.
 //!
+//! [`skim`] cuts members out of a document without reading the rest.
+//!
 //! No error text of this crate quotes a scalar: the text may be a Secret.
 
 mod compose;
@@ -28,6 +30,7 @@ pub mod events;
 mod node;
 mod number;
 mod scalar;
+pub mod skim;
 pub mod style;
 pub mod tree;
 
