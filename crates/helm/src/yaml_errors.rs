@@ -84,7 +84,8 @@ impl<'t> Place<'t> {
         let at_end = |finder, problem: &str| (finder, self.lines(), problem.to_owned());
         let has = |words: &str| message.contains(words);
         if has("simple key expected") {
-            return (Finder::Scanner, self.line + 1, "could not find expected ':'".to_owned());
+            let line = self.line + 1 + self.lines_that_go_on();
+            return (Finder::Scanner, line, "could not find expected ':'".to_owned());
         }
         if has("unknown anchor") {
             let name: String = self
@@ -174,6 +175,14 @@ impl<'t> Place<'t> {
             return told(Finder::Parser, &format!("did not find {problem}"));
         }
         told(if is_of_parser { Finder::Parser } else { Finder::Scanner }, problem)
+    }
+
+    /// Lines behind this one that belong to a text without quotes which begins here: they are deeper.
+    fn lines_that_go_on(&self) -> usize {
+        let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+        let mut lines = self.text.lines().skip(self.line - 1);
+        let own = lines.next().map_or(0, indent);
+        lines.take_while(|line| line.is_empty() || indent(line) > own).filter(|line| !line.is_empty()).count()
     }
 
     /// Lines of the text, without what a final line break begins.
