@@ -47,3 +47,48 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if .imageRoot.digest }}{{- $separator = "@" -}}{{- $termination = .imageRoot.digest | toString -}}{{- end -}}
 {{- if $registryName }}{{- printf "%s/%s%s%s" $registryName $repositoryName $separator $termination -}}{{- else -}}{{- printf "%s%s%s"  $repositoryName $separator $termination -}}{{- end -}}
 {{- end -}}
+
+{{- define "nats.defaultValues" }}
+{{- if not .defaultValuesSet }}
+  {{- with .Values }}
+    {{- $_ := set $ "fullname" (.name | default "x") }}
+    {{- $_ := set . "extra" (mergeOverwrite (dict "a" 1) (.nope | default dict)) }}
+  {{- end }}
+  {{- $values := get (include "tplYaml" (dict "doc" .Values.tplmap "ctx" $) | fromJson) "doc" }}
+  {{- $_ := set . "rendered" $values }}
+  {{- $_ := set . "defaultValuesSet" true }}
+{{- end }}
+{{- end }}
+{{- define "tplYaml" -}}
+{{- $patch := get (include "tplYamlItr" (dict "ctx" .ctx "parentKind" "" "parentPath" "" "path" "/" "value" .doc) | fromJson) "patch" -}}
+{{- toJson (dict "doc" .doc "n" (len $patch)) -}}
+{{- end }}
+{{- define "tplYamlItr" -}}
+{{- $params := . -}}
+{{- $kind := kindOf $params.value -}}
+{{- $patch := list -}}
+{{- $joinPath := $params.path -}}
+{{- if eq $params.path "/" -}}{{- $joinPath = "" -}}{{- end -}}
+{{- if eq $kind "slice" -}}
+  {{- range $i, $v := $params.value -}}
+    {{- $itr := dict "ctx" $params.ctx "parentKind" $kind "path" (printf "%s/%d" $joinPath $i) "value" $v -}}
+    {{- $itrPatch := get (include "tplYamlItr" $itr | fromJson) "patch" -}}
+    {{- $patch = concat $patch $itrPatch -}}
+  {{- end -}}
+{{- else if eq $kind "map" -}}
+  {{- range $k, $v := $params.value -}}
+    {{- $kPath := replace "~" "~0" $k | replace "/" "~1" -}}
+    {{- $itr := dict "ctx" $params.ctx "parentKind" $kind "path" (printf "%s/%s" $joinPath $kPath) "value" $v -}}
+    {{- $itrPatch := get (include "tplYamlItr" $itr | fromJson) "patch" -}}
+    {{- $patch = concat $patch $itrPatch -}}
+  {{- end -}}
+{{- else if and (eq $kind "string") (contains "{{" $params.value) -}}
+  {{- $patch = append $patch (dict "op" "replace" "path" $params.path "value" (tpl $params.value $params.ctx)) -}}
+{{- end -}}
+{{- toJson (dict "patch" $patch) -}}
+{{- end -}}
+{{- define "argo.merged" }}{{ mergeOverwrite (deepCopy .Values.labels) (dict "z" "1") | toYaml }}{{ end }}
+{{- define "with.return" }}{{ if .b }}true{{ end }}{{ end }}
+{{- define "probe" -}}
+{{- if kindIs "invalid" . }}inv{{ else if kindIs "map" . }}{{ range $k, $v := . }}{{ $k }}:{{ include "probe" $v }},{{ end }}{{ else if kindIs "slice" . }}[{{ range . }}{{ include "probe" . }};{{ end }}]{{ else }}{{ kindOf . }}={{ . }}{{ end }}
+{{- end -}}
