@@ -141,10 +141,66 @@ fn head(content: &str) -> Result<Head, String> {
     // Of most documents only the head is read.
     let is_of_head = |key: &str| HEAD.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(key));
     let skimmed = skim::members(content, is_of_head);
+    if let Some(head) = skimmed.as_deref().and_then(usual_head) {
+        return Ok(head);
+    }
     let mut members = Map::new();
     decode_over(&mut members, skimmed.as_deref().unwrap_or(content).as_bytes(), &HEAD)?;
     // The members were fitted, so they are of the right shapes.
     Ok(serde_json::from_value(members.into()).unwrap_or_default())
+}
+
+/// The head of a plain document without annotations, where its members are of the shapes that they should have: words, and a block of
+/// metadata. Nothing of it matters then but the kind.
+fn usual_head(text: &str) -> Option<Head> {
+    let is_word = |value: &str| {
+        value.starts_with(|c: char| c.is_ascii_uppercase())
+            && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    let is_version = |value: &str| {
+        value.starts_with(|c: char| c.is_ascii_lowercase())
+            && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/' | b'-'))
+            && value.contains(|c: char| c.is_ascii_digit())
+    };
+    let mut kind = None;
+    let mut awaits_block = false;
+    for line in text.lines() {
+        let content = line.trim_start_matches(' ');
+        if content.is_empty() || content.starts_with('#') {
+            continue;
+        }
+        if content.len() < line.len() {
+            let (key, value) = content.split_once(':')?;
+            let key = key.trim_matches('"');
+            let is_name = key.eq_ignore_ascii_case("name");
+            if key.eq_ignore_ascii_case("annotations") || key.starts_with('-') {
+                return None;
+            }
+            if is_name && !value.trim_start().starts_with(|c: char| c.is_ascii_alphanumeric() || c == '"') {
+                return None;
+            }
+            awaits_block = false;
+            continue;
+        }
+        if std::mem::take(&mut awaits_block) {
+            return None;
+        }
+        match content.trim_end().split_once(':')? {
+            ("apiVersion", value) if is_version(value.trim_start()) => {}
+            // `True`, `Null` and the like are no words.
+            ("kind", value)
+                if kind.is_none() && is_word(value.trim_start()) && value.trim_start().len() > 5 =>
+            {
+                kind = Some(value.trim_start().to_owned());
+            }
+            ("kind", value) if kind.is_none() && matches!(value.trim_start(), "Job" | "Pod" | "Role") => {
+                kind = Some(value.trim_start().to_owned());
+            }
+            ("metadata", "") => awaits_block = true,
+            _ => return None,
+        }
+    }
+    (!awaits_block).then(|| Head { kind: kind.unwrap_or_default(), metadata: None })
 }
 
 /// The events of a hook, or the first word that is none.
@@ -177,4 +233,48 @@ fn words(list: Option<&String>) -> Vec<String> {
     list.map_or_else(Vec::new, |list| {
         list.split(',').map(|word| word.trim_matches(is_space).to_lowercase()).collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The short way says what the long way says, or nothing.
+    #[test]
+    fn usual_heads() {
+        let check = |text: &str, expected: Option<&str>| {
+            let got = usual_head(text);
+            assert_eq!(got.as_ref().map(|head| head.kind.as_str()), expected, "{text}");
+            if let Some(got) = got {
+                let mut members = Map::new();
+                decode_over(&mut members, text.as_bytes(), &HEAD).expect("it is a head");
+                let whole: Head = serde_json::from_value(members.into()).expect("it was fitted");
+                assert_eq!(whole.kind, got.kind, "{text}");
+                assert!(whole.metadata.unwrap_or_default().annotations.is_none(), "{text}");
+            }
+        };
+        check(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: x\n  labels:\n    a: b\n",
+            Some("Deployment"),
+        );
+        check("kind: Pod\n", Some("Pod"));
+        check("", Some(""));
+        check("metadata:\n  labels:\n    \"k/x\": 'v'\n\n  # c\n", Some(""));
+        for text in [
+            "kind: True\n",
+            "kind: [a]\n",
+            "kind: Deployment\nkind: Service\n",
+            "Kind: Deployment\n",
+            "kind: Deployment\nmetadata:\n",
+            "metadata:\n- a\n",
+            "metadata:\n  - a: b\n",
+            "metadata: {name: x}\n",
+            "metadata:\n  name:\n    a: b\n",
+            "metadata:\n  Annotations:\n    a: b\n",
+            "metadata:\n  \"annotations\":\n    a: b\n",
+            "apiVersion: 1.0\n",
+        ] {
+            check(text, None);
+        }
+    }
 }
