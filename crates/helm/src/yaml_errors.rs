@@ -121,6 +121,13 @@ impl<'t> Place<'t> {
             let (missing, line) = (self.unclosed(), self.lines() + 1);
             return (Finder::Parser, line, missing.to_owned());
         }
+        self.problem_of_tokens(message)
+    }
+
+    /// Characters and brackets that cannot stand where they do.
+    fn problem_of_tokens(&self, message: &str) -> (Finder, usize, String) {
+        let told = |finder, problem: &str| (finder, self.line, problem.to_owned());
+        let has = |words: &str| message.contains(words);
         if has("mismatched bracket") {
             let missing = if has("'['") {
                 "did not find expected ',' or ']'"
@@ -167,6 +174,13 @@ impl<'t> Place<'t> {
         if has("missing explicit document end") {
             return told(Finder::Scanner, "found unknown directive name");
         }
+        self.problem_as_told(message)
+    }
+
+    /// The words of our reader, which are theirs but for what they were doing.
+    fn problem_as_told(&self, message: &str) -> (Finder, usize, String) {
+        let told = |finder, problem: &str| (finder, self.line, problem.to_owned());
+        let has = |words: &str| message.contains(words);
         let problem = message
             .rsplit_once("while ")
             .map_or(message, |(_, rest)| rest.split_once(", ").map_or(message, |(_, problem)| problem));
