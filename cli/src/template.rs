@@ -1,6 +1,7 @@
 //! `groundwork template`: templates as such, and executions of blueprints without an Installation.
 
 mod blueprint;
+mod helm;
 mod jsonl;
 mod spiff;
 
@@ -44,6 +45,11 @@ enum TemplateCommand {
     /// Nothing outside of the given files is looked at. Exit code 0: the document is printed. 1: expressions are left without
     /// value, or a limit was reached; nothing is printed to standard output. 2: the input cannot be used.
     Spiff(spiff::SpiffArguments),
+    /// Render a Helm chart, as `helm template` does, without Helm and without a cluster.
+    ///
+    /// Nothing outside of the chart and the given files is looked at; `lookup` finds nothing. Exit code 0: the manifests are printed. 1: the
+    /// chart cannot be rendered; nothing is printed to standard output. 2: the input cannot be used.
+    Helm(Box<helm::HelmArguments>),
     /// Run the executions of blueprints with bindings that the caller gives, without an Installation.
     ///
     /// For programs that test blueprints or compare engines. No files are read, and no cluster is asked. Exit code 0: the input was
@@ -103,6 +109,7 @@ pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
     let arguments = match &arguments.command {
         TemplateCommand::Go(arguments) => arguments,
         TemplateCommand::Spiff(arguments) => return spiff::run(arguments),
+        TemplateCommand::Helm(arguments) => return helm::run(arguments),
         TemplateCommand::Blueprint(arguments) => return blueprint::run(arguments),
     };
     let Some(file) = arguments.file.as_ref().filter(|_| !arguments.jsonl) else {

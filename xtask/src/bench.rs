@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures of the running system, and of the template engine beside the original.
 
 pub(crate) mod blueprints;
+pub(crate) mod charts;
 pub(crate) mod expressions;
 pub(crate) mod spiff;
 mod spiff_inputs;

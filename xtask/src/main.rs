@@ -119,6 +119,12 @@ enum Subject {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// The rendering of Helm charts beside Helm's library, in turns.
+    Charts {
+        /// How often both are run.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
     /// The spiff engine and its yardstick in turns, and what is known of the original.
     Spiff {
         /// How often both are run.
@@ -150,6 +156,7 @@ fn main() -> anyhow::Result<()> {
         Command::Bench { subject: Subject::Expressions { rounds } } => {
             bench::expressions::run(workspace(), rounds)
         }
+        Command::Bench { subject: Subject::Charts { rounds } } => bench::charts::run(workspace(), rounds),
         Command::Bench { subject: Subject::Spiff { rounds } } => bench::spiff::run(workspace(), rounds),
         Command::Bench { subject: Subject::Blueprints { rounds } } => {
             bench::blueprints::run(workspace(), rounds)

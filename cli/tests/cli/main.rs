@@ -10,6 +10,7 @@ mod bad_input;
 mod blueprint;
 mod blueprint_lines;
 mod examples;
+mod helm;
 mod input_forms;
 mod nested;
 mod overwrites;

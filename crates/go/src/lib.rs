@@ -19,6 +19,7 @@ pub mod cron;
 pub mod duration;
 pub mod fmt;
 pub mod path;
+pub mod path_match;
 pub mod regexp;
 pub mod semver;
 pub mod strconv;

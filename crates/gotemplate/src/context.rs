@@ -12,6 +12,7 @@ use crate::functions::Functions;
 use crate::grants::{Capability, DeniedError, Grants};
 use crate::options::{Host, NumberMode, Options};
 use crate::patterns::{Compiled, Patterns};
+use crate::template::{NestedTemplates, Program};
 use crate::value::json::{self, NoJson};
 use crate::value::{DataNumber, Map, Str, Value};
 
@@ -30,6 +31,8 @@ pub(crate) struct Run {
     pub(crate) shared: Arc<Patterns>,
     /// What the program gave to this render.
     host: Option<Host>,
+    /// Templates that the templates themselves had parsed.
+    pub(crate) nested: NestedTemplates,
 }
 
 impl Run {
@@ -46,6 +49,7 @@ impl Run {
             patterns: HashMap::default(),
             shared: Arc::clone(shared),
             host,
+            nested: NestedTemplates::default(),
         }
     }
 }
@@ -59,7 +63,8 @@ impl Drop for Run {
 /// The running render, as functions and methods see it.
 #[derive(Debug)]
 pub struct Context<'r> {
-    pub(crate) functions: &'r Arc<Functions>,
+    /// The set that runs.
+    pub(crate) program: &'r Arc<Program>,
     pub(crate) options: &'r Options,
     pub(crate) run: &'r mut Run,
 }
@@ -67,7 +72,7 @@ pub struct Context<'r> {
 impl Context<'_> {
     /// The functions of the running template, for parsing another one with the same.
     pub fn functions(&self) -> &Arc<Functions> {
-        self.functions
+        &self.program.functions
     }
 
     /// The options of the running template.
@@ -130,6 +135,15 @@ impl Context<'_> {
             Err(NoJson::TooDeep) => Ok(None),
             Err(NoJson::Limit(limit)) => Err(limit.into()),
         }
+    }
+
+    /// Reads a JSON text as `mustFromJson` does.
+    ///
+    /// # Errors
+    ///
+    /// What Go's decoder says about the text.
+    pub fn from_json(&mut self, text: &[u8]) -> Result<Value, CallError> {
+        crate::sprig::json_decode::decode(self, text)
     }
 
     /// Sets a key of a map in place. Use this rather than [`Map::insert`] on maps that the template can reach: a map

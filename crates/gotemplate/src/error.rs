@@ -50,6 +50,12 @@ impl Error {
         Error { kind: ErrorKind::Execution, template: template.to_string(), line: 0, place: None, message }
     }
 
+    /// A limit was reached before there was a place.
+    pub(crate) fn limit(template: &str, limit: LimitError) -> Error {
+        let message = limit.to_string();
+        Error { kind: ErrorKind::Limit, ..Error::unplaced(template, message) }
+    }
+
     pub(crate) fn execution(
         kind: ErrorKind,
         template: &str,
@@ -60,6 +66,18 @@ impl Error {
     ) -> Error {
         let place = Some(Place { column, executing, source });
         Error { kind, template: template.to_string(), line, place, message }
+    }
+
+    /// The same with the middle of its message left out: it keeps so many bytes of either end. For errors that hold those of many
+    /// nested renders.
+    #[must_use]
+    pub fn shortened(mut self, keep: usize) -> Error {
+        if self.message.len() > keep.saturating_mul(2) {
+            let head = self.message.floor_char_boundary(keep);
+            let tail = self.message.ceil_char_boundary(self.message.len() - keep);
+            self.message = format!("{} … {}", &self.message[..head], &self.message[tail..]);
+        }
+        self
     }
 
     pub fn kind(&self) -> ErrorKind {
@@ -125,6 +143,9 @@ pub enum CallError {
     /// A nested render failed.
     #[error(transparent)]
     Template(Box<Error>),
+    /// The same with something in front of it.
+    #[error("{prefix}{error}")]
+    Wrapped { prefix: String, error: Box<Error> },
 }
 
 impl CallError {
@@ -133,7 +154,7 @@ impl CallError {
             CallError::Message(_) => ErrorKind::Execution,
             CallError::Limit(_) => ErrorKind::Limit,
             CallError::Denied(_) => ErrorKind::Denied,
-            CallError::Template(error) => match error.kind() {
+            CallError::Template(error) | CallError::Wrapped { error, .. } => match error.kind() {
                 ErrorKind::Parse | ErrorKind::Execution => ErrorKind::Execution,
                 kind @ (ErrorKind::Limit | ErrorKind::Denied) => kind,
             },

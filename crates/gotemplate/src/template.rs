@@ -41,6 +41,8 @@ pub(crate) struct Program {
     /// when this one is empty, so the two may differ (section 3).
     own: Body,
     bodies: Bodies,
+    /// The set that this one adds to, if it was made while that one ran; it adds to none itself.
+    base: Option<Arc<Program>>,
     pub(crate) functions: Arc<Functions>,
     pub(crate) options: Options,
     patterns: Arc<Patterns>,
@@ -64,7 +66,48 @@ pub(crate) struct Body {
 
 impl Program {
     pub(crate) fn body(&self, name: &[u8]) -> Option<&Body> {
-        self.bodies.get(name)
+        let added = self.bodies.get(name);
+        added.or_else(|| self.base.as_ref()?.body(name))
+    }
+
+    fn no_template(&self, name: &str) -> Error {
+        let [name, own] = [name, &self.name].map(|name| crate::text::quote(name.as_bytes()));
+        Error::unplaced(&self.name, format!("no template {name} associated with template {own}"))
+    }
+}
+
+/// A source that was parsed: its own body, and what it says to a set.
+struct Source {
+    own: Body,
+    definitions: Vec<(Str, Body, bool)>,
+}
+
+impl Source {
+    fn parse(name: &str, source: &[u8], functions: &Functions, options: &Options) -> Result<Source, Error> {
+        let parsed = syntax::parse(name, source, functions, &options.delimiters)
+            .map_err(|error| Error::parse(name, error.line, error.message))?;
+        let Some(own) = parsed.definitions.get(name.as_bytes()).map(|defined| defined.definition.clone())
+        else {
+            let message =
+                format!("{} is an incomplete or empty template", crate::text::quote(name.as_bytes()));
+            return Err(Error::unplaced(name, message));
+        };
+        let unit = Arc::new(Unit { name: name.to_string(), source: source.to_vec(), tree: parsed.tree });
+        let definitions = parsed.definitions.into_iter().map(|(name, defined)| {
+            (name, Body { unit: Arc::clone(&unit), definition: defined.definition }, defined.empty)
+        });
+        Ok(Source { definitions: definitions.collect(), own: Body { unit, definition: own } })
+    }
+
+    /// An empty body never replaces another (section 3).
+    fn add_to(self, bodies: &mut Bodies, base: Option<&Program>) -> Body {
+        for (name, body, empty) in self.definitions {
+            let known = || bodies.contains_key(&name) || base.is_some_and(|base| base.body(&name).is_some());
+            if !empty || !known() {
+                bodies.insert(name, body);
+            }
+        }
+        self.own
     }
 }
 
@@ -91,6 +134,36 @@ impl Template {
         Template::parse_into(bodies.clone(), name, source.as_ref(), functions, options)
     }
 
+    /// Parses many sources into a set of which `name` is the name, as Go's `New(name)` does with a `New(source).Parse` for
+    /// each: the set has no body of its own.
+    pub fn parse_set<'s>(
+        name: &str,
+        sources: impl IntoIterator<Item = (&'s str, &'s [u8])>,
+        functions: &Arc<Functions>,
+        options: &Options,
+    ) -> Result<Template, Error> {
+        let own = Source::parse(name, b"", functions, options)?.own;
+        let mut bodies = Bodies::default();
+        for (name, source) in sources {
+            Source::parse(name, source, functions, options)?.add_to(&mut bodies, None);
+        }
+        let program = Program {
+            name: name.to_string(),
+            own,
+            bodies,
+            base: None,
+            functions: Arc::clone(functions),
+            options: options.clone(),
+            patterns: Arc::default(),
+        };
+        Ok(Template { program: Arc::new(program) })
+    }
+
+    /// Renders of several templates of the set on one budget, and with one account of what is active.
+    pub fn session(&self, host: Host) -> Session<'_> {
+        Session { template: self, run: Run::new(&self.program.options, Some(host), &self.program.patterns) }
+    }
+
     fn parse_into(
         mut bodies: Bodies,
         name: &str,
@@ -98,25 +171,12 @@ impl Template {
         functions: &Arc<Functions>,
         options: &Options,
     ) -> Result<Template, Error> {
-        let parsed = syntax::parse(name, source, functions, &options.delimiters)
-            .map_err(|error| Error::parse(name, error.line, error.message))?;
-        let Some(own) = parsed.definitions.get(name.as_bytes()).map(|defined| defined.definition.clone())
-        else {
-            let message =
-                format!("{} is an incomplete or empty template", crate::text::quote(name.as_bytes()));
-            return Err(Error::unplaced(name, message));
-        };
-        let unit = Arc::new(Unit { name: name.to_string(), source: source.to_vec(), tree: parsed.tree });
-        for (name, defined) in parsed.definitions {
-            if !defined.empty || !bodies.contains_key(&name) {
-                bodies.insert(name, Body { unit: Arc::clone(&unit), definition: defined.definition });
-            }
-        }
-        let own = Body { unit, definition: own };
+        let own = Source::parse(name, source, functions, options)?.add_to(&mut bodies, None);
         let program = Program {
             name: name.to_string(),
             own,
             bodies,
+            base: None,
             functions: Arc::clone(functions),
             options: options.clone(),
             patterns: Arc::default(),
@@ -151,11 +211,7 @@ impl Template {
     pub fn render_named(&self, name: &str, data: Value) -> Result<Vec<u8>, Error> {
         let mut output = Vec::new();
         let Some(body) = self.program.body(name.as_bytes()) else {
-            let [name, own] = [name, &self.program.name].map(|name| crate::text::quote(name.as_bytes()));
-            return Err(Error::unplaced(
-                &self.program.name,
-                format!("no template {name} associated with template {own}"),
-            ));
+            return Err(self.program.no_template(name));
         };
         self.run(body, name, data, None, &mut output).map(|()| output)
     }
@@ -176,8 +232,10 @@ impl Template {
 
     /// The names of all templates in the set, its own included, sorted.
     pub fn defined_names(&self) -> Vec<Str> {
-        let mut names: Vec<Str> = self.program.bodies.keys().cloned().collect();
+        let base = self.program.base.iter().flat_map(|base| base.bodies.keys());
+        let mut names: Vec<Str> = self.program.bodies.keys().chain(base).cloned().collect();
         names.sort();
+        names.dedup();
         names
     }
 
@@ -216,18 +274,101 @@ impl Template {
     }
 }
 
+/// Renders that belong together, see [`Template::session`].
+#[derive(Debug)]
+pub struct Session<'t> {
+    template: &'t Template,
+    run: Run,
+}
+
+impl Session<'_> {
+    /// Renders a template of the set. Fails when there is none of that name.
+    pub fn render_named(&mut self, name: &str, data: Value) -> Result<Vec<u8>, Error> {
+        let program = &self.template.program;
+        let Some(body) = program.body(name.as_bytes()) else { return Err(program.no_template(name)) };
+        self.run.depth = 0;
+        let (output, result) = eval::render(program, body, name, data, &mut self.run);
+        result.map(|()| output)
+    }
+}
+
+/// Templates that were parsed while a set ran, by that set and their source. They keep the set alive, so that its address means it.
+#[derive(Debug, Default)]
+pub(crate) struct NestedTemplates(
+    HashMap<(usize, Str), (Arc<Program>, Template), foldhash::fast::RandomState>,
+);
+
+impl NestedTemplates {
+    /// More are parsed again each time.
+    const MOST: usize = 4_096;
+}
+
 impl Context<'_> {
+    /// Renders a template of the running set as part of this render, as Go's `ExecuteTemplate` does: also one that was defined
+    /// by a source which this render had parsed. The name counts nested uses, see [`Context::active`].
+    pub fn include(&mut self, name: &Str, data: Value) -> Result<Vec<u8>, CallError> {
+        let program = Arc::clone(self.program);
+        let text = name.to_text();
+        let Some(body) = program.body(name) else { return Err(program.no_template(&text).into()) };
+        self.nested(&text, |run| eval::render(&program, body, &text, data, run))
+    }
+
+    /// A source as a template of the running set: it sees all templates of the set, and what it defines is seen only while it runs
+    /// itself, also by the templates that it calls. It goes by the set's name.
+    pub fn parse_nested(&mut self, source: &Str) -> Result<Template, Error> {
+        let key = (Arc::as_ptr(self.program) as usize, source.clone());
+        if let Some((_, template)) = self.run.nested.0.get(&key) {
+            return Ok(template.clone());
+        }
+        let running = self.program;
+        let spent = self.run.budget.spend(source.len() / 8);
+        spent.map_err(|limit| Error::limit(&running.name, limit))?;
+        // What adds to a set that itself adds to another is added to both: the way to a body stays short.
+        let (base, mut bodies) = match &running.base {
+            Some(base) => (base, running.bodies.clone()),
+            None => (running, Bodies::default()),
+        };
+        let parsed = Source::parse(&running.name, source, &running.functions, &running.options)?;
+        let own = parsed.add_to(&mut bodies, Some(base));
+        let program = Program {
+            name: running.name.clone(),
+            own,
+            bodies,
+            base: Some(Arc::clone(base)),
+            functions: Arc::clone(&running.functions),
+            options: running.options.clone(),
+            patterns: Arc::clone(&running.patterns),
+        };
+        let template = Template { program: Arc::new(program) };
+        if self.run.nested.0.len() < NestedTemplates::MOST {
+            self.run.nested.0.insert(key, (Arc::clone(running), template.clone()));
+        }
+        Ok(template)
+    }
+
     /// Renders another template as part of this render: with its own functions and options, but on this render's
     /// budget and depth. The key counts nested uses, see [`Context::active`].
     pub fn render(&mut self, key: &str, template: &Template, data: Value) -> Result<Vec<u8>, CallError> {
+        self.nested(key, |run| template.render_nested(data, run))
+    }
+
+    /// One level deeper, counted under a key.
+    fn nested(
+        &mut self,
+        key: &str,
+        render: impl FnOnce(&mut Run) -> (Vec<u8>, Result<(), Error>),
+    ) -> Result<Vec<u8>, CallError> {
         let limit = self.run.budget.limits().template_depth;
         if self.run.depth >= limit {
             return Err(CallError::Limit(LimitError::TemplateDepth));
         }
-        *self.run.active.entry(key.to_string()).or_default() += 1;
+        match self.run.active.get_mut(key) {
+            Some(count) => *count += 1,
+            None => drop(self.run.active.insert(key.to_string(), 1)),
+        }
         let depth = self.run.depth;
         self.run.depth += 1;
-        let (output, result) = crate::stack::guarded(|| template.render_nested(data, self.run));
+        let (output, result) = crate::stack::guarded(|| render(self.run));
         // A failed render leaves its template calls open.
         self.run.depth = depth;
         if let Some(count) = self.run.active.get_mut(key) {

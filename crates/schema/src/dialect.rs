@@ -29,6 +29,11 @@ impl Dialect {
         Ok(Self { draft, hybrid: declared.is_none() && default == DEFAULT_DIALECT })
     }
 
+    /// Whether the draft is older than 2019-09: these assert formats.
+    pub fn is_before_2019(self) -> bool {
+        matches!(self.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
+    }
+
     pub(crate) fn draft(self) -> Draft {
         self.draft
     }

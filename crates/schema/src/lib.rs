@@ -11,6 +11,7 @@
 
 mod cost;
 mod dialect;
+mod explain;
 mod formats;
 mod violation;
 
@@ -18,6 +19,7 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
 pub use dialect::{DEFAULT_DIALECT, Dialect};
+pub use explain::Finding;
 pub use violation::Violation;
 
 /// Compiled patterns may not take more than this, in bytes.
@@ -33,6 +35,8 @@ pub struct InvalidSchemaError(String);
 pub struct Schema {
     validator: Validator,
     document: Value,
+    dialect: Dialect,
+    asserts_formats: bool,
     /// What bounds the cost of a check.
     expansion: Option<u64>,
 }
@@ -44,15 +48,51 @@ impl Schema {
     ///
     /// The document is no schema, or its rules lead to one another too often to be followed.
     pub fn compile(document: Value, dialect: Dialect) -> Result<Self, InvalidSchemaError> {
+        Self::compile_with(document, dialect, true)
+    }
+
+    /// The same, where formats are asserted or only information.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Schema::compile`].
+    pub fn compile_with(
+        document: Value,
+        dialect: Dialect,
+        asserts_formats: bool,
+    ) -> Result<Self, InvalidSchemaError> {
         let document = dialect.normalise(document);
         cost::check_chains(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;
         let options = jsonschema::options()
             .with_draft(dialect.draft())
             .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN));
-        let validator = formats::asserted(options).build(&document);
+        let options = if asserts_formats {
+            formats::asserted(options)
+        } else {
+            options.should_validate_formats(false).should_ignore_unknown_formats(true)
+        };
+        let validator = options.build(&document);
         let validator = validator.map_err(|error| InvalidSchemaError(error.to_string()))?;
         let expansion = cost::expansion(&document);
-        Ok(Self { validator, document, expansion })
+        Ok(Self { validator, document, dialect, asserts_formats, expansion })
+    }
+
+    /// Why `value` does not fit, as a tree; empty if it does. The messages quote the value. A check that would take too long is not made, and
+    /// that is what is found.
+    pub fn findings(&self, value: &Value) -> Vec<Finding> {
+        if let Err(error) = cost::check(&self.document, value, self.expansion) {
+            return vec![Finding::root(error.to_string())];
+        }
+        if self.validator.is_valid(value) {
+            return Vec::new();
+        }
+        let explainer = explain::Explainer::new(&self.document, self.dialect.draft(), self.asserts_formats);
+        let findings = explainer.explain(value);
+        if findings.is_empty() {
+            // A rule that is not explained: in the library's words.
+            return self.validator.iter_errors(value).map(|error| Finding::of(&error)).collect();
+        }
+        findings
     }
 
     /// Every place where `value` does not fit. A check that would take too long is not made, and that is what is found.

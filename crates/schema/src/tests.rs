@@ -167,3 +167,41 @@ fn checks_that_would_not_end_are_not_made() {
         )
     );
 }
+
+/// `helm.md` 5: faults as a tree, in the structure of another validator.
+#[test]
+fn faults_are_explained_as_a_tree() {
+    let check = |schema: Value, value: Value, expected: &str| {
+        let dialect = Dialect::of(&schema, "https://json-schema.org/draft/2020-12/schema").unwrap();
+        let schema = Schema::compile_with(schema, dialect, dialect.is_before_2019()).unwrap();
+        let mut lines = String::new();
+        schema.findings(&value).iter().for_each(|finding| finding.write(&mut lines, 0));
+        assert_eq!(lines, expected);
+    };
+    let port = json!({"type": "integer", "minimum": 1, "maximum": 65_535});
+    check(json!({"properties": {"p": port}}), json!({"p": 8080}), "");
+    check(
+        json!({"properties": {"p": port}}),
+        json!({"p": 70_000}),
+        "- at '/p': maximum: got 70,000, want 65,535",
+    );
+    let nested = json!({"properties": {"a": {"required": ["x", "y"], "properties": {"b": {"type": ["string", "null"]}}}, "c": {"const": 1}}});
+    check(
+        nested.clone(),
+        json!({"a": {"b": 1}}),
+        "- at '/a': missing properties 'x', 'y'\n- at '/a/b': got number, want null or string",
+    );
+    check(
+        nested,
+        json!({"a": {"b": 1}, "c": 2}),
+        "- at '/a': validation failed\n  - at '/a': missing properties 'x', 'y'\n  - at '/a/b': got number, want null or string\n\
+         - at '/c': value must be 1",
+    );
+    let choice = json!({"oneOf": [{"type": "string"}, {"required": ["k"]}], "additionalProperties": false});
+    check(
+        choice,
+        json!({"it's": 1}),
+        "- at '': additional properties 'it\\'s' not allowed\n- at '': 'oneOf' failed, none matched\n  \
+         - at '': got object, want string\n  - at '': missing property 'k'",
+    );
+}

@@ -19,6 +19,9 @@ const GRPCURL_SUM: &str = include_str!("../../../tools/grpcurl/go.sum");
 /// Checksums of what the original of the template engine is made of, and our program around it.
 const GO_TEMPLATE_SUM: &str = include_str!("../../../tools/gotemplate/go.sum");
 const GO_TEMPLATE_PROGRAM: &str = include_str!("../../../tools/gotemplate/main.go");
+/// The same of the original of charts.
+const HELM_SUM: &str = include_str!("../../../tools/helm/go.sum");
+const HELM_PROGRAM: &str = include_str!("../../../tools/helm/main.go");
 /// The same of the git server.
 const GIT_SERVER_SUM: &str = include_str!("../../../tools/gitserver/go.sum");
 const GIT_SERVER_PROGRAM: &str = include_str!("../../../tools/gitserver/main.go");
@@ -44,6 +47,8 @@ pub enum Server {
     GoTemplate,
     /// git over http and ssh.
     GitServer,
+    /// Helm's library, which our own rendering of charts is compared with.
+    Helm,
 }
 
 /// A binary that can be used.
@@ -88,7 +93,7 @@ impl fmt::Display for Server {
 
 impl Server {
     /// All servers, those first that others need.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::Kubectl,
@@ -98,6 +103,7 @@ impl Server {
         Self::Grpcurl,
         Self::GoTemplate,
         Self::GitServer,
+        Self::Helm,
     ];
 
     /// Folder of the Go module that fixes the version, from the root of the repository.
@@ -106,6 +112,7 @@ impl Server {
             Self::Grpcurl => "tools/grpcurl",
             Self::GoTemplate => "tools/gotemplate",
             Self::GitServer => "tools/gitserver",
+            Self::Helm => "tools/helm",
             _ => "tools/testservers",
         }
     }
@@ -116,6 +123,7 @@ impl Server {
             Self::Grpcurl => [GRPCURL_SUM, ""],
             Self::GoTemplate => [GO_TEMPLATE_SUM, GO_TEMPLATE_PROGRAM],
             Self::GitServer => [GIT_SERVER_SUM, GIT_SERVER_PROGRAM],
+            Self::Helm => [HELM_SUM, HELM_PROGRAM],
             _ => [SERVERS_SUM, ""],
         }
     }
@@ -132,6 +140,7 @@ impl Server {
             Self::Grpcurl => "grpcurl",
             Self::GoTemplate => "gotemplate-original",
             Self::GitServer => "gitserver",
+            Self::Helm => "helm-original",
         }
     }
 
@@ -147,6 +156,7 @@ impl Server {
             Self::Grpcurl => "github.com/fullstorydev/grpcurl/cmd/grpcurl",
             Self::GoTemplate => "groundwork.dev/tools/gotemplate",
             Self::GitServer => "groundwork.dev/tools/gitserver",
+            Self::Helm => "groundwork.dev/tools/helm",
         }
     }
 
@@ -162,6 +172,7 @@ impl Server {
             Self::Grpcurl => "TEST_ASSET_GRPCURL",
             Self::GoTemplate => "TEST_ASSET_GOTEMPLATE",
             Self::GitServer => "TEST_ASSET_GITSERVER",
+            Self::Helm => "TEST_ASSET_HELM",
         }
     }
 
@@ -182,7 +193,7 @@ impl Server {
             Self::NatsServer => version >= Version(2, 10, 23),
             Self::Registry => version >= Version(2, 8, 0),
             Self::Grpcurl => version >= Version(1, 8, 0),
-            Self::GoTemplate | Self::GitServer => version >= Version(1, 0, 0),
+            Self::GoTemplate | Self::GitServer | Self::Helm => version >= Version(1, 0, 0),
         }
     }
 
@@ -194,7 +205,7 @@ impl Server {
             Self::NatsServer => "2.10.23 or later",
             Self::Registry => "2.8 or later",
             Self::Grpcurl => "1.8 or later",
-            Self::GoTemplate | Self::GitServer => "1.0 or later",
+            Self::GoTemplate | Self::GitServer | Self::Helm => "1.0 or later",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Parser events to [`Node`]s: anchors, tags, merge keys, duplicate keys.
 
+mod continued;
+
 use std::collections::HashMap;
 
 use granit_parser::{Event, ScalarStyle, Tag};
@@ -36,8 +38,10 @@ impl Default for Options {
 ///
 /// Malformed YAML up to the end of the first document; see [`Error`].
 pub fn parse_first(text: &str, options: Options) -> Result<Node, Error> {
-    let mut composer = Composer::new(text, options);
-    Ok(composer.document()?.unwrap_or_else(|| null_at(Position { line: 1, column: 1 })))
+    continued::read(text, |text| {
+        let mut composer = Composer::new(text, options);
+        Ok(composer.document()?.unwrap_or_else(|| null_at(Position { line: 1, column: 1 })))
+    })
 }
 
 /// Parses every document of a stream; empty documents between markers are null.
@@ -46,12 +50,14 @@ pub fn parse_first(text: &str, options: Options) -> Result<Node, Error> {
 ///
 /// Malformed YAML anywhere in the text; see [`Error`].
 pub fn parse_all(text: &str, options: Options) -> Result<Vec<Node>, Error> {
-    let mut composer = Composer::new(text, options);
-    let mut documents = Vec::new();
-    while let Some(document) = composer.document()? {
-        documents.push(document);
-    }
-    Ok(documents)
+    continued::read(text, |text| {
+        let mut composer = Composer::new(text, options);
+        let mut documents = Vec::new();
+        while let Some(document) = composer.document()? {
+            documents.push(document);
+        }
+        Ok(documents)
+    })
 }
 
 struct Composer<'input> {

@@ -33,10 +33,13 @@ pub(crate) fn push_double_quoted(out: &mut String, text: &str) {
 
 /// Writes `value` as one YAML document that ends with a line break.
 pub fn to_string(value: &Value) -> String {
-    let mut emitter = Emitter { out: String::new(), column: 0, line_ended: false };
-    emitter.top(value);
-    emitter.line_break(0);
-    emitter.out
+    Emitter::new(Layout::Compact).document(value)
+}
+
+/// The same as version 3 of the library writes it when it indents by two: sequences in mappings are indented, lines are not folded,
+/// and numbers with a fraction that is zero have an exponent where `%g` gives them one (`helm.md` 6.5, `toYamlPretty`).
+pub fn to_string_pretty(value: &Value) -> String {
+    Emitter::new(Layout::Pretty).document(value)
 }
 
 /// The same by way of JSON text, as the templates' `toYaml` does it; `None` where that way fails.
@@ -100,7 +103,15 @@ fn push_folded_breaks(text: &mut String, breaks: usize) {
     }
 }
 
+/// What two versions of the library do differently.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Compact,
+    Pretty,
+}
+
 struct Emitter {
+    layout: Layout,
     out: String,
     /// Characters written to the current line.
     column: usize,
@@ -109,6 +120,16 @@ struct Emitter {
 }
 
 impl Emitter {
+    fn new(layout: Layout) -> Emitter {
+        Emitter { layout, out: String::new(), column: 0, line_ended: false }
+    }
+
+    fn document(mut self, value: &Value) -> String {
+        self.top(value);
+        self.line_break(0);
+        self.out
+    }
+
     fn top(&mut self, value: &Value) {
         match value {
             Value::Object(members) if !members.is_empty() => self.map(members, 0, true),
@@ -140,7 +161,10 @@ impl Emitter {
     fn member(&mut self, value: &Value, column: usize) {
         match value {
             Value::Object(members) if !members.is_empty() => self.map(members, column + 2, false),
-            Value::Array(items) if !items.is_empty() => self.list(items, column, false),
+            Value::Array(items) if !items.is_empty() => {
+                let indent = if self.layout == Layout::Pretty { 2 } else { 0 };
+                self.list(items, column + indent, false);
+            }
             _ => {
                 self.push(" ");
                 self.scalar(value, column + 2);
@@ -173,7 +197,10 @@ impl Emitter {
             Value::Null => self.push("null"),
             Value::Bool(true) => self.push("true"),
             Value::Bool(false) => self.push("false"),
-            Value::Number(number) => self.push(&number_text(number)),
+            Value::Number(number) => self.push(&match number.as_f64() {
+                Some(float) if number.is_f64() && self.layout == Layout::Pretty => format_g64(float),
+                _ => number_text(number),
+            }),
             Value::String(text) => self.string(text, indent, true),
             Value::Array(_) => self.push("[]"),
             Value::Object(_) => self.push("{}"),
@@ -181,6 +208,7 @@ impl Emitter {
     }
 
     fn string(&mut self, text: &str, indent: usize, may_fold: bool) {
+        let may_fold = may_fold && self.layout == Layout::Compact;
         match choose_style::<GoTools>(text) {
             Style::Plain => self.unescaped(text, indent, may_fold, false),
             Style::SingleQuoted => {

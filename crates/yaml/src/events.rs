@@ -87,10 +87,14 @@ pub(crate) fn position_of(marker: &granit_parser::Marker) -> Position {
     Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
+/// A line of a quoted text is not indented enough for the parser; Go's reader would take it.
+pub(crate) const UNINDENTED: &str = "invalid indentation in multiline quoted scalar";
+
 /// The parser's message. All its texts are constants but for one, which quotes a character of the document.
 pub(crate) fn message_of(error: &ScanError) -> String {
     match error.kind() {
         ErrorKind::UnexpectedCharacter { .. } => "unexpected character".to_owned(),
+        ErrorKind::InvalidQuotedScalarIndent => UNINDENTED.to_owned(),
         ErrorKind::Custom(_) => "malformed YAML".to_owned(),
         _ => error.info(),
     }

@@ -19,6 +19,8 @@
 //!
 //! [`tree`] is for programs that change files of people: it keeps comments, order and notation.
 //!
+//! [`skim`] cuts members out of a document without reading the rest.
+//!
 //! No error text of this crate quotes a scalar: the text may be a Secret.
 
 mod compose;
@@ -28,11 +30,12 @@ pub mod events;
 mod node;
 mod number;
 mod scalar;
+pub mod skim;
 pub mod style;
 pub mod tree;
 
 pub use compose::{Options, parse_all, parse_first};
-pub use emit::{to_string, to_string_through_json};
+pub use emit::{to_string, to_string_pretty, to_string_through_json};
 pub use error::Error;
 pub use node::{Content, Entry, Node, Position, Step};
 pub use number::{format_g32, format_g64};

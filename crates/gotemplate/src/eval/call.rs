@@ -193,7 +193,7 @@ impl Evaluator<'_> {
             }
             Value::Nil if matches!(wanted, Type::Any | Type::Raw) => Ok(Value::Nil),
             Value::Nil => Err(self.wrong_type(expected, Type::Any.name())),
-            value if wanted.accepts(&value) => Ok(value),
+            value if wanted.accepts(&value) => Ok(passed(value, wanted)),
             value => match (wanted, whole_number(&value)) {
                 (Type::Int, Some(i)) => Ok(Value::int(i)),
                 (Type::Int64, Some(i)) => Ok(Value::int64(i)),
@@ -205,6 +205,18 @@ impl Evaluator<'_> {
 
     fn wrong_type(&self, expected: &str, got: &str) -> Box<crate::error::Error> {
         self.fail(format!("wrong type for value; expected {expected}; got {got}"))
+    }
+}
+
+/// What a function gets of a value that fits: a named map as the plain one that it asks for, an object as Go copies it.
+fn passed(value: Value, wanted: Type) -> Value {
+    match &value {
+        Value::Map(map) if wanted == Type::Map && map.named_type().is_some() => Value::Map(map.plain()),
+        Value::Object(object) => match object.copied() {
+            Some(copy) if matches!(wanted, Type::Any | Type::Raw) => Value::Object(copy),
+            _ => value,
+        },
+        _ => value,
     }
 }
 

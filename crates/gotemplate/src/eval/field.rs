@@ -2,11 +2,11 @@
 
 use super::call::Given;
 use super::{Evaluator, Reached, Result};
-use crate::functions::Type;
+use crate::functions::{Signature, Type};
 use crate::options::MissingKey;
 use crate::syntax::tree::NodeId;
 use crate::text;
-use crate::value::{Map, MapValues, Member, Object, Str, Value};
+use crate::value::{Map, MapValues, Member, NamedType, Object, Str, Value};
 
 impl Evaluator<'_> {
     /// Follows a path; arguments go to its last component. The current node is the operand `node`.
@@ -34,6 +34,9 @@ impl Evaluator<'_> {
         dot: &Reached,
         given: Given<'_>,
     ) -> Result<Reached> {
+        if let Some(method) = named_method(&receiver.value, name) {
+            return self.named_call(&receiver.value, method, name, node, dot, given);
+        }
         match &receiver.value {
             Value::Absent if self.context.options.missing_key == MissingKey::Error => {
                 Err(self.fail(format!("nil data; no entry for key {}", text::quote(name))))
@@ -61,11 +64,27 @@ impl Evaluator<'_> {
         match (self.context.options.missing_key, map.values_type()) {
             (MissingKey::Default, _) => Ok(Reached::concrete(Value::Absent)),
             (MissingKey::Zero, MapValues::Any) => Ok(Reached { value: Value::Nil, boxed: true }),
-            (MissingKey::Zero, MapValues::String) => Ok(Reached::concrete(Value::str(""))),
+            (MissingKey::Zero, values) => Ok(Reached::concrete(values.zero())),
             (MissingKey::Error, _) => {
                 Err(self.fail(format!("map has no entry for key {}", text::quote(name))))
             }
         }
+    }
+
+    /// Calls a method of a named type.
+    fn named_call(
+        &mut self,
+        receiver: &Value,
+        (named, signature): (&'static NamedType, Signature),
+        name: &Str,
+        node: NodeId,
+        dot: &Reached,
+        given: Given<'_>,
+    ) -> Result<Reached> {
+        let name = name.to_text();
+        let arguments = self.arguments(&name, &signature, dot, given)?;
+        let result = (named.call)(&mut self.context, receiver, &name, &arguments);
+        self.finish_call(result, &name, node)
     }
 
     fn member(
@@ -92,6 +111,16 @@ impl Evaluator<'_> {
             }
         }
     }
+}
+
+/// The method of this name, if the value is of a named type that has it.
+fn named_method(value: &Value, name: &Str) -> Option<(&'static NamedType, Signature)> {
+    let named = match value {
+        Value::Map(map) => map.named_type(),
+        Value::List(list) => list.named_type(),
+        _ => None,
+    }?;
+    Some((named, (named.method)(&name.to_text())?))
 }
 
 #[cfg(test)]

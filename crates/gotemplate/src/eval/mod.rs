@@ -5,6 +5,8 @@ mod control;
 mod field;
 mod pipeline;
 
+use std::sync::Arc;
+
 use crate::budget::LimitError;
 use crate::context::{Context, Run};
 use crate::error::{Error, ErrorKind};
@@ -17,7 +19,7 @@ use crate::value::{Element, MapValues, Str, Value};
 
 /// Executes a body of the program under its name. Gives what was written, also on failure.
 pub(crate) fn render(
-    program: &Program,
+    program: &Arc<Program>,
     body: &Body,
     name: &str,
     data: Value,
@@ -27,7 +29,7 @@ pub(crate) fn render(
     let mut evaluator = Evaluator {
         program,
         unit: &body.unit,
-        context: Context { functions: &program.functions, options: &program.options, run },
+        context: Context { program, options: &program.options, run },
         executing: name.into(),
         node: body.definition.root,
         slots: Vec::new(),
@@ -188,6 +190,9 @@ impl<'r> Evaluator<'r> {
         self.at(node);
         match value {
             Value::Absent | Value::Nil => self.output.push(b"<no value>"),
+            Value::Object(object) if let Some(text) = object.text_in_place() => {
+                self.output.push(text.as_bytes());
+            }
             value => format::write_value(&mut self.output, &value),
         }
         self.check_output()

@@ -184,7 +184,7 @@ fn write_bytes(sink: &mut Sink, spec: Spec, verb: char, bytes: &[u8], value: &Va
 }
 
 fn write_list(sink: &mut Sink, spec: Spec, verb: char, list: &List, depth: usize) {
-    let type_name = list.element().list_type_name();
+    let type_name = list.type_name();
     if spec.sharp_v && list.is_nil() {
         sink.push(type_name.as_bytes());
         return sink.push(b"(nil)");

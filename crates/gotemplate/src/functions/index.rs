@@ -1,7 +1,7 @@
 //! `len`, `index` and `slice` (section 8).
 
 use crate::error::CallError;
-use crate::value::{Element, IntKind, List, MapValues, Str, Value};
+use crate::value::{Element, IntKind, List, Str, Value};
 
 /// What Go's reflection says about an invalid value.
 const ZERO_VALUE: &str = "reflect: call of reflect.Value.Type on zero Value";
@@ -49,11 +49,7 @@ fn step(item: &Value, index: &Value) -> Result<Value, CallError> {
                 nil if nil.is_nil() => return Err("value is nil; should be of type string".into()),
                 other => return Err(format!("value has type {}; should be string", other.type_name()).into()),
             };
-            let zero = match map.values_type() {
-                MapValues::Any => Value::Nil,
-                MapValues::String => Value::str(""),
-            };
-            Ok(map.get(key).unwrap_or(zero))
+            Ok(map.get(key).unwrap_or_else(|| map.values_type().zero()))
         }
         other => Err(format!("can't index item of type {}", pointee(other)).into()),
     }

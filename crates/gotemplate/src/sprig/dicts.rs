@@ -110,7 +110,9 @@ fn dig(_: &mut Context<'_>, args: &[Value]) -> Outcome {
 
 fn as_map(value: &Value) -> Result<Map, CallError> {
     match value {
-        Value::Map(map) if map.values_type() == MapValues::Any => Ok(map.clone()),
+        Value::Map(map) if map.values_type() == MapValues::Any && map.named_type().is_none() => {
+            Ok(map.clone())
+        }
         other => Err(unconvertible(other, "map[string]interface {}")),
     }
 }
@@ -176,14 +178,11 @@ fn deep_copy(context: &mut Context<'_>, value: &Value, depth: usize) -> Outcome 
             Ok(Value::List(List::typed(list.element(), items?)))
         }),
         Value::Map(map) if !map.is_nil() => stack::guarded(|| {
-            let copy = match map.values_type() {
-                MapValues::Any => Map::default(),
-                MapValues::String => Map::of_strings(),
-            };
+            let copy = map.empty_alike();
             for (key, value) in map.entries() {
                 copy.insert(key, deep_copy(context, &value, depth + 1)?);
             }
-            Ok(copy.into())
+            Ok(map.named_type().map_or_else(|| copy.plain(), |named| copy.named(named)).into())
         }),
         other => Ok(other.clone()),
     }

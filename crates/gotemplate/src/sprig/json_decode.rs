@@ -13,7 +13,7 @@ use crate::value::{DataNumber, List, Map, Str, Value};
 const MAX_DEPTH: usize = 10_000;
 
 /// A whole JSON text; numbers get the types of the render's number mode.
-pub(super) fn decode(context: &mut Context<'_>, source: &[u8]) -> Result<Value, CallError> {
+pub(crate) fn decode(context: &mut Context<'_>, source: &[u8]) -> Result<Value, CallError> {
     context.spend(source.len() / 8)?;
     let mut decoder = Decoder { source, at: 0, depth: 0, numbers: context.options().numbers };
     let value = decoder.value()?;

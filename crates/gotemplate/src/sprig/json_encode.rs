@@ -70,10 +70,19 @@ impl Encoder<'_, '_> {
                     encoder.value(value)
                 })
             })?,
-            Value::Object(object) => {
-                let json = object.json();
-                stack::guarded(|| self.value(&json))?;
-            }
+            Value::Object(object) => match object.json_fields() {
+                Some(fields) => stack::guarded(|| {
+                    self.container(*b"{}", &fields, |encoder, (key, value)| {
+                        encoder.string(key.as_bytes());
+                        encoder.sink.push(if encoder.style == Style::Pretty { b": " } else { b":" });
+                        encoder.value(value)
+                    })
+                })?,
+                None => {
+                    let json = object.json();
+                    stack::guarded(|| self.value(&json))?;
+                }
+            },
         }
         Ok(())
     }

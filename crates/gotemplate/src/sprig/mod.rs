@@ -15,7 +15,7 @@ mod encoding;
 mod floats;
 mod integers;
 mod json;
-mod json_decode;
+pub(crate) mod json_decode;
 mod json_encode;
 #[cfg(feature = "keys")]
 mod keys;

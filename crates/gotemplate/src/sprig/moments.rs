@@ -20,6 +20,13 @@ pub(crate) const TIME: &str = "time.Time";
 #[derive(Debug)]
 pub(super) struct TimeObject(Instant);
 
+impl From<Instant> for Value {
+    /// A `time.Time`.
+    fn from(instant: Instant) -> Value {
+        TimeObject::value(instant)
+    }
+}
+
 impl TimeObject {
     pub(super) fn value(instant: Instant) -> Value {
         Value::Object(Rc::new(TimeObject(instant)))

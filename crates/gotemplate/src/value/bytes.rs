@@ -65,3 +65,9 @@ impl From<Vec<u8>> for Str {
         Str(Arc::from(bytes))
     }
 }
+
+impl From<Arc<[u8]>> for Str {
+    fn from(bytes: Arc<[u8]>) -> Str {
+        Str(bytes)
+    }
+}

@@ -1,6 +1,6 @@
 //! Deep copies, so that a render cannot change its caller's input.
 
-use super::{List, Map, MapValues, Value};
+use super::{List, Value};
 use crate::nesting::{MAX_DEPTH, TooDeep};
 use crate::stack;
 
@@ -22,14 +22,11 @@ fn copy(value: &Value, depth: usize) -> Result<Value, TooDeep> {
             Ok(Value::List(List::typed(list.element(), items?)))
         }),
         Value::Map(map) if !map.is_nil() => stack::guarded(|| {
-            let target = match map.values_type() {
-                MapValues::Any => Map::default(),
-                MapValues::String => Map::of_strings(),
-            };
+            let target = map.empty_alike();
             for (key, entry) in map.entries() {
                 target.insert(key, copy(&entry, depth + 1)?);
             }
-            Ok(Value::Map(target))
+            Ok(Value::Map(map.named_type().map_or_else(|| target.plain(), |named| target.named(named))))
         }),
         other => Ok(other.clone()),
     }

@@ -1,5 +1,6 @@
 //! Go's `reflect.DeepEqual` over template values, as `deepEqual`, `has`, `uniq` and `without` use it.
 
+use super::named::same_type;
 use super::{DataNumber, Value};
 use crate::budget::{Budget, LimitError};
 use crate::stack;
@@ -28,9 +29,15 @@ fn equal(a: &Value, b: &Value, budget: &mut Budget, depth: usize) -> Result<bool
             if a.element() != b.element() || a.is_nil() != b.is_nil() || a.len() != b.len() {
                 return Ok(false);
             }
+            if !same_type(a.named_type(), b.named_type()) {
+                return Ok(false);
+            }
             return stack::guarded(|| all_equal(a.items(), b.items(), budget, depth));
         }
         (Value::Map(a), Value::Map(b)) => {
+            if !same_type(a.named_type(), b.named_type()) {
+                return Ok(false);
+            }
             if a.is_same(b) {
                 return Ok(true);
             }

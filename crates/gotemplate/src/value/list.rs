@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Str, Value, release};
+use super::{NamedType, Str, Value, release};
 
 /// The Go element type of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub enum Element {
     List,
     /// `map[string]interface {}`.
     Map,
+    /// Objects of a host; the name is that of the list.
+    Object(&'static str),
 }
 
 impl Element {
@@ -26,13 +28,17 @@ impl Element {
             Element::Int => "[]int",
             Element::List => "[][]interface {}",
             Element::Map => "[]map[string]interface {}",
+            Element::Object(list) => list,
         }
     }
 }
 
 /// A Go slice.
 #[derive(Clone, Debug)]
-pub struct List(Rc<ListData>);
+pub struct List {
+    data: Rc<ListData>,
+    named: Option<&'static NamedType>,
+}
 
 #[derive(Debug)]
 struct ListData {
@@ -49,7 +55,7 @@ impl List {
 
     /// A list with the given element type; the caller provides fitting items.
     pub fn typed(element: Element, items: Vec<Value>) -> List {
-        List(Rc::new(ListData { element, nil: false, items }))
+        List { data: Rc::new(ListData { element, nil: false, items }), named: None }
     }
 
     /// A `[]string`.
@@ -59,31 +65,47 @@ impl List {
 
     /// A typed nil: behaves as an empty list, but is null in JSON and equal to nil.
     pub fn nil(element: Element) -> List {
-        List(Rc::new(ListData { element, nil: true, items: Vec::new() }))
+        List { data: Rc::new(ListData { element, nil: true, items: Vec::new() }), named: None }
+    }
+
+    /// The same list as a value of a named type.
+    #[must_use]
+    pub fn named(&self, named: &'static NamedType) -> List {
+        List { data: Rc::clone(&self.data), named: Some(named) }
+    }
+
+    /// The name of its type, if it has one.
+    pub fn named_type(&self) -> Option<&'static NamedType> {
+        self.named
+    }
+
+    /// The Go type name.
+    pub fn type_name(&self) -> &'static str {
+        self.named.map_or_else(|| self.element().list_type_name(), |named| named.name)
     }
 
     pub fn element(&self) -> Element {
-        self.0.element
+        self.data.element
     }
 
     pub fn is_nil(&self) -> bool {
-        self.0.nil
+        self.data.nil
     }
 
     pub fn items(&self) -> &[Value] {
-        &self.0.items
+        &self.data.items
     }
 
     pub fn len(&self) -> usize {
-        self.0.items.len()
+        self.data.items.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.items.is_empty()
+        self.data.items.is_empty()
     }
 
     pub(super) fn take_items(self, into: &mut Vec<Value>) {
-        if let Some(mut data) = Rc::into_inner(self.0) {
+        if let Some(mut data) = Rc::into_inner(self.data) {
             into.append(&mut data.items);
         }
     }

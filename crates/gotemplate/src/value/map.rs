@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{Str, Value, release};
+use super::{NamedType, Str, Value, release};
 
 /// The Go value type of a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,11 +14,27 @@ pub enum MapValues {
     Any,
     /// `map[string]string`.
     String,
+    /// `map[string][]uint8`.
+    Bytes,
+}
+
+impl MapValues {
+    /// What a key gives that the map does not have.
+    pub(crate) fn zero(self) -> Value {
+        match self {
+            MapValues::Any => Value::Nil,
+            MapValues::String => Value::str(""),
+            MapValues::Bytes => Value::Bytes(Str::default()),
+        }
+    }
 }
 
 /// A Go map with string keys. Clones share the entries; iteration is in byte order of the keys.
 #[derive(Clone, Debug, Default)]
-pub struct Map(Rc<MapData>);
+pub struct Map {
+    data: Rc<MapData>,
+    named: Option<&'static NamedType>,
+}
 
 #[derive(Debug, Default)]
 struct MapData {
@@ -33,80 +49,115 @@ impl Map {
         Map::with(MapValues::String, false, BTreeMap::new())
     }
 
+    /// A nil `map[string]string`.
+    pub fn nil_of_strings() -> Map {
+        Map::with(MapValues::String, true, BTreeMap::new())
+    }
+
     /// A nil `map[string]interface {}`: readable as empty, not writable.
     pub fn nil() -> Map {
         Map::with(MapValues::Any, true, BTreeMap::new())
     }
 
     fn with(values: MapValues, nil: bool, entries: BTreeMap<Str, Value>) -> Map {
-        Map(Rc::new(MapData { values, nil, entries: RefCell::new(entries) }))
+        Map { data: Rc::new(MapData { values, nil, entries: RefCell::new(entries) }), named: None }
+    }
+
+    /// A map of bytes from its entries.
+    pub fn of_bytes(entries: impl IntoIterator<Item = (Str, Str)>) -> Map {
+        let entries = entries.into_iter().map(|(key, bytes)| (key, Value::Bytes(bytes)));
+        Map::with(MapValues::Bytes, false, entries.collect())
+    }
+
+    /// An empty map of the same type, without its name.
+    pub(crate) fn empty_alike(&self) -> Map {
+        Map::with(self.data.values, false, BTreeMap::new())
+    }
+
+    /// The same map as a value of a named type.
+    #[must_use]
+    pub fn named(&self, named: &'static NamedType) -> Map {
+        Map { data: Rc::clone(&self.data), named: Some(named) }
+    }
+
+    /// The same map without the name of its type.
+    #[must_use]
+    pub fn plain(&self) -> Map {
+        Map { data: Rc::clone(&self.data), named: None }
+    }
+
+    /// The name of its type, if it has one.
+    pub fn named_type(&self) -> Option<&'static NamedType> {
+        self.named
     }
 
     pub fn values_type(&self) -> MapValues {
-        self.0.values
+        self.data.values
     }
 
     pub fn type_name(&self) -> &'static str {
-        match self.0.values {
-            MapValues::Any => "map[string]interface {}",
-            MapValues::String => "map[string]string",
+        match (self.named, self.data.values) {
+            (Some(named), _) => named.name,
+            (None, MapValues::Any) => "map[string]interface {}",
+            (None, MapValues::String) => "map[string]string",
+            (None, MapValues::Bytes) => "map[string][]uint8",
         }
     }
 
     pub fn is_nil(&self) -> bool {
-        self.0.nil
+        self.data.nil
     }
 
     pub fn len(&self) -> usize {
-        self.0.entries.borrow().len()
+        self.data.entries.borrow().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.entries.borrow().is_empty()
+        self.data.entries.borrow().is_empty()
     }
 
     /// The value under a key, if there is one.
     pub fn get(&self, key: &[u8]) -> Option<Value> {
-        self.0.entries.borrow().get(key).cloned()
+        self.data.entries.borrow().get(key).cloned()
     }
 
     pub fn contains_key(&self, key: &[u8]) -> bool {
-        self.0.entries.borrow().contains_key(key)
+        self.data.entries.borrow().contains_key(key)
     }
 
     /// Sets a key, visibly through every clone of this map.
     pub fn insert(&self, key: Str, value: Value) {
         // The old value goes away after the borrow ends: dropping it may run arbitrary host code.
-        let _old = self.0.entries.borrow_mut().insert(key, value);
+        let _old = self.data.entries.borrow_mut().insert(key, value);
     }
 
     /// Removes a key, visibly through every clone of this map.
     pub fn remove(&self, key: &[u8]) -> Option<Value> {
-        self.0.entries.borrow_mut().remove(key)
+        self.data.entries.borrow_mut().remove(key)
     }
 
     /// A snapshot of the keys, sorted by bytes.
     pub fn keys(&self) -> Vec<Str> {
-        self.0.entries.borrow().keys().cloned().collect()
+        self.data.entries.borrow().keys().cloned().collect()
     }
 
     /// A snapshot of the entries, sorted by the bytes of their keys.
     pub fn entries(&self) -> Vec<(Str, Value)> {
-        self.0.entries.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+        self.data.entries.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     /// Whether both are the same map, not only equal ones.
     pub fn is_same(&self, other: &Map) -> bool {
-        Rc::ptr_eq(&self.0, &other.0)
+        Rc::ptr_eq(&self.data, &other.data)
     }
 
     /// Identity for visited sets; valid while the map is alive.
     pub(crate) fn address(&self) -> usize {
-        Rc::as_ptr(&self.0).cast::<u8>() as usize
+        Rc::as_ptr(&self.data).cast::<u8>() as usize
     }
 
     pub(super) fn take_values(self, into: &mut Vec<Value>) {
-        if let Some(mut data) = Rc::into_inner(self.0) {
+        if let Some(mut data) = Rc::into_inner(self.data) {
             into.extend(std::mem::take(data.entries.get_mut()).into_values());
         }
     }

@@ -9,6 +9,7 @@ pub(crate) mod equal;
 pub(crate) mod json;
 mod list;
 mod map;
+pub(crate) mod named;
 mod number;
 mod object;
 
@@ -17,6 +18,7 @@ use std::rc::Rc;
 pub use bytes::Str;
 pub use list::{Element, List};
 pub use map::{Map, MapValues};
+pub use named::NamedType;
 pub use number::DataNumber;
 pub use object::{Member, Object};
 
@@ -106,7 +108,7 @@ impl Value {
             Value::Complex(..) => "complex128",
             Value::Str(_) => "string",
             Value::Bytes(_) => "[]uint8",
-            Value::List(list) => list.element().list_type_name(),
+            Value::List(list) => list.type_name(),
             Value::Map(map) => map.type_name(),
             Value::Object(object) => object.type_name(),
         }

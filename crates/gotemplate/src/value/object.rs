@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::rc::Rc;
 
 use super::Value;
 use crate::context::Context;
@@ -48,6 +49,16 @@ pub trait Object: fmt::Debug {
         None
     }
 
+    /// What an action prints of a value that still is part of its owner, whose pointer has a text that the value has not.
+    fn text_in_place(&self) -> Option<String> {
+        None
+    }
+
+    /// What an argument becomes of a value that still is part of its owner: a copy, without the methods of its pointer.
+    fn copied(&self) -> Option<Rc<dyn Object>> {
+        None
+    }
+
     /// Names and values of the fields, also those that templates cannot reach. Verbs that the text does not answer show
     /// them; the default is none, and a complaint about the verb.
     fn fields(&self) -> Vec<(&'static str, Value)> {
@@ -62,6 +73,11 @@ pub trait Object: fmt::Debug {
     /// The value that JSON shows; by default the text.
     fn json(&self) -> Value {
         Value::from(self.text())
+    }
+
+    /// The members that JSON shows, in their order, of a type that has no JSON of its own in Go.
+    fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
+        None
     }
 
     /// Go's `==`, where `other` may be any object.

@@ -124,3 +124,13 @@ proptest! {
         let _ = parse_all(&text, Options::default());
     }
 }
+
+/// Only the quote ends a quoted text, however its lines are indented.
+#[test]
+fn quoted_texts_go_on_at_any_indentation() {
+    let read = |text: &str| crate::from_str(text).map(|value| value.to_string());
+    assert_eq!(read("a: \"x\ny\""), Ok(r#"{"a":"x y"}"#.to_owned()));
+    assert_eq!(read("a:\n  b: 'x\n\n c'\n  d: 1\n"), Ok(r#"{"a":{"b":"x\nc","d":1}}"#.to_owned()));
+    assert_eq!(read("k: \"l1\nl2: x\n  l3\"\n"), Ok(r#"{"k":"l1 l2: x l3"}"#.to_owned()));
+    assert!(read("a: \"x\nb: y\n").is_err());
+}

@@ -67,3 +67,15 @@ proptest! {
         prop_assert_eq!(crate::from_str(&text).map_err(|error| error.to_string()), Ok(value), "{}", text);
     }
 }
+
+/// `helm.md` 6.5: what version 3 of the library does differently.
+#[test]
+fn pretty_layout() {
+    let value = serde_json::json!({"l": ["k", ["on"], {"a": 1, "b": []}], "big": 2_000_000.0, "int": 2_000_000, "t": "x\ny", "m": {}});
+    assert_eq!(
+        super::to_string_pretty(&value),
+        "big: 2e+06\nint: 2000000\nl:\n  - k\n  - - \"on\"\n  - a: 1\n    b: []\nm: {}\nt: |-\n  x\n  y\n"
+    );
+    let long = "w".repeat(78) + " vvvv";
+    assert_eq!(super::to_string_pretty(&serde_json::json!(long)), long.clone() + "\n");
+}

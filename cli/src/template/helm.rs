@@ -1,0 +1,210 @@
+//! `groundwork template helm`: charts to manifests, as `helm template` does it (`helm.md` 17).
+
+mod folder;
+mod jsonl;
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use groundwork_blueprint::Capabilities as System;
+use groundwork_gotemplate::{Deadline, Grants};
+use groundwork_helm::values::{self, Setter, Table};
+use groundwork_helm::{Capabilities, Chart, KubeVersion, Release, Renderer, Request, TIME_LIMIT};
+
+use super::{Failure, STANDARD_INPUT, unusable};
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+use crate::output;
+
+/// What releases are called, and where they are, unless somebody says it.
+const DEFAULT_NAME: &str = "release-name";
+const DEFAULT_NAMESPACE: &str = "default";
+
+#[derive(Debug, Args)]
+pub(super) struct HelmArguments {
+    /// The chart: a directory, or an archive (.tgz).
+    #[arg(value_name = "CHART", required_unless_present = "jsonl")]
+    chart: Option<PathBuf>,
+
+    /// Name of the release.
+    #[arg(long, default_value = DEFAULT_NAME)]
+    name: String,
+
+    /// Namespace of the release.
+    #[arg(long, short, default_value = DEFAULT_NAMESPACE)]
+    namespace: String,
+
+    /// Values, later files over earlier ones; `-` is standard input.
+    #[arg(long, short = 'f', value_name = "FILE", num_args = 1..)]
+    values: Vec<PathBuf>,
+
+    #[command(flatten)]
+    single: Single,
+
+    /// Version of Kubernetes that the chart sees, such as 1.31.
+    #[arg(long, value_name = "VERSION")]
+    kube_version: Option<String>,
+
+    /// API versions that the chart sees beside the usual ones, such as `monitoring.coreos.com/v1`.
+    #[arg(long, short, value_name = "VERSION", value_delimiter = ',')]
+    api_versions: Vec<String>,
+
+    /// The release is upgraded, not installed.
+    #[arg(long)]
+    is_upgrade: bool,
+
+    /// Print the files of `crds` first.
+    #[arg(long)]
+    include_crds: bool,
+
+    /// Values are not compared with values.schema.json.
+    #[arg(long)]
+    skip_schema_validation: bool,
+
+    /// Templates may not read values that are not there.
+    #[arg(long)]
+    strict: bool,
+
+    /// As a deployer renders that does not keep releases: revision 0, integers of the given values stay integers, no schema.
+    #[arg(long)]
+    render_only: bool,
+
+    /// Render many: each line of standard input is a JSON object with `chart` ({path: text}), `chartBinary` ({path: base64}), `archive` (base64)
+    /// or `dir`, and, if need be, `name`, `from` (`directory`, `archive`), `values`, `release` ({name, namespace, revision, isUpgrade}),
+    /// `kubeVersion`, `kubeVersionRaw`, `apiVersions`, `includeCrds` and `skipSchemaValidation`. Each gives a line {"name", "output"} or
+    /// {"name", "error"}.
+    #[arg(long, conflicts_with = "chart")]
+    jsonl: bool,
+}
+
+/// Single values, which go over those of files: first JSON, then the others.
+#[derive(Debug, Args)]
+struct Single {
+    /// Values in JSON: `a.b={"c": 1}`.
+    #[arg(long, value_name = "NAME=JSON")]
+    set_json: Vec<String>,
+
+    /// Values: `a.b=1,c[0]=x,d={1,2}`.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+
+    /// The same, but all are texts.
+    #[arg(long, value_name = "NAME=TEXT")]
+    set_string: Vec<String>,
+
+    /// Texts of files.
+    #[arg(long, value_name = "NAME=FILE")]
+    set_file: Vec<String>,
+
+    /// A text as it stands, whatever is in it.
+    #[arg(long, value_name = "NAME=TEXT")]
+    set_literal: Vec<String>,
+}
+
+pub(super) fn run(arguments: &HelmArguments) -> Ending {
+    let Some(path) = arguments.chart.as_ref().filter(|_| !arguments.jsonl) else {
+        return jsonl::run();
+    };
+    match render(path, arguments) {
+        Ok(text) => output::write_bytes(text.as_bytes()),
+        Err((ending, diagnostic)) => {
+            diagnostic::print(&[*diagnostic]);
+            ending
+        }
+    }
+}
+
+fn render(path: &Path, arguments: &HelmArguments) -> Result<String, Failure> {
+    let chart = load(path).map_err(unusable)?;
+    let mut capabilities = Capabilities::default();
+    if let Some(version) = &arguments.kube_version {
+        capabilities.kube_version =
+            KubeVersion::parse(version).map_err(|error| unusable(error.to_string()))?;
+    }
+    capabilities.api_versions.extend(arguments.api_versions.iter().cloned());
+    let release = Release {
+        name: arguments.name.clone(),
+        namespace: arguments.namespace.clone(),
+        revision: if arguments.render_only { 0 } else { 1 },
+        is_upgrade: arguments.is_upgrade && !arguments.render_only,
+    };
+    let request = Request {
+        values: given_values(arguments)?,
+        release: Some(release),
+        capabilities,
+        include_crds: arguments.include_crds,
+        skip_schema: arguments.skip_schema_validation || arguments.render_only,
+        strict: arguments.strict,
+        ..granted()
+    };
+    let rendered = Renderer::new(chart)
+        .render(&request)
+        .map_err(|error| (Ending::Failed, Box::new(Diagnostic::error(error.to_string()))))?;
+    let warnings: Vec<Diagnostic> = rendered.warnings.iter().map(Diagnostic::warning).collect();
+    diagnostic::print(&warnings);
+    Ok(rendered.text())
+}
+
+/// What this command grants templates, and how long they may take.
+fn granted() -> Request {
+    let system = System::system();
+    let end = Instant::now() + TIME_LIMIT;
+    Request {
+        grants: Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() },
+        deadline: Some(Deadline::new(move || Instant::now() >= end)),
+        ..Request::default()
+    }
+}
+
+fn load(path: &Path) -> Result<Chart, String> {
+    if path.is_dir() {
+        return folder::load(path);
+    }
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Chart::from_archive(&bytes).map_err(|error| error.to_string())
+}
+
+fn given_values(arguments: &HelmArguments) -> Result<Table, Failure> {
+    let mut given = Table::new();
+    for file in &arguments.values {
+        let bytes = read(file).map_err(unusable)?;
+        let read = if arguments.render_only { values::from_yaml_with_integers } else { values::from_yaml };
+        let table = read(&bytes);
+        values::overlay(
+            &mut given,
+            table.map_err(|error| unusable(format!("failed to parse {}: {error}", file.display())))?,
+        );
+    }
+    let Single { set_json, set, set_string, set_file, set_literal } = &arguments.single;
+    let options = [
+        ("set-json", Setter::Json, set_json),
+        ("set", Setter::Typed, set),
+        ("set-string", Setter::Text, set_string),
+        ("set-file", Setter::File, set_file),
+        ("set-literal", Setter::Literal, set_literal),
+    ];
+    let mut file_text = |name: &str| {
+        let bytes = read(Path::new(name))?;
+        String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8"))
+    };
+    for (option, setter, texts) in options {
+        for text in texts {
+            setter
+                .apply(text, &mut given, &mut file_text)
+                .map_err(|error| unusable(format!("failed parsing --{option} data: {error}")))?;
+        }
+    }
+    Ok(given)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let result = if file == Path::new(STANDARD_INPUT) {
+        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    result.map_err(|error| format!("cannot read {}: {error}", file.display()))
+}

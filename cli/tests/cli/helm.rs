@@ -1,0 +1,162 @@
+//! `groundwork template helm` (`helm.md` 17).
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::groundwork;
+
+fn write(folder: &TempDir, files: &[(&str, &str)]) -> String {
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder.path().display().to_string()
+}
+
+const DESCRIPTION: (&str, &str) = ("Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n");
+
+#[test]
+fn a_chart_in_a_directory_is_printed_as_helm_prints_it() {
+    let folder = TempDir::new().unwrap();
+    let chart = write(
+        &folder,
+        &[
+            DESCRIPTION,
+            (".helmignore", "*.bak\n"),
+            ("values.yaml", "port: 80\nlist: [a]\n"),
+            ("templates/a.bak", "{{ broken"),
+            (
+                "templates/b.yaml",
+                "kind: Service\nport: {{ .Values.port }}\nlist: {{ .Values.list }}\nx: {{ .Values.x }}\n",
+            ),
+            (
+                "templates/hook.yaml",
+                "kind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: pre-install}}\n",
+            ),
+            (
+                "templates/a.yaml",
+                "kind: ConfigMap\nname: {{ .Release.Name }} {{ .Release.Namespace }} {{ .Capabilities.KubeVersion }}\n",
+            ),
+            ("crds/c.yaml", "kind: CustomResourceDefinition\n"),
+            ("templates/NOTES.txt", "notes\n"),
+        ],
+    );
+    let run = groundwork(
+        &["template", "helm", &chart, "--set", "port=81,list={b,c}", "--kube-version", "1.30"],
+        "",
+    );
+    let hook = "---\n# Source: web/templates/hook.yaml\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: pre-install}}\n";
+    let expected = format!(
+        "---\n# Source: web/templates/a.yaml\nkind: ConfigMap\nname: release-name default v1.30\n\
+         ---\n# Source: web/templates/b.yaml\nkind: Service\nport: 81\nlist: [b c]\nx:\n{hook}"
+    );
+    assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, expected.as_str(), ""));
+    let values = folder.path().join("own.yaml").display().to_string();
+    fs::write(&values, "x: from-file\nport: 1\n").unwrap();
+    let text = folder.path().join("text").display().to_string();
+    fs::write(&text, "of a file").unwrap();
+    let (json, file) = ("port=2.5", format!("x={text}"));
+    let run = groundwork(
+        &[
+            "template",
+            "helm",
+            &chart,
+            "--name",
+            "n",
+            "--namespace",
+            "ns",
+            "-f",
+            &values,
+            "--set-json",
+            json,
+            "--set-file",
+            &file,
+            "--include-crds",
+        ],
+        "",
+    );
+    let expected = format!(
+        "---\n# Source: web/crds/c.yaml\nkind: CustomResourceDefinition\n\n\
+         ---\n# Source: web/templates/a.yaml\nkind: ConfigMap\nname: n ns v1.34.0\n\
+         ---\n# Source: web/templates/b.yaml\nkind: Service\nport: 2.5\nlist: [a]\nx: of a file\n{hook}"
+    );
+    assert_eq!((run.code, run.out.as_str()), (0, expected.as_str()));
+}
+
+#[test]
+fn what_cannot_be_rendered_is_told() {
+    let folder = TempDir::new().unwrap();
+    let chart = write(
+        &folder,
+        &[DESCRIPTION, ("templates/t.yaml", "a: {{ required \"give a name\" .Values.name }}\n")],
+    );
+    let run = groundwork(&["template", "helm", &chart], "");
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    assert!(run.err.contains("execution error at (web/templates/t.yaml:1:6): give a name"), "{}", run.err);
+    let run = groundwork(&["template", "helm", &chart, "--set", "name"], "");
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("failed parsing --set data: key \"name\" has no value"), "{}", run.err);
+    let run = groundwork(&["template", "helm", &chart, "--values", "none.yaml"], "");
+    assert_eq!(run.code, 2);
+    let run = groundwork(&["template", "helm", &folder.path().join("none").display().to_string()], "");
+    assert_eq!(run.code, 2);
+}
+
+/// `helm.md` 2.2, R2.
+#[cfg(unix)]
+#[test]
+fn links_stay_inside_of_the_chart() {
+    let folder = TempDir::new().unwrap();
+    let chart = write(&folder, &[DESCRIPTION, ("parts/t.yaml", "kind: Pod\n")]);
+    fs::create_dir(folder.path().join("templates")).unwrap();
+    let link =
+        |target: &Path, name: &str| std::os::unix::fs::symlink(target, folder.path().join(name)).unwrap();
+    link(Path::new("../parts/t.yaml"), "templates/t.yaml");
+    let run = groundwork(&["template", "helm", &chart], "");
+    assert_eq!((run.code, run.out.as_str()), (0, "---\n# Source: web/templates/t.yaml\nkind: Pod\n"));
+    link(Path::new("/etc/hosts"), "templates/hosts.yaml");
+    let run = groundwork(&["template", "helm", &chart], "");
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(run.err.contains("points outside the chart"), "{}", run.err);
+}
+
+fn answers(lines: &[Value]) -> Vec<Value> {
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let run = groundwork(&["template", "helm", "--jsonl"], &input);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn lines_are_answered_one_by_one() {
+    let chart =
+        json!({"Chart.yaml": DESCRIPTION.1, "templates/t.yaml": "a: {{ .Values.n }} {{ typeOf .Values.n }}"});
+    let got = answers(&[
+        json!({"name": "first", "chart": chart, "values": {"n": 1}, "unknown": 1, "release": null}),
+        json!({"name": 2, "chart": {"Chart.yaml": "name: x"}}),
+        json!({"name": "three"}),
+        json!({"chart": chart, "chartBinary": {"templates/t.yaml": "e3sgbm8gfX0="}}),
+        json!([1]),
+        json!({"name": "last", "chart": chart, "from": "archive"}),
+    ]);
+    assert_eq!(got.len(), 6);
+    assert_eq!(
+        got[0],
+        json!({"name": "first", "output": {"manifest": "---\n# Source: web/templates/t.yaml\na: 1 float64\n"}})
+    );
+    assert_eq!(
+        got[1]["error"],
+        json!({"stage": "load", "message": "validation: chart.metadata.version is required"})
+    );
+    assert_eq!((&got[1]["name"], &got[2]["error"]["stage"]), (&json!(2), &json!("input")));
+    assert_eq!(
+        got[3]["error"],
+        json!({"stage": "render", "message": "parse error at (web/templates/t.yaml:1): function \"no\" not defined"})
+    );
+    assert_eq!(got[4]["error"]["stage"], "input");
+    assert_eq!(got[5]["output"]["manifest"], "---\n# Source: web/templates/t.yaml\na:  <nil>\n");
+}

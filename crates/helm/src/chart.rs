@@ -1,0 +1,348 @@
+//! Charts: from files to a tree of charts (`helm.md` 2.3).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groundwork_go::path;
+use serde_json::Value;
+
+use crate::archive;
+use crate::decode;
+use crate::error::LoadError;
+use crate::ignore::{IGNORE_FILE, Ignore};
+use crate::metadata::{LOCK, METADATA, Metadata};
+use crate::values::{self, Table};
+
+/// Bounds of a chart (`helm.md` 11).
+pub(crate) const MOST_FILES: usize = 20_000;
+const DEEPEST: usize = 16;
+const MOST_CHARTS: usize = 500;
+/// Of a description, defaults or a schema, in bytes.
+const LARGEST_RECORD: usize = 1 << 20;
+/// Of one file, in bytes.
+pub const LARGEST_FILE: usize = 5 << 20;
+
+/// A file of a chart. The path is relative to the chart, with `/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    pub path: String,
+    pub data: Arc<[u8]>,
+}
+
+impl File {
+    pub fn new(path: impl Into<String>, data: impl Into<Arc<[u8]>>) -> File {
+        File { path: path.into(), data: data.into() }
+    }
+
+    /// Without the byte order mark that it may begin with.
+    pub fn without_mark(path: impl Into<String>, data: &[u8]) -> File {
+        File { path: path.into(), data: data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data).into() }
+    }
+}
+
+/// A chart with its subcharts, as loaded: rendering does not change it.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    pub metadata: Metadata,
+    /// The defaults of values.yaml; all numbers are floats.
+    pub values: Table,
+    /// Of the values, as JSON Schema.
+    pub schema: Option<Arc<[u8]>>,
+    pub templates: Arc<[File]>,
+    /// What is none of the other things.
+    pub files: Arc<[File]>,
+    /// Those in `charts/`, in byte order of their entries there.
+    pub charts: Vec<Chart>,
+    /// What is odd but no error.
+    pub warnings: Vec<String>,
+    /// The name that paths of its subcharts have for it, where that is not its name (`helm.md` 3.2).
+    pub(crate) name_in_paths: Option<String>,
+}
+
+impl Chart {
+    /// A chart from its files; of two of one path the later one counts.
+    ///
+    /// # Errors
+    ///
+    /// The files are no chart; see [`LoadError`].
+    pub fn from_files(files: Vec<File>) -> Result<Chart, LoadError> {
+        load(files, &mut Budget { depth: 0, charts: 0 })
+    }
+
+    /// A chart from an archive, compressed with gzip.
+    ///
+    /// # Errors
+    ///
+    /// The archive cannot be read, says what it may not, or holds no chart.
+    pub fn from_archive(bytes: &[u8]) -> Result<Chart, LoadError> {
+        load_archive(bytes, &mut Budget { depth: 0, charts: 0 })
+    }
+
+    /// A chart from what an archive would hold in its top folder: paths are held to the rules of archives, and nothing is ignored.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Chart::from_archive`].
+    pub fn from_archived(mut files: Vec<File>) -> Result<Chart, LoadError> {
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let unpacked = files.into_iter().map(|file| {
+            if file.data.len() > LARGEST_FILE {
+                return Err(LoadError::from(archive::ArchiveError::LargeFile(file.path)));
+            }
+            let path = archive::path_inside(&format!("chart/{}", file.path))?;
+            Ok(File::without_mark(path, &file.data))
+        });
+        Chart::from_files(unpacked.collect::<Result<_, _>>()?)
+    }
+
+    /// A chart from the files of a directory, held in memory: those that `.helmignore` names are left out.
+    ///
+    /// # Errors
+    ///
+    /// A rule of `.helmignore` is none, a path leads out of the directory, a file is too large, or the files are no chart.
+    pub fn from_directory(mut files: Vec<File>) -> Result<Chart, LoadError> {
+        for file in &mut files {
+            let cleaned = String::from_utf8_lossy(&path::clean(file.path.as_bytes())).into_owned();
+            if cleaned.starts_with('/') || cleaned == "." || cleaned == ".." || cleaned.starts_with("../") {
+                return Err(LoadError::PathOutside(std::mem::take(&mut file.path)));
+            }
+            file.path = cleaned;
+        }
+        // Depth first, the names of each directory in byte order.
+        files.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
+        let rules = files.iter().find(|file| file.path == IGNORE_FILE);
+        let ignore = Ignore::parse(rules.map_or(&[], |file| &*file.data))?;
+        let mut kept = Vec::new();
+        for file in files {
+            let mut folders = file.path.match_indices('/').map(|(slash, _)| &file.path[..slash]);
+            if folders.any(|folder| ignore.leaves_out(folder, true)) || ignore.leaves_out(&file.path, false) {
+                continue;
+            }
+            if file.data.len() > LARGEST_FILE {
+                let name = file.path.rsplit('/').next().unwrap_or_default().to_owned();
+                return Err(LoadError::LargeFile { name, limit: LARGEST_FILE });
+            }
+            kept.push(File::without_mark(file.path, &file.data));
+        }
+        Chart::from_files(kept)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// This chart and all below it, parents first, with their paths.
+    pub(crate) fn tree(&self) -> Vec<(String, &Chart)> {
+        let mut found = Vec::new();
+        self.collect(self.name().to_owned(), &mut found);
+        found
+    }
+
+    fn collect<'c>(&'c self, path: String, found: &mut Vec<(String, &'c Chart)>) {
+        let below = self.path_for_children(&path);
+        found.push((path, self));
+        for chart in &self.charts {
+            chart.collect(format!("{below}/charts/{}", chart.name()), found);
+        }
+    }
+
+    /// Where its subcharts are, given where it is itself.
+    pub(crate) fn path_for_children(&self, path: &str) -> String {
+        let Some(name) = &self.name_in_paths else { return path.to_owned() };
+        let parent = path.rfind('/').map_or("", |slash| &path[..=slash]);
+        format!("{parent}{name}")
+    }
+}
+
+/// What is used up of a tree of charts.
+struct Budget {
+    depth: usize,
+    charts: usize,
+}
+
+fn load_archive(bytes: &[u8], budget: &mut Budget) -> Result<Chart, LoadError> {
+    let archive::Unpacked { files, warnings } = archive::unpack(bytes)?;
+    let mut chart = load(files, budget)?;
+    chart.warnings.splice(0..0, warnings);
+    Ok(chart)
+}
+
+fn load(files: Vec<File>, budget: &mut Budget) -> Result<Chart, LoadError> {
+    budget.charts += 1;
+    if budget.charts > MOST_CHARTS {
+        return Err(LoadError::TooManyCharts(MOST_CHARTS));
+    }
+    if files.len() > MOST_FILES {
+        return Err(LoadError::TooManyFiles(MOST_FILES));
+    }
+    let mut sorted = Sorted::default();
+    sorted.describe(&files)?;
+    for file in files {
+        sorted.take(file)?;
+    }
+    if !sorted.is_described {
+        return Err(LoadError::NoDescription);
+    }
+    let mut metadata = sorted.metadata("Chart.yaml")?;
+    metadata.validate().map_err(LoadError::Invalid)?;
+    let Sorted { values, schema, templates, files, groups, warnings, .. } = sorted;
+    let mut chart = Chart {
+        metadata,
+        values,
+        schema,
+        templates: templates.into(),
+        files: files.into(),
+        charts: Vec::new(),
+        warnings,
+        name_in_paths: None,
+    };
+    for (name, files) in groups {
+        if name.starts_with(['_', '.']) {
+            continue;
+        }
+        if budget.depth >= DEEPEST {
+            return Err(LoadError::TooDeep(DEEPEST));
+        }
+        budget.depth += 1;
+        let loaded = subchart(&name, files, chart.name(), budget);
+        budget.depth -= 1;
+        let mut loaded = loaded?;
+        chart.warnings.append(&mut loaded.warnings);
+        chart.charts.push(loaded);
+    }
+    Ok(chart)
+}
+
+fn subchart(name: &str, files: Vec<File>, chart: &str, budget: &mut Budget) -> Result<Chart, LoadError> {
+    let loaded = if path::ext(name.as_bytes()) == b".tgz" {
+        match files.into_iter().next() {
+            Some(file) if file.path == name => load_archive(&file.data, budget),
+            file => {
+                let got = file.map(|file| file.path).unwrap_or_default();
+                return Err(LoadError::NotAnArchive { name: name.to_owned(), chart: chart.to_owned(), got });
+            }
+        }
+    } else {
+        let inside = files.into_iter().filter_map(|file| {
+            let (_, rest) = file.path.split_once('/')?;
+            Some(File { path: rest.to_owned(), data: file.data })
+        });
+        load(inside.collect(), budget)
+    };
+    loaded.map_err(|error| LoadError::Subchart {
+        name: name.to_owned(),
+        chart: chart.to_owned(),
+        error: Box::new(error),
+    })
+}
+
+/// The files of one chart, by what they are.
+#[derive(Default)]
+struct Sorted {
+    is_described: bool,
+    /// What Chart.yaml and requirements.yaml say, laid over one another.
+    members: serde_json::Map<String, Value>,
+    values: Table,
+    schema: Option<Arc<[u8]>>,
+    templates: Vec<File>,
+    files: Vec<File>,
+    /// Files below `charts`, by the name there.
+    groups: BTreeMap<String, Vec<File>>,
+    warnings: Vec<String>,
+}
+
+impl Sorted {
+    fn describe(&mut self, files: &[File]) -> Result<(), LoadError> {
+        for file in files.iter().filter(|file| file.path == "Chart.yaml") {
+            self.is_described = true;
+            self.decode(file)?;
+            let version = self.members.get("apiVersion").and_then(Value::as_str);
+            if version.is_none_or(str::is_empty) {
+                self.members.insert("apiVersion".to_owned(), "v1".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, file: &File) -> Result<(), LoadError> {
+        let name = || file.path.clone();
+        check_size(file)?;
+        decode::decode_over(&mut self.members, &file.data, &METADATA)
+            .map_err(|message| LoadError::File { name: name(), message })
+    }
+
+    fn metadata(&self, name: &str) -> Result<Metadata, LoadError> {
+        Metadata::from_members(self.members.clone())
+            .map_err(|message| LoadError::File { name: name.to_owned(), message })
+    }
+
+    fn is_first_version(&self) -> bool {
+        self.members.get("apiVersion").is_some_and(|version| version == "v1")
+    }
+
+    fn take(&mut self, file: File) -> Result<(), LoadError> {
+        let failed = |message| LoadError::File { name: file.path.clone(), message };
+        match file.path.as_str() {
+            "Chart.yaml" => {}
+            "Chart.lock" => {
+                check_size(&file)?;
+                let mut lock = serde_json::Map::new();
+                decode::decode_over(&mut lock, &file.data, &LOCK).map_err(failed)?;
+            }
+            "values.yaml" => {
+                check_size(&file)?;
+                self.values = values::floats(decode::table(&file.data).map_err(failed)?);
+            }
+            "values.schema.json" => {
+                check_size(&file)?;
+                self.schema = Some(file.data);
+            }
+            "requirements.yaml" => {
+                self.is_described = true;
+                if !self.is_first_version() {
+                    self.warnings.push(
+                        "Warning: Dependencies are handled in Chart.yaml since apiVersion \"v2\". We recommend migrating \
+                         dependencies to Chart.yaml."
+                            .to_owned(),
+                    );
+                }
+                self.decode(&file)?;
+                if self.is_first_version() {
+                    self.files.push(file);
+                }
+            }
+            "requirements.lock" => {
+                self.is_described = true;
+                let mut lock = serde_json::Map::new();
+                decode::decode_over(&mut lock, &file.data, &LOCK).map_err(failed)?;
+                if self.is_first_version() {
+                    self.files.push(file);
+                } else {
+                    self.warnings.push(
+                        "Warning: Dependency locking is handled in Chart.lock since apiVersion \"v2\". We recommend \
+                         migrating to Chart.lock."
+                            .to_owned(),
+                    );
+                }
+            }
+            path if path.starts_with("templates/") => self.templates.push(file),
+            path => match path.strip_prefix("charts/") {
+                Some(_) if path.ends_with(".prov") => self.files.push(file),
+                Some(inside) => {
+                    let group = inside.split('/').next().unwrap_or_default().to_owned();
+                    let file = File { path: inside.to_owned(), data: Arc::clone(&file.data) };
+                    self.groups.entry(group).or_default().push(file);
+                }
+                None => self.files.push(file),
+            },
+        }
+        Ok(())
+    }
+}
+
+fn check_size(file: &File) -> Result<(), LoadError> {
+    if file.data.len() > LARGEST_RECORD {
+        return Err(LoadError::TooLarge { name: file.path.clone(), limit: LARGEST_RECORD });
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Helm charts: from files to manifests.
+//!
+//! The law is the chapter `helm.md`. No Helm code is linked, and nothing here reads files or asks a cluster: files come in as bytes,
+//! what a chart may ask for is a trait.
+//!
+//! ```text
+//! archive ──archive──┐
+//!                    ├─> files ──chart──> Chart (metadata, values, templates, subcharts)
+//! directory ─ignore──┘
+//! Chart + values ──dependencies──> what takes part ──values──> coalesced ──schema──> checked
+//!      ──render──> text a file (templates of all charts are one set, `gotemplate`) ──manifest──> documents, hooks, notes
+//! ```
+//!
+//! ```
+//! use groundwork_helm::{Chart, File, Renderer, Request};
+//!
+//! let files = vec![
+//!     File::new("Chart.yaml", *b"{apiVersion: v2, name: web, version: 0.1.0}"),
+//!     File::new("values.yaml", *b"port: 80"),
+//!     File::new("templates/service.yaml", *b"kind: Service\nport: {{ .Values.port }}\n"),
+//! ];
+//! let renderer = Renderer::new(Chart::from_files(files)?);
+//! let rendered = renderer.render(&Request::default())?;
+//! assert_eq!(rendered.manifest(), "---\n# Source: web/templates/service.yaml\nkind: Service\nport: 80\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod archive;
+mod capabilities;
+mod chart;
+mod decode;
+mod dependencies;
+mod error;
+mod functions;
+mod glob;
+mod ignore;
+mod manifest;
+mod metadata;
+mod objects;
+mod render;
+mod schema;
+mod toml_text;
+pub mod values;
+mod yaml_errors;
+
+pub use archive::{ArchiveError, LARGEST_ARCHIVE};
+pub use capabilities::{Capabilities, KubeVersion, KubeVersionError};
+pub use chart::{Chart, File, LARGEST_FILE};
+pub use error::{LoadError, RenderError};
+pub use functions::Lookup;
+pub use ignore::{IGNORE_FILE, Ignore, PatternError};
+pub use manifest::{Document, Hook, INSTALL_ORDER, UNINSTALL_ORDER};
+pub use metadata::{Dependency, Maintainer, Metadata};
+pub use render::{Release, Rendered, Renderer, Request, TIME_LIMIT};

@@ -1,0 +1,399 @@
+//! Rendering: templates of all enabled charts as one set, executed file by file (`helm.md` 6).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use groundwork_gotemplate::{
+    Deadline, Error, ErrorKind, Grants, Host, Limits, Map, MissingKey, NumberMode, Options, Template, Value,
+};
+
+use crate::capabilities::Capabilities;
+use crate::chart::{Chart, File};
+use crate::dependencies;
+use crate::error::RenderError;
+use crate::functions::{FUNCTIONS, Lookup, Surroundings, what_was_said, without_missing};
+use crate::manifest::{self, Document, Hook};
+use crate::objects::{self, VALUES, files::files};
+use crate::schema;
+use crate::values::{self, Table};
+
+/// The name of the set, which errors of `tpl` show.
+const SET_NAME: &str = "gotpl";
+const NOTES: &str = "NOTES.txt";
+/// How long one render may take, where a host asks for the usual bound.
+pub const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// A release as templates see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    pub name: String,
+    pub namespace: String,
+    pub revision: i64,
+    pub is_upgrade: bool,
+}
+
+impl Release {
+    /// The first revision.
+    pub fn install(name: impl Into<String>, namespace: impl Into<String>) -> Release {
+        Release { name: name.into(), namespace: namespace.into(), revision: 1, is_upgrade: false }
+    }
+}
+
+/// What a chart is rendered with.
+#[derive(Clone, Default)]
+pub struct Request {
+    pub values: Table,
+    pub release: Option<Release>,
+    pub capabilities: Capabilities,
+    /// Files of `crds` come first in the manifest.
+    pub include_crds: bool,
+    pub skip_schema: bool,
+    /// A missing value is an error.
+    pub strict: bool,
+    pub grants: Grants,
+    pub deadline: Option<Deadline>,
+    /// A cluster to look into; without it nothing is found.
+    pub lookup: Option<Arc<dyn Lookup>>,
+}
+
+impl std::fmt::Debug for Request {
+    /// Without the values, which may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request").field("release", &self.release).finish_non_exhaustive()
+    }
+}
+
+/// What a chart says about a release.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rendered {
+    /// In the order of installation.
+    pub documents: Vec<Document>,
+    pub hooks: Vec<Hook>,
+    /// Files of `crds`, not rendered; the root chart's first.
+    pub crds: Vec<Document>,
+    /// Of the root chart.
+    pub notes: String,
+    pub warnings: Vec<String>,
+    include_crds: bool,
+}
+
+impl Rendered {
+    /// The text that a release has for its manifest (`helm.md` 7.1).
+    pub fn manifest(&self) -> String {
+        let crds = self.crds.iter().filter(|_| self.include_crds);
+        let documents: Vec<&Document> = crds.chain(&self.documents).collect();
+        let size = documents.iter().map(|document| document.file.len() + document.content.len() + 16).sum();
+        documents.into_iter().fold(String::with_capacity(size), |mut text, document| {
+            for part in ["---\n# Source: ", &document.file, "\n", &document.content, "\n"] {
+                text.push_str(part);
+            }
+            text
+        })
+    }
+
+    /// What the command `helm template` prints: the manifest, trimmed, then the hooks.
+    pub fn text(&self) -> String {
+        let mut text = self.manifest().trim_matches(groundwork_go::text::is_space).to_owned();
+        text.push('\n');
+        for hook in &self.hooks {
+            for part in ["---\n# Source: ", &hook.file, "\n", &hook.content, "\n"] {
+                text.push_str(part);
+            }
+        }
+        text
+    }
+}
+
+/// A chart that is rendered again and again: its templates are parsed once for each choice of subcharts.
+#[derive(Debug)]
+pub struct Renderer {
+    chart: Chart,
+    sets: Mutex<Vec<Parsed>>,
+    schemas: schema::Schemas,
+}
+
+/// Parsed templates, and what they were parsed from.
+#[derive(Debug, Clone)]
+struct Parsed {
+    sources: Vec<(String, Arc<[u8]>)>,
+    strict: bool,
+    template: Template,
+}
+
+/// Choices of subcharts that are kept.
+const KEPT_SETS: usize = 4;
+
+static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options {
+    missing_key: MissingKey::Zero,
+    numbers: NumberMode::Float64,
+    limits: Limits { steps: 200_000_000, ..Limits::default() },
+    ..Options::default()
+});
+
+impl Renderer {
+    pub fn new(chart: Chart) -> Renderer {
+        Renderer { chart, sets: Mutex::default(), schemas: schema::Schemas::default() }
+    }
+
+    pub fn chart(&self) -> &Chart {
+        &self.chart
+    }
+
+    /// Renders the chart.
+    ///
+    /// # Errors
+    ///
+    /// The values do not fit, a template fails, or what it gives is no manifest; see [`RenderError`].
+    pub fn render(&self, request: &Request) -> Result<Rendered, RenderError> {
+        let mut chart = self.chart.clone();
+        let mut warnings = std::mem::take(&mut chart.warnings);
+        dependencies::process(&mut chart, &request.values, &mut warnings)?;
+        let values = values::coalesced(&chart, &request.values, &mut warnings)?;
+        if !request.skip_schema {
+            schema::check(&self.schemas, &chart, &values, &mut warnings)?;
+        }
+        let Capabilities { kube_version, .. } = &request.capabilities;
+        let required = &chart.metadata.kube_version;
+        if !required.is_empty() && !dependencies::fits(required, &kube_version.version) {
+            return Err(RenderError::KubeVersion {
+                required: required.clone(),
+                actual: kube_version.version.clone(),
+            });
+        }
+        let mut rendered = self.execute(&chart, &values, request)?;
+        let mut notes = String::new();
+        let notes_path = format!("{}/templates/{NOTES}", chart.name());
+        rendered.retain(|path, text| {
+            if *path == notes_path {
+                notes = std::mem::take(text);
+            }
+            !path.ends_with(NOTES)
+        });
+        let sorted = manifest::sort(&rendered)?;
+        warnings.extend(sorted.warnings);
+        Ok(Rendered {
+            documents: sorted.documents,
+            hooks: sorted.hooks,
+            crds: crds(&chart),
+            notes,
+            warnings,
+            include_crds: request.include_crds,
+        })
+    }
+
+    /// The text of each file that is not only there to be included.
+    fn execute(
+        &self,
+        chart: &Chart,
+        values: &Table,
+        request: &Request,
+    ) -> Result<BTreeMap<String, String>, RenderError> {
+        let mut files = Vec::new();
+        collect(chart, chart.name(), &Scope::root(chart, values, request), &mut files);
+        // More slashes first, then the later names: what is parsed later wins.
+        files.sort_by(|a, b| b.depth().cmp(&a.depth()).then_with(|| b.path.cmp(&a.path)));
+        let template = self.parsed(&files, request.strict)?;
+        let surroundings = Surroundings { lookup: request.lookup.clone() };
+        let host = Host {
+            data: Some(Arc::new(surroundings)),
+            grants: request.grants.clone(),
+            deadline: request.deadline.clone(),
+        };
+        let mut session = template.session(host);
+        let mut rendered = BTreeMap::new();
+        let mut size = 0;
+        for Source { path, base, dot, .. } in &files {
+            if path.rsplit('/').next().is_some_and(|name| name.starts_with('_')) {
+                continue;
+            }
+            let about = [("Name", path.as_str()), ("BasePath", base.as_str())];
+            let about: Map = about.into_iter().map(|(key, text)| (key.into(), Value::from(text))).collect();
+            dot.insert("Template".into(), Value::Map(about.named(&VALUES)));
+            let text = session
+                .render_named(path, Value::Map(dot.named(&VALUES)))
+                .map_err(|error| execution_error(&error))?;
+            size += text.len();
+            let limit = OPTIONS.limits.output_bytes;
+            if size > limit {
+                return Err(RenderError::Stopped(format!("output limit of {limit} bytes")));
+            }
+            let text = without_missing(&text);
+            rendered.insert(path.clone(), String::from_utf8_lossy(&text).into_owned());
+        }
+        Ok(rendered)
+    }
+
+    fn parsed(&self, files: &[Source<'_>], strict: bool) -> Result<Template, RenderError> {
+        let is_of = |parsed: &Parsed| {
+            parsed.strict == strict
+                && parsed.sources.len() == files.len()
+                && parsed
+                    .sources
+                    .iter()
+                    .zip(files)
+                    .all(|((path, data), file)| *path == file.path && Arc::ptr_eq(data, &file.file.data))
+        };
+        let known = self.sets.lock().ok().and_then(|sets| sets.iter().find(|set| is_of(set)).cloned());
+        if let Some(known) = known {
+            return Ok(known.template);
+        }
+        let missing_key = if strict { MissingKey::Error } else { MissingKey::Zero };
+        let options = Options { missing_key, ..OPTIONS.clone() };
+        let sources = files.iter().map(|source| (source.path.as_str(), &*source.file.data));
+        let template = Template::parse_set(SET_NAME, sources, &FUNCTIONS, &options)
+            .map_err(|error| parse_error(&error))?;
+        let sources =
+            files.iter().map(|source| (source.path.clone(), Arc::clone(&source.file.data))).collect();
+        if let Ok(mut sets) = self.sets.lock() {
+            if sets.len() >= KEPT_SETS {
+                sets.remove(0);
+            }
+            sets.push(Parsed { sources, strict, template: template.clone() });
+        }
+        Ok(template)
+    }
+}
+
+/// A template file, and what it is executed on.
+struct Source<'c> {
+    path: String,
+    base: String,
+    file: &'c File,
+    dot: Map,
+}
+
+impl Source<'_> {
+    fn depth(&self) -> usize {
+        self.path.bytes().filter(|&byte| byte == b'/').count()
+    }
+}
+
+/// What the objects of all charts have in common, and the values of one.
+struct Scope {
+    release: Value,
+    capabilities: Value,
+    values: Map,
+    is_root: bool,
+}
+
+impl Scope {
+    fn root(chart: &Chart, values: &Table, request: &Request) -> Scope {
+        let release = request.release.clone().unwrap_or_else(|| Release::install(chart.name(), "default"));
+        let release = [
+            ("Name", Value::from(release.name)),
+            ("Namespace", Value::from(release.namespace)),
+            ("Revision", Value::int(release.revision)),
+            ("Service", Value::from("Helm")),
+            ("IsInstall", Value::Bool(!release.is_upgrade)),
+            ("IsUpgrade", Value::Bool(release.is_upgrade)),
+        ];
+        let release: Map = release.into_iter().map(|(key, value)| (key.into(), value)).collect();
+        Scope {
+            release: Value::Map(release),
+            capabilities: objects::capabilities(&request.capabilities),
+            values: objects::from_table(values),
+            is_root: true,
+        }
+    }
+
+    fn below(&self, chart: &Chart) -> Scope {
+        Scope {
+            release: self.release.clone(),
+            capabilities: self.capabilities.clone(),
+            values: objects::sub_values(&self.values, chart.name()),
+            is_root: false,
+        }
+    }
+}
+
+/// Gathers the templates of a chart and its subcharts; answers with the chart's root object.
+fn collect<'c>(chart: &'c Chart, path: &str, scope: &Scope, files_found: &mut Vec<Source<'c>>) -> Map {
+    let below = chart.path_for_children(path);
+    let subcharts = Map::default();
+    for sub in &chart.charts {
+        let path = format!("{below}/charts/{}", sub.name());
+        let dot = collect(sub, &path, &scope.below(sub), files_found);
+        subcharts.insert(sub.name().into(), Value::Map(dot));
+    }
+    let dot = Map::from_iter([
+        ("Chart".into(), objects::chart(&chart.metadata, scope.is_root)),
+        ("Files".into(), Value::Map(files(&chart.files))),
+        ("Release".into(), scope.release.clone()),
+        ("Capabilities".into(), scope.capabilities.clone()),
+        ("Values".into(), Value::Map(scope.values.named(&VALUES))),
+        ("Subcharts".into(), Value::Map(subcharts)),
+    ]);
+    let base = format!("{path}/templates");
+    for file in chart.templates.iter() {
+        let name = file.path.rsplit('/').next().unwrap_or_default();
+        if chart.metadata.is_library() && !name.starts_with('_') {
+            continue;
+        }
+        let path = format!("{path}/{}", file.path);
+        // Of two files with one path the later one counts.
+        let source = Source { path, base: base.clone(), file, dot: dot.clone() };
+        match files_found.iter_mut().find(|known| known.path == source.path) {
+            Some(known) => *known = source,
+            None => files_found.push(source),
+        }
+    }
+    dot
+}
+
+/// Files of `crds` that hold manifests (`helm.md` 7.3).
+fn crds(chart: &Chart) -> Vec<Document> {
+    let has_manifest_name = |path: &str| {
+        let name = path.to_ascii_lowercase();
+        [".yaml", ".yml", ".json"].iter().any(|extension| name.ends_with(extension))
+    };
+    let mut found = Vec::new();
+    for (path, chart) in chart.tree() {
+        let files =
+            chart.files.iter().filter(|file| file.path.starts_with("crds/") && has_manifest_name(&file.path));
+        found.extend(files.map(|file| Document {
+            file: format!("{path}/{}", file.path),
+            content: String::from_utf8_lossy(&file.data).into_owned(),
+            kind: "CustomResourceDefinition".to_owned(),
+        }));
+    }
+    found
+}
+
+/// `parse error at (FILE:LINE): MESSAGE`, with what follows the last colon of Go's text (`helm.md` 6.8).
+fn parse_error(error: &Error) -> RenderError {
+    let text = error.to_string();
+    let pieces: Vec<&str> = text.split(": ").collect();
+    RenderError::Template(match pieces[..] {
+        [_, place, .., message] => format!("parse error at ({place}): {message}"),
+        [_, message] => format!("parse error at ({message}): {message}"),
+        _ => text,
+    })
+}
+
+/// `execution error at (FILE:LINE:COLUMN): MESSAGE` for what templates say themselves, else Go's text.
+fn execution_error(error: &Error) -> RenderError {
+    let text = error.to_string();
+    if error.kind() == ErrorKind::Limit {
+        return RenderError::Stopped(chain_shortened(text));
+    }
+    let mut pieces = text.splitn(3, ": ");
+    if let (Some(_), Some(place), Some(rest)) = (pieces.next(), pieces.next(), pieces.next())
+        && let Some(said) = what_was_said(rest)
+    {
+        return RenderError::Template(format!("execution error at ({place}): {said}"));
+    }
+    RenderError::Template(chain_shortened(text))
+}
+
+/// Inclusions without end: the first and the last three of them (`helm.md` 6.5, R7).
+fn chain_shortened(text: String) -> String {
+    const SHOWN: usize = 3;
+    const BETWEEN: &str = ": error calling ";
+    let pieces: Vec<&str> = text.split(BETWEEN).collect();
+    if pieces.len() <= 100 {
+        return text;
+    }
+    let (head, tail) = (&pieces[..=SHOWN], &pieces[pieces.len() - SHOWN..]);
+    format!("{} … {}", head.join(BETWEEN), tail.join(BETWEEN))
+}

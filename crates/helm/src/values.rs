@@ -1,0 +1,223 @@
+//! Values (`helm.md` 4): the defaults of charts, laid under what the user gives.
+
+use serde_json::{Map, Number, Value};
+
+use crate::chart::Chart;
+use crate::error::RenderError;
+
+pub(crate) mod path;
+mod set;
+
+pub use set::{SetError, Setter};
+
+/// Values by name. Integers are `int64`, everything else that is a number a `float64`: files have only the latter.
+pub type Table = Map<String, Value>;
+
+const GLOBAL: &str = "global";
+
+/// A table as values of a file are: all numbers are floats.
+pub fn floats(table: Table) -> Table {
+    table.into_iter().map(|(key, value)| (key, float(value))).collect()
+}
+
+fn float(value: Value) -> Value {
+    match value {
+        Value::Number(number) => {
+            let float = number.as_f64().and_then(Number::from_f64);
+            Value::Number(float.unwrap_or(number))
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(float).collect()),
+        Value::Object(members) => Value::Object(floats(members)),
+        other => other,
+    }
+}
+
+/// The values of a YAML file: its first document, which has to be a table.
+///
+/// # Errors
+///
+/// What Helm says about such a file.
+pub fn from_yaml(bytes: &[u8]) -> Result<Table, String> {
+    crate::decode::table(bytes).map(floats)
+}
+
+/// The same with its integers, which are `int64` in templates.
+///
+/// # Errors
+///
+/// What Helm says about such a file.
+pub fn from_yaml_with_integers(bytes: &[u8]) -> Result<Table, String> {
+    crate::decode::table(bytes)
+}
+
+/// Lays one table over another, as several files of values are: tables deep, null kept as null.
+pub fn overlay(below: &mut Table, above: Table) {
+    for (key, value) in above {
+        match (below.get_mut(&key), value) {
+            (Some(Value::Object(inner)), Value::Object(value)) => overlay(inner, value),
+            (_, value) => drop(below.insert(key, value)),
+        }
+    }
+}
+
+/// How values of charts are laid under others.
+#[derive(Debug)]
+pub(crate) struct Coalesce<'w> {
+    pub(crate) warnings: &'w mut Vec<String>,
+    /// Nulls are kept, instead of removing what they stand over.
+    pub(crate) keeps_nulls: bool,
+    /// What is no table where a subchart wants one counts as absent (`helm.md` 3.2, R4).
+    pub(crate) forgives: bool,
+}
+
+impl Coalesce<'_> {
+    /// The defaults of a chart and of all its subcharts under the given values.
+    pub(crate) fn fill(
+        &mut self,
+        chart: &Chart,
+        values: &mut Table,
+        prefix: &str,
+    ) -> Result<(), RenderError> {
+        let prefix = join(prefix, chart.name());
+        self.defaults(chart, values, &prefix);
+        for sub in &chart.charts {
+            let mut inner = match values.remove(sub.name()) {
+                None => Table::new(),
+                Some(Value::Object(inner)) => inner,
+                Some(_) if self.forgives => Table::new(),
+                Some(other) => {
+                    let got = type_name(&other);
+                    return Err(RenderError::TypeMismatch { name: sub.name().to_owned(), got });
+                }
+            };
+            self.globals(&mut inner, values, &prefix);
+            self.fill(sub, &mut inner, &prefix)?;
+            values.insert(sub.name().to_owned(), Value::Object(inner));
+        }
+        Ok(())
+    }
+
+    fn defaults(&mut self, chart: &Chart, values: &mut Table, prefix: &str) {
+        for (key, default) in &chart.values {
+            match values.get_mut(key) {
+                None => drop(values.insert(key.clone(), default.clone())),
+                Some(Value::Null) if !self.keeps_nulls => drop(values.remove(key)),
+                Some(Value::Object(value)) => match default {
+                    Value::Object(default) => {
+                        let is_subchart = chart.charts.iter().any(|sub| sub.name() == key);
+                        let keeps_nulls = self.keeps_nulls || is_subchart;
+                        self.tables(value, default, &join(prefix, key), keeps_nulls);
+                    }
+                    Value::Null => {}
+                    _ => {
+                        self.warnings
+                            .push(format!("warning: skipped value for {prefix}.{key}: Not a table."));
+                    }
+                },
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Lays a table under another.
+    pub(crate) fn tables(&mut self, above: &mut Table, below: &Table, prefix: &str, keeps_nulls: bool) {
+        for (key, value) in below {
+            let path = || join(prefix, key);
+            match (above.get_mut(key), value) {
+                (Some(Value::Null), _) if !keeps_nulls => drop(above.remove(key)),
+                (None, _) => drop(above.insert(key.clone(), value.clone())),
+                (Some(Value::Object(inner)), Value::Object(value)) => {
+                    self.tables(inner, value, &path(), keeps_nulls);
+                }
+                (Some(_), Value::Object(_)) => self.warnings.push(format!(
+                    "warning: cannot overwrite table with non table for {} ({})",
+                    path(),
+                    shown(value)
+                )),
+                (Some(Value::Object(_)), value) if !value.is_null() => self.warnings.push(format!(
+                    "warning: destination for {} is a table. Ignoring non-table value ({})",
+                    path(),
+                    shown(value)
+                )),
+                _ => {}
+            }
+        }
+    }
+
+    /// What the parent has under `global` goes over that of the child.
+    fn globals(&mut self, child: &mut Table, parent: &Table, prefix: &str) {
+        let mut is_new = false;
+        let mut mine = match child.remove(GLOBAL) {
+            None => {
+                is_new = true;
+                Table::new()
+            }
+            Some(Value::Object(table)) => table,
+            Some(other) => {
+                child.insert(GLOBAL.to_owned(), other);
+                let warning = "warning: skipping globals because destination global is not a table.";
+                return self.warnings.push(warning.to_owned());
+            }
+        };
+        let theirs = match parent.get(GLOBAL) {
+            None => &Table::new(),
+            Some(Value::Object(table)) => table,
+            Some(_) => {
+                if !is_new {
+                    child.insert(GLOBAL.to_owned(), Value::Object(mine));
+                }
+                let warning = "warning: skipping globals because source global is not a table.";
+                return self.warnings.push(warning.to_owned());
+            }
+        };
+        for (key, value) in theirs {
+            match (value, mine.get(key)) {
+                (Value::Object(table), Some(Value::Object(below))) => {
+                    let mut merged = table.clone();
+                    self.tables(&mut merged, below, &join(prefix, key), true);
+                    mine.insert(key.clone(), Value::Object(merged));
+                }
+                (Value::Object(_), Some(_)) => self
+                    .warnings
+                    .push(format!("Conflict: cannot merge map onto non-map for {key:?}. Skipping.")),
+                (value, Some(Value::Object(_))) if !value.is_object() => {
+                    self.warnings.push(format!("key {key} is table. Skipping"));
+                }
+                (value, _) => drop(mine.insert(key.clone(), value.clone())),
+            }
+        }
+        child.insert(GLOBAL.to_owned(), Value::Object(mine));
+    }
+}
+
+/// The values of a chart and its subcharts: its defaults under what is given (`helm.md` 4).
+pub(crate) fn coalesced(
+    chart: &Chart,
+    given: &Table,
+    warnings: &mut Vec<String>,
+) -> Result<Table, RenderError> {
+    let mut values = given.clone();
+    Coalesce { warnings, keeps_nulls: false, forgives: false }.fill(chart, &mut values, "")?;
+    Ok(values)
+}
+
+fn join(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+}
+
+/// The kind of a value that is no table.
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a table",
+    }
+}
+
+/// A value in a warning. Values may be secret, so only its kind is told.
+fn shown(value: &Value) -> &'static str {
+    type_name(value)
+}

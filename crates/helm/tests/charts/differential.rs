@@ -1,0 +1,85 @@
+//! Generated charts, answered by both sides.
+
+use std::path::Path;
+
+use groundwork_testkit::{Server, find, servers_or_skip};
+
+use crate::case::{Answer, Case, originals};
+use crate::generator::Generator;
+
+/// Cases of a usual run, in seconds.
+const CASES: usize = 1_500;
+const SEED: u64 = 1;
+/// Cases that the original is started for.
+const BATCH: usize = 500;
+/// Differences that are shown.
+const SHOWN: usize = 20;
+
+#[test]
+fn generated_charts_agree_with_the_original() {
+    if !servers_or_skip(&[Server::Helm]) {
+        return;
+    }
+    let program = find(Server::Helm).expect("it was just found").path;
+    let number = |name: &str| {
+        std::env::var(name).ok().map(|text| text.parse::<u64>().expect("the variable holds a number"))
+    };
+    if let Ok(file) = std::env::var("GROUNDWORK_HELM_FILE") {
+        let text = std::fs::read_to_string(file).expect("the file is readable");
+        let cases: Vec<Case> =
+            text.lines().map(|line| serde_json::from_str(line).expect("a line is a case")).collect();
+        let mut report = Report::default();
+        cases.chunks(BATCH).for_each(|batch| report.compare(&program, batch));
+        return report.check();
+    }
+    let count = number("GROUNDWORK_HELM_CASES").map_or(CASES, |count| count as usize);
+    let mut generator = Generator::new(number("GROUNDWORK_HELM_SEED").unwrap_or(SEED));
+    let mut report = Report::default();
+    while report.cases < count {
+        let batch: Vec<Case> = (report.cases..count).take(BATCH).map(|at| generator.case(at)).collect();
+        report.compare(&program, &batch);
+    }
+    report.check();
+    assert!(report.succeeded * 2 >= report.cases, "{} of {} succeed", report.succeeded, report.cases);
+}
+
+/// What came out so far.
+#[derive(Default)]
+struct Report {
+    cases: usize,
+    succeeded: usize,
+    differences: usize,
+    text: String,
+}
+
+impl Report {
+    fn compare(&mut self, program: &Path, cases: &[Case]) {
+        for (case, expected) in cases.iter().zip(originals(program, cases)) {
+            self.cases += 1;
+            self.succeeded += usize::from(expected.succeeded());
+            let got = case.ours();
+            if expected.agrees(&got) || deviates(&expected) {
+                continue;
+            }
+            self.differences += 1;
+            if self.differences <= SHOWN {
+                let json = serde_json::to_string(case).expect("a case is JSON");
+                let text = format!("\n  original: {expected:?}\n      ours: {got:?}\n  case: {json}\n");
+                self.text.push_str(&text);
+            }
+        }
+    }
+
+    fn check(&self) {
+        eprintln!("{} cases, {} of them succeed", self.cases, self.succeeded);
+        assert!(self.differences == 0, "{} of {} cases differ:\n{}", self.differences, self.cases, self.text);
+    }
+}
+
+/// Values of nested charts that Helm looks for in the wrong place, and addresses of pointers (`helm.md` 15, R4 and R6).
+fn deviates(expected: &Answer) -> bool {
+    match expected {
+        Answer::Error(failure) => failure.message.starts_with("type mismatch on "),
+        Answer::Output(output) => output.notes.contains("[0x") || output.manifest.contains("[0x"),
+    }
+}

@@ -1,0 +1,1 @@
+{{ define "d" }}S{{ end }}{{ define "only" }}{{ .Chart.Name }}{{ end }}

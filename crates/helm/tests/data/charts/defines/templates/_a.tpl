@@ -1,0 +1,1 @@
+{{ define "d" }}A{{ end }}{{ define "blank" }}filled{{ end }}

@@ -1,0 +1,1 @@
+{{ define "d" }}C{{ end }}{{ define "blank" }} {{ end }}

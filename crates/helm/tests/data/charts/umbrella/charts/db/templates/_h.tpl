@@ -1,0 +1,1 @@
+{{ define "db.name" }}{{ .Chart.Name }}-{{ .Values.size }}-{{ .Values.global.registry }}{{ end }}

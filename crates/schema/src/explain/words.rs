@@ -1,0 +1,113 @@
+//! The words of santhosh-tekuri/jsonschema.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// A bound that does not hold.
+pub(super) struct Want {
+    pub(super) keyword: &'static str,
+    pub(super) got: f64,
+    pub(super) want: f64,
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: got {}, want {}", self.keyword, number(self.got), number(self.want))
+    }
+}
+
+/// A number with a comma at every three digits.
+pub(super) fn number(number: f64) -> String {
+    let text = format!("{number}");
+    let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let (whole, fraction) = text.split_once('.').map_or((text, None), |(whole, part)| (whole, Some(part)));
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    match fraction {
+        Some(fraction) => format!("{sign}{grouped}.{fraction}"),
+        None => format!("{sign}{grouped}"),
+    }
+}
+
+/// A text in single quotes, otherwise as a Go literal.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::from("'");
+    for c in text.chars() {
+        match c {
+            '\'' => out.push_str("\\'"),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('\'');
+    out
+}
+
+pub(super) fn quoted_list(texts: &[String]) -> String {
+    texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Types in an order of their own, whatever that of the schema is.
+pub(super) fn types(names: &[&str]) -> String {
+    const ORDER: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
+    let wanted: Vec<&str> = ORDER.into_iter().filter(|name| names.contains(name)).collect();
+    wanted.join(" or ")
+}
+
+pub(super) fn constant(value: &Value) -> String {
+    match value {
+        Value::Array(_) | Value::Object(_) => "'const' failed".to_owned(),
+        other => format!("value must be {}", scalar(other)),
+    }
+}
+
+pub(super) fn options(options: &[Value]) -> String {
+    if options.iter().any(|option| option.is_array() || option.is_object()) {
+        return "'enum' failed".to_owned();
+    }
+    let shown: Vec<String> = options.iter().map(scalar).collect();
+    match &shown[..] {
+        [one] => format!("value must be {one}"),
+        many => format!("value must be one of {}", many.join(", ")),
+    }
+}
+
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Null => "<nil>".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// What is said about a text that is not of a format, for the formats that say one thing only.
+pub(super) fn format_reason(format: &str, text: &str) -> String {
+    match format {
+        "ipv4" if text.split('.').count() != 4 => "expected four decimals".to_owned(),
+        "email" if !text.contains('@') => "missing @".to_owned(),
+        "uri" => "relative url".to_owned(),
+        "uuid" => "must be 36 characters long".to_owned(),
+        _ => format!("does not match the format {format}"),
+    }
+}
