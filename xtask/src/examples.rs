@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use groundwork_registry::{CtfWriter, LocalBlob, RepositoryMap};
+use groundwork_registry::{CtfWriter, LocalBlob, RepositoryMap, Store};
 use serde_json::Value;
 
 const BLUEPRINT_MEDIA_TYPE: &str = "application/vnd.gardener.landscaper.blueprint.layer.v1.tar";
@@ -26,7 +26,8 @@ pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
             continue;
         }
         let map = RepositoryMap::load(&map_file)?;
-        for (context, directory) in map.stores() {
+        for (context, store) in map.stores() {
+            let Store::Directory(directory) = store else { continue };
             let Some(name) = directory.file_name() else { continue };
             let sources = components.join("sources").join(name);
             let fresh = tempfile::tempdir()?;

@@ -1,10 +1,13 @@
 //! The content of a resource (`components.md` 6.3, 6.9).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::descriptor::Resource;
 use crate::repository::RepositoryError;
 use crate::resolve::ComponentVersion;
+
+/// Largest content that is handed over in one piece.
+const LARGEST: u64 = 256 << 20;
 
 /// The bytes of a resource and what they are declared to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +15,112 @@ pub struct Content {
     /// Empty when nothing is declared.
     pub media_type: String,
     pub bytes: Vec<u8>,
+}
+
+/// Where the content of a resource lies, of the ways that can be fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Beside the descriptor: a digest, several of them with commas between, or a file name in older archives.
+    Local { reference: String, media_type: String },
+    /// An artifact of any registry, as a whole.
+    Artifact { reference: String },
+    /// The same, with a name relative to the registry of the component.
+    RelativeArtifact { reference: String },
+    /// One blob of a repository of any registry.
+    Layer { repository: String, digest: String, size: Option<u64>, media_type: String },
+}
+
+/// Why an access leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AccessError {
+    /// `components.md` 8, E13.
+    #[error("access method {type_name:?} not supported")]
+    Unsupported { type_name: String },
+    #[error("it has no {member}")]
+    Incomplete { member: &'static str },
+}
+
+impl Access {
+    /// Reads the `access` of a resource. Members are found without regard to case where files have them so
+    /// (`components.md` 1.5).
+    ///
+    /// # Errors
+    ///
+    /// Another type than these, or a member that is missing.
+    pub fn parse(access: &Value) -> Result<Self, AccessError> {
+        let optional = |name: &str| {
+            let members = access.as_object()?;
+            let alias =
+                || members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+            members.get(name).or_else(alias).and_then(Value::as_str).filter(|text| !text.is_empty())
+        };
+        let text = |name: &'static str| {
+            optional(name).map(str::to_owned).ok_or(AccessError::Incomplete { member: name })
+        };
+        let media_type = || optional("mediaType").unwrap_or_default().to_owned();
+        let local = |member| Ok(Self::Local { reference: text(member)?, media_type: media_type() });
+        let type_name = optional("type").unwrap_or_default();
+        match type_name.strip_suffix("/v1").unwrap_or(type_name) {
+            "localBlob" | "LocalBlob" => local("localReference"),
+            "localOciBlob" => local("digest"),
+            "localFilesystemBlob" => local("fileName"),
+            "ociArtifact" | "ociRegistry" | "OCIImage" | "ociImage" => {
+                Ok(Self::Artifact { reference: text("imageReference")? })
+            }
+            "relativeOciReference" => Ok(Self::RelativeArtifact { reference: text("reference")? }),
+            "ociBlob" | "OCIImageLayer" => Ok(Self::Layer {
+                repository: text("ref")?,
+                digest: text("digest")?,
+                size: access.get("size").and_then(Value::as_u64).filter(|size| *size > 0),
+                media_type: media_type(),
+            }),
+            _ => Err(AccessError::Unsupported { type_name: type_name.to_owned() }),
+        }
+    }
+
+    /// The access as a descriptor has it; reading that gives this again.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Local { reference, media_type } => {
+                json!({"type": "localBlob", "localReference": reference, "mediaType": media_type})
+            }
+            Self::Artifact { reference } => json!({"type": "ociArtifact", "imageReference": reference}),
+            Self::RelativeArtifact { reference } => {
+                json!({"type": "relativeOciReference", "reference": reference})
+            }
+            Self::Layer { repository, digest, size, media_type } => json!({
+                "type": "ociBlob", "ref": repository, "digest": digest, "size": size, "mediaType": media_type,
+            }),
+        }
+    }
+
+    /// The reference of a local blob; of everything else nothing.
+    pub fn local_reference(&self) -> Option<&str> {
+        match self {
+            Self::Local { reference, .. } => Some(reference),
+            _ => None,
+        }
+    }
+
+    /// What the content is declared to be; empty when nothing is.
+    pub fn media_type(&self) -> &str {
+        match self {
+            Self::Local { media_type, .. } | Self::Layer { media_type, .. } => media_type,
+            Self::Artifact { .. } | Self::RelativeArtifact { .. } => "",
+        }
+    }
+}
+
+impl std::fmt::Display for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Local { reference, .. } => write!(f, "blob {reference}"),
+            Self::Artifact { reference } | Self::RelativeArtifact { reference } => {
+                write!(f, "artifact {reference}")
+            }
+            Self::Layer { repository, digest, .. } => write!(f, "blob {repository}@{digest}"),
+        }
+    }
 }
 
 /// Why the content of a resource is out of reach.
@@ -31,31 +140,79 @@ impl ComponentVersion {
     ///
     /// # Errors
     ///
-    /// See [`ContentError`]. Blobs that lie beside the descriptor are supported, registries elsewhere are not.
+    /// See [`ContentError`].
     pub fn content(&self, resource: &Resource) -> Result<Content, ContentError> {
         let component = format!("{}:{}", self.descriptor.name(), self.descriptor.version());
-        let access = resource.access();
-        let member = |name: &str| access.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let type_name = member("type").unwrap_or_default();
-        let reference = match type_name.strip_suffix("/v1").unwrap_or(type_name) {
-            "localBlob" | "LocalBlob" => member("localReference").ok_or("localReference"),
-            "localOciBlob" => member("digest").ok_or("digest"),
-            "localFilesystemBlob" => member("fileName").or_else(|| member("filename")).ok_or("fileName"),
-            _ => {
-                let (type_name, resource) = (type_name.to_owned(), resource.name.clone());
-                return Err(ContentError::Unsupported { type_name, resource, component });
+        let name = || resource.name.clone();
+        let access = Access::parse(resource.access()).map_err(|error| match error {
+            AccessError::Unsupported { type_name } => {
+                ContentError::Unsupported { type_name, resource: name(), component: component.clone() }
             }
+            AccessError::Incomplete { member } => {
+                ContentError::Incomplete { member, resource: name(), component: component.clone() }
+            }
+        })?;
+        let fetched = self.fetch(&access).and_then(|blob| {
+            let declared = Some(access.media_type()).filter(|declared| !declared.is_empty());
+            let media_type = declared.unwrap_or(&blob.media_type).to_owned();
+            let bytes = blob.read_all(&access.to_string(), LARGEST)?;
+            Ok(Content { media_type, bytes })
+        });
+        fetched.map_err(|source| ContentError::Repository { resource: name(), component, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every type of `components.md` 6.9 that can be fetched, under each of its names.
+    #[test]
+    fn types() {
+        let local = |reference: &str| Access::Local { reference: reference.into(), media_type: "m".into() };
+        let artifact = Access::Artifact { reference: "r/a:1".into() };
+        let layer = |size| Access::Layer {
+            repository: "r/a".into(),
+            digest: "sha256:0".into(),
+            size,
+            media_type: String::new(),
         };
-        let reference = reference.map_err(|member| ContentError::Incomplete {
-            member,
-            resource: resource.name.clone(),
-            component: component.clone(),
-        })?;
-        let bytes = self.blob(reference).map_err(|source| ContentError::Repository {
-            resource: resource.name.clone(),
-            component,
-            source,
-        })?;
-        Ok(Content { media_type: member("mediaType").unwrap_or_default().to_owned(), bytes })
+        for (written, expected) in [
+            (json!({"type": "localBlob", "localReference": "a", "mediaType": "m"}), local("a")),
+            (json!({"type": "LocalBlob/v1", "localReference": "a", "mediaType": "m"}), local("a")),
+            (json!({"type": "localOciBlob", "digest": "a", "mediaType": "m"}), local("a")),
+            (json!({"type": "localFilesystemBlob", "filename": "a", "mediaType": "m"}), local("a")),
+            (json!({"type": "ociArtifact", "imageReference": "r/a:1"}), artifact.clone()),
+            (json!({"type": "ociRegistry/v1", "imagereference": "r/a:1"}), artifact.clone()),
+            (json!({"type": "OCIImage", "imageReference": "r/a:1"}), artifact.clone()),
+            (json!({"type": "ociImage", "imageReference": "r/a:1"}), artifact),
+            (json!({"type": "ociBlob", "ref": "r/a", "digest": "sha256:0", "size": 5}), layer(Some(5))),
+            (json!({"type": "OCIImageLayer", "ref": "r/a", "digest": "sha256:0"}), layer(None)),
+            (
+                json!({"type": "relativeOciReference", "reference": "a:1"}),
+                Access::RelativeArtifact { reference: "a:1".into() },
+            ),
+        ] {
+            let access = Access::parse(&written).unwrap();
+            assert_eq!(access, expected, "{written}");
+            assert_eq!(Access::parse(&access.to_value()), Ok(access));
+        }
+    }
+
+    /// E13: what has to be asked for elsewhere is named.
+    #[test]
+    fn what_cannot_be_fetched() {
+        for type_name in ["helm", "gitHub", "s3", "wget", "git", "npm", "maven", "ocm", "none", "web", "x"] {
+            let error = Access::parse(&json!({"type": type_name})).unwrap_err();
+            assert_eq!(error.to_string(), format!("access method {type_name:?} not supported"));
+        }
+        for (written, member) in [
+            (json!({"type": "localBlob", "localReference": ""}), "localReference"),
+            (json!({"type": "ociArtifact", "imageReference": 5}), "imageReference"),
+            (json!({"type": "ociBlob", "ref": "r"}), "digest"),
+        ] {
+            assert_eq!(Access::parse(&written), Err(AccessError::Incomplete { member }));
+        }
+        assert!(Access::parse(&json!(null)).is_err());
     }
 }

@@ -23,7 +23,7 @@ mod resolve;
 mod resolvers;
 mod uri;
 
-pub use access::{Content, ContentError};
+pub use access::{Access, AccessError, Content, ContentError};
 pub use condition::{OVERWRITE_CONDITION, OverwriteCondition, outdated_message};
 pub use descriptor::{
     ComponentReference, Descriptor, DescriptorError, Leniency, Resource, SchemaVersion, valid_version,
@@ -32,7 +32,7 @@ pub use inline::{InlineError, InlineSet};
 pub use lint::{Finding, lint};
 pub use overwrite::{Attribute, AttributeSet, Attributes, Overwrites, Rule, RuleOutcome, Substitution};
 pub use reference::{Reference, RepositoryContext, json_equal};
-pub use repository::{Repositories, Repository, RepositoryError};
+pub use repository::{Blob, Repositories, Repository, RepositoryError};
 pub use resolve::{ComponentVersion, Limits, ResolveError, Resolver};
 pub use resolvers::{OCM_CONFIG_KEY, OcmConfigError, ResolverRule, ResolverRules};
 pub use uri::{CdUri, CdUriError, SelectError};

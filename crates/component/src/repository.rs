@@ -1,5 +1,7 @@
+use std::io::{self, Read};
 use std::sync::Arc;
 
+use crate::access::Access;
 use crate::reference::RepositoryContext;
 
 /// A place that holds component versions: a registry, an archive, a directory.
@@ -15,15 +17,17 @@ pub trait Repository: Send + Sync {
     /// The repository could not be read, or holds something that is no component version.
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError>;
 
-    /// The content that a `localBlob` access of that version refers to by `reference`.
+    /// The content that an access of that version describes, wherever it lies.
     ///
     /// # Errors
     ///
-    /// As [`Repository::descriptor`], and when there is no such blob.
-    fn blob(&self, name: &str, version: &str, reference: &str) -> Result<Vec<u8>, RepositoryError>;
+    /// As [`Repository::descriptor`], and when there is no such content. Reading the body may fail as well.
+    fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError>;
 }
 
 /// Turns repository contexts into repositories.
+///
+/// What is needed to be let in belongs to the implementation, which is made for one Context: engines see no credentials.
 pub trait Repositories: Send + Sync {
     /// Opens the repository that `context` describes.
     ///
@@ -31,6 +35,51 @@ pub trait Repositories: Send + Sync {
     ///
     /// The type of the context is unknown, or nothing is reachable there.
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError>;
+}
+
+/// Content on its way. Whoever reads the body to its end knows that it is what its digest says.
+pub struct Blob {
+    /// Under which type it is stored; empty when the store knows none.
+    pub media_type: String,
+    /// Bytes of the body, where the store knows that beforehand.
+    pub size: Option<u64>,
+    /// Errors of the repository come as the source of an `io::Error`; see [`RepositoryError::of_read`].
+    pub body: Box<dyn Read + Send>,
+}
+
+impl std::fmt::Debug for Blob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Blob")
+            .field("media_type", &self.media_type)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Blob {
+    /// Content that is at hand.
+    pub fn from_bytes(media_type: impl Into<String>, bytes: Vec<u8>) -> Self {
+        let size = Some(bytes.len() as u64);
+        Self { media_type: media_type.into(), size, body: Box::new(io::Cursor::new(bytes)) }
+    }
+
+    /// The whole content; `address` is what messages call it.
+    ///
+    /// # Errors
+    ///
+    /// The body has more than `limit` bytes, or cannot be read to its end.
+    pub fn read_all(self, address: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
+        let too_large = || RepositoryError::TooLarge { address: address.to_owned(), limit };
+        if self.size.is_some_and(|size| size > limit) {
+            return Err(too_large());
+        }
+        let mut bytes = Vec::new();
+        self.body
+            .take(limit.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(|error| RepositoryError::of_read(&error, address))?;
+        if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
+    }
 }
 
 /// Why a repository gave no answer. Each text says where it looked.
@@ -42,6 +91,9 @@ pub enum RepositoryError {
     /// A repository context for which the configuration names no store.
     #[error("no store is configured for the repository context {context}; add it to {map}")]
     NotMapped { context: String, map: String },
+    /// Content that lies in a registry, asked for where only files are read.
+    #[error("{address} lies in a registry, and here only files are read; put the content into the component")]
+    Offline { address: String },
     /// `components.md` 8, E14.
     #[error("digest mismatch for {address}: expected {expected}, got {actual}")]
     Digest { address: String, expected: String, actual: String },
@@ -52,7 +104,27 @@ pub enum RepositoryError {
     /// A blob that a descriptor mentions is not there.
     #[error("{address} does not exist")]
     Missing { address: String },
-    /// `components.md` 8, E21.
+    /// `components.md` 8, E20. `credentials` says whose were sent, and nothing of what they are.
+    #[error("access to {address} denied (credentials: {credentials})")]
+    Denied { address: String, credentials: String },
+    /// `components.md` 8, E21: a server does not answer as it should.
+    #[error("cannot reach {host}: {cause}")]
+    Unreachable { host: String, cause: String },
     #[error("cannot read {address}: {cause}")]
     Unreadable { address: String, cause: String },
+}
+
+impl RepositoryError {
+    /// What an error of a body means.
+    pub fn of_read(error: &io::Error, address: &str) -> Self {
+        let own = error.get_ref().and_then(|source| source.downcast_ref::<Self>());
+        own.cloned()
+            .unwrap_or_else(|| Self::Unreadable { address: address.to_owned(), cause: error.to_string() })
+    }
+}
+
+impl From<RepositoryError> for io::Error {
+    fn from(error: RepositoryError) -> Self {
+        Self::other(error)
+    }
 }

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::access::Access;
 use crate::descriptor::{Descriptor, DescriptorError};
 use crate::inline::InlineSet;
 use crate::overwrite::{Overwrites, Substitution};
 use crate::reference::{Reference, RepositoryContext};
-use crate::repository::{Repositories, Repository, RepositoryError};
+use crate::repository::{Blob, Repositories, Repository, RepositoryError};
 use crate::resolvers::ResolverRules;
 
 /// Bounds of a closure (`components.md` 4.6).
@@ -53,20 +54,18 @@ impl ComponentVersion {
         Self { descriptor, reference, repositories: repository.into_iter().collect(), unopened: None }
     }
 
-    /// The content of a local blob of this version.
+    /// The content that an access of this version describes.
     ///
     /// # Errors
     ///
     /// An inline component without a repository has no blobs; see [`RepositoryError`] for the rest.
-    pub fn blob(&self, reference: &str) -> Result<Vec<u8>, RepositoryError> {
+    pub fn fetch(&self, access: &Access) -> Result<Blob, RepositoryError> {
         let (name, version) = (self.descriptor.name(), self.descriptor.version());
         let mut missing = self.unopened.clone().unwrap_or_else(|| RepositoryError::Missing {
-            address: format!(
-                "blob {reference} of the inline component {name}:{version}, which names no repository,"
-            ),
+            address: format!("{access} of the inline component {name}:{version}, which names no repository,"),
         });
         for repository in &self.repositories {
-            match repository.blob(name, version, reference) {
+            match repository.content(name, version, access) {
                 Err(error @ RepositoryError::Missing { .. }) => missing = error,
                 answer => return answer,
             }

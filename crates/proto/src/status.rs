@@ -46,6 +46,8 @@ pub mod reasons {
     pub const REPOSITORY_UNKNOWN: &str = "REPOSITORY_UNKNOWN";
     /// `FAILED_PRECONDITION`: the store is not in the format that it should have.
     pub const REPOSITORY_MALFORMED: &str = "REPOSITORY_MALFORMED";
+    /// A registry does not let the service read.
+    pub const REPOSITORY_DENIED: &str = "REPOSITORY_DENIED";
     /// `DATA_LOSS`: the content of the store is not that of its digest.
     pub const DIGEST_MISMATCH: &str = "DIGEST_MISMATCH";
     /// `INVALID_ARGUMENT`: fields of the request are missing or wrong; the details name them.

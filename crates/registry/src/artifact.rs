@@ -49,10 +49,25 @@ pub(crate) struct BlobDescriptor {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Manifest {
+    pub(crate) media_type: Option<String>,
+    #[serde(default)]
+    pub(crate) layers: Vec<BlobDescriptor>,
     pub(crate) config: Option<BlobDescriptor>,
     /// Entries of an index; its first one is the manifest that counts.
     #[serde(default)]
     pub(crate) manifests: Vec<BlobDescriptor>,
+}
+
+/// Types of manifests and indexes.
+pub(crate) const MANIFEST_TYPES: [&str; 4] = [
+    MANIFEST,
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+];
+
+pub(crate) fn is_manifest_type(media_type: &str) -> bool {
+    MANIFEST_TYPES.contains(&media_type)
 }
 
 /// The config of a component: it names the descriptor layer.

@@ -1,6 +1,8 @@
 use std::fmt;
+use std::io::{self, Read};
 
 use data_encoding::HEXLOWER;
+use groundwork_component::RepositoryError;
 use sha2::{Digest as _, Sha256};
 
 /// The SHA-256 of some content, written `sha256:<64 hex digits>`.
@@ -35,6 +37,49 @@ impl fmt::Display for Digest {
 /// The path segment that stands for a component name under the mapping `sha256-digest`.
 pub(crate) fn hashed_name(name: &str) -> String {
     Digest::of(name.as_bytes()).0
+}
+
+/// A body that is compared with its digest while it is read. Whoever gets its end has what was asked for.
+pub(crate) struct Verified<R> {
+    inner: R,
+    hash: Sha256,
+    expected: Digest,
+    address: String,
+    left: u64,
+    limit: u64,
+}
+
+impl<R: Read> Verified<R> {
+    /// `limit` is what the body may have at most.
+    pub(crate) fn new(inner: R, expected: Digest, address: String, limit: u64) -> Self {
+        Self { inner, hash: Sha256::new(), expected, address, left: limit, limit }
+    }
+}
+
+impl<R: Read> Read for Verified<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let count = self.inner.read(buffer)?;
+        let Some(left) = self.left.checked_sub(count as u64) else {
+            return Err(RepositoryError::TooLarge { address: self.address.clone(), limit: self.limit }.into());
+        };
+        self.left = left;
+        self.hash.update(&buffer[..count]);
+        if count == 0 {
+            let actual = Digest(HEXLOWER.encode(&self.hash.clone().finalize()));
+            if actual != self.expected {
+                return Err(RepositoryError::Digest {
+                    address: self.address.clone(),
+                    expected: self.expected.to_string(),
+                    actual: actual.to_string(),
+                }
+                .into());
+            }
+        }
+        Ok(count)
+    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,25 @@
 //! Where component versions are stored, and how they are read from there (`components.md` sections 6 and 7).
 //!
 //! ```text
-//! repository context --RepositoryMap--> store
-//!                                        └─ CtfDirectory: artifact-index.json, blobs/sha256.<hex>
-//!                                             └─ artifact: OCI manifest -> descriptor layer, local blobs
+//! repository context --RepositoryMap--> Store
+//!                                        ├─ ctf: artifact-index.json, blobs/sha256.<hex> ─┐  both on a tree:
+//!                                        ├─ flat: descriptors as files, blobs beside them ┘  directory, tar, tar+gzip
+//!                                        └─ registry
+//!        manifest ──blobs──> descriptor layer, local blobs, artifact sets: the same for archives and registries
 //! ```
 //!
-//! Every blob is checked against its digest before anyone sees it.
+//! Every blob is checked against its digest before anyone sees its end.
 
 mod artifact;
+mod artifact_set;
+mod blobs;
 mod ctf;
 mod digest;
+mod flat;
 mod map;
+mod tree;
 mod write;
 
-pub use ctf::CtfDirectory;
 pub use digest::Digest;
-pub use map::{MapError, RepositoryMap};
+pub use map::{MapError, RepositoryMap, Store};
 pub use write::{CtfWriter, LocalBlob, WriteError};

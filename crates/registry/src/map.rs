@@ -3,30 +3,106 @@
 //! ```yaml
 //! repositories:
 //! - context: {type: ociRegistry, baseUrl: registry.example.org/components}
-//!   directory: stores/released      # relative to this file
+//!   directory: stores/released      # relative to this file; or `archive:` with a tar, or `url:` with a registry
 //! ```
 //!
 //! Conditions and messages keep showing the context; only the place that is read from changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 use groundwork_yaml::{self as yaml, Content, Node, Step};
 
-use crate::ctf::CtfDirectory;
+use crate::artifact::DESCRIPTOR_FILE;
+use crate::ctf::{Ctf, CtfRepository, INDEX_FILE};
+use crate::flat::Flat;
+use crate::tree::{Stamp, Tree, stamp};
 
 /// The types of repository contexts that exist (`components.md` 1.5), without their version suffix.
 const KNOWN_TYPES: [&str; 7] =
     ["ociRegistry", "OCIRegistry", "oci", "CommonTransportFormat", "ComponentArchive", "local", "inline"];
 
-/// Stores by repository context.
+/// Where the component versions of a repository context really are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Store {
+    /// The common transport format, a component archive, or a directory of descriptors.
+    Directory(PathBuf),
+    /// The same as a tar, compressed or not.
+    Archive(PathBuf),
+    /// Another registry: host and path, with a scheme where that is not https.
+    Registry(String),
+}
+
+/// Stores by repository context. Clones share what has been opened.
 #[derive(Debug, Clone, Default)]
 pub struct RepositoryMap {
     /// How the map is called in messages.
     source: String,
-    stores: Vec<(RepositoryContext, PathBuf)>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    context: RepositoryContext,
+    store: Store,
+    opened: Arc<Mutex<Option<Opened>>>,
+}
+
+/// Files that have been looked at.
+#[derive(Debug, Clone)]
+struct Opened {
+    /// Of an archive, which is opened again when it has been written.
+    stamp: Option<Stamp>,
+    files: Files,
+}
+
+#[derive(Debug, Clone)]
+enum Files {
+    Ctf(Arc<Ctf>),
+    Flat(Arc<Flat>),
+}
+
+impl Entry {
+    fn new(context: RepositoryContext, store: Store) -> Self {
+        Self { context, store, opened: Arc::default() }
+    }
+
+    fn repository(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        let (path, stamp) = match &self.store {
+            Store::Registry(url) => return Err(RepositoryError::Offline { address: url.clone() }),
+            Store::Directory(path) => (path, None),
+            Store::Archive(path) => (path, stamp(path)),
+        };
+        let mut kept = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = match &*kept {
+            Some(opened) if opened.stamp == stamp => opened.files.clone(),
+            _ => {
+                let files = open(path, &self.store, context)?;
+                *kept = Some(Opened { stamp, files: files.clone() });
+                files
+            }
+        };
+        Ok(match files {
+            Files::Ctf(archive) => Arc::new(CtfRepository { archive, context: context.clone() }),
+            Files::Flat(flat) => flat,
+        })
+    }
+}
+
+/// What is there says which format it is; only of an empty place the context has to tell.
+fn open(path: &Path, store: &Store, context: &RepositoryContext) -> Result<Files, RepositoryError> {
+    let tree = match store {
+        Store::Archive(_) => Tree::open_archive(path)?,
+        _ => Tree::Directory(path.to_owned()),
+    };
+    let type_name = context.type_name();
+    let is_flat = match type_name.strip_suffix("/v1").unwrap_or(type_name) {
+        "local" | "ComponentArchive" => true,
+        _ => tree.file(INDEX_FILE)?.is_none() && tree.file(DESCRIPTOR_FILE)?.is_some(),
+    };
+    Ok(if is_flat { Files::Flat(Arc::new(Flat::new(tree)?)) } else { Files::Ctf(Arc::new(Ctf::new(tree))) })
 }
 
 /// Why a `repositories.yaml` cannot be used.
@@ -59,7 +135,7 @@ impl MapError {
 impl RepositoryMap {
     /// A map without entries; every lookup says that nothing is configured.
     pub fn empty(source: impl Into<String>) -> Self {
-        Self { source: source.into(), stores: Vec::new() }
+        Self { source: source.into(), entries: Vec::new() }
     }
 
     /// Reads a file. Directories in it are relative to the file.
@@ -81,49 +157,70 @@ impl RepositoryMap {
                 .map_err(|error| malformed(error.position(), error.message().to_owned()))?;
         let base = path.parent().unwrap_or(Path::new("."));
         let mut map = Self::empty(path.display().to_string());
-        for (context, directory, position) in
+        for (context, store, position) in
             entries(&document).map_err(|(at, problem)| malformed(at, problem))?
         {
-            if map.stores.iter().any(|(known, _)| known.is_same_place(&context)) {
+            if map.entries.iter().any(|known| known.context.is_same_place(&context)) {
                 return Err(malformed(position, format!("the repository context {context} is mapped twice")));
             }
-            map.stores.push((context, base.join(directory)));
+            let store = match store {
+                Store::Directory(path) => Store::Directory(base.join(path)),
+                Store::Archive(path) => Store::Archive(base.join(path)),
+                Store::Registry(url) => Store::Registry(url),
+            };
+            map.entries.push(Entry::new(context, store));
         }
         Ok(map)
     }
 
-    /// The contexts and the directories that stand for them.
-    pub fn stores(&self) -> impl Iterator<Item = (&RepositoryContext, &Path)> {
-        self.stores.iter().map(|(context, directory)| (context, directory.as_path()))
+    /// The contexts and the stores that stand for them.
+    pub fn stores(&self) -> impl Iterator<Item = (&RepositoryContext, &Store)> {
+        self.entries.iter().map(|entry| (&entry.context, &entry.store))
     }
 
-    /// Takes in the stores of another map. Answers with a context that both map, to different directories.
+    /// Takes in the stores of another map. Answers with a context that both map, to different stores.
     ///
     /// # Errors
     ///
     /// The context; nothing of the other map is taken then.
     pub fn merge(&mut self, other: Self) -> Result<(), RepositoryContext> {
-        let clash = other.stores.iter().find(|(context, directory)| {
-            self.stores.iter().any(|(known, other)| known.is_same_place(context) && other != directory)
+        let clash = other.entries.iter().find(|entry| {
+            self.entries
+                .iter()
+                .any(|known| known.context.is_same_place(&entry.context) && known.store != entry.store)
         });
-        if let Some((context, _)) = clash {
-            return Err(context.clone());
+        if let Some(entry) = clash {
+            return Err(entry.context.clone());
         }
         self.source = format!("{} or {}", self.source, other.source);
-        self.stores.extend(other.stores);
+        self.entries.extend(other.entries);
         Ok(())
     }
 
-    /// Adds a store; later entries win.
+    /// Adds a directory; later entries win.
     pub fn insert(&mut self, context: RepositoryContext, directory: impl Into<PathBuf>) {
-        self.stores.insert(0, (context, directory.into()));
+        self.insert_store(context, Store::Directory(directory.into()));
+    }
+
+    /// Adds a store; later entries win.
+    pub fn insert_store(&mut self, context: RepositoryContext, store: Store) {
+        self.entries.insert(0, Entry::new(context, store));
+    }
+
+    /// The store that stands for a context.
+    pub fn find(&self, context: &RepositoryContext) -> Option<&Store> {
+        self.entry(context).map(|entry| &entry.store)
+    }
+
+    fn entry(&self, context: &RepositoryContext) -> Option<&Entry> {
+        self.entries.iter().find(|known| known.context.is_same_place(context))
     }
 }
 
 impl Repositories for RepositoryMap {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        if let Some((_, directory)) = self.stores.iter().find(|(known, _)| known.is_same_place(context)) {
-            return Ok(Arc::new(CtfDirectory::new(directory, context.clone())));
+        if let Some(entry) = self.entry(context) {
+            return entry.repository(context);
         }
         let type_name = context.type_name();
         if !KNOWN_TYPES.contains(&type_name.strip_suffix("/v1").unwrap_or(type_name)) {
@@ -140,7 +237,7 @@ impl Repositories for RepositoryMap {
 type Problem = (yaml::Position, String);
 
 /// The entries with the place of each.
-fn entries(document: &Node) -> Result<Vec<(RepositoryContext, String, yaml::Position)>, Problem> {
+fn entries(document: &Node) -> Result<Vec<(RepositoryContext, Store, yaml::Position)>, Problem> {
     if document.is_null() {
         return Ok(Vec::new());
     }
@@ -155,8 +252,8 @@ fn entries(document: &Node) -> Result<Vec<(RepositoryContext, String, yaml::Posi
     }
 }
 
-fn entry(item: &Node) -> Result<(RepositoryContext, String, yaml::Position), Problem> {
-    only_members(item, &["context", "directory"])?;
+fn entry(item: &Node) -> Result<(RepositoryContext, Store, yaml::Position), Problem> {
+    only_members(item, &["context", "directory", "archive", "url"])?;
     let context = item
         .get("context")
         .filter(|context| matches!(context.content, Content::Mapping(_)))
@@ -164,12 +261,17 @@ fn entry(item: &Node) -> Result<(RepositoryContext, String, yaml::Position), Pro
         .ok_or_else(|| {
             (item.position, "context must be a map such as {type: ociRegistry, baseUrl: …}".to_owned())
         })?;
-    let directory = item
-        .get("directory")
-        .and_then(Node::as_str)
-        .filter(|directory| !directory.is_empty())
-        .ok_or_else(|| (item.position, "directory must name a directory".to_owned()))?;
-    Ok((context, directory.to_owned(), item.position))
+    let text = |member: &str| item.get(member).and_then(Node::as_str).filter(|text| !text.is_empty());
+    let store = match (text("directory"), text("archive"), text("url")) {
+        (Some(path), None, None) => Store::Directory(path.into()),
+        (None, Some(path), None) => Store::Archive(path.into()),
+        (None, None, Some(url)) => Store::Registry(url.to_owned()),
+        _ => {
+            let problem = "one of directory, archive and url must name a store";
+            return Err((item.position, problem.to_owned()));
+        }
+    };
+    Ok((context, store, item.position))
 }
 
 fn only_members(node: &Node, known: &[&str]) -> Result<(), Problem> {

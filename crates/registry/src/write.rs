@@ -171,6 +171,17 @@ fn append(archive: &mut tar::Builder<Vec<u8>>, name: &str, content: &[u8]) {
     archive.append_data(&mut header, name, content).expect("writing to memory does not fail");
 }
 
+/// The header of a regular file whose name is short.
+pub(crate) fn tar_header(name: &str, size: u64) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.set_path(name).expect("names of digests fit into a header");
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_mtime(TAR_TIME);
+    header.set_cksum();
+    header.as_bytes().to_vec()
+}
+
 fn finish(archive: tar::Builder<Vec<u8>>) -> Vec<u8> {
     archive.into_inner().expect("writing to memory does not fail")
 }

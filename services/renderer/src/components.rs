@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, Installation};
-use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
 use groundwork_grpc::{Channel, retry, with_limits};
 use groundwork_lifecycle::OperationError;
 use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName, Reference};
@@ -14,6 +14,9 @@ use groundwork_proto::status::{self, reasons};
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
+
+/// Content that a rendering works on is in memory.
+const LARGEST_CONTENT: usize = 256 << 20;
 
 /// A client of the resolver. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -147,24 +150,68 @@ impl Repository for RemoteRepository {
         Ok(answer.into_inner().descriptor)
     }
 
-    fn blob(&self, name: &str, version: &str, reference: &str) -> Result<Vec<u8>, RepositoryError> {
+    fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        // Under a tag there may be something else by the time of the second attempt.
+        let can_go_on = !matches!(access, Access::Artifact { .. } | Access::RelativeArtifact { .. });
         let request = FetchResourceRequest {
             reference: self.reference(name, version),
             installation: Some(self.shared.installation.clone()),
             job_id: self.shared.job_id.clone(),
-            content: Some(Content::LocalBlob(reference.to_owned())),
+            content: Some(Content::Access(Json { text: access.to_value().to_string() })),
+            offset: 0,
         };
+        let fetched = Mutex::new(Fetched::default());
         let call = retry(async || {
-            let mut pieces = self.shared.client.clone().fetch_resource(request.clone()).await?.into_inner();
-            let mut content = Vec::new();
-            while let Some(piece) = pieces.message().await? {
-                content.extend_from_slice(&piece.chunk);
+            let mut so_far = std::mem::take(&mut *lock(&fetched));
+            if !can_go_on {
+                so_far = Fetched::default();
             }
-            Ok(content)
+            let request = FetchResourceRequest { offset: so_far.length(), ..request.clone() };
+            let result = receive(&self.shared.client, request, &mut so_far).await;
+            *lock(&fetched) = so_far;
+            result
         });
         self.shared.runtime.block_on(call).map_err(|status| match status.code() {
-            Code::NotFound => RepositoryError::Missing { address: format!("{name}:{version} {reference}") },
+            Code::NotFound => RepositoryError::Missing { address: format!("{name}:{version} {access}") },
             _ => self.failed(name, version, &status),
-        })
+        })?;
+        let Fetched { media_type, bytes } = std::mem::take(&mut *lock(&fetched));
+        Ok(Blob::from_bytes(media_type, bytes))
     }
+}
+
+/// Content as far as it has come.
+#[derive(Debug, Default)]
+struct Fetched {
+    media_type: String,
+    bytes: Vec<u8>,
+}
+
+impl Fetched {
+    fn length(&self) -> i64 {
+        i64::try_from(self.bytes.len()).unwrap_or(i64::MAX)
+    }
+}
+
+fn lock(fetched: &Mutex<Fetched>) -> std::sync::MutexGuard<'_, Fetched> {
+    fetched.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn receive(
+    client: &ResolverClient<Channel>,
+    request: FetchResourceRequest,
+    fetched: &mut Fetched,
+) -> Result<(), Status> {
+    let mut pieces = client.clone().fetch_resource(request).await?.into_inner();
+    while let Some(piece) = pieces.message().await? {
+        if !piece.media_type.is_empty() {
+            fetched.media_type = piece.media_type;
+        }
+        if fetched.bytes.len() + piece.chunk.len() > LARGEST_CONTENT {
+            let text = format!("the content has more than {LARGEST_CONTENT} bytes");
+            return Err(Status::new(Code::OutOfRange, text));
+        }
+        fetched.bytes.extend_from_slice(&piece.chunk);
+    }
+    Ok(())
 }

@@ -2,13 +2,14 @@
 
 mod errors;
 mod explain;
+mod pieces;
 mod wire;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt};
 use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
 use groundwork_component::{ComponentVersion, Reference, Repositories, Repository, RepositoryError};
 use groundwork_controller::{ApiError, Objects, Workers};
@@ -16,7 +17,6 @@ use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_lifecycle::{OperationError, Resolution};
 use groundwork_proto::MAX_MESSAGE;
 use groundwork_proto::component::v1::ObjectName;
-use groundwork_proto::resolver::v1::fetch_resource_request::Content;
 use groundwork_proto::resolver::v1::resolver_server::Resolver;
 use groundwork_proto::resolver::v1::{
     ExplainRequest, ExplainResponse, FetchResourceRequest, FetchResourceResponse, GetDescriptorRequest,
@@ -38,8 +38,8 @@ const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Calls that read stores at the same time; each may hold a large content.
 const READERS: usize = 16;
-/// Bytes of content in one message.
-const CHUNK: usize = 256 * 1024;
+/// Contents that are on their way to callers at the same time; a slow caller keeps nobody from reading.
+const SENDERS: usize = 64;
 /// What a message may need beside its content.
 const MESSAGE_MARGIN: usize = 64 * 1024;
 
@@ -50,6 +50,7 @@ pub(crate) struct Service {
     stores: Stores,
     permitted: PermittedVersionsCache,
     readers: Arc<Semaphore>,
+    senders: Arc<Semaphore>,
     workers: WorkerPools,
 }
 
@@ -68,8 +69,9 @@ impl Service {
         stores: Stores,
         workers: WorkerPools,
     ) -> Self {
-        let readers = Arc::new(Semaphore::new(READERS));
-        Self { access, objects, contexts, stores, permitted: PermittedVersionsCache::new(), readers, workers }
+        let [readers, senders] = [READERS, SENDERS].map(|count| Arc::new(Semaphore::new(count)));
+        let permitted = PermittedVersionsCache::new();
+        Self { access, objects, contexts, stores, permitted, readers, senders, workers }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
@@ -235,11 +237,9 @@ impl Resolver for Service {
     ) -> Result<Response<Self::FetchResourceStream>, Status> {
         let (metadata, _, request) = request.into_parts();
         let reference = wire::located_reference(request.reference)?;
-        let Some(Content::LocalBlob(blob)) =
-            request.content.filter(|Content::LocalBlob(blob)| !blob.is_empty())
-        else {
-            return Err(wire::invalid("local_blob", "must be given"));
-        };
+        let access = wire::access(request.content)?;
+        let offset =
+            u64::try_from(request.offset).map_err(|_| wire::invalid("offset", "must not be negative"))?;
         let name = self.authorise(&metadata, request.installation).await?;
         self.ensure_permitted(&name, &reference).await?;
         let stores = self.stores.of_job(&name.namespace, &name.name, &request.job_id);
@@ -248,12 +248,12 @@ impl Resolver for Service {
             // Two answers that callers treat differently: no such version, and no such content in it.
             match repository.descriptor(&reference.name, &reference.version)? {
                 None => Ok(None),
-                Some(_) => repository.blob(&reference.name, &reference.version, &blob).map(Some),
+                Some(_) => repository.content(&reference.name, &reference.version, &access).map(Some),
             }
         };
         let content = self.blocking(read).await?.map_err(|error| errors::repository(&error))?;
         let content = content.ok_or_else(errors::no_version)?;
-        Ok(Response::new(pieces(content).boxed()))
+        Ok(Response::new(pieces::stream(content, offset, Arc::clone(&self.senders)).boxed()))
     }
 }
 
@@ -293,42 +293,4 @@ fn answer(
         return Err(errors::too_large("the closure of the component"));
     }
     Ok(answer)
-}
-
-/// The content in messages; the first one says how long it is.
-fn pieces(content: Vec<u8>) -> impl Stream<Item = Result<FetchResourceResponse, Status>> + Send {
-    let size = i64::try_from(content.len()).unwrap_or(i64::MAX);
-    let count = content.len().div_ceil(CHUNK).max(1);
-    stream::iter((0..count).map(move |index| {
-        let (start, end) = (index * CHUNK, content.len().min((index + 1) * CHUNK));
-        Ok(FetchResourceResponse {
-            media_type: String::new(),
-            size: if index == 0 { size } else { 0 },
-            chunk: content[start..end].to_vec(),
-        })
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    async fn collected(length: usize) -> Vec<FetchResourceResponse> {
-        let content: Vec<u8> = (0..length).map(|index| u8::try_from(index % 251).unwrap()).collect();
-        let pieces: Vec<_> = pieces(content.clone()).map(Result::unwrap).collect().await;
-        let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.chunk.clone()).collect();
-        assert_eq!(joined, content);
-        pieces
-    }
-
-    #[tokio::test]
-    async fn content_comes_in_pieces() {
-        for (length, count) in [(0, 1), (1, 1), (CHUNK, 1), (CHUNK + 1, 2), (3 * CHUNK, 3)] {
-            let pieces = collected(length).await;
-            assert_eq!(pieces.len(), count, "{length}");
-            let sizes: Vec<_> = pieces.iter().map(|piece| piece.size).collect();
-            assert_eq!(sizes[0], i64::try_from(length).unwrap());
-            assert!(sizes[1..].iter().all(|size| *size == 0));
-        }
-    }
 }

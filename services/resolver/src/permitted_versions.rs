@@ -7,7 +7,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use groundwork_component::{Reference, Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{
+    Access, Blob, Reference, Repositories, Repository, RepositoryContext, RepositoryError,
+};
 use moka::sync::Cache;
 
 /// Installations in the cache.
@@ -83,7 +85,7 @@ impl Repository for RecordingRepository {
         self.inner.descriptor(name, version)
     }
 
-    fn blob(&self, name: &str, version: &str, reference: &str) -> Result<Vec<u8>, RepositoryError> {
-        self.inner.blob(name, version, reference)
+    fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        self.inner.content(name, version, access)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
 use moka::sync::Cache;
 
 use crate::map_file::MapFile;
@@ -11,7 +11,7 @@ use crate::map_file::MapFile;
 /// What is kept for jobs, in bytes.
 const CAPACITY: u64 = 8 << 20;
 /// Larger content is read again when it is asked for again; it carries a digest that says whether it is the same.
-const LARGEST: usize = 1 << 20;
+const LARGEST: u64 = 1 << 20;
 /// Nothing is kept for a job that asked for nothing this long.
 const IDLE: Duration = Duration::from_secs(600);
 /// Installations whose latest job is known.
@@ -21,7 +21,7 @@ const JOBS: u64 = 10_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Stores {
     map: Arc<MapFile>,
-    pinned: Cache<Pin, Arc<[u8]>>,
+    pinned: Cache<Pin, Kept>,
     /// The latest job of an Installation, for calls that do not name it.
     jobs: Cache<(String, String), Arc<str>>,
 }
@@ -34,7 +34,14 @@ struct Pin {
     name: String,
     version: String,
     /// `None`: the descriptor.
-    blob: Option<String>,
+    content: Option<Access>,
+}
+
+/// What is handed out again.
+#[derive(Debug, Clone)]
+struct Kept {
+    media_type: String,
+    bytes: Arc<[u8]>,
 }
 
 /// Within a scope a version keeps its content.
@@ -54,16 +61,19 @@ pub(crate) struct JobStores {
 
 struct PinnedRepository {
     inner: Arc<dyn Repository>,
-    pinned: Cache<Pin, Arc<[u8]>>,
+    pinned: Cache<Pin, Kept>,
     scope: Scope,
     context: Arc<str>,
 }
 
 impl Stores {
     pub(crate) fn new(map: MapFile) -> Self {
-        let weigh = |pin: &Pin, content: &Arc<[u8]>| {
-            let key = pin.name.len() + pin.version.len() + pin.blob.as_ref().map_or(0, String::len) + 200;
-            u32::try_from(content.len() + key).unwrap_or(u32::MAX)
+        let weigh = |pin: &Pin, kept: &Kept| {
+            let key = pin.name.len()
+                + pin.version.len()
+                + pin.content.as_ref().map_or(0, |access| access.to_string().len())
+                + 200;
+            u32::try_from(kept.bytes.len() + key).unwrap_or(u32::MAX)
         };
         let pinned = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_idle(IDLE).build();
         let jobs = Cache::builder().max_capacity(JOBS).time_to_idle(IDLE).build();
@@ -104,19 +114,13 @@ impl Repositories for JobStores {
 }
 
 impl PinnedRepository {
-    fn pin(&self, name: &str, version: &str, blob: Option<&str>) -> Pin {
+    fn pin(&self, name: &str, version: &str, content: Option<&Access>) -> Pin {
         Pin {
             scope: self.scope.clone(),
             context: Arc::clone(&self.context),
             name: name.to_owned(),
             version: version.to_owned(),
-            blob: blob.map(str::to_owned),
-        }
-    }
-
-    fn keep(&self, pin: Pin, content: &[u8]) {
-        if content.len() <= LARGEST {
-            self.pinned.insert(pin, content.into());
+            content: content.cloned(),
         }
     }
 }
@@ -126,22 +130,28 @@ impl Repository for PinnedRepository {
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
         let pin = self.pin(name, version, None);
         if let Some(kept) = self.pinned.get(&pin) {
-            return Ok(Some(kept.to_vec()));
+            return Ok(Some(kept.bytes.to_vec()));
         }
         let found = self.inner.descriptor(name, version)?;
-        if let Some(descriptor) = &found {
-            self.keep(pin, descriptor);
+        if let Some(descriptor) = found.as_deref().filter(|found| found.len() as u64 <= LARGEST) {
+            self.pinned.insert(pin, Kept { media_type: String::new(), bytes: descriptor.into() });
         }
         Ok(found)
     }
 
-    fn blob(&self, name: &str, version: &str, reference: &str) -> Result<Vec<u8>, RepositoryError> {
-        let pin = self.pin(name, version, Some(reference));
+    fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        let pin = self.pin(name, version, Some(access));
         if let Some(kept) = self.pinned.get(&pin) {
-            return Ok(kept.to_vec());
+            return Ok(Blob::from_bytes(kept.media_type, kept.bytes.to_vec()));
         }
-        let content = self.inner.blob(name, version, reference)?;
-        self.keep(pin, &content);
-        Ok(content)
+        let blob = self.inner.content(name, version, access)?;
+        if blob.size.is_none_or(|size| size > LARGEST) {
+            return Ok(blob);
+        }
+        let media_type = blob.media_type.clone();
+        let bytes = blob.read_all(&access.to_string(), LARGEST)?;
+        let kept = Kept { media_type: media_type.clone(), bytes: bytes.as_slice().into() };
+        self.pinned.insert(pin, kept);
+        Ok(Blob::from_bytes(media_type, bytes))
     }
 }

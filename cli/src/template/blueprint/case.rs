@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use groundwork_api::ObjectReference;
 use groundwork_blueprint::ExportValues;
-use groundwork_component::{Repository, RepositoryError};
+use groundwork_component::{Access, Blob, Repository, RepositoryError};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
@@ -143,8 +143,11 @@ impl Repository for Blobs {
         Ok(None)
     }
 
-    fn blob(&self, _: &str, _: &str, reference: &str) -> Result<Vec<u8>, RepositoryError> {
-        let content = self.0.get(reference).map(|content| content.clone().into_bytes());
+    fn content(&self, _: &str, _: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        let reference = access
+            .local_reference()
+            .ok_or_else(|| RepositoryError::Offline { address: access.to_string() })?;
+        let content = self.0.get(reference).map(|content| Blob::from_bytes("", content.clone().into_bytes()));
         content.ok_or_else(|| RepositoryError::Missing { address: json!(reference).to_string() })
     }
 }

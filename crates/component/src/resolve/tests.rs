@@ -17,8 +17,8 @@ impl Repository for Store {
         Ok(self.0.get(&format!("{name}:{version}")).cloned())
     }
 
-    fn blob(&self, _: &str, _: &str, reference: &str) -> Result<Vec<u8>, RepositoryError> {
-        Err(RepositoryError::Missing { address: reference.to_owned() })
+    fn content(&self, _: &str, _: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        Err(RepositoryError::Missing { address: access.to_string() })
     }
 }
 

@@ -3,9 +3,20 @@ use std::fs;
 use groundwork_component::{InlineSet, Overwrites, Reference, Repositories, Resolver};
 use groundwork_testkit::fixture;
 use serde_json::{Value, json};
+use std::path::Path;
 
 use super::*;
 use crate::RepositoryMap;
+
+fn store(directory: &Path) -> CtfRepository {
+    let archive = Arc::new(Ctf::new(Tree::Directory(directory.to_owned())));
+    CtfRepository { archive, context: context() }
+}
+
+fn blob(store: &impl Repository, reference: &str) -> Result<Vec<u8>, RepositoryError> {
+    let access = Access::Local { reference: reference.to_owned(), media_type: String::new() };
+    store.content("", "", &access)?.read_all(reference, 1 << 20)
+}
 
 fn context() -> RepositoryContext {
     RepositoryContext::new(json!({"type": "CommonTransportFormat", "filePath": "ctf"})).unwrap()
@@ -74,7 +85,7 @@ impl Archive {
         let artifacts: Vec<Value> = manifests.iter().map(entry).collect();
         let index = json!({"schemaVersion": 1, "artifacts": artifacts});
         fs::write(self.0.path().join(INDEX_FILE), index.to_string()).unwrap();
-        let answer = CtfDirectory::new(self.0.path(), context()).descriptor("example.org/a", "1.0.0");
+        let answer = store(self.0.path()).descriptor("example.org/a", "1.0.0");
         answer
             .map(|bytes| bytes.map(|bytes| String::from_utf8(bytes).unwrap()))
             .map_err(|error| error.to_string())
@@ -183,9 +194,9 @@ fn artifacts_that_are_no_components() {
 fn pieces_are_joined() {
     let archive = Archive::new();
     let [a, b] = ["one ", "two"].map(|text| archive.blob("", text.as_bytes()));
-    let store = CtfDirectory::new(archive.0.path(), context());
+    let store = store(archive.0.path());
     let reference = format!("{}, {}", a["digest"].as_str().unwrap(), b["digest"].as_str().unwrap());
-    assert_eq!(store.blob("", "", &reference), Ok(b"one two".to_vec()));
+    assert_eq!(blob(&store, &reference), Ok(b"one two".to_vec()));
 }
 
 #[test]
@@ -202,7 +213,7 @@ fn only_regular_files_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join(INDEX_FILE);
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let store = CtfDirectory::new(directory.path(), context());
+    let store = store(directory.path());
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(store.descriptor("a", "1")));
     let answer = receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("reading ends");

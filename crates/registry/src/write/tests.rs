@@ -1,7 +1,11 @@
-use groundwork_component::{Overwrites, Reference, Repositories, Repository, Resolver};
+use std::sync::Arc;
+
+use groundwork_component::{Access, Overwrites, Reference, Repositories, Repository, Resolver};
 
 use super::*;
-use crate::{CtfDirectory, RepositoryMap};
+use crate::RepositoryMap;
+use crate::ctf::{Ctf, CtfRepository};
+use crate::tree::Tree;
 
 fn context() -> RepositoryContext {
     RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": "registry.example.org/components"}))
@@ -20,12 +24,13 @@ fn blob(text: &str) -> LocalBlob {
     LocalBlob { resource: "data".into(), media_type: "text/plain".into(), bytes: text.into() }
 }
 
-fn store(directory: &Path) -> CtfDirectory {
+fn store(directory: &Path) -> CtfRepository {
     let mut writer = CtfWriter::create(directory, context()).unwrap();
     writer.add(&document("1.0.0+7"), &[blob("seven")]).unwrap();
     writer.add(&document("1.0.0+8"), &[blob("eight")]).unwrap();
     writer.finish().unwrap();
-    CtfDirectory::new(directory, context())
+    let archive = Arc::new(Ctf::new(Tree::Directory(directory.to_owned())));
+    CtfRepository { archive, context: context() }
 }
 
 /// Versions with a plus sign have tags without one, and resources lead to their content.
@@ -81,7 +86,7 @@ fn tampering_is_noticed() {
             refused += usize::from(matches!(answer, Err(RepositoryError::Digest { .. })));
         }
         for text in ["seven", "eight"] {
-            let answer = store.blob("example.org/shop", "", &Digest::of(text.as_bytes()).to_string());
+            let answer = content(&store, &Digest::of(text.as_bytes()).to_string());
             refused += usize::from(matches!(answer, Err(RepositoryError::Digest { .. })));
         }
         fs::write(&path, original).unwrap();
@@ -94,11 +99,13 @@ fn references_cannot_leave_the_store() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
     for reference in ["../../secret", "sha256:../../secret", ""] {
-        assert!(
-            matches!(store.blob("a", "1", reference), Err(RepositoryError::Malformed { .. })),
-            "{reference}"
-        );
+        assert!(matches!(content(&store, reference), Err(RepositoryError::Malformed { .. })), "{reference}");
     }
+}
+
+fn content(store: &CtfRepository, reference: &str) -> Result<Vec<u8>, RepositoryError> {
+    let access = Access::Local { reference: reference.to_owned(), media_type: String::new() };
+    store.content("", "", &access)?.read_all(reference, 1 << 20)
 }
 
 fn map_error(text: &str) -> String {
@@ -120,9 +127,12 @@ fn malformed_maps() {
         ("repositories:\n- {context: x, directory: a}".to_owned(), "2:3: context must be a map"),
         (
             "repositories:\n- {context: {}, dir: a}".to_owned(),
-            "2:17: unknown field \"dir\"; known are context, directory",
+            "2:17: unknown field \"dir\"; known are context, directory, archive, url",
         ),
-        ("repositories:\n- {context: {}}".to_owned(), "2:3: directory must name a directory"),
+        (
+            "repositories:\n- {context: {}}".to_owned(),
+            "2:3: one of directory, archive and url must name a store",
+        ),
         (format!("repositories:\n{entry}{entry}"), "3:3: the repository context r is mapped twice"),
     ] {
         let error = map_error(&text);

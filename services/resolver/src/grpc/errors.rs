@@ -59,13 +59,16 @@ pub(super) fn no_version() -> Status {
 pub(super) fn repository(error: &RepositoryError) -> Status {
     let (code, reason) = match error {
         RepositoryError::Missing { .. } => (Code::NotFound, reasons::BLOB_NOT_FOUND),
-        RepositoryError::Unreadable { .. } => (Code::Unavailable, reasons::REPOSITORY_UNAVAILABLE),
+        RepositoryError::Denied { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_DENIED),
+        RepositoryError::Unreadable { .. } | RepositoryError::Unreachable { .. } => {
+            (Code::Unavailable, reasons::REPOSITORY_UNAVAILABLE)
+        }
         RepositoryError::Digest { .. } => (Code::DataLoss, reasons::DIGEST_MISMATCH),
         RepositoryError::TooLarge { .. } => (Code::ResourceExhausted, reasons::CONTENT_TOO_LARGE),
         RepositoryError::Malformed { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_MALFORMED),
-        RepositoryError::UnknownType { .. } | RepositoryError::NotMapped { .. } => {
-            (Code::FailedPrecondition, reasons::REPOSITORY_UNKNOWN)
-        }
+        RepositoryError::UnknownType { .. }
+        | RepositoryError::NotMapped { .. }
+        | RepositoryError::Offline { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_UNKNOWN),
     };
     status::status(code, reason, error.to_string())
 }

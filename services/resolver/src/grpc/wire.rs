@@ -1,11 +1,12 @@
 //! Between messages and the types of the engines. What cannot be read is refused with the path of its field.
 
 use groundwork_api::Kind;
-use groundwork_component::{ComponentVersion, Reference, RepositoryContext};
+use groundwork_component::{Access, ComponentVersion, Reference, RepositoryContext};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::OperationError;
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1 as proto;
+use groundwork_proto::resolver::v1::fetch_resource_request::Content;
 use groundwork_proto::status::{self, Violation, reasons};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,6 +40,22 @@ pub(super) fn located_reference(reference: Option<proto::Reference>) -> Result<R
         return Err(invalid("reference.repository_context", "must be given"));
     }
     Ok(reference)
+}
+
+/// What is to be fetched.
+pub(super) fn access(content: Option<Content>) -> Result<Access, Status> {
+    match content {
+        None => Err(invalid("content", "must be given")),
+        Some(Content::LocalBlob(reference)) if reference.is_empty() => {
+            Err(invalid("local_blob", "must be given"))
+        }
+        Some(Content::LocalBlob(reference)) => Ok(Access::Local { reference, media_type: String::new() }),
+        Some(Content::Access(json)) if json.text.len() > LONGEST_CONTEXT => {
+            Err(invalid("access", &format!("must have at most {LONGEST_CONTEXT} bytes")))
+        }
+        Some(Content::Access(json)) => Access::parse(&decode(&json, "access")?)
+            .map_err(|error| invalid("access", &format!("cannot be used: {error}"))),
+    }
 }
 
 pub(super) fn read_reference(reference: Option<proto::Reference>) -> Result<Reference, Status> {

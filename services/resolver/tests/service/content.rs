@@ -61,6 +61,7 @@ async fn blob(world: &World, version: &str, blob: &str) -> Result<(i64, Vec<u8>)
         installation: world.object(if version == "v9.9.9" { "nine" } else { "server" }),
         job_id: "job-1".into(),
         content: Some(Content::LocalBlob(blob.to_owned())),
+        offset: 0,
     };
     let mut pieces = world.resolver().fetch_resource(request).await?.into_inner();
     let (mut size, mut content) = (None, Vec::new());
@@ -89,6 +90,19 @@ async fn descriptors_and_content() {
     assert_eq!(size, i64::try_from(content.len()).unwrap());
     let file = digest.replace(':', ".");
     assert_eq!(content, std::fs::read(example().join("components/own/blobs").join(file)).unwrap());
+
+    // Whoever has a part of it asks for the rest, by the access as the descriptor has it.
+    let access = document["component"]["resources"][0]["access"].to_string();
+    let request = FetchResourceRequest {
+        reference: reference(&own(), "my-own-echo-server", "v0.2.0"),
+        installation: world.object("server"),
+        job_id: String::new(),
+        content: Some(Content::Access(Json { text: access })),
+        offset: 10,
+    };
+    let mut pieces = world.resolver().fetch_resource(request).await.unwrap().into_inner();
+    let rest = pieces.message().await.unwrap().unwrap();
+    assert_eq!((rest.size, &rest.chunk[..]), (size, &content[10..]));
 
     let absent = format!("sha256:{}", "0".repeat(64));
     let missing = blob(&world, "v0.2.0", &absent).await.unwrap_err();
@@ -135,6 +149,7 @@ async fn content_is_for_those_who_may_get_the_installation() {
             installation: installation.clone(),
             job_id: String::new(),
             content,
+            offset: 0,
         };
         assert_eq!(client.fetch_resource(request).await.unwrap_err().code(), code);
         let request = ExplainRequest { input: installation.map(Input::Installation) };

@@ -8,7 +8,7 @@ use data_encoding::BASE64;
 use flate2::{Compression, write::GzEncoder};
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_blueprint::{Capabilities, States};
-use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
 
@@ -195,9 +195,10 @@ impl Repository for Store {
         Ok(self.descriptors.get(&format!("{name}:{version}")).cloned())
     }
 
-    fn blob(&self, _: &str, _: &str, reference: &str) -> Result<Vec<u8>, RepositoryError> {
-        let blob = self.blobs.get(reference).cloned();
-        blob.ok_or_else(|| RepositoryError::Missing { address: reference.to_owned() })
+    fn content(&self, _: &str, _: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        let blob = access.local_reference().and_then(|reference| self.blobs.get(reference)).cloned();
+        let missing = || RepositoryError::Missing { address: access.to_string() };
+        blob.map(|bytes| Blob::from_bytes("", bytes)).ok_or_else(missing)
     }
 }
 

@@ -1,0 +1,149 @@
+//! Descriptors as plain files: component archives, and directories of descriptors (`components.md` 6.5, 6.6).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use groundwork_component::{Access, Blob, Repository, RepositoryError};
+
+use crate::artifact::{DESCRIPTOR_FILE, LARGEST_DOCUMENT};
+use crate::blobs::LARGEST_BLOB;
+use crate::digest::{Digest, Verified};
+use crate::tree::{Stamp, Tree, is_inside, malformed};
+use crate::write::pack;
+
+const BLOBS: &str = "blobs";
+/// What a directory may hold that is packed as one content.
+const LARGEST_PACKED: u64 = 64 << 20;
+const DEEPEST: usize = 32;
+
+/// Name and version to the bytes of a descriptor.
+type Index = Arc<HashMap<(String, String), Vec<u8>>>;
+
+/// The descriptors of a tree and the blobs beside them.
+#[derive(Debug)]
+pub(crate) struct Flat {
+    tree: Tree,
+    /// A component archive has one descriptor; a directory of descriptors has as many as files.
+    is_archive: bool,
+    index: Mutex<Option<(Stamp, Index)>>,
+}
+
+impl Flat {
+    pub(crate) fn new(tree: Tree) -> Result<Self, RepositoryError> {
+        let is_archive = tree.file(DESCRIPTOR_FILE)?.is_some() && {
+            let files = tree.list("")?;
+            files.iter().filter(|entry| !entry.is_directory).count() == 1
+        };
+        Ok(Self { tree, is_archive, index: Mutex::new(None) })
+    }
+
+    fn index(&self) -> Result<Index, RepositoryError> {
+        let mut kept = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = self.tree.stamp(if self.is_archive { DESCRIPTOR_FILE } else { "" });
+        if let Some((known, index)) = &*kept
+            && stamp.as_ref() == Some(known)
+        {
+            return Ok(Arc::clone(index));
+        }
+        let mut index = HashMap::new();
+        for entry in self.tree.list("")?.into_iter().filter(|entry| !entry.is_directory) {
+            let bytes = self.tree.read(&entry.name, LARGEST_DOCUMENT)?;
+            let address = self.tree.address(&entry.name);
+            let id = identity(&bytes).ok_or_else(|| {
+                malformed(address.clone(), "it is no component descriptor, and every file here has to be one")
+            })?;
+            if index.insert(id.clone(), bytes).is_some() {
+                let problem = format!("{}:{} is described by another file, too", id.0, id.1);
+                return Err(malformed(address, &problem));
+            }
+        }
+        let index = Arc::new(index);
+        *kept = stamp.map(|stamp| (stamp, Arc::clone(&index)));
+        Ok(index)
+    }
+
+    /// Where blobs are looked for: their folder, or the root where there is none.
+    fn blob_name(&self, name: &str) -> Result<String, RepositoryError> {
+        let has_folder = !self.tree.list(BLOBS)?.is_empty();
+        Ok(if has_folder || self.is_archive { format!("{BLOBS}/{name}") } else { name.to_owned() })
+    }
+
+    fn blob(&self, reference: &str) -> Result<Blob, RepositoryError> {
+        // A digest as it stands in registries finds the file that is named after it.
+        let digest = Digest::parse(reference);
+        let name = digest.as_ref().map_or_else(|| reference.to_owned(), Digest::file_name);
+        if !is_inside(&name) {
+            let problem = format!("{reference:?} is not the name of a file in it");
+            return Err(malformed(self.tree.address(""), &problem));
+        }
+        let path = self.blob_name(&name)?;
+        let address = self.tree.address(&path);
+        let entries = self.tree.list(&path)?;
+        if !entries.is_empty() {
+            let mut files = Vec::new();
+            let mut left = LARGEST_PACKED;
+            self.collect(&path, "", &mut files, &mut left, DEEPEST)?;
+            let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+            return Ok(Blob::from_bytes("application/x-tar", pack(files)));
+        }
+        let opened =
+            self.tree.file(&path)?.ok_or_else(|| RepositoryError::Missing { address: address.clone() })?;
+        // A name that is a digest is a promise.
+        let promised = digest.or_else(|| Digest::parse(&name.replacen('.', ":", 1)));
+        let body: Box<dyn std::io::Read + Send> = match promised {
+            Some(digest) => Box::new(Verified::new(opened.body, digest, address, LARGEST_BLOB)),
+            None => opened.body,
+        };
+        Ok(Blob { media_type: String::new(), size: Some(opened.size), body })
+    }
+
+    fn collect(
+        &self,
+        root: &str,
+        below: &str,
+        files: &mut Vec<(String, Vec<u8>)>,
+        left: &mut u64,
+        depth: usize,
+    ) -> Result<(), RepositoryError> {
+        let path = |name: &str| if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+        if depth == 0 {
+            return Err(malformed(self.tree.address(root), "its directories are nested too deeply"));
+        }
+        let directory = if below.is_empty() { root.to_owned() } else { format!("{root}/{below}") };
+        for entry in self.tree.list(&directory)? {
+            let name = path(&entry.name);
+            if entry.is_directory {
+                self.collect(root, &name, files, left, depth - 1)?;
+                continue;
+            }
+            let bytes = self.tree.read(&format!("{root}/{name}"), *left)?;
+            *left -= bytes.len() as u64;
+            files.push((name, bytes));
+        }
+        Ok(())
+    }
+}
+
+/// Name and version of a descriptor, whatever else may be wrong with it: that is told when it is used.
+fn identity(bytes: &[u8]) -> Option<(String, String)> {
+    let document = groundwork_yaml::from_str(&String::from_utf8_lossy(bytes)).ok()?;
+    let holder = document.get("component").or_else(|| document.get("metadata"))?;
+    let text = |member: &str| holder.get(member)?.as_str().map(str::to_owned);
+    Some((text("name")?, text("version")?))
+}
+
+impl Repository for Flat {
+    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+        Ok(self.index()?.get(&(name.to_owned(), version.to_owned())).cloned())
+    }
+
+    fn content(&self, _: &str, _: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        match access {
+            Access::Local { reference, .. } => self.blob(reference),
+            _ => Err(RepositoryError::Offline { address: access.to_string() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
