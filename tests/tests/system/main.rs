@@ -23,6 +23,7 @@ mod namespaces;
 mod overlays;
 mod package_content;
 mod package_cuts;
+mod package_rows;
 mod packages;
 mod pages;
 mod publishing;

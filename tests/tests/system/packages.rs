@@ -67,10 +67,34 @@ impl Remotes {
         git(&folder, &["add", "-A"])?;
         git(&folder, &["commit", "-qm", "by hand"])?;
         git(&folder, &["push", "-q", "origin", "HEAD:main"])?;
-        if let Some(tag) = tag {
-            git(&folder, &["tag", "-f", tag])?;
-            git(&folder, &["push", "-qf", "origin", tag])?;
-        }
+        tag.map_or(Ok(()), |tag| self.tag(name, tag))
+    }
+
+    /// Lets a tag name what is published now, wherever it was before.
+    pub(crate) fn tag(&self, name: &str, tag: &str) -> Result<()> {
+        let folder = self.0.path().join(name);
+        git(&folder, &["tag", "-f", tag])?;
+        git(&folder, &["push", "-qf", "origin", tag])?;
+        Ok(())
+    }
+
+    /// What a person commits to a draft.
+    pub(crate) fn edit(
+        &self,
+        name: &str,
+        branch: &str,
+        path: &str,
+        change: impl Fn(&str) -> String,
+    ) -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let remote = self.path(name);
+        let remote = remote.to_str().context("a path")?;
+        git(folder.path(), &["clone", "-qb", branch, remote, "edit"])?;
+        let folder = folder.path().join("edit");
+        let before = std::fs::read_to_string(folder.join(path))?;
+        std::fs::write(folder.join(path), change(&before))?;
+        git(&folder, &["commit", "-qam", "by hand"])?;
+        git(&folder, &["push", "-q", "origin", &format!("HEAD:{branch}")])?;
         Ok(())
     }
 
@@ -85,7 +109,7 @@ impl Remotes {
     }
 }
 
-async fn register(case: &Case<'_>, remotes: &Remotes, name: &str, deployment: bool) -> Result<()> {
+pub(crate) async fn register(case: &Case<'_>, remotes: &Remotes, name: &str, deployment: bool) -> Result<()> {
     let content =
         json!({"spec": {"type": "git", "deployment": deployment, "git": {"repo": remotes.path(name)}}});
     case.create::<Repository>(name, &content).await?;
@@ -93,7 +117,7 @@ async fn register(case: &Case<'_>, remotes: &Remotes, name: &str, deployment: bo
 }
 
 /// Lets the store look at a remote now, and not within a minute: any change of the object does.
-async fn look(case: &Case<'_>, name: &str) -> Result<()> {
+pub(crate) async fn look(case: &Case<'_>, name: &str) -> Result<()> {
     let now = jiff::Timestamp::now().to_string();
     case.change::<Repository>(name, &json!({"metadata": {"annotations": {"looked-at": now}}})).await?;
     Ok(())
@@ -154,7 +178,7 @@ pub(crate) async fn lifecycle(case: &Case<'_>, name: &str, wanted: &str) -> Resu
 }
 
 /// Waits until a file in git is as it should be.
-async fn until_file(
+pub(crate) async fn until_file(
     remotes: &Remotes,
     place: (&str, &str, &str),
     is_so: impl Fn(&str) -> bool,
@@ -190,13 +214,8 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     ensure!(context.contains("site: edge-7") && context.contains("package-path: dns"), "{context}");
 
     // A person edits the draft; the upstream publishes another version; both are in what follows.
-    let folder = remotes.0.path().join("edit");
-    git(remotes.0.path(), &["clone", "-qb", branch, "edge.git", "edit"])?;
-    let edited =
-        std::fs::read_to_string(folder.join("dns/config.yaml"))?.replace("example.org", "edge-7.example.org");
-    std::fs::write(folder.join("dns/config.yaml"), edited)?;
-    git(&folder, &["commit", "-qam", "our zone"])?;
-    git(&folder, &["push", "-q", "origin", &format!("HEAD:{branch}")])?;
+    remotes
+        .edit("edge", branch, "dns/config.yaml", |text| text.replace("example.org", "edge-7.example.org"))?;
     look(&case, "edge").await?;
     let next = CONFIG.replace("\"30\"", "\"60\"");
     remotes.publish("catalog", &[("net/coredns/config.yaml", &next)], Some("net/coredns/v2"))?;
