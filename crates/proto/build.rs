@@ -23,8 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR for build scripts")?);
     std::fs::write(out.join(Path::new("descriptors.bin")), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
-        // Written by hand in lib.rs: the text may be a value that must not reach a log.
-        .skip_debug([".groundwork.component.v1.Json"])
+        // Written by hand in lib.rs: what is in them may be a value that must not reach a log.
+        .skip_debug([".groundwork.component.v1.Json", ".groundwork.packages.v1.File"])
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -71,3 +71,9 @@ impl std::fmt::Debug for component::v1::Json {
         write!(f, "Json({} bytes)", self.text.len())
     }
 }
+
+impl std::fmt::Debug for packages::v1::File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "File({:?}, {} bytes)", self.path, self.content.len())
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use groundwork_proto::component::v1::Json;
-use groundwork_proto::{FILE_DESCRIPTOR_SET, renderer, resolver};
+use groundwork_proto::{FILE_DESCRIPTOR_SET, packages, renderer, resolver};
 use prost::Message;
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
@@ -104,6 +104,7 @@ fn files_lie_where_their_package_says() {
         services,
         [
             "evaluator.FunctionEvaluator",
+            "groundwork.packages.v1.Packages",
             "groundwork.renderer.v1.Renderer",
             "groundwork.resolver.v1.Resolver",
             "groundwork.variant.v1.Variants",
@@ -119,6 +120,9 @@ fn debug_shows_no_values() {
     let input = resolver::v1::ExplainInput { reference: None, overwrites };
     let shown = format!("{input:?}");
     assert!(shown.contains("Json(21 bytes)") && !shown.contains("canary"), "{shown}");
+    let file = packages::v1::File { path: "config.yaml".to_owned(), content: b"canary".to_vec() };
+    let shown = format!("{file:?}");
+    assert!(shown.contains("config.yaml") && shown.contains("6 bytes") && !shown.contains("99"), "{shown}");
     let values = || [("name".to_owned(), Json { text: r#""canary""#.into() })].into();
     let input = renderer::v1::RenderInput { given: values(), state: values(), ..Default::default() };
     let exports = renderer::v1::RenderExportsResponse { exports: values(), ..Default::default() };
