@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt as _, stream};
 use groundwork_api::{Kind, PackageRevision, RenderStatus, Repository};
@@ -32,6 +33,8 @@ use crate::handler::{Shared, kind};
 
 /// What a Porch server calls the files of a revision; here only rights know the word.
 const RESOURCES: &str = "packagerevisionresources";
+/// How long files of a call are compared exactly; what is left then is told as one change from beginning to end.
+const COMPARING: Duration = Duration::from_secs(5);
 /// Files of one package, as many as the store takes.
 const MOST_FILES: usize = 20_000;
 
@@ -242,6 +245,8 @@ async fn collect(parts: &mut Streaming<PushRequest>) -> Result<Files, Status> {
 
 /// Which files differ, and how.
 fn differences(from: &str, before: &Files, to: &str, after: &Files) -> Vec<DiffResponse> {
+    // Lines that differ everywhere cost the product of their numbers.
+    let deadline = Instant::now() + COMPARING;
     let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let differing = paths.into_iter().filter_map(|path| {
         let (old, new) = (before.get(path), after.get(path));
@@ -252,7 +257,9 @@ fn differences(from: &str, before: &Files, to: &str, after: &Files) -> Vec<DiffR
             (None, _) => FileChange::Added,
         };
         let diff = match (text(old), text(new)) {
-            (Some(old), Some(new)) => TextDiff::from_lines(old, new)
+            (Some(old), Some(new)) => TextDiff::configure()
+                .deadline(deadline)
+                .diff_lines(old, new)
                 .unified_diff()
                 .header(&format!("{from}/{path}"), &format!("{to}/{path}"))
                 .to_string(),
@@ -321,6 +328,17 @@ mod tests {
         assert_eq!(found[3], ("text".to_owned(), FileChange::Modified, text.to_owned()));
         assert_eq!((found[0].1, found[2].1), (FileChange::Removed, FileChange::Added));
         assert!(found[0].2.contains("-a\n") && found[2].2.contains("+n\n"));
+    }
+
+    /// Without an end of the exact comparison this test would take minutes.
+    #[test]
+    fn texts_without_a_common_line_are_compared() {
+        let lines = |prefix: &str| -> Files {
+            let text: String = (0..200_000).map(|line| format!("{prefix}{line}\n")).collect();
+            [("f".to_owned(), text.into_bytes())].into()
+        };
+        let found = differences("a.p.v1", &lines("old"), "a.p.v2", &lines("new"));
+        assert!(found[0].diff.contains("-old199999\n") && found[0].diff.contains("+new199999\n"));
     }
 
     #[test]
