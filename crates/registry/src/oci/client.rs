@@ -10,7 +10,7 @@ use std::time::Duration;
 use groundwork_component::{Blob, RepositoryError};
 use ureq::http::{Response, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, ResponseExt as _};
 
 use super::credentials::{Challenge, Credentials, Token};
 use crate::map::Registry;
@@ -98,7 +98,9 @@ impl Client {
         let known = self.headers().get(repository).cloned();
         let mut credentials = if known.is_some() { self.source() } else { "none".to_owned() };
         let mut response = self.follow(&url, accept, known.as_deref(), address)?;
+        // Only the registry itself may ask: another host that it leads to must get no password.
         if response.status().as_u16() == 401
+            && origin(&response.get_uri().to_string()) == origin(&url)
             && let Some(header) = self.answer(&response, repository, address)?
         {
             credentials = self.source();

@@ -208,6 +208,20 @@ fn another_host_sees_no_credentials() {
     assert!(!seen.lock().unwrap()[0].contains("authorization:"));
 }
 
+/// A host that a registry leads to cannot ask for the password of the registry.
+#[test]
+fn another_host_gets_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let (other, seen) = serve(|host| {
+        let asked = format!("WWW-Authenticate: Bearer realm=\"http://{host}/token\"\r\n");
+        vec![answer("401 Unauthorized", &asked, b""), answer("200 OK", "", br#"{"token": "t1"}"#)]
+    });
+    let moved = format!("Location: http://{other}/elsewhere\r\n");
+    let (host, _) = serve(|_| vec![answer("307 Temporary Redirect", &moved, b"")]);
+    assert!(error(&*open(folder.path(), &host, Some("secret"))).starts_with("access to "));
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
 #[test]
 fn redirects_end() {
     let folder = tempfile::tempdir().unwrap();
