@@ -275,6 +275,24 @@ fn answers_that_are_no_manifest() {
     assert!(error(&*repository).starts_with("access to "));
 }
 
+/// A server without TLS where TLS is asked for, and files of certificates that are none.
+#[test]
+fn trust() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, requests) = serve(|_| vec![answer("200 OK", "", b"")]);
+    let client = |ca: Option<std::path::PathBuf>| {
+        Client::new(&crate::Registry { url: host.clone(), docker_config: None, ca })
+    };
+    let repository = OciRepository { client: Arc::new(client(None).unwrap()), context: context() };
+    let message = error(&repository);
+    assert!(message.starts_with(&format!("cannot reach {host}: TLS: ")), "{message}");
+    assert!(!requests.lock().unwrap().iter().any(|request| request.contains("get /v2")));
+    let path = folder.path().join("ca.pem");
+    assert!(matches!(client(Some(path.clone())), Err(RepositoryError::Unreadable { .. })));
+    fs::write(&path, "no certificate").unwrap();
+    assert!(client(Some(path)).unwrap_err().to_string().ends_with("it holds no certificate in PEM form"));
+}
+
 /// What would change the address that is asked is refused before anybody is asked.
 #[test]
 fn names_stay_inside() {
