@@ -19,7 +19,7 @@ pub(crate) struct Written<'a> {
     pub(crate) items: &'a [DeployItemTemplate],
 }
 
-const REGISTRIES: &str = "registries";
+const REGISTRIES: &str = "credentials for registries in Contexts";
 
 /// Everything that people can write and that is not built.
 pub const GAPS: &[Gap] = &[
@@ -46,7 +46,11 @@ pub const GAPS: &[Gap] = &[
 ];
 
 /// Topics that are refused where they are met, by whatever meets them.
-const FURTHER_TOPICS: &[&str] = &["packages on a Porch server", "package functions in containers"];
+const FURTHER_TOPICS: &[&str] = &[
+    "registries that no repositories.yaml names",
+    "packages on a Porch server",
+    "package functions in containers",
+];
 
 /// All topics, each once, in the order of the tables.
 pub fn topics() -> Vec<&'static str> {

@@ -4,7 +4,7 @@
 //! repository context --RepositoryMap--> Store
 //!                                        ├─ ctf: artifact-index.json, blobs/sha256.<hex> ─┐  both on a tree:
 //!                                        ├─ flat: descriptors as files, blobs beside them ┘  directory, tar, tar+gzip
-//!                                        └─ registry
+//!                                        └─ oci: a registry over HTTP, with the feature `network`
 //!        manifest ──blobs──> descriptor layer, local blobs, artifact sets: the same for archives and registries
 //! ```
 //!
@@ -17,9 +17,11 @@ mod ctf;
 mod digest;
 mod flat;
 mod map;
+#[cfg(feature = "network")]
+mod oci;
 mod tree;
 mod write;
 
 pub use digest::Digest;
-pub use map::{MapError, RepositoryMap, Store};
+pub use map::{MapError, Registry, RepositoryMap, Store};
 pub use write::{CtfWriter, LocalBlob, WriteError};

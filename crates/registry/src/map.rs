@@ -3,7 +3,11 @@
 //! ```yaml
 //! repositories:
 //! - context: {type: ociRegistry, baseUrl: registry.example.org/components}
-//!   directory: stores/released      # relative to this file; or `archive:` with a tar, or `url:` with a registry
+//!   directory: stores/released      # relative to this file; or `archive:` with a tar
+//! - context: {type: ociRegistry, baseUrl: registry.example.org/others}
+//!   url: mirror.example.org/others  # a registry, in place of the base URL; `http://` in front for one without TLS
+//!   dockerConfig: config.json       # optional: whose `auths` let us in
+//!   ca: ca.pem                      # optional: what to trust in place of the certificates of the system
 //! ```
 //!
 //! Conditions and messages keep showing the context; only the place that is read from changes.
@@ -31,8 +35,48 @@ pub enum Store {
     Directory(PathBuf),
     /// The same as a tar, compressed or not.
     Archive(PathBuf),
-    /// Another registry: host and path, with a scheme where that is not https.
-    Registry(String),
+    /// A registry, which needs the feature `network`.
+    Registry(Registry),
+}
+
+/// A registry and what is needed to be let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registry {
+    /// Host and path, with a scheme where that is not https.
+    pub url: String,
+    /// A docker configuration file with credentials; without one nobody is named.
+    pub docker_config: Option<PathBuf>,
+    /// A PEM file of certificates to trust, in place of those of the system.
+    pub ca: Option<PathBuf>,
+}
+
+impl Registry {
+    /// Scheme, host with port, and path without slashes at its ends.
+    pub(crate) fn parts(&self) -> (&'static str, &str, &str) {
+        let (scheme, rest) = match self.url.split_once("://") {
+            Some(("http", rest)) => ("http", rest),
+            Some((_, rest)) => ("https", rest),
+            None => ("https", self.url.as_str()),
+        };
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        (scheme, host, path.trim_matches('/'))
+    }
+
+    /// What is wrong with the address.
+    fn problem(&self) -> Option<&'static str> {
+        let scheme = self.url.split_once("://").map(|(scheme, _)| scheme);
+        let (_, host, path) = self.parts();
+        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
+        if scheme.is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
+            Some("url must begin with https:// or http://, or with a host")
+        } else if self.url.contains('@') {
+            Some("url must hold no credentials; put them into a file that dockerConfig names")
+        } else if host.is_empty() || !host.bytes().all(is_host) || path.contains(['?', '#', '%', ' ']) {
+            Some("url must be a host and a path, such as registry.example.org/components")
+        } else {
+            None
+        }
+    }
 }
 
 /// Stores by repository context. Clones share what has been opened.
@@ -50,7 +94,7 @@ struct Entry {
     opened: Arc<Mutex<Option<Opened>>>,
 }
 
-/// Files that have been looked at.
+/// A store that has been looked at.
 #[derive(Debug, Clone)]
 struct Opened {
     /// Of an archive, which is opened again when it has been written.
@@ -62,6 +106,8 @@ struct Opened {
 enum Files {
     Ctf(Arc<Ctf>),
     Flat(Arc<Flat>),
+    #[cfg(feature = "network")]
+    Registry(Arc<crate::oci::Client>),
 }
 
 impl Entry {
@@ -71,9 +117,9 @@ impl Entry {
 
     fn repository(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
         let (path, stamp) = match &self.store {
-            Store::Registry(url) => return Err(RepositoryError::Offline { address: url.clone() }),
-            Store::Directory(path) => (path, None),
-            Store::Archive(path) => (path, stamp(path)),
+            Store::Registry(_) => (Path::new(""), None),
+            Store::Directory(path) => (path.as_path(), None),
+            Store::Archive(path) => (path.as_path(), stamp(path)),
         };
         let mut kept = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let files = match &*kept {
@@ -87,6 +133,10 @@ impl Entry {
         Ok(match files {
             Files::Ctf(archive) => Arc::new(CtfRepository { archive, context: context.clone() }),
             Files::Flat(flat) => flat,
+            #[cfg(feature = "network")]
+            Files::Registry(client) => {
+                Arc::new(crate::oci::OciRepository { client, context: context.clone() })
+            }
         })
     }
 }
@@ -95,7 +145,15 @@ impl Entry {
 fn open(path: &Path, store: &Store, context: &RepositoryContext) -> Result<Files, RepositoryError> {
     let tree = match store {
         Store::Archive(_) => Tree::open_archive(path)?,
-        _ => Tree::Directory(path.to_owned()),
+        Store::Directory(_) => Tree::Directory(path.to_owned()),
+        #[cfg(feature = "network")]
+        Store::Registry(registry) => {
+            return Ok(Files::Registry(Arc::new(crate::oci::Client::new(registry)?)));
+        }
+        #[cfg(not(feature = "network"))]
+        Store::Registry(registry) => {
+            return Err(RepositoryError::Offline { address: registry.url.clone() });
+        }
     };
     let type_name = context.type_name();
     let is_flat = match type_name.strip_suffix("/v1").unwrap_or(type_name) {
@@ -166,7 +224,11 @@ impl RepositoryMap {
             let store = match store {
                 Store::Directory(path) => Store::Directory(base.join(path)),
                 Store::Archive(path) => Store::Archive(base.join(path)),
-                Store::Registry(url) => Store::Registry(url),
+                Store::Registry(registry) => Store::Registry(Registry {
+                    docker_config: registry.docker_config.map(|path| base.join(path)),
+                    ca: registry.ca.map(|path| base.join(path)),
+                    ..registry
+                }),
             };
             map.entries.push(Entry::new(context, store));
         }
@@ -253,7 +315,7 @@ fn entries(document: &Node) -> Result<Vec<(RepositoryContext, Store, yaml::Posit
 }
 
 fn entry(item: &Node) -> Result<(RepositoryContext, Store, yaml::Position), Problem> {
-    only_members(item, &["context", "directory", "archive", "url"])?;
+    only_members(item, &["context", "directory", "archive", "url", "dockerConfig", "ca"])?;
     let context = item
         .get("context")
         .filter(|context| matches!(context.content, Content::Mapping(_)))
@@ -265,12 +327,27 @@ fn entry(item: &Node) -> Result<(RepositoryContext, Store, yaml::Position), Prob
     let store = match (text("directory"), text("archive"), text("url")) {
         (Some(path), None, None) => Store::Directory(path.into()),
         (None, Some(path), None) => Store::Archive(path.into()),
-        (None, None, Some(url)) => Store::Registry(url.to_owned()),
+        (None, None, Some(url)) => Store::Registry(Registry {
+            url: url.to_owned(),
+            docker_config: text("dockerConfig").map(PathBuf::from),
+            ca: text("ca").map(PathBuf::from),
+        }),
         _ => {
             let problem = "one of directory, archive and url must name a store";
             return Err((item.position, problem.to_owned()));
         }
     };
+    match &store {
+        Store::Registry(registry) => {
+            if let Some(problem) = registry.problem() {
+                return Err((item.position, problem.to_owned()));
+            }
+        }
+        _ if text("dockerConfig").or(text("ca")).is_some() => {
+            return Err((item.position, "dockerConfig and ca belong to a url".to_owned()));
+        }
+        _ => {}
+    }
     Ok((context, store, item.position))
 }
 

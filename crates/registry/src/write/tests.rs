@@ -127,11 +127,21 @@ fn malformed_maps() {
         ("repositories:\n- {context: x, directory: a}".to_owned(), "2:3: context must be a map"),
         (
             "repositories:\n- {context: {}, dir: a}".to_owned(),
-            "2:17: unknown field \"dir\"; known are context, directory, archive, url",
+            "2:17: unknown field \"dir\"; known are context, directory, archive, url, dockerConfig, ca",
         ),
         (
             "repositories:\n- {context: {}}".to_owned(),
             "2:3: one of directory, archive and url must name a store",
+        ),
+        (
+            "repositories:\n- {context: {}, url: 'ftp://r/a'}".to_owned(),
+            "2:3: url must begin with https:// or http://",
+        ),
+        ("repositories:\n- {context: {}, url: 'u:p@r/a'}".to_owned(), "2:3: url must hold no credentials"),
+        ("repositories:\n- {context: {}, url: /a}".to_owned(), "2:3: url must be a host and a path"),
+        (
+            "repositories:\n- {context: {}, directory: a, ca: b}".to_owned(),
+            "2:3: dockerConfig and ca belong to a url",
         ),
         (format!("repositories:\n{entry}{entry}"), "3:3: the repository context r is mapped twice"),
     ] {

@@ -1,0 +1,185 @@
+//! Component versions in an OCI registry (`components.md` 6.1 to 6.3).
+//!
+//! ```text
+//! OciRepository (context) --name, version--> Place (one repository of the registry: Blobs) --> Client (HTTP, let in by Credentials)
+//! ```
+
+use std::sync::Arc;
+
+use groundwork_component::{Access, Blob, Repository, RepositoryContext, RepositoryError};
+
+use crate::artifact::{self, MANIFEST_TYPES};
+use crate::artifact_set;
+use crate::blobs::{self, Blobs, LARGEST_BLOB};
+use crate::digest::Digest;
+use crate::tree::malformed;
+
+mod client;
+mod credentials;
+
+pub(crate) use client::Client;
+
+/// What a manifest may have at most; registries refuse larger ones.
+const LARGEST_MANIFEST: u64 = 4 << 20;
+const DIGEST_HEADER: &str = "docker-content-digest";
+
+/// The bytes of a manifest, and the digest that the registry says they have.
+type Fetched = (Vec<u8>, Option<String>);
+
+/// A registry as the repository of one context.
+#[derive(Debug)]
+pub(crate) struct OciRepository {
+    pub(crate) client: Arc<Client>,
+    pub(crate) context: RepositoryContext,
+}
+
+/// One repository of a registry.
+struct Place<'a> {
+    client: &'a Client,
+    repository: String,
+    /// The manifest that a tag led to, which is not fetched again by its digest.
+    known: Option<(Digest, Vec<u8>)>,
+}
+
+impl<'a> Place<'a> {
+    /// Whatever is no name of a repository must not become part of an address.
+    fn new(client: &'a Client, repository: String) -> Result<Self, RepositoryError> {
+        let is_letter =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+        let is_part = |part: &str| {
+            part.bytes().all(is_letter)
+                && part.bytes().any(|byte| byte.is_ascii_alphanumeric())
+                && !part.contains("..")
+        };
+        if !repository.split('/').all(is_part) {
+            let problem = format!("{repository:?} is not the name of a repository in a registry");
+            return Err(malformed(client.host().to_owned(), &problem));
+        }
+        Ok(Self { client, repository, known: None })
+    }
+
+    fn tagged(&self, tag: &str) -> String {
+        format!("{}/{}:{tag}", self.client.host(), self.repository)
+    }
+
+    /// The digest behind a tag; `None` where there is no such tag.
+    fn find(&mut self, tag: &str) -> Result<Option<Digest>, RepositoryError> {
+        let address = self.tagged(tag);
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if tag.is_empty() || tag.len() > 128 || !tag.bytes().all(is_letter) {
+            return Err(malformed(address, "the version cannot be a tag in a registry"));
+        }
+        let Some((bytes, promised)) = self.fetch(tag, &address)? else { return Ok(None) };
+        let digest = Digest::of(&bytes);
+        if let Some(promised) = promised.filter(|promised| *promised != digest.to_string()) {
+            return Err(RepositoryError::Digest { address, expected: promised, actual: digest.to_string() });
+        }
+        self.known = Some((digest.clone(), bytes));
+        Ok(Some(digest))
+    }
+
+    /// A manifest by tag or digest, and the digest that the registry says it has.
+    fn fetch(&self, reference: &str, address: &str) -> Result<Option<Fetched>, RepositoryError> {
+        let accept = MANIFEST_TYPES.join(", ");
+        let path = format!("manifests/{reference}");
+        let Some(response) = self.client.get(&self.repository, &path, &accept, address)? else {
+            return Ok(None);
+        };
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let media_type =
+            header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        if !artifact::is_manifest_type(media_type) {
+            let problem = format!("the registry answers with {media_type:?}, which is no type of manifests");
+            return Err(malformed(address.to_owned(), &problem));
+        }
+        let promised = header(DIGEST_HEADER).filter(|text| text.starts_with("sha256:")).map(str::to_owned);
+        let blob = client::blob(response);
+        Ok(Some((blob.read_all(address, LARGEST_MANIFEST)?, promised)))
+    }
+}
+
+impl Blobs for Place<'_> {
+    fn address(&self, digest: &Digest) -> String {
+        format!("{}/{}@{digest}", self.client.host(), self.repository)
+    }
+
+    fn manifest(&self, digest: &Digest) -> Result<Blob, RepositoryError> {
+        if let Some((known, bytes)) = &self.known
+            && known == digest
+        {
+            return Ok(Blob::from_bytes("", bytes.clone()));
+        }
+        let address = self.address(digest);
+        let fetched = self.fetch(&digest.to_string(), &address)?;
+        let (bytes, _) = fetched.ok_or(RepositoryError::Missing { address })?;
+        Ok(Blob::from_bytes("", bytes))
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Blob, RepositoryError> {
+        let address = self.address(digest);
+        let response = self.client.get(&self.repository, &format!("blobs/{digest}"), "*/*", &address)?;
+        response.map(client::blob).ok_or(RepositoryError::Missing { address })
+    }
+}
+
+impl OciRepository {
+    fn place(&self, name: &str) -> Result<Place<'_>, RepositoryError> {
+        Place::new(&self.client, self.client.below(&artifact::repository_path(&self.context, name)?))
+    }
+
+    /// An artifact or blob of this registry; others are nobody's whose credentials are known here.
+    fn elsewhere(&self, reference: &str) -> Result<String, RepositoryError> {
+        let own = reference.split_once('/').filter(|(host, _)| *host == self.client.host());
+        own.map(|(_, rest)| rest.to_owned()).ok_or_else(|| {
+            let problem = "it lies in another registry than its component, and only that one is asked; put the content into the component";
+            malformed(reference.to_owned(), problem)
+        })
+    }
+
+    fn artifact(&self, reference: &str) -> Result<Blob, RepositoryError> {
+        let (tagged, digest) = match reference.split_once('@') {
+            Some((tagged, digest)) => (tagged, Some(digest)),
+            None => (reference, None),
+        };
+        let (repository, tag) = tagged.split_once(':').unwrap_or((tagged, "latest"));
+        let mut place = Place::new(&self.client, repository.to_owned())?;
+        let digest = match digest {
+            Some(text) => Digest::parse(text)
+                .ok_or_else(|| malformed(place.tagged(tag), &format!("{text:?} is not a sha256 digest")))?,
+            None => {
+                place.find(tag)?.ok_or_else(|| RepositoryError::Missing { address: place.tagged(tag) })?
+            }
+        };
+        artifact_set::of_manifest(&place, &digest)
+    }
+}
+
+impl Repository for OciRepository {
+    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+        let mut place = self.place(name)?;
+        match place.find(&artifact::tag(version))? {
+            Some(manifest) => blobs::descriptor(&place, &manifest),
+            None => Ok(None),
+        }
+    }
+
+    fn content(&self, name: &str, _: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        match access {
+            Access::Local { reference, media_type } => {
+                let place = self.place(name)?;
+                let address = format!("{}/{}", self.client.host(), place.repository);
+                blobs::local(&place, &address, reference, media_type)
+            }
+            Access::Artifact { reference } => self.artifact(&self.elsewhere(reference)?),
+            Access::RelativeArtifact { reference } => self.artifact(reference.trim_start_matches('/')),
+            Access::Layer { repository, digest, .. } => {
+                let place = Place::new(&self.client, self.elsewhere(repository)?)?;
+                let problem = || malformed(repository.clone(), &format!("{digest:?} is not a sha256 digest"));
+                blobs::blob(&place, &Digest::parse(digest).ok_or_else(problem)?, LARGEST_BLOB)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,328 @@
+//! HTTP to one registry: who is let in, redirects, and another try where that helps.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use groundwork_component::{Blob, RepositoryError};
+use ureq::http::{Response, Uri};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
+use ureq::{Agent, Body, ResponseExt as _};
+
+use super::credentials::{Challenge, Credentials, Token};
+use crate::map::Registry;
+use crate::tree::malformed;
+
+const CONNECT: Duration = Duration::from_secs(10);
+/// For the beginning of an answer, and for each further part of it.
+const READ: Duration = Duration::from_secs(30);
+/// Pauses before further attempts; as many attempts follow the first one.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(200), Duration::from_millis(800), Duration::from_secs(2)];
+/// How long a registry may tell us to wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MOST_REDIRECTS: usize = 5;
+const LARGEST_TOKEN: u64 = 1 << 20;
+
+/// A client of one registry. It keeps connections, and what has let it in.
+pub(crate) struct Client {
+    agent: Agent,
+    scheme: &'static str,
+    host: String,
+    path: String,
+    docker_config: Option<PathBuf>,
+    /// `Authorization` headers by repository, since tokens are for one.
+    headers: Mutex<HashMap<String, String>>,
+}
+
+/// Not derived, because it holds tokens.
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(registry: &Registry) -> Result<Self, RepositoryError> {
+        let (scheme, host, path) = registry.parts();
+        let tls = TlsConfig::builder()
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .root_certs(match &registry.ca {
+                Some(path) => read_roots(path)?,
+                None => system_roots(),
+            })
+            .build();
+        let agent = Agent::config_builder()
+            .tls_config(tls)
+            .http_status_as_error(false)
+            // Redirects are followed here, because ours have rules of their own.
+            .max_redirects(0)
+            .timeout_connect(Some(CONNECT))
+            .timeout_recv_response(Some(READ))
+            .timeout_per_read(Some(READ))
+            .user_agent(concat!("groundwork/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .new_agent();
+        Ok(Self {
+            agent,
+            scheme,
+            host: host.to_owned(),
+            path: path.to_owned(),
+            docker_config: registry.docker_config.clone(),
+            headers: Mutex::default(),
+        })
+    }
+
+    /// Host and port.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// A repository below the path of the registry.
+    pub(crate) fn below(&self, path: &str) -> String {
+        if self.path.is_empty() { path.to_owned() } else { format!("{}/{path}", self.path) }
+    }
+
+    /// Asks for something in a repository; `None` when it is not there. `address` is what messages call it.
+    pub(crate) fn get(
+        &self,
+        repository: &str,
+        path: &str,
+        accept: &str,
+        address: &str,
+    ) -> Result<Option<Response<Body>>, RepositoryError> {
+        let url = format!("{}://{}/v2/{repository}/{path}", self.scheme, self.host);
+        let known = self.headers().get(repository).cloned();
+        let mut credentials = if known.is_some() { self.source() } else { "none".to_owned() };
+        let mut response = self.follow(&url, accept, known.as_deref(), address)?;
+        // Only the registry itself may ask: another host that it leads to must get no password.
+        if response.status().as_u16() == 401
+            && origin(&response.get_uri().to_string()) == origin(&url)
+            && let Some(header) = self.answer(&response, repository, address)?
+        {
+            credentials = self.source();
+            response = self.follow(&url, accept, Some(&header), address)?;
+            if response.status().is_success() {
+                self.headers().insert(repository.to_owned(), header);
+            }
+        }
+        match response.status().as_u16() {
+            200 => Ok(Some(response)),
+            404 => Ok(None),
+            401 | 403 => Err(RepositoryError::Denied { address: address.to_owned(), credentials }),
+            status => Err(self.unreachable(address, &format!("it answers with status {status}"))),
+        }
+    }
+
+    fn headers(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
+        self.headers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose credentials are sent, for messages.
+    fn source(&self) -> String {
+        self.docker_config
+            .as_ref()
+            .map_or_else(|| "anonymous token".to_owned(), |path| path.display().to_string())
+    }
+
+    /// The header that a registry asks for; `None` when there is nothing to answer with.
+    fn answer(
+        &self,
+        response: &Response<Body>,
+        repository: &str,
+        address: &str,
+    ) -> Result<Option<String>, RepositoryError> {
+        let headers = response.headers().get_all("www-authenticate").iter();
+        let challenge = headers.filter_map(|value| value.to_str().ok()).find_map(Challenge::parse);
+        let credentials = match &self.docker_config {
+            Some(path) => Credentials::load(path, &self.host)?,
+            None => None,
+        };
+        match challenge {
+            Some(Challenge::Basic) => Ok(credentials.map(|found| found.basic())),
+            Some(Challenge::Bearer { realm, service }) => {
+                let url = Challenge::token_address(&realm, service.as_deref(), repository);
+                self.token(&url, credentials.as_ref(), address).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn token(
+        &self,
+        url: &str,
+        credentials: Option<&Credentials>,
+        address: &str,
+    ) -> Result<String, RepositoryError> {
+        let problem = |problem: &str| self.unreachable(address, problem);
+        let is_safe = url.starts_with("https://") || (self.scheme == "http" && url.starts_with("http://"));
+        if !is_safe {
+            return Err(problem("it sends to a token service without TLS"));
+        }
+        let basic = credentials.map(Credentials::basic);
+        let response = self.follow(url, "application/json", basic.as_deref(), address)?;
+        match response.status().as_u16() {
+            200 => {}
+            401 | 403 => {
+                let credentials = if basic.is_some() { self.source() } else { "none".to_owned() };
+                return Err(RepositoryError::Denied { address: address.to_owned(), credentials });
+            }
+            status => return Err(problem(&format!("its token service answers with status {status}"))),
+        }
+        let bytes = blob(response).read_all(address, LARGEST_TOKEN)?;
+        let token = serde_json::from_slice(&bytes).ok().and_then(Token::into_text);
+        let token = token.ok_or_else(|| problem("its token service answers with no token"))?;
+        Ok(format!("Bearer {token}"))
+    }
+
+    /// Follows redirects. What lets us in stays with the host that it is for.
+    fn follow(
+        &self,
+        url: &str,
+        accept: &str,
+        authorization: Option<&str>,
+        address: &str,
+    ) -> Result<Response<Body>, RepositoryError> {
+        let (mut url, mut authorization) = (url.to_owned(), authorization);
+        for _ in 0..=MOST_REDIRECTS {
+            let response = self.attempt(&url, accept, authorization, address)?;
+            if ![301, 302, 303, 307, 308].contains(&response.status().as_u16()) {
+                return Ok(response);
+            }
+            let location = response.headers().get("location").and_then(|value| value.to_str().ok());
+            let next = location.and_then(|location| redirect(&url, location));
+            let next = next.ok_or_else(|| self.unreachable(address, "it redirects to no usable address"))?;
+            if origin(&next) != origin(&url) {
+                authorization = None;
+            }
+            url = next;
+        }
+        Err(self.unreachable(address, &format!("it redirects more than {MOST_REDIRECTS} times")))
+    }
+
+    /// One request, and further ones where the registry is busy or the connection was lost.
+    fn attempt(
+        &self,
+        url: &str,
+        accept: &str,
+        authorization: Option<&str>,
+        address: &str,
+    ) -> Result<Response<Body>, RepositoryError> {
+        let mut pauses = PAUSES.iter();
+        loop {
+            let mut request = self.agent.get(url).header("accept", accept);
+            if let Some(authorization) = authorization {
+                request = request.header("authorization", authorization);
+            }
+            let answer = request.call();
+            let asked = match &answer {
+                Ok(response) if [429, 502, 503, 504].contains(&response.status().as_u16()) => {
+                    let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+                    header.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs)
+                }
+                Err(error) if is_lost(error) => None,
+                Ok(_) => return answer.map_err(|error| self.unreachable(address, &error.to_string())),
+                Err(error) => return Err(self.unreachable(address, &cause(error))),
+            };
+            match pauses.next() {
+                Some(pause) => std::thread::sleep(asked.unwrap_or(*pause).min(LONGEST_PAUSE)),
+                None => return answer.map_err(|error| self.unreachable(address, &cause(&error))),
+            }
+        }
+    }
+
+    fn unreachable(&self, address: &str, cause: &str) -> RepositoryError {
+        RepositoryError::Unreachable {
+            host: self.host.clone(),
+            cause: format!("{cause} (asked for {address})"),
+        }
+    }
+}
+
+/// The content of an answer, not yet compared with anything.
+pub(crate) fn blob(response: Response<Body>) -> Blob {
+    let body = response.into_body();
+    Blob { media_type: String::new(), size: body.content_length(), body: Box::new(body.into_reader()) }
+}
+
+/// A certificate that is not trusted stays so: only connections that broke are worth another try.
+fn is_lost(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(error) => !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput),
+        ureq::Error::ConnectionFailed => true,
+        _ => false,
+    }
+}
+
+fn cause(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(error) if error.kind() == ErrorKind::InvalidData => format!("TLS: {error}"),
+        error => error.to_string(),
+    }
+}
+
+fn origin(url: &str) -> Option<(String, String)> {
+    let uri: Uri = url.parse().ok()?;
+    Some((uri.scheme_str()?.to_owned(), uri.authority()?.as_str().to_owned()))
+}
+
+/// Where a `Location` leads; TLS is not given up on the way, and nobody puts credentials into addresses.
+fn redirect(from: &str, location: &str) -> Option<String> {
+    let (scheme, authority) = origin(from)?;
+    let next = match location {
+        absolute if absolute.contains("://") && !absolute.starts_with('/') => absolute.to_owned(),
+        beside if beside.starts_with("//") => format!("{scheme}:{beside}"),
+        path if path.starts_with('/') => format!("{scheme}://{authority}{path}"),
+        _ => return None,
+    };
+    let (to, authority) = origin(&next)?;
+    let is_safe = to == "https" || (to == "http" && scheme == "http");
+    (is_safe && !authority.contains('@')).then_some(next)
+}
+
+fn read_roots(path: &Path) -> Result<RootCerts, RepositoryError> {
+    let address = || path.display().to_string();
+    let text = fs::read(path)
+        .map_err(|error| RepositoryError::Unreadable { address: address(), cause: error.to_string() })?;
+    let mut roots = Vec::new();
+    for item in ureq::tls::parse_pem(&text) {
+        match item {
+            Ok(PemItem::Certificate(certificate)) => roots.push(certificate),
+            Ok(_) => {}
+            Err(_) => return Err(malformed(address(), "it is not a PEM file")),
+        }
+    }
+    if roots.is_empty() {
+        return Err(malformed(address(), "it holds no certificate in PEM form"));
+    }
+    Ok(RootCerts::new_with_certs(&roots))
+}
+
+fn system_roots() -> RootCerts {
+    let found = rustls_native_certs::load_native_certs().certs;
+    let roots: Vec<_> = found.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+    RootCerts::new_with_certs(&roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects() {
+        for (from, location, expected) in [
+            ("http://a:1/x", "/y", Some("http://a:1/y")),
+            ("http://a:1/x", "//b/y", Some("http://b/y")),
+            ("http://a:1/x", "https://b/y?u=http://z", Some("https://b/y?u=http://z")),
+            ("https://a/x", "http://a/y", None),
+            ("https://a/x", "https://u:p@a/y", None),
+            ("https://a/x", "file:///etc/passwd", None),
+            ("https://a/x", "y", None),
+        ] {
+            assert_eq!(redirect(from, location).as_deref(), expected, "{location}");
+        }
+    }
+}

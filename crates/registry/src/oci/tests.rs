@@ -1,0 +1,309 @@
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use data_encoding::BASE64;
+use groundwork_component::Repositories;
+use groundwork_testkit::{Registry, RegistryOptions, Server, servers_or_skip};
+use serde_json::{Value, json};
+use ureq::Agent;
+
+use super::*;
+use crate::{CtfWriter, LocalBlob, RepositoryMap};
+
+const NAME: &str = "example.org/shop";
+
+fn context() -> RepositoryContext {
+    RepositoryContext::new(
+        json!({"type": "ociRegistry", "baseUrl": "registry.example.org", "subPath": "team"}),
+    )
+    .unwrap()
+}
+
+/// The repository of a map whose only entry has this and a docker configuration file beside it.
+fn open(folder: &Path, host: &str, password: Option<&str>) -> Arc<dyn Repository> {
+    let mut entry = json!({"context": context().as_value(), "url": format!("http://{host}/prod/")});
+    if let Some(password) = password {
+        let auth = BASE64.encode(format!("reader:{password}").as_bytes());
+        fs::write(folder.join("config.json"), json!({"auths": {host: {"auth": auth}}}).to_string()).unwrap();
+        entry["dockerConfig"] = json!("config.json");
+    }
+    let path = folder.join("repositories.yaml");
+    fs::write(&path, json!({"repositories": [entry]}).to_string()).unwrap();
+    RepositoryMap::load(&path).unwrap().open(&context()).unwrap()
+}
+
+fn content(repository: &dyn Repository, text: &str) -> Result<Vec<u8>, RepositoryError> {
+    let reference = Digest::of(text.as_bytes()).to_string();
+    let access = Access::Local { reference, media_type: String::new() };
+    repository.content(NAME, "1.0.0+7", &access)?.read_all("blob", 1 << 20)
+}
+
+/// Uploads a component version as the writer of archives makes it.
+fn push(folder: &Path, host: &str, authorization: &str) {
+    let document = json!({"meta": {"schemaVersion": "v2"}, "component": {
+        "name": NAME, "version": "1.0.0+7", "provider": "p", "sources": [], "repositoryContexts": [],
+        "componentReferences": [],
+        "resources": [{"name": "data", "version": "1.0.0+7", "type": "text", "relation": "local"}],
+    }});
+    let blob =
+        LocalBlob { resource: "data".into(), media_type: "text/plain".into(), bytes: b"seven".to_vec() };
+    let mut writer = CtfWriter::create(folder, context()).unwrap();
+    writer.add(&document, &[blob]).unwrap();
+    writer.finish().unwrap();
+    let index: Value =
+        serde_json::from_slice(&fs::read(folder.join("artifact-index.json")).unwrap()).unwrap();
+    let artifact = &index["artifacts"][0];
+    let text = |member: &str| artifact[member].as_str().unwrap();
+    let base = format!("http://{host}/v2/prod/{}", text("repository"));
+    let agent = Agent::new_with_defaults();
+    let manifest = text("digest").replacen(':', ".", 1);
+    for entry in fs::read_dir(folder.join("blobs")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name() == *manifest {
+            continue;
+        }
+        let bytes = fs::read(entry.path()).unwrap();
+        let started = agent.post(format!("{base}/blobs/uploads/")).header("authorization", authorization);
+        let started = started.send_empty().unwrap();
+        let location = started.headers()["location"].to_str().unwrap();
+        let target = format!("{location}&digest={}", Digest::of(&bytes));
+        agent.put(target).header("authorization", authorization).send(&bytes[..]).unwrap();
+    }
+    let put = agent.put(format!("{base}/manifests/{}", text("tag"))).header("authorization", authorization);
+    let put = put.header("content-type", artifact::MANIFEST);
+    put.send(&fs::read(folder.join("blobs").join(manifest)).unwrap()[..]).unwrap();
+}
+
+/// `components.md` 11, item 9, with a registry that asks for a password.
+#[tokio::test]
+async fn round_trip_with_a_password() {
+    if !servers_or_skip(&[Server::Registry]) {
+        return;
+    }
+    let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap().to_string();
+    let options = RegistryOptions { htpasswd: Some(format!("reader:{hash}\n")) };
+    let registry = Registry::start(&options).await.unwrap();
+    let host = registry.address();
+    let folder = tempfile::tempdir().unwrap();
+    let basic = format!("Basic {}", BASE64.encode(b"reader:secret"));
+    push(&folder.path().join("ctf"), &host, &basic);
+
+    let repository = open(folder.path(), &host, Some("secret"));
+    let descriptor = repository.descriptor(NAME, "1.0.0+7").unwrap().unwrap();
+    assert!(String::from_utf8(descriptor).unwrap().contains("example.org/shop"));
+    assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
+    assert_eq!(repository.descriptor(NAME, "2.0.0"), Ok(None));
+    assert_eq!(repository.descriptor("example.org/none", "1.0.0"), Ok(None));
+    assert!(matches!(content(&*repository, "eight"), Err(RepositoryError::Missing { .. })));
+    let artifact = Access::RelativeArtifact {
+        reference: format!("prod/team/component-descriptors/{NAME}:1.0.0.build-7"),
+    };
+    let set = repository.content(NAME, "1.0.0+7", &artifact).unwrap();
+    assert_eq!(set.media_type, "application/vnd.oci.image.manifest.v1+tar");
+    assert!(set.read_all("artifact", 1 << 20).unwrap().len() > 1024);
+
+    let repository_name = format!("{host}/prod/team/component-descriptors/{NAME}:1.0.0.build-7");
+    for (password, credentials) in [(Some("wrong"), "config.json)"), (None, "(credentials: none)")] {
+        let denied =
+            open(folder.path(), &host, password).descriptor(NAME, "1.0.0+7").unwrap_err().to_string();
+        assert!(denied.starts_with(&format!("access to {repository_name} denied")), "{denied}");
+        assert!(denied.ends_with(credentials) && !denied.contains("wrong"), "{denied}");
+    }
+    drop(registry);
+    let gone = repository.descriptor(NAME, "1.0.0+7").unwrap_err().to_string();
+    assert!(gone.starts_with(&format!("cannot reach {host}: ")) && gone.contains(&repository_name), "{gone}");
+}
+
+type Requests = Arc<Mutex<Vec<String>>>;
+
+/// A server that gives these answers, one to a connection, and keeps what it was asked.
+fn serve(answers: impl FnOnce(&str) -> Vec<Vec<u8>>) -> (String, Requests) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let (answers, requests) = (answers(&host), Requests::default());
+    let kept = Arc::clone(&requests);
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let mut request = String::new();
+            while let Some(Ok(line)) = lines.next()
+                && !line.is_empty()
+            {
+                request.push_str(&line.to_lowercase());
+                request.push('\n');
+            }
+            kept.lock().unwrap().push(request);
+            // The client may hang up when it has had enough.
+            let _ = stream.write_all(&answer);
+        }
+    });
+    (host, requests)
+}
+
+fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head =
+        format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn error(repository: &dyn Repository) -> String {
+    repository.descriptor(NAME, "1.0.0").unwrap_err().to_string()
+}
+
+/// E14, for contents and for a tag whose registry promises something else.
+#[test]
+fn another_content_than_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, _) = serve(|_| {
+        let headers = format!(
+            "Content-Type: {}\r\nDocker-Content-Digest: {}\r\n",
+            artifact::MANIFEST,
+            Digest::of(b"x")
+        );
+        vec![answer("200 OK", "", b"eight"), answer("200 OK", &headers, b"{}")]
+    });
+    let repository = open(folder.path(), &host, None);
+    assert!(matches!(content(&*repository, "seven"), Err(RepositoryError::Digest { .. })));
+    assert!(error(&*repository).starts_with("digest mismatch for "));
+}
+
+#[test]
+fn a_busy_registry_is_asked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, requests) = serve(|_| {
+        vec![
+            answer("429 Too Many Requests", "Retry-After: 0\r\n", b""),
+            Vec::new(),
+            answer("503 Service Unavailable", "Retry-After: 0\r\n", b""),
+            answer("200 OK", "", b"seven"),
+        ]
+    });
+    assert_eq!(content(&*open(folder.path(), &host, None), "seven").unwrap(), b"seven");
+    assert_eq!(requests.lock().unwrap().len(), 4);
+    let busy = || answer("429 Too Many Requests", "Retry-After: 0\r\n", b"");
+    let (host, _) = serve(|_| vec![busy(), busy(), busy(), busy()]);
+    assert!(error(&*open(folder.path(), &host, None)).contains("it answers with status 429"));
+}
+
+#[test]
+fn another_host_sees_no_credentials() {
+    let folder = tempfile::tempdir().unwrap();
+    let (other, seen) = serve(|_| vec![answer("200 OK", "", b"seven")]);
+    let (host, requests) = serve(|_| {
+        let moved = format!("Location: http://{other}/elsewhere\r\n");
+        vec![
+            answer("401 Unauthorized", "WWW-Authenticate: Basic realm=\"x\"\r\n", b""),
+            answer("307 Temporary Redirect", "Location: /again\r\n", b""),
+            answer("307 Temporary Redirect", &moved, b""),
+        ]
+    });
+    assert_eq!(content(&*open(folder.path(), &host, Some("secret")), "seven").unwrap(), b"seven");
+    let requests = requests.lock().unwrap();
+    let has: Vec<_> = requests.iter().map(|request| request.contains("authorization:")).collect();
+    assert_eq!(has, [false, true, true]);
+    assert!(!seen.lock().unwrap()[0].contains("authorization:"));
+}
+
+/// A host that a registry leads to cannot ask for the password of the registry.
+#[test]
+fn another_host_gets_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let (other, seen) = serve(|host| {
+        let asked = format!("WWW-Authenticate: Bearer realm=\"http://{host}/token\"\r\n");
+        vec![answer("401 Unauthorized", &asked, b""), answer("200 OK", "", br#"{"token": "t1"}"#)]
+    });
+    let moved = format!("Location: http://{other}/elsewhere\r\n");
+    let (host, _) = serve(|_| vec![answer("307 Temporary Redirect", &moved, b"")]);
+    assert!(error(&*open(folder.path(), &host, Some("secret"))).starts_with("access to "));
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn redirects_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, _) = serve(|_| vec![answer("302 Found", "Location: /again\r\n", b""); 6]);
+    assert!(error(&*open(folder.path(), &host, None)).contains("it redirects more than 5 times"));
+}
+
+/// A token is asked for with the password, and sent in its place.
+#[test]
+fn tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, requests) = serve(|host| {
+        let asked = format!("WWW-Authenticate: Bearer realm=\"http://{host}/token\",service=\"s\"\r\n");
+        vec![
+            answer("401 Unauthorized", &asked, b""),
+            answer("200 OK", "", br#"{"token": "t1"}"#),
+            answer("200 OK", "", b"seven"),
+            answer("200 OK", "", b"seven"),
+        ]
+    });
+    let repository = open(folder.path(), &host, Some("secret"));
+    assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
+    assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
+    let requests = requests.lock().unwrap();
+    assert!(
+        requests[1].contains("scope=repository%3aprod%2fteam%2f")
+            && requests[1].contains("authorization: basic ")
+    );
+    assert!(
+        requests[2].contains("authorization: bearer t1") && requests[3].contains("authorization: bearer t1")
+    );
+}
+
+#[test]
+fn answers_that_are_no_manifest() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, _) = serve(|_| {
+        let endless = format!("HTTP/1.1 200 OK\r\nContent-Type: {}\r\n\r\n", artifact::MANIFEST);
+        vec![
+            answer("200 OK", "Content-Type: text/html\r\n", b"<html>"),
+            [endless.as_bytes(), &vec![b' '; 5 << 20]].concat(),
+            answer("403 Forbidden", "", b""),
+        ]
+    });
+    let repository = open(folder.path(), &host, None);
+    assert!(
+        error(&*repository)
+            .contains("the registry answers with \"text/html\", which is no type of manifests")
+    );
+    assert!(error(&*repository).ends_with(" is larger than 4194304 bytes"));
+    assert!(error(&*repository).starts_with("access to "));
+}
+
+/// A server without TLS where TLS is asked for, and files of certificates that are none.
+#[test]
+fn trust() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, requests) = serve(|_| vec![answer("200 OK", "", b"")]);
+    let client = |ca: Option<std::path::PathBuf>| {
+        Client::new(&crate::Registry { url: host.clone(), docker_config: None, ca })
+    };
+    let repository = OciRepository { client: Arc::new(client(None).unwrap()), context: context() };
+    let message = error(&repository);
+    assert!(message.starts_with(&format!("cannot reach {host}: TLS: ")), "{message}");
+    assert!(!requests.lock().unwrap().iter().any(|request| request.contains("get /v2")));
+    let path = folder.path().join("ca.pem");
+    assert!(matches!(client(Some(path.clone())), Err(RepositoryError::Unreadable { .. })));
+    fs::write(&path, "no certificate").unwrap();
+    assert!(client(Some(path)).unwrap_err().to_string().ends_with("it holds no certificate in PEM form"));
+}
+
+/// What would change the address that is asked is refused before anybody is asked.
+#[test]
+fn names_stay_inside() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = open(folder.path(), "127.0.0.1:1", None);
+    for (name, version) in [("a/../../b", "1.0.0"), ("a?b", "1.0.0"), ("A", "1.0.0"), ("a", "1/2"), ("a", "")]
+    {
+        let answer = repository.descriptor(name, version);
+        assert!(matches!(answer, Err(RepositoryError::Malformed { .. })), "{name}:{version}");
+    }
+    let access = Access::Artifact { reference: "other.example.org/a:1".into() };
+    let error = repository.content(NAME, "1.0.0", &access).unwrap_err().to_string();
+    assert!(error.contains("it lies in another registry than its component"), "{error}");
+}
