@@ -1,9 +1,18 @@
 //! An OCI registry without TLS.
 
-use serde_json::json;
+use std::fs;
+use std::io::{Error, Result as IoResult};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use ureq::Agent;
 
 use crate::binaries::Server;
 use crate::process::{Process, StartError, answer, folder, free_port, with_free_ports, write};
+
+/// How long an upload may take: a server that is none must not hold a test up for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a registry should have beside the usual.
 #[derive(Clone, Debug, Default)]
@@ -51,8 +60,57 @@ impl Registry {
         Ok(Self { _process: process, port })
     }
 
+    /// Uploads all that a folder in the common transport format holds, below a path of the registry. `authorization` is the header of that name.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// The folder is none, or the registry refuses something.
+    pub fn push(&self, folder: &Path, below: &str, authorization: Option<&str>) -> IoResult<()> {
+        let index: Value = serde_json::from_slice(&fs::read(folder.join("artifact-index.json"))?)?;
+        let agent: Agent = Agent::config_builder().timeout_global(Some(PATIENCE)).build().into();
+        let blobs: Vec<_> = fs::read_dir(folder.join("blobs"))?.collect::<IoResult<_>>()?;
+        for artifact in index["artifacts"].as_array().into_iter().flatten() {
+            let text = |member: &str| artifact[member].as_str().unwrap_or_default();
+            let base = format!("http://{}/v2/{below}/{}", self.address(), text("repository"));
+            // Whatever belongs to another artifact does no harm here.
+            for blob in &blobs {
+                let name = blob.file_name().to_string_lossy().replacen('.', ":", 1);
+                upload(&agent, &base, &name, &fs::read(blob.path())?, authorization)?;
+            }
+            let manifest = fs::read(folder.join("blobs").join(text("digest").replacen(':', ".", 1)))?;
+            let request = agent.put(format!("{base}/manifests/{}", text("tag")));
+            let request = authorization
+                .into_iter()
+                .fold(request, |request, header| request.header("authorization", header));
+            request
+                .header("content-type", "application/vnd.oci.image.manifest.v1+json")
+                .send(&manifest[..])
+                .map_err(Error::other)?;
+        }
+        Ok(())
+    }
+
     /// Host and port.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
+}
+
+fn upload(
+    agent: &Agent,
+    base: &str,
+    digest: &str,
+    content: &[u8],
+    authorization: Option<&str>,
+) -> IoResult<()> {
+    let start = agent.post(format!("{base}/blobs/uploads/"));
+    let start =
+        authorization.into_iter().fold(start, |request, header| request.header("authorization", header));
+    let started = start.send_empty().map_err(Error::other)?;
+    let location = started.headers().get("location").and_then(|value| value.to_str().ok());
+    let location = location.ok_or_else(|| Error::other("the registry does not say where to upload"))?;
+    let put = agent.put(format!("{location}&digest={digest}"));
+    let put = authorization.into_iter().fold(put, |request, header| request.header("authorization", header));
+    put.send(content).map_err(Error::other)?;
+    Ok(())
 }

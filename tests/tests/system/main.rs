@@ -28,6 +28,7 @@ mod packages;
 mod pages;
 mod publishing;
 mod readiness;
+mod registries;
 mod rendering;
 mod rights;
 mod secrecy;

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex};
 use data_encoding::BASE64;
 use groundwork_component::Repositories;
 use groundwork_testkit::{Registry, RegistryOptions, Server, servers_or_skip};
-use serde_json::{Value, json};
-use ureq::Agent;
+use serde_json::json;
 
 use super::*;
 use crate::{CtfWriter, LocalBlob, RepositoryMap};
@@ -42,7 +41,7 @@ fn content(repository: &dyn Repository, text: &str) -> Result<Vec<u8>, Repositor
 }
 
 /// Uploads a component version as the writer of archives makes it.
-fn push(folder: &Path, host: &str, authorization: &str) {
+fn push(folder: &Path, registry: &Registry, authorization: &str) {
     let document = json!({"meta": {"schemaVersion": "v2"}, "component": {
         "name": NAME, "version": "1.0.0+7", "provider": "p", "sources": [], "repositoryContexts": [],
         "componentReferences": [],
@@ -53,28 +52,7 @@ fn push(folder: &Path, host: &str, authorization: &str) {
     let mut writer = CtfWriter::create(folder, context()).unwrap();
     writer.add(&document, &[blob]).unwrap();
     writer.finish().unwrap();
-    let index: Value =
-        serde_json::from_slice(&fs::read(folder.join("artifact-index.json")).unwrap()).unwrap();
-    let artifact = &index["artifacts"][0];
-    let text = |member: &str| artifact[member].as_str().unwrap();
-    let base = format!("http://{host}/v2/prod/{}", text("repository"));
-    let agent = Agent::new_with_defaults();
-    let manifest = text("digest").replacen(':', ".", 1);
-    for entry in fs::read_dir(folder.join("blobs")).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_name() == *manifest {
-            continue;
-        }
-        let bytes = fs::read(entry.path()).unwrap();
-        let started = agent.post(format!("{base}/blobs/uploads/")).header("authorization", authorization);
-        let started = started.send_empty().unwrap();
-        let location = started.headers()["location"].to_str().unwrap();
-        let target = format!("{location}&digest={}", Digest::of(&bytes));
-        agent.put(target).header("authorization", authorization).send(&bytes[..]).unwrap();
-    }
-    let put = agent.put(format!("{base}/manifests/{}", text("tag"))).header("authorization", authorization);
-    let put = put.header("content-type", artifact::MANIFEST);
-    put.send(&fs::read(folder.join("blobs").join(manifest)).unwrap()[..]).unwrap();
+    registry.push(folder, "prod", Some(authorization)).unwrap();
 }
 
 /// `components.md` 11, item 9, with a registry that asks for a password.
@@ -89,7 +67,7 @@ async fn round_trip_with_a_password() {
     let host = registry.address();
     let folder = tempfile::tempdir().unwrap();
     let basic = format!("Basic {}", BASE64.encode(b"reader:secret"));
-    push(&folder.path().join("ctf"), &host, &basic);
+    push(&folder.path().join("ctf"), &registry, &basic);
 
     let repository = open(folder.path(), &host, Some("secret"));
     let descriptor = repository.descriptor(NAME, "1.0.0+7").unwrap().unwrap();
