@@ -71,7 +71,7 @@ func bindings(n int) map[string]any {
 	return map[string]any{
 		"repoDefault":    repository["name"],
 		"packageDefault": "dns",
-		"upstream":       map[string]any{"repo": "catalog", "package": "dns"},
+		"upstream":       map[string]any{"namespace": "fleet", "name": "catalog.dns.v4"},
 		"repository":     repository,
 		"target":         repository,
 	}

@@ -8,7 +8,7 @@ use std::fs;
 use std::hint::black_box;
 use std::time::Instant;
 
-use groundwork_api::PackageVariantSet;
+use groundwork_api::{PackageRevision, PackageVariantSet};
 use groundwork_variant::{Attributes, Inputs, Objects, expand};
 use serde_json::{Value, json};
 
@@ -22,9 +22,11 @@ fn main() {
     let repositories: Vec<Attributes> = (0..count).map(repository).collect();
     let set = set(&expressions);
     let others = BTreeMap::new();
+    // Expressions read the upstream, so it has to be one that is there.
+    let revisions = [upstream()];
     let inputs = Inputs {
         set: &set,
-        revisions: None,
+        revisions: Some(&revisions),
         objects: Objects { repositories: &repositories, others: &others },
     };
     let mut times: Vec<u128> = (0..RUNS)
@@ -48,6 +50,17 @@ fn repository(n: usize) -> Attributes {
             .into(),
         annotations: [("example.org/owner".to_owned(), format!("team-{}", n % 7))].into(),
     }
+}
+
+fn upstream() -> PackageRevision {
+    let revision = json!({
+        "metadata": {"name": "catalog.dns.v4", "namespace": "fleet"},
+        "spec": {
+            "repository": "catalog", "packageName": "dns", "workspaceName": "v4", "revision": 4,
+            "lifecycle": "Published",
+        },
+    });
+    serde_json::from_value(revision).unwrap()
 }
 
 fn set(expressions: &[String]) -> PackageVariantSet {
