@@ -124,7 +124,9 @@ impl Life<'_> {
         let case = Case::existing(self.system, &self.namespace).await?;
         let mut lines = self.remotes.refs("edge")?;
         for reference in lines.clone() {
-            let subjects = git(&self.remotes.path("edge"), &["log", "--format=%s", &reference])?;
+            // Commits of one second have no order of their own: a merge's parents would come either way.
+            let log = ["log", "--topo-order", "--format=%s", &reference];
+            let subjects = git(&self.remotes.path("edge"), &log)?;
             // Each version is drafted by one commit, however often it was begun.
             lines.push(format!("{reference}: {}", subjects.lines().collect::<Vec<_>>().join(", ")));
         }
