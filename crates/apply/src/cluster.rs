@@ -1,0 +1,342 @@
+//! The cluster that objects go to: requests, and which kinds it has.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use groundwork_controller::ApiError;
+use http::{Method, Request};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::object::{Reference, resource_version};
+
+/// Time for one request; a cluster that hangs is noticed after it.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// Objects that one answer of a list holds.
+const PAGE: usize = 500;
+
+/// A kind as a cluster has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceKind {
+    pub api_version: String,
+    pub kind: String,
+    pub plural: String,
+    pub is_namespaced: bool,
+}
+
+/// An API server that objects are applied to. What it says of its kinds is kept for as long as this lives.
+pub struct Cluster {
+    client: Client,
+    manager: &'static str,
+    kinds: Mutex<HashMap<String, Arc<Vec<ResourceKind>>>>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("manager", &self.manager).finish_non_exhaustive()
+    }
+}
+
+/// What a write does to an object that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchKind {
+    /// RFC 7386.
+    Merge,
+    /// RFC 6902.
+    Json,
+    /// Server-side apply, which takes fields from others.
+    Apply,
+}
+
+impl Cluster {
+    /// `manager` is the field manager of all writes.
+    pub fn new(client: Client, manager: &'static str) -> Self {
+        Self { client, manager, kinds: Mutex::default() }
+    }
+
+    /// The client, for requests that this type does not have.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The kind as the cluster knows it; `None` if it does not. What was not known is asked for anew each time.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not answer.
+    pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Option<ResourceKind>, ApiError> {
+        let find = |kinds: &[ResourceKind]| kinds.iter().find(|found| found.kind == kind).cloned();
+        let known = self.kinds.lock().unwrap_or_else(PoisonError::into_inner).get(api_version).cloned();
+        if let Some(found) = known.and_then(|kinds| find(&kinds)) {
+            return Ok(Some(found));
+        }
+        let Some(kinds) = self.discover(api_version).await? else { return Ok(None) };
+        let found = find(&kinds);
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(api_version.to_owned(), kinds);
+        Ok(found)
+    }
+
+    /// What the cluster says of a group and version; `None` if it has none of the name.
+    async fn discover(&self, api_version: &str) -> Result<Option<Arc<Vec<ResourceKind>>>, ApiError> {
+        let what = format!("the kinds of {api_version}");
+        let refused = |problem: &str| ApiError::Invalid { object: what.clone(), causes: problem.to_owned() };
+        let segments: Vec<&str> = api_version.split('/').collect();
+        if segments.len() > 2 || segments.iter().any(|segment| !is_path_segment(segment)) {
+            return Err(refused("apiVersion must be VERSION or GROUP/VERSION"));
+        }
+        let root = if segments.len() == 1 { "api" } else { "apis" };
+        let request = self.request(Method::GET, &format!("/{root}/{api_version}"), "application/json", Vec::new());
+        let answer = match self.send(request?, "get", &what).await {
+            Err(ApiError::NotFound(_)) => return Ok(None),
+            answer => answer?,
+        };
+        let list: APIResourceList =
+            serde_json::from_value(answer).map_err(|_| refused("the answer is no list of kinds"))?;
+        let kinds = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+        let kinds = kinds.map(|resource| ResourceKind {
+            api_version: api_version.to_owned(),
+            kind: resource.kind,
+            plural: resource.name,
+            is_namespaced: resource.namespaced,
+        });
+        Ok(Some(Arc::new(kinds.collect())))
+    }
+
+    /// Reads an object; `None` if it, or its kind, does not exist.
+    ///
+    /// # Errors
+    ///
+    /// It could not be read.
+    pub async fn get(&self, reference: &Reference) -> Result<Option<Value>, ApiError> {
+        match self.kind(&reference.api_version, &reference.kind).await? {
+            Some(kind) => self.get_of(&kind, reference).await,
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn get_of(
+        &self,
+        kind: &ResourceKind,
+        reference: &Reference,
+    ) -> Result<Option<Value>, ApiError> {
+        let path = path_of(kind, reference)?;
+        let request = self.request(Method::GET, &path, "application/json", Vec::new())?;
+        match self.send(request, "get", &reference.to_string()).await {
+            Err(ApiError::NotFound(_)) => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    /// Creates an object and returns it as stored.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::AlreadyExists`], or it was refused.
+    pub async fn create(&self, kind: &ResourceKind, object: &Value) -> Result<Value, ApiError> {
+        let reference = Reference::of(object);
+        let path = format!("{}?fieldManager={}", folder_of(kind, reference.namespace.as_deref())?, self.manager);
+        let request = self.request(Method::POST, &path, "application/json", bytes(object))?;
+        self.send(request, "create", &reference.to_string()).await
+    }
+
+    /// Replaces an object and returns it as stored.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Conflict`] if it carries a resourceVersion that is past, or it was refused.
+    pub async fn replace(&self, kind: &ResourceKind, object: &Value) -> Result<Value, ApiError> {
+        let reference = Reference::of(object);
+        let path = format!("{}?fieldManager={}", path_of(kind, &reference)?, self.manager);
+        let request = self.request(Method::PUT, &path, "application/json", bytes(object))?;
+        self.send(request, "update", &reference.to_string()).await
+    }
+
+    /// Patches an object and returns it as stored.
+    ///
+    /// # Errors
+    ///
+    /// It does not exist, or the patch was refused.
+    pub async fn patch(
+        &self,
+        kind: &ResourceKind,
+        reference: &Reference,
+        patch: PatchKind,
+        body: &Value,
+    ) -> Result<Value, ApiError> {
+        let (content, query) = match patch {
+            PatchKind::Merge => ("application/merge-patch+json", ""),
+            PatchKind::Json => ("application/json-patch+json", ""),
+            PatchKind::Apply => ("application/apply-patch+yaml", "&force=true"),
+        };
+        let path = format!("{}?fieldManager={}{query}", path_of(kind, reference)?, self.manager);
+        let request = self.request(Method::PATCH, &path, content, bytes(body))?;
+        self.send(request, "patch", &reference.to_string()).await
+    }
+
+    /// Asks for the deletion of an object in the background. Whether it is gone shows when it is read again.
+    ///
+    /// # Errors
+    ///
+    /// The deletion was refused.
+    pub async fn delete(&self, kind: &ResourceKind, object: &Value) -> Result<(), ApiError> {
+        let reference = Reference::of(object);
+        // Another object of the same name, made meanwhile, is not the one that was looked at.
+        let body = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+            "preconditions": {"uid": object["metadata"]["uid"]},
+        });
+        let path = path_of(kind, &reference)?;
+        let request = self.request(Method::DELETE, &path, "application/json", bytes(&body))?;
+        match self.send(request, "delete", &reference.to_string()).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes all finalizers from an object, so that its deletion ends although nobody cleans up.
+    ///
+    /// # Errors
+    ///
+    /// It was refused.
+    pub async fn strip_finalizers(&self, kind: &ResourceKind, object: &Value) -> Result<(), ApiError> {
+        let metadata = json!({"finalizers": null, "resourceVersion": resource_version(object)});
+        let reference = Reference::of(object);
+        match self.patch(kind, &reference, PatchKind::Merge, &json!({"metadata": metadata})).await {
+            Ok(_) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All objects of a kind, of a namespace or of all of them, with labels (`key=value,…`).
+    ///
+    /// # Errors
+    ///
+    /// They could not be read.
+    pub async fn list(
+        &self,
+        kind: &ResourceKind,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<Value>, ApiError> {
+        let folder = folder_of(&ResourceKind { is_namespaced: namespace.is_some(), ..kind.clone() }, namespace)?;
+        let mut objects = Vec::new();
+        let mut next = String::new();
+        loop {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("limit", &PAGE.to_string()).append_pair("labelSelector", labels);
+            if !next.is_empty() {
+                query.append_pair("continue", &next);
+            }
+            let path = format!("{folder}?{}", query.finish());
+            let request = self.request(Method::GET, &path, "application/json", Vec::new())?;
+            let mut page = self.send(request, "list", &kind.plural).await?;
+            if let Value::Array(items) = page["items"].take() {
+                // Items of a list do not say what they are.
+                objects.extend(items.into_iter().map(|mut item| {
+                    item["apiVersion"] = json!(kind.api_version);
+                    item["kind"] = json!(kind.kind);
+                    item
+                }));
+            }
+            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            if next.is_empty() {
+                return Ok(objects);
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Vec<u8>,
+    ) -> Result<Request<Vec<u8>>, ApiError> {
+        let request = Request::builder().method(method).uri(path).header("content-type", content).body(body);
+        request.map_err(|_| ApiError::Invalid { object: path.to_owned(), causes: "it is no address".to_owned() })
+    }
+
+    async fn send(
+        &self,
+        request: Request<Vec<u8>>,
+        verb: &'static str,
+        object: &str,
+    ) -> Result<Value, ApiError> {
+        match tokio::time::timeout(REQUEST_LIMIT, self.client.request::<Value>(request)).await {
+            Ok(answer) => answer.map_err(|error| ApiError::new(&error, verb, object, object)),
+            Err(_) => {
+                let problem = format!("no answer within {} s", REQUEST_LIMIT.as_secs());
+                Err(ApiError::Transient { verb, object: object.to_owned(), problem })
+            }
+        }
+    }
+}
+
+
+fn bytes(value: &Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+/// What the API server takes as a name in a path.
+fn is_path_segment(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"/%?#".contains(&byte))
+}
+
+fn folder_of(kind: &ResourceKind, namespace: Option<&str>) -> Result<String, ApiError> {
+    let root = if kind.api_version.contains('/') { "apis" } else { "api" };
+    let within = match (kind.is_namespaced, namespace) {
+        (true, Some(namespace)) if is_path_segment(namespace) => format!("namespaces/{namespace}/"),
+        (true, _) => {
+            let causes = "metadata.namespace must be the name of a namespace".to_owned();
+            return Err(ApiError::Invalid { object: format!("an object of kind {}", kind.kind), causes });
+        }
+        (false, _) => String::new(),
+    };
+    Ok(format!("/{root}/{}/{within}{}", kind.api_version, kind.plural))
+}
+
+fn path_of(kind: &ResourceKind, reference: &Reference) -> Result<String, ApiError> {
+    if !is_path_segment(&reference.name) {
+        let causes = "metadata.name must be the name of an object".to_owned();
+        return Err(ApiError::Invalid { object: format!("an object of kind {}", kind.kind), causes });
+    }
+    Ok(format!("{}/{}", folder_of(kind, reference.namespace.as_deref())?, reference.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(api_version: &str, is_namespaced: bool) -> ResourceKind {
+        ResourceKind { api_version: api_version.into(), kind: "Thing".into(), plural: "things".into(), is_namespaced }
+    }
+
+    fn reference(namespace: Option<&str>, name: &str) -> Reference {
+        Reference {
+            api_version: "v1".into(),
+            kind: "Thing".into(),
+            namespace: namespace.map(str::to_owned),
+            name: name.into(),
+        }
+    }
+
+    #[test]
+    fn paths() {
+        for (api_version, is_namespaced, namespace, name, expected) in [
+            ("v1", true, Some("a"), "b", Some("/api/v1/namespaces/a/things/b")),
+            ("apps/v1", true, Some("a"), "b", Some("/apis/apps/v1/namespaces/a/things/b")),
+            ("v1", false, None, "system:b", Some("/api/v1/things/system:b")),
+            ("v1", false, Some("ignored"), "b", Some("/api/v1/things/b")),
+            ("v1", true, None, "b", None),
+            ("v1", true, Some("../x"), "b", None),
+            ("v1", true, Some("a"), "..", None),
+            ("v1", true, Some("a"), "b?c", None),
+            ("v1", true, Some("a"), "", None),
+        ] {
+            let path = path_of(&kind(api_version, is_namespaced), &reference(namespace, name)).ok();
+            assert_eq!(path.as_deref(), expected, "{namespace:?} {name}");
+        }
+    }
+}

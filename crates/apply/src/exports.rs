@@ -1,0 +1,101 @@
+//! Values that an item reads from objects (`installations.md` 7.9, exports).
+
+use serde_json::{Map, Value};
+
+use crate::cluster::Cluster;
+use crate::configuration::Export;
+use crate::error::ApplyError;
+use crate::json_path::JsonPath;
+use crate::object::{Reference, merge_over};
+use crate::round::{OtherClusters, Seen, cluster_of};
+
+/// The values, merged in the order of the exports; or what is waited for, in words for people.
+pub(crate) async fn read_exports(
+    own: &Cluster,
+    others: &OtherClusters,
+    exports: &[Export],
+    seen: &Seen,
+) -> Result<Result<Map<String, Value>, String>, ApplyError> {
+    let mut values = Value::Object(Map::new());
+    for export in exports {
+        let Some(resource) = &export.from_resource else { continue };
+        let cluster = cluster_of(own, others, export.target_name.as_deref())?;
+        let known = seen.get(resource).filter(|_| export.target_name.is_none());
+        let waiting = |reason: String| format!("deployer: during export - key: {}: {reason}", export.key);
+        let mut object = match known {
+            Some(object) => object.clone(),
+            None => match cluster.get(resource).await? {
+                Some(object) => object,
+                None => return Ok(Err(waiting(format!("resource {resource} does not exist")))),
+            },
+        };
+        if let Some(inner) = &export.from_object_ref {
+            let Some(reference) = referred(&object, resource, inner)? else {
+                return Ok(Err(waiting(format!("{} of resource {resource} names no object", inner.json_path))));
+            };
+            match cluster.get(&reference).await? {
+                Some(found) => object = found,
+                None => return Ok(Err(waiting(format!("resource {reference} does not exist")))),
+            }
+        }
+        let Some(value) = one(&object, &export.json_path)? else {
+            return Ok(Err(waiting(format!("{} is not there yet", export.json_path))));
+        };
+        merge_over(&mut values, &nested(&export.key, value));
+    }
+    Ok(Ok(if let Value::Object(values) = values { values } else { Map::new() }))
+}
+
+/// The object that a field names; its namespace is that of the object with the field.
+fn referred(
+    object: &Value,
+    from: &Reference,
+    inner: &crate::configuration::FromObjectRef,
+) -> Result<Option<Reference>, ApplyError> {
+    let Some(found) = one(object, &inner.json_path)? else { return Ok(None) };
+    let Some(name) = found["name"].as_str() else { return Ok(None) };
+    let namespace = found["namespace"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
+    Ok(Some(Reference {
+        api_version: inner.api_version.clone(),
+        kind: inner.kind.clone(),
+        namespace: namespace.or_else(|| from.namespace.clone()),
+        name: name.to_owned(),
+    }))
+}
+
+/// The one value of a path.
+pub(crate) fn one(object: &Value, path: &str) -> Result<Option<Value>, ApplyError> {
+    let wrong = |problem: &str| ApplyError::Configuration(format!("the path {path} {problem}"));
+    let parsed = JsonPath::parse(path).map_err(|error| wrong(&error.to_string()))?;
+    match parsed.find(object).as_slice() {
+        [] => Ok(None),
+        [value] => Ok(Some((*value).clone())),
+        several => Err(wrong(&format!("leads to {} values, and one is exported", several.len()))),
+    }
+}
+
+/// A value below the names of a dotted key.
+pub fn nested(key: &str, value: Value) -> Value {
+    key.rsplit('.').fold(value, |inner, name| Value::Object([(name.to_owned(), inner)].into_iter().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_with_dots_nest() {
+        assert_eq!(nested("a.b", json!(1)), json!({"a": {"b": 1}}));
+        assert_eq!(nested("a", json!(1)), json!({"a": 1}));
+    }
+
+    #[test]
+    fn one_value_is_exported() {
+        let object = json!({"a": [1, 2], "b": 3});
+        assert_eq!(one(&object, ".b"), Ok(Some(json!(3))));
+        assert_eq!(one(&object, ".c"), Ok(None));
+        assert!(one(&object, ".a[*]").unwrap_err().to_string().contains("2 values"));
+    }
+}

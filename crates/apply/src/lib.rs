@@ -1,0 +1,34 @@
+//! Objects into a cluster: which order, what may be done to them, what has to be written, when they are in order, what is read from
+//! them, and how they go (`installations.md` 7.9). What both real deployers do to the cluster of a Target.
+//!
+//! Everything is done in rounds that look at what is there ([`round`], [`delete_round`]); what a former round did is known from the
+//! record that it returned, and from the cluster.
+
+mod cluster;
+mod configuration;
+mod deletion;
+mod error;
+mod exports;
+mod json_path;
+mod object;
+mod prepare;
+mod readiness;
+mod record;
+mod round;
+mod update;
+
+pub use cluster::{Cluster, PatchKind, ResourceKind};
+pub use configuration::{
+    CustomCheck, CustomGroup, DeletionGroup, Export, Exports, FromObjectRef, LabelSelector, Manifest, Policy,
+    PredefinedGroup, PredefinedKind, ReadinessChecks, Requirement, RequirementValue, ResourceType, UpdateStrategy,
+    null_is_default, problems,
+};
+pub use deletion::{Deleted, Deletion, delete_round};
+pub use error::ApplyError;
+pub use exports::nested;
+pub use json_path::{JsonPath, JsonPathError};
+pub use object::Reference;
+pub use prepare::{Owner, expand};
+pub use readiness::{meets, not_ready};
+pub use record::{Applied, ManagedResource};
+pub use round::{Deadline, OtherClusters, Progress, Round, Task, round};

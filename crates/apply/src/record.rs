@@ -1,0 +1,93 @@
+//! What an item has applied, as its status remembers it (`installations.md` 7.9, managed resources).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::configuration::{Policy, null_is_default};
+use crate::object::{Reference, digest, is_of_the_cluster, without_server_fields};
+
+/// An object that an item has applied.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ManagedResource {
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Map::is_empty")]
+    pub annotate_before_delete: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch_before_delete: Option<Value>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub policy: Policy,
+    pub resource: Reference,
+    /// Ours: what was written and what came of it, so that the next job writes only if one of the two has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
+}
+
+/// Fingerprints of a manifest and of the object that it became.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Applied {
+    pub manifest: String,
+    pub live: String,
+}
+
+impl Applied {
+    /// What is remembered of an object that is as its manifest says.
+    pub(crate) fn new(manifest: &Value, live: &Value) -> Self {
+        Self { manifest: digest(manifest), live: live_digest(manifest, live) }
+    }
+}
+
+/// What the cluster says about an object is no change of it.
+fn live_digest(manifest: &Value, live: &Value) -> String {
+    let mut live = without_server_fields(live);
+    let written = &manifest["metadata"]["annotations"];
+    if let Some(Value::Object(annotations)) = live.pointer_mut("/metadata/annotations") {
+        annotations.retain(|name, _| !is_of_the_cluster(name) || written.get(name).is_some());
+    }
+    // An object that never had annotations, and one whose last one is the cluster's, are the same.
+    if live.pointer("/metadata/annotations").is_some_and(|left| left.as_object().is_some_and(Map::is_empty)) {
+        if let Some(Value::Object(metadata)) = live.get_mut("metadata") {
+            metadata.remove("annotations");
+        }
+    }
+    digest(&live)
+}
+
+/// What an item remembers of an object.
+pub(crate) fn applied<'a>(former: &'a [ManagedResource], reference: &Reference) -> Option<&'a Applied> {
+    former.iter().find(|managed| managed.resource.is_same(reference))?.applied.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_the_cluster_says_is_no_change() {
+        let manifest = json!({"metadata": {"name": "a"}, "spec": {"x": 1}});
+        let before = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": {"x": 1, "y": 2}});
+        let mut after = before.clone();
+        after["metadata"]["resourceVersion"] = json!("2");
+        after["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "1"});
+        after["status"] = json!({"ready": true});
+        assert_eq!(Applied::new(&manifest, &before), Applied::new(&manifest, &after));
+        after["spec"]["y"] = json!(3);
+        assert_ne!(Applied::new(&manifest, &before).live, Applied::new(&manifest, &after).live);
+    }
+
+    #[test]
+    fn records_of_the_original_are_read() {
+        let record: Vec<ManagedResource> = serde_json::from_value(json!([
+            {"policy": "keep", "resource": {"apiVersion": "v1", "kind": "Namespace", "name": "shop"}},
+            {"annotateBeforeDelete": null, "resource": {"apiVersion": "v1", "kind": "Secret", "name": "a", "namespace": "b"}},
+        ]))
+        .unwrap();
+        assert_eq!((record[0].policy, record[1].policy), (Policy::Keep, Policy::Manage));
+        assert_eq!(
+            serde_json::to_value(&record[0]).unwrap(),
+            json!({"policy": "keep", "resource": {"apiVersion": "v1", "kind": "Namespace", "name": "shop"}})
+        );
+    }
+}
