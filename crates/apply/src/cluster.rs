@@ -87,7 +87,8 @@ impl Cluster {
             return Err(refused("apiVersion must be VERSION or GROUP/VERSION"));
         }
         let root = if segments.len() == 1 { "api" } else { "apis" };
-        let request = self.request(Method::GET, &format!("/{root}/{api_version}"), "application/json", Vec::new());
+        let request =
+            self.request(Method::GET, &format!("/{root}/{api_version}"), "application/json", Vec::new());
         let answer = match self.send(request?, "get", &what).await {
             Err(ApiError::NotFound(_)) => return Ok(None),
             answer => answer?,
@@ -136,7 +137,8 @@ impl Cluster {
     /// [`ApiError::AlreadyExists`], or it was refused.
     pub async fn create(&self, kind: &ResourceKind, object: &Value) -> Result<Value, ApiError> {
         let reference = Reference::of(object);
-        let path = format!("{}?fieldManager={}", folder_of(kind, reference.namespace.as_deref())?, self.manager);
+        let path =
+            format!("{}?fieldManager={}", folder_of(kind, reference.namespace.as_deref())?, self.manager);
         let request = self.request(Method::POST, &path, "application/json", bytes(object))?;
         self.send(request, "create", &reference.to_string()).await
     }
@@ -220,16 +222,12 @@ impl Cluster {
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Vec<Value>, ApiError> {
-        let folder = folder_of(&ResourceKind { is_namespaced: namespace.is_some(), ..kind.clone() }, namespace)?;
+        let folder =
+            folder_of(&ResourceKind { is_namespaced: namespace.is_some(), ..kind.clone() }, namespace)?;
         let mut objects = Vec::new();
         let mut next = String::new();
         loop {
-            let mut query = form_urlencoded::Serializer::new(String::new());
-            query.append_pair("limit", &PAGE.to_string()).append_pair("labelSelector", labels);
-            if !next.is_empty() {
-                query.append_pair("continue", &next);
-            }
-            let path = format!("{folder}?{}", query.finish());
+            let path = page_of(&folder, labels, &next);
             let request = self.request(Method::GET, &path, "application/json", Vec::new())?;
             let mut page = self.send(request, "list", &kind.plural).await?;
             if let Value::Array(items) = page["items"].take() {
@@ -255,7 +253,8 @@ impl Cluster {
         body: Vec<u8>,
     ) -> Result<Request<Vec<u8>>, ApiError> {
         let request = Request::builder().method(method).uri(path).header("content-type", content).body(body);
-        request.map_err(|_| ApiError::Invalid { object: path.to_owned(), causes: "it is no address".to_owned() })
+        request
+            .map_err(|_| ApiError::Invalid { object: path.to_owned(), causes: "it is no address".to_owned() })
     }
 
     async fn send(
@@ -274,6 +273,15 @@ impl Cluster {
     }
 }
 
+/// One page of a list.
+fn page_of(folder: &str, labels: &str, next: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limit", &PAGE.to_string()).append_pair("labelSelector", labels);
+    if !next.is_empty() {
+        query.append_pair("continue", next);
+    }
+    format!("{folder}?{}", query.finish())
+}
 
 fn bytes(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
@@ -281,7 +289,10 @@ fn bytes(value: &Value) -> Vec<u8> {
 
 /// What the API server takes as a name in a path.
 fn is_path_segment(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"/%?#".contains(&byte))
+    !name.is_empty()
+        && name != "."
+        && name != ".."
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"/%?#".contains(&byte))
 }
 
 fn folder_of(kind: &ResourceKind, namespace: Option<&str>) -> Result<String, ApiError> {
@@ -310,7 +321,12 @@ mod tests {
     use super::*;
 
     fn kind(api_version: &str, is_namespaced: bool) -> ResourceKind {
-        ResourceKind { api_version: api_version.into(), kind: "Thing".into(), plural: "things".into(), is_namespaced }
+        ResourceKind {
+            api_version: api_version.into(),
+            kind: "Thing".into(),
+            plural: "things".into(),
+            is_namespaced,
+        }
     }
 
     fn reference(namespace: Option<&str>, name: &str) -> Reference {

@@ -267,7 +267,9 @@ fn problems_of_check(check: &CustomCheck, path: &str, problems: &mut Vec<String>
         check_path(Some(&requirement.json_path), &format!("{path}.jsonPath"), problems);
         let count = requirement.values.len();
         match requirement.operator.as_str() {
-            "exists" | "!" if count > 0 => problems.push(format!("{path}.values: must be empty for this operator")),
+            "exists" | "!" if count > 0 => {
+                problems.push(format!("{path}.values: must be empty for this operator"));
+            }
             "=" | "==" | "!=" if count != 1 => {
                 problems.push(format!("{path}.values: must be exactly one for this operator"));
             }

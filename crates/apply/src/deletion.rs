@@ -1,5 +1,6 @@
 //! Objects go in groups, each when the one before is gone (`installations.md` 7.9, deletion groups).
 
+use futures::FutureExt as _;
 use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
 
@@ -45,7 +46,10 @@ struct Condemned<'a> {
 /// # Errors
 ///
 /// The cluster does not answer, or refuses; or the time of the item is over.
-pub async fn delete_round(deletion: &Deletion<'_>, resources: &[ManagedResource]) -> Result<Deleted, ApplyError> {
+pub async fn delete_round(
+    deletion: &Deletion<'_>,
+    resources: &[ManagedResource],
+) -> Result<Deleted, ApplyError> {
     let members = distributed(deletion.groups, resources);
     for (index, (group, members)) in deletion.groups.iter().zip(&members).enumerate() {
         let mut condemned: Vec<Condemned<'_>> = Vec::new();
@@ -55,7 +59,11 @@ pub async fn delete_round(deletion: &Deletion<'_>, resources: &[ManagedResource]
             cluster = cluster_of(deletion.cluster, deletion.others, all.target_name.as_deref())?;
             for kind in &all.resources {
                 let found = listed(cluster, kind).await?;
-                condemned.extend(found.into_iter().map(|reference| Condemned { reference, settings: None, is_forced }));
+                condemned.extend(found.into_iter().map(|reference| Condemned {
+                    reference,
+                    settings: None,
+                    is_forced,
+                }));
             }
         } else {
             condemned.extend(members.iter().map(|managed| Condemned {
@@ -68,7 +76,8 @@ pub async fn delete_round(deletion: &Deletion<'_>, resources: &[ManagedResource]
         if let Some(first) = left.first() {
             let waiting = format!("deployer: start deleting - resource {first}");
             deletion.deadline.check(&waiting)?;
-            let behind = deletion_order_behind(&members_of(&distributed(deletion.groups, resources), index + 1));
+            let behind =
+                deletion_order_behind(&members_of(&distributed(deletion.groups, resources), index + 1));
             return Ok(Deleted { waiting: Some(waiting), left: left.into_iter().chain(behind).collect() });
         }
     }
@@ -96,7 +105,10 @@ fn deletes_all(group: &DeletionGroup) -> Option<&CustomGroup> {
 }
 
 /// Every resource in the first group that it fits; those that fit none stay.
-fn distributed<'a>(groups: &[DeletionGroup], resources: &'a [ManagedResource]) -> Vec<Vec<&'a ManagedResource>> {
+fn distributed<'a>(
+    groups: &[DeletionGroup],
+    resources: &'a [ManagedResource],
+) -> Vec<Vec<&'a ManagedResource>> {
     let mut members: Vec<Vec<&ManagedResource>> = groups.iter().map(|_| Vec::new()).collect();
     for managed in resources {
         if let Some(index) = groups.iter().position(|group| fits(group, &managed.resource)) {
@@ -142,11 +154,11 @@ async fn delete_all(
     cluster: &Cluster,
     condemned: &[Condemned<'_>],
 ) -> Result<Vec<Reference>, ApplyError> {
-    let answers: Vec<_> = stream::iter(condemned)
-        .map(async |one| (one.reference.clone(), delete(deletion, cluster, one).await))
-        .buffer_unordered(SIDE_BY_SIDE)
-        .collect()
-        .await;
+    let work: Vec<_> = condemned
+        .iter()
+        .map(|one| delete(deletion, cluster, one).map(|answer| (one.reference.clone(), answer)))
+        .collect();
+    let answers: Vec<_> = stream::iter(work).buffer_unordered(SIDE_BY_SIDE).collect().await;
     let (mut left, mut errors) = (Vec::new(), Vec::new());
     for (reference, answer) in answers {
         match answer {
@@ -243,10 +255,15 @@ mod tests {
             managed("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "things.example.org"),
         ];
         let names = |groups: &[DeletionGroup]| -> Vec<Vec<String>> {
-            let of = |members: &Vec<&ManagedResource>| members.iter().map(|one| one.resource.name.clone()).collect();
+            let of = |members: &Vec<&ManagedResource>| {
+                members.iter().map(|one| one.resource.name.clone()).collect()
+            };
             distributed(groups, &resources).iter().map(of).collect()
         };
-        assert_eq!(names(&DeletionGroup::defaults()), [vec!["one", "two"], vec!["a"], vec!["things.example.org"]]);
+        assert_eq!(
+            names(&DeletionGroup::defaults()),
+            [vec!["one", "two"], vec!["a"], vec!["things.example.org"]]
+        );
         let custom: Vec<DeletionGroup> = serde_json::from_value(json!([
             {"customResourceGroup": {"resources": [{"apiVersion": "v1", "kind": "ConfigMap", "namespaces": ["b"]}]}},
             {"predefinedResourceGroup": {"type": "empty"}},

@@ -23,7 +23,9 @@ impl From<ApiError> for ApplyError {
             ApiError::Forbidden { verb, resource } => Self::Retry(format!(
                 "the Target's user may not {verb} {resource}: its credentials are wrong, or it lacks a right in that cluster"
             )),
-            error @ (ApiError::Invalid { .. } | ApiError::TooLarge(_)) => Self::Configuration(error.to_string()),
+            error @ (ApiError::Invalid { .. } | ApiError::TooLarge(_)) => {
+                Self::Configuration(error.to_string())
+            }
             other => Self::Retry(other.to_string()),
         }
     }

@@ -31,7 +31,10 @@ pub(crate) async fn read_exports(
         };
         if let Some(inner) = &export.from_object_ref {
             let Some(reference) = referred(&object, resource, inner)? else {
-                return Ok(Err(waiting(format!("{} of resource {resource} names no object", inner.json_path))));
+                return Ok(Err(waiting(format!(
+                    "{} of resource {resource} names no object",
+                    inner.json_path
+                ))));
             };
             match cluster.get(&reference).await? {
                 Some(found) => object = found,

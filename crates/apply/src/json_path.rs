@@ -3,7 +3,7 @@
 
 use jsonpath_rust::parser::model::JpQuery;
 use jsonpath_rust::parser::parse_json_path;
-use jsonpath_rust::query::js_path_process;
+use jsonpath_rust::query::{QueryRef, js_path_process};
 use serde_json::Value;
 
 /// A path that was read.
@@ -39,7 +39,7 @@ impl JsonPath {
     /// All values that the path leads to.
     pub fn find<'a>(&self, object: &'a Value) -> Vec<&'a Value> {
         // A function that is given what it does not take finds nothing.
-        js_path_process(&self.query, object).into_iter().flatten().map(|found| found.val()).collect()
+        js_path_process(&self.query, object).into_iter().flatten().map(QueryRef::val).collect()
     }
 }
 

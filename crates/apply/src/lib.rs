@@ -20,8 +20,8 @@ mod update;
 pub use cluster::{Cluster, PatchKind, ResourceKind};
 pub use configuration::{
     CustomCheck, CustomGroup, DeletionGroup, Export, Exports, FromObjectRef, LabelSelector, Manifest, Policy,
-    PredefinedGroup, PredefinedKind, ReadinessChecks, Requirement, RequirementValue, ResourceType, UpdateStrategy,
-    null_is_default, problems,
+    PredefinedGroup, PredefinedKind, ReadinessChecks, Requirement, RequirementValue, ResourceType,
+    UpdateStrategy, null_is_default, problems,
 };
 pub use deletion::{Deleted, Deletion, delete_round};
 pub use error::ApplyError;

@@ -139,9 +139,9 @@ pub(crate) fn without_server_fields(object: &Value) -> Value {
 /// Whether an annotation is written by the cluster about the object, as the revision of a Deployment is.
 pub(crate) fn is_of_the_cluster(annotation: &str) -> bool {
     let domain = annotation.split_once('/').map_or("", |(domain, _)| domain);
-    ["kubernetes.io", "k8s.io"]
-        .iter()
-        .any(|reserved| domain.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+    ["kubernetes.io", "k8s.io"].iter().any(|reserved| {
+        domain.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    })
 }
 
 /// A short fingerprint that does not depend on the order of members, 128 bits in hexadecimal digits.
@@ -199,8 +199,12 @@ mod tests {
         let other = Reference { api_version: "apps/v1beta1".into(), ..reference.clone() };
         assert!(reference.is_same(&other));
         assert!(!reference.is_same(&Reference { api_version: "v1".into(), ..reference.clone() }));
-        let cluster = Reference::of(&json!({"kind": "Namespace", "metadata": {"name": "n", "namespace": ""}}));
-        assert_eq!((cluster.to_string().as_str(), cluster.namespace.as_deref()), ("n of type Namespace", None));
+        let cluster =
+            Reference::of(&json!({"kind": "Namespace", "metadata": {"name": "n", "namespace": ""}}));
+        assert_eq!(
+            (cluster.to_string().as_str(), cluster.namespace.as_deref()),
+            ("n of type Namespace", None)
+        );
     }
 
     #[test]

@@ -79,7 +79,9 @@ fn expand_into(
     if !object.is_object() {
         return problems.push(format!("{place}: must be an object"));
     }
-    for (member, path) in [("apiVersion", "/apiVersion"), ("kind", "/kind"), ("metadata.name", "/metadata/name")] {
+    for (member, path) in
+        [("apiVersion", "/apiVersion"), ("kind", "/kind"), ("metadata.name", "/metadata/name")]
+    {
         if object.pointer(path).and_then(Value::as_str).is_none_or(str::is_empty) {
             problems.push(format!("{place}.{member}: must be given"));
         }
@@ -115,7 +117,10 @@ pub(crate) async fn prepare(
         if is_namespaced && reference.namespace.is_none() {
             problems.push(format!("{reference}: metadata.namespace must be given"));
         }
-        if !seen.insert((reference.group().to_owned(), Reference { api_version: String::new(), ..reference.clone() })) {
+        if !seen.insert((
+            reference.group().to_owned(),
+            Reference { api_version: String::new(), ..reference.clone() },
+        )) {
             problems.push(format!("{reference} is there more than once"));
         }
         let group = match (reference.kind.as_str(), is_namespaced) {
@@ -158,7 +163,8 @@ fn coming_kinds(objects: &[Manifest]) -> Vec<ComingKind> {
     definitions
         .filter(|object| object["kind"] == "CustomResourceDefinition")
         .map(|object| {
-            let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let text =
+                |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
             ComingKind {
                 group: text("/spec/group"),
                 kind: text("/spec/names/kind"),
@@ -194,7 +200,8 @@ mod tests {
 
     #[test]
     fn lists_are_taken_apart() {
-        let object = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let object =
+            |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         let list = json!({"apiVersion": "v1", "kind": "List", "items": [object("a"), {"kind": "ConfigMapList", "items": [object("b")]}]});
         let empty = json!({"apiVersion": "v1", "kind": "List", "items": null});
         let found = expand(&[manifest(list), manifest(empty), manifest(object("c"))]).unwrap();
@@ -215,12 +222,15 @@ mod tests {
             manifest(deep),
         ])
         .unwrap_err();
-        assert_eq!(problems[..4], [
-            "manifests[0].manifest.apiVersion: must be given",
-            "manifests[0].manifest.metadata.name: must be given",
-            "manifests[1].manifest: must be an object",
-            "manifests[2].manifest.items: must be a list",
-        ]);
+        assert_eq!(
+            problems[..4],
+            [
+                "manifests[0].manifest.apiVersion: must be given",
+                "manifests[0].manifest.metadata.name: must be given",
+                "manifests[1].manifest: must be an object",
+                "manifests[2].manifest.items: must be a list",
+            ]
+        );
         assert!(problems[4].ends_with("lists are nested too deeply"), "{problems:?}");
     }
 }

@@ -30,7 +30,10 @@ fn replicas(object: &Value, absent: i64) -> i64 {
 /// Whether a condition has a status.
 fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    conditions.into_iter().flatten().any(|condition| condition["type"] == kind && condition["status"] == status)
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == kind && condition["status"] == status)
 }
 
 fn not_observed(object: &Value) -> Option<String> {
@@ -150,9 +153,21 @@ mod tests {
             ("apps/v1", "Deployment", &none, &json!({"observedGeneration": 2}), None),
             ("apps/v1", "Deployment", &json!({"replicas": 2}), &full, Some("3 of 2 replicas are there")),
             ("apps/v1", "StatefulSet", &json!({"replicas": 2}), &full, None),
-            ("apps/v1", "StatefulSet", &none, &json!({"observedGeneration": 2}), Some("0 of 1 replicas are updated")),
+            (
+                "apps/v1",
+                "StatefulSet",
+                &none,
+                &json!({"observedGeneration": 2}),
+                Some("0 of 1 replicas are updated"),
+            ),
             ("apps/v1", "ReplicaSet", &spec, &full, None),
-            ("v1", "ReplicationController", &json!({"replicas": 4}), &full, Some("3 of 4 replicas are ready")),
+            (
+                "v1",
+                "ReplicationController",
+                &json!({"replicas": 4}),
+                &full,
+                Some("3 of 4 replicas are ready"),
+            ),
             (
                 "apps/v1",
                 "ReplicaSet",
@@ -192,7 +207,8 @@ mod tests {
             (".text", "notin", json!([{"value": "y"}]), true),
         ] {
             let requirement: Requirement =
-                serde_json::from_value(json!({"jsonPath": path, "operator": operator, "values": values})).unwrap();
+                serde_json::from_value(json!({"jsonPath": path, "operator": operator, "values": values}))
+                    .unwrap();
             assert_eq!(meets(&requirement, &object), expected, "{path} {operator} {values}");
         }
     }

@@ -45,10 +45,10 @@ fn live_digest(manifest: &Value, live: &Value) -> String {
         annotations.retain(|name, _| !is_of_the_cluster(name) || written.get(name).is_some());
     }
     // An object that never had annotations, and one whose last one is the cluster's, are the same.
-    if live.pointer("/metadata/annotations").is_some_and(|left| left.as_object().is_some_and(Map::is_empty)) {
-        if let Some(Value::Object(metadata)) = live.get_mut("metadata") {
-            metadata.remove("annotations");
-        }
+    let is_empty =
+        live.pointer("/metadata/annotations").and_then(Value::as_object).is_some_and(Map::is_empty);
+    if let (true, Some(Value::Object(metadata))) = (is_empty, live.get_mut("metadata")) {
+        metadata.remove("annotations");
     }
     digest(&live)
 }
@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn what_the_cluster_says_is_no_change() {
         let manifest = json!({"metadata": {"name": "a"}, "spec": {"x": 1}});
-        let before = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": {"x": 1, "y": 2}});
+        let before =
+            json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": {"x": 1, "y": 2}});
         let mut after = before.clone();
         after["metadata"]["resourceVersion"] = json!("2");
         after["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "1"});

@@ -11,13 +11,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::stream::{self, StreamExt as _};
 use groundwork_controller::ApiError;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::cluster::Cluster;
-use crate::configuration::{CustomCheck, DeletionGroup, Export, Manifest, Policy, ReadinessChecks, UpdateStrategy};
+use crate::configuration::{
+    CustomCheck, DeletionGroup, Export, Manifest, Policy, ReadinessChecks, UpdateStrategy,
+};
 use crate::deletion::{Deletion, delete_round};
 use crate::error::ApplyError;
 use crate::exports::read_exports;
@@ -97,7 +100,8 @@ pub async fn round(task: &Task<'_>) -> Round {
 }
 
 async fn advance(task: &Task<'_>, record: &mut Vec<ManagedResource>) -> Result<Progress, ApplyError> {
-    let objects = expand(task.manifests).map_err(|problems| ApplyError::Configuration(problems.join("; ")))?;
+    let objects =
+        expand(task.manifests).map_err(|problems| ApplyError::Configuration(problems.join("; ")))?;
     let groups = prepare(task.cluster, objects, &task.owner, task.default_namespace).await?;
     let mut seen = Seen::new();
     let mut listed = Vec::new();
@@ -146,7 +150,8 @@ pub(crate) fn waits(deadline: Deadline, waiting: String) -> Result<Progress, App
 
 /// Former resources that the item lists no more.
 fn dropped(record: &[ManagedResource], listed: &[ManagedResource]) -> Vec<ManagedResource> {
-    let is_listed = |managed: &ManagedResource| listed.iter().any(|one| one.resource.is_same(&managed.resource));
+    let is_listed =
+        |managed: &ManagedResource| listed.iter().any(|one| one.resource.is_same(&managed.resource));
     record.iter().filter(|managed| !is_listed(managed)).cloned().collect()
 }
 
@@ -159,13 +164,17 @@ fn remember(record: &mut Vec<ManagedResource>, listed: Vec<ManagedResource>) {
 type GroupFailure = Result<Progress, ApplyError>;
 
 /// Applies the members of a group side by side. The failure is what stops the round behind the group.
-async fn apply_group(task: &Task<'_>, group: &[Member], seen: &mut Seen) -> (Vec<ManagedResource>, Option<GroupFailure>) {
-    let mut answers: Vec<(usize, Result<Applying, ApplyError>)> =
-        stream::iter(group.iter().enumerate())
-            .map(async |(index, member)| (index, apply(task, member).await))
-            .buffer_unordered(SIDE_BY_SIDE)
-            .collect()
-            .await;
+async fn apply_group(
+    task: &Task<'_>,
+    group: &[Member],
+    seen: &mut Seen,
+) -> (Vec<ManagedResource>, Option<GroupFailure>) {
+    let work: Vec<_> = group
+        .iter()
+        .enumerate()
+        .map(|(index, member)| apply(task, member).map(move |answer| (index, answer)))
+        .collect();
+    let mut answers: Vec<_> = stream::iter(work).buffer_unordered(SIDE_BY_SIDE).collect().await;
     answers.sort_by_key(|(index, _)| *index);
     let (mut managed, mut errors, mut waiting) = (Vec::new(), Vec::new(), None);
     for (index, answer) in answers {
@@ -175,14 +184,18 @@ async fn apply_group(task: &Task<'_>, group: &[Member], seen: &mut Seen) -> (Vec
             Ok(Applying::Waits(what)) => {
                 waiting.get_or_insert(what);
                 // It is ours already, as far as one can know.
-                managed.extend(task.former.iter().find(|known| known.resource.is_same(&member.reference)).cloned());
+                managed.extend(
+                    task.former.iter().find(|known| known.resource.is_same(&member.reference)).cloned(),
+                );
             }
             Ok(Applying::Stored { object, applied }) => {
                 managed.push(managed_resource(member, applied));
                 seen.insert(member.reference.clone(), object);
             }
             Err(error) => {
-                managed.extend(task.former.iter().find(|known| known.resource.is_same(&member.reference)).cloned());
+                managed.extend(
+                    task.former.iter().find(|known| known.resource.is_same(&member.reference)).cloned(),
+                );
                 errors.push(error);
             }
         }
@@ -190,7 +203,8 @@ async fn apply_group(task: &Task<'_>, group: &[Member], seen: &mut Seen) -> (Vec
     managed.sort_by(|left, right| left.resource.cmp(&right.resource));
     // Definitions that are not established yet define nothing.
     let unestablished = seen.values().find(|object| is_unestablished(object)).map(Reference::of);
-    let waiting = waiting.or_else(|| unestablished.map(|crd| format!("{crd}: the definition is not established yet")));
+    let waiting =
+        waiting.or_else(|| unestablished.map(|crd| format!("{crd}: the definition is not established yet")));
     let failure = match ApplyError::of_all(errors) {
         Some(error) => Some(Err(error)),
         None => waiting.map(|what| waits(task.deadline, what)),
@@ -203,7 +217,9 @@ fn is_unestablished(object: &Value) -> bool {
         let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
         conditions.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == status)
     };
-    object["kind"] == "CustomResourceDefinition" && !has("Established", "True") && !has("NamesAccepted", "False")
+    object["kind"] == "CustomResourceDefinition"
+        && !has("Established", "True")
+        && !has("NamesAccepted", "False")
 }
 
 fn managed_resource(member: &Member, applied: Option<Applied>) -> ManagedResource {
@@ -222,7 +238,10 @@ enum Applying {
     /// Its policy leaves it alone, and it is none of the item's.
     Skipped,
     Waits(String),
-    Stored { object: Value, applied: Option<Applied> },
+    Stored {
+        object: Value,
+        applied: Option<Applied>,
+    },
 }
 
 async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError> {
@@ -254,7 +273,9 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
         _ => {}
     }
     if is_being_deleted(&live) {
-        return Ok(Applying::Waits(format!("{reference} is being deleted, and is made anew when it is gone")));
+        return Ok(Applying::Waits(format!(
+            "{reference} is being deleted, and is made anew when it is gone"
+        )));
     }
     let now = Applied::new(&settings.manifest, &live);
     if applied(task.former, reference) == Some(&now) {
@@ -312,7 +333,11 @@ pub(crate) fn cluster_of<'a>(
     others.get(name).map(|cluster| &**cluster).ok_or_else(missing)
 }
 
-async fn custom_check(task: &Task<'_>, check: &CustomCheck, seen: &Seen) -> Result<Option<String>, ApplyError> {
+async fn custom_check(
+    task: &Task<'_>,
+    check: &CustomCheck,
+    seen: &Seen,
+) -> Result<Option<String>, ApplyError> {
     let cluster = cluster_of(task.cluster, task.others, check.target_name.as_deref())?;
     let mut objects = Vec::new();
     for reference in &check.resource_selector {
@@ -326,7 +351,10 @@ async fn custom_check(task: &Task<'_>, check: &CustomCheck, seen: &Seen) -> Resu
     }
     if let Some(selector) = &check.label_selector {
         let Some(kind) = cluster.kind(&selector.api_version, &selector.kind).await? else {
-            return Ok(Some(format!("the cluster has no kind {} in {}", selector.kind, selector.api_version)));
+            return Ok(Some(format!(
+                "the cluster has no kind {} in {}",
+                selector.kind, selector.api_version
+            )));
         };
         let labels: Vec<String> =
             selector.match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -354,7 +382,8 @@ async fn patch_after(
 ) -> Result<(), ApplyError> {
     for member in groups.iter().flatten() {
         let settings = &member.manifest;
-        let (Some(patch), Some(live)) = (&settings.patch_after_deployment, seen.get(&member.reference)) else {
+        let (Some(patch), Some(live)) = (&settings.patch_after_deployment, seen.get(&member.reference))
+        else {
             continue;
         };
         let current = without_server_fields(live);

@@ -20,8 +20,8 @@ const FILE: &str = include_str!("../../../k8s/nats/users.conf");
 const USERS: [&str; 6] = ["watcher", "resolver", "renderer", "deployer", "variant", "reader"];
 const SERVICES: [&str; 4] = ["resolver", "renderer", "deployer", "variant"];
 
-/// Owner, plural and group of every queue whose name is known.
-const QUEUES: [(&str, &str, &str); 11] = [
+/// Service, plural and group of every queue whose name is known. A deployer has one for each type of items that needs a cluster.
+const QUEUES: [(&str, &str, &str); 13] = [
     ("resolver", "contexts", "landscaper.gardener.cloud"),
     ("resolver", "componentversionoverwrites", "landscaper.gardener.cloud"),
     ("resolver", "installations", "landscaper.gardener.cloud"),
@@ -30,6 +30,8 @@ const QUEUES: [(&str, &str, &str); 11] = [
     ("renderer", "executions", "landscaper.gardener.cloud"),
     ("renderer", "deployitems", "landscaper.gardener.cloud"),
     ("deployer", "deployitems", "landscaper.gardener.cloud"),
+    ("deployer_manifest", "deployitems", "landscaper.gardener.cloud"),
+    ("deployer_helm", "deployitems", "landscaper.gardener.cloud"),
     ("variant", "packagevariantsets", "config.porch.kpt.dev"),
     ("variant", "packagevariants", "config.porch.kpt.dev"),
     ("variant", "repositories", "config.porch.kpt.dev"),
@@ -99,6 +101,11 @@ impl User {
     }
 }
 
+/// The user of a service.
+fn owner(service: &str) -> &str {
+    service.split('_').next().unwrap_or(service)
+}
+
 fn group(name: &str) -> String {
     if name.is_empty() { "core".to_owned() } else { name.replace('.', "_") }
 }
@@ -109,8 +116,8 @@ async fn every_user_may_what_it_needs_and_nothing_else() {
     let Some(nats) = server().await else { return };
     for name in USERS {
         let user = User::new(&nats, name).await;
-        for (owner, plural, of) in QUEUES {
-            let (queue, is_own) = (format!("{owner}-{plural}-{}", group(of)), owner == name);
+        for (service, plural, of) in QUEUES {
+            let (queue, is_own) = (format!("{service}-{plural}-{}", group(of)), owner(service) == name);
             let create = format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{queue}");
             let filtered = format!("{create}.groundwork.v1.{plural}.{}.>", group(of));
             for (subject, expected) in [
@@ -178,9 +185,9 @@ async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
     watcher.ensure_stream().await.unwrap();
     publish(&watcher, &applied(&secret("a"), 1)).await;
     let mut queues = Vec::new();
-    for (owner, plural, group) in QUEUES {
-        let bus = login(&nats, owner).await;
-        queues.push(bus.work(owner, &Kind::new(group, plural)).await.unwrap());
+    for (service, plural, group) in QUEUES {
+        let bus = login(&nats, owner(service)).await;
+        queues.push(bus.work(service, &Kind::new(group, plural)).await.unwrap());
     }
     for user in USERS {
         let bus = login(&nats, user).await;

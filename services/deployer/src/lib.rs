@@ -1,26 +1,31 @@
-//! The deployer service: works on DeployItems of the mock type.
+//! The deployer service: brings DeployItems about, by their type.
 //!
 //! ```text
-//! DeployItem event ──> handler ──mock──> pick-up, export Secret, result in the status
+//! DeployItem event ──> a queue for each type ──DeployLoop──> mock: nothing; manifest: objects of the item ──> cluster of the Target
+//!                                                  └──> pick-up, export Secret, result in the status
 //! ```
 
-mod handler;
+mod configuration;
+mod manifest;
 mod mock;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use futures::future::BoxFuture;
-use groundwork_api::{DeployItem, DeployerInformation, Kind as _};
+use groundwork_api::{DeployItem, Kind as _};
 use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{
     ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
     ServiceArguments, ServiceError, TakeoverArguments,
 };
+use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets};
 use groundwork_telemetry::Telemetry;
-use kube::Client;
+use kube::{Client, Config};
 
-use handler::MockDeployer;
+use manifest::ManifestDeployer;
+use mock::MockDeployer;
 
 /// Name of the service, of its consumers and of its field manager.
 pub const SERVICE: &str = "deployer";
@@ -40,7 +45,7 @@ pub struct Arguments {
 impl ServiceArguments for Arguments {
     const SERVICE: &'static str = SERVICE;
     const PROGRAM: &'static str = "groundwork-deployer";
-    const ABOUT: &'static str = "Works on DeployItems of the mock type";
+    const ABOUT: &'static str = "Brings DeployItems about, by their type";
 
     fn cluster(&self) -> &ClusterArguments {
         &self.cluster
@@ -59,20 +64,81 @@ impl ServiceArguments for Arguments {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct Settings {
-    /// Identity that is written to `status.deployer` of the items.
-    #[arg(long, env = "GROUNDWORK_DEPLOYER_IDENTITY", default_value = IDENTITY)]
+    /// Types of items to work on, each through a queue of its own.
+    #[arg(long, env = "GROUNDWORK_DEPLOYER_TYPES", value_delimiter = ',', default_value = "mock,manifest")]
+    pub types: Vec<ItemType>,
+    /// Serve only items whose Target fits one of these selectors, a JSON list of {targets, labels, annotations} (installations.md 7.7).
+    /// Deployers of one type with different selectors need different --instance.
+    #[arg(long, env = "GROUNDWORK_TARGET_SELECTORS", value_parser = selectors, default_value = "[]")]
+    pub target_selectors: TargetSelectors,
+    /// A name for deployers that share their queues; needed where several serve one type with different selectors.
+    #[arg(long, env = "GROUNDWORK_DEPLOYER_INSTANCE", default_value = "", value_parser = instance)]
+    pub instance: String,
+    /// Identity that is written to `status.deployer` of the items; by default it names the type.
+    #[arg(long, env = "GROUNDWORK_DEPLOYER_IDENTITY", default_value = "")]
     pub identity: String,
-    /// Items that are worked on at the same time.
+    /// Items of one type that are worked on at the same time.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub deployer_concurrency: usize,
 }
 
-const IDENTITY: &str = "groundwork-mock";
+/// A type of items that this service has a deployer for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
+pub enum ItemType {
+    /// Touches no cluster: for trying things.
+    Mock,
+    /// Objects that stand in the item.
+    Manifest,
+}
+
 const CONCURRENCY: usize = 16;
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { identity: IDENTITY.to_owned(), deployer_concurrency: CONCURRENCY }
+        Self {
+            types: vec![ItemType::Mock, ItemType::Manifest],
+            target_selectors: TargetSelectors::default(),
+            instance: String::new(),
+            identity: String::new(),
+            deployer_concurrency: CONCURRENCY,
+        }
+    }
+}
+
+impl ItemType {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Mock => "mock",
+            Self::Manifest => "manifest",
+        }
+    }
+
+    /// Whose queue the items of the type are in. The one of the mock deployer had its name before there were others.
+    const fn queue(self) -> &'static str {
+        match self {
+            Self::Mock => SERVICE,
+            Self::Manifest => "deployer_manifest",
+        }
+    }
+
+    fn deployer(self) -> Arc<dyn Deployer> {
+        match self {
+            Self::Mock => Arc::new(MockDeployer),
+            Self::Manifest => Arc::new(ManifestDeployer),
+        }
+    }
+}
+
+fn selectors(text: &str) -> Result<TargetSelectors, String> {
+    serde_json::from_str(text).map_err(|error| format!("it is no list of selectors: {error}"))
+}
+
+fn instance(text: &str) -> Result<String, String> {
+    let is_fit = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    if is_fit && text.len() <= 32 {
+        Ok(text.to_owned())
+    } else {
+        Err("it may have at most 32 lower-case letters and digits".to_owned())
     }
 }
 
@@ -92,28 +158,68 @@ pub fn run(
         let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
         arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-        let information = DeployerInformation {
-            identity: arguments.settings.identity,
-            name: SERVICE.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..DeployerInformation::default()
-        };
-        let controller = Controller {
-            bus,
-            objects: Objects::new(client, MANAGER, metrics.clone()),
-            handler: Arc::new(MockDeployer { information }),
-            options: Options {
-                service: SERVICE,
-                work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
-                indexed: Vec::new(),
-                namespaces: arguments.cluster.namespaces,
-                concurrency: arguments.settings.deployer_concurrency,
-                backoff: Backoff::OBJECT,
-            },
-            metrics,
-            ready: telemetry.health.condition("index"),
-        };
-        controller.run(end).await;
+        // Only for Targets that are this cluster itself; without it they are told so.
+        let home = Config::infer().await.ok();
+        let targets = Targets::new(home.as_ref(), MANAGER);
+        let types: BTreeSet<ItemType> = arguments.settings.types.iter().copied().collect();
+        let controllers = types.into_iter().map(|item_type| {
+            let controller = Controller {
+                bus: bus.clone(),
+                objects: Objects::new(client.clone(), MANAGER, metrics.clone()),
+                handler: Arc::new(deploy_loop(&arguments.settings, item_type, targets.clone())),
+                options: Options {
+                    service: queue(item_type, &arguments.settings.instance),
+                    work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
+                    indexed: Vec::new(),
+                    namespaces: arguments.cluster.namespaces.clone(),
+                    concurrency: arguments.settings.deployer_concurrency,
+                    backoff: Backoff::OBJECT,
+                },
+                metrics: metrics.clone(),
+                ready: telemetry.health.condition(condition(item_type)),
+            };
+            controller.run(end.clone())
+        });
+        futures::future::join_all(controllers).await;
         Ok(())
     })
+}
+
+fn deploy_loop(settings: &Settings, item_type: ItemType, targets: Targets) -> DeployLoop {
+    let own = format!("groundwork-{}", item_type.name());
+    let identity = if settings.identity.is_empty() { own } else { settings.identity.clone() };
+    DeployLoop {
+        deployer: item_type.deployer(),
+        information: groundwork_deploy::identity(identity, SERVICE, env!("CARGO_PKG_VERSION")),
+        selectors: settings.target_selectors.clone(),
+        targets,
+    }
+}
+
+/// The name of the queues. It lives as long as the process, which has few of them.
+fn queue(item_type: ItemType, instance: &str) -> &'static str {
+    match instance {
+        "" => item_type.queue(),
+        instance => Box::leak(format!("{}_{instance}", item_type.queue()).into_boxed_str()),
+    }
+}
+
+const fn condition(item_type: ItemType) -> &'static str {
+    match item_type {
+        ItemType::Mock => "index",
+        ItemType::Manifest => "index of manifest items",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_checked() {
+        assert!(selectors("[{\"labels\": [{\"key\": \"a\", \"operator\": \"exists\"}]}]").is_ok());
+        assert!(selectors("{}").is_err() && selectors("[{\"label\": []}]").is_err());
+        assert!(instance("dev1").is_ok() && instance("Dev").is_err() && instance("a.b").is_err());
+        assert_eq!(queue(ItemType::Manifest, "dev"), "deployer_manifest_dev");
+    }
 }

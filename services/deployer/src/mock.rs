@@ -1,6 +1,8 @@
 //! The mock deployer: it touches no cluster and does what its configuration says (`installations.md` 7.8).
 
+use async_trait::async_trait;
 use groundwork_api::{AnyJson, DeployItem};
+use groundwork_deploy::{Deployer, Failure, Outcome, Removal as Removed, Round, Step, Warning};
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
 use groundwork_lifecycle::machine::Phase;
@@ -27,20 +29,57 @@ struct Configuration {
     unknown: Map<String, Value>,
 }
 
+/// Does to no cluster what its items say.
+#[derive(Debug)]
+pub(crate) struct MockDeployer;
+
+#[async_trait]
+impl Deployer for MockDeployer {
+    fn type_name(&self) -> &'static str {
+        TYPE
+    }
+
+    /// An item that is told to make no progress makes none, for ever.
+    fn has_timeout(&self) -> bool {
+        false
+    }
+
+    async fn reconcile(&self, round: &Round<'_>) -> Result<Step, Failure> {
+        let plan = install(round.item)?;
+        let warnings = match plan.without_effect.as_slice() {
+            [] => Vec::new(),
+            members => {
+                let members = members.join(", ");
+                let message = format!("without effect on the mock deployer: {members} of spec.config");
+                vec![Warning { reason: "ConfigurationWithoutEffect", message }]
+            }
+        };
+        let outcome = Outcome::Phase(plan.phase);
+        Ok(Step { outcome, provider_status: plan.provider_status, exports: plan.export, warnings })
+    }
+
+    async fn delete(&self, round: &Round<'_>) -> Result<Removed, Failure> {
+        Ok(match remove(round.item) {
+            Removal::Done => Removed::Done,
+            Removal::Stay(phase) => Removed::Phase(phase),
+        })
+    }
+}
+
 /// What happens to an item.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Plan {
+struct Plan {
     /// The phase to report; `None` keeps the current one.
-    pub(crate) phase: Option<String>,
-    pub(crate) provider_status: Option<AnyJson>,
-    pub(crate) export: Option<Map<String, Value>>,
+    phase: Option<String>,
+    provider_status: Option<AnyJson>,
+    export: Option<Map<String, Value>>,
     /// Members of the configuration that have no effect.
-    pub(crate) without_effect: Vec<String>,
+    without_effect: Vec<String>,
 }
 
 /// What a deletion comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Removal {
+enum Removal {
     Done,
     /// Stay in this phase.
     Stay(String),
@@ -51,7 +90,7 @@ pub(crate) enum Removal {
 /// # Errors
 ///
 /// The configuration cannot be used. The message names the problem and no value.
-pub(crate) fn install(item: &DeployItem) -> Result<Plan, OperationError> {
+fn install(item: &DeployItem) -> Result<Plan, OperationError> {
     let configuration = configuration(item)?;
     let current = item.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     let is_first = current.is_empty() || current == Phase::Init.as_str();
@@ -69,7 +108,7 @@ pub(crate) fn install(item: &DeployItem) -> Result<Plan, OperationError> {
 }
 
 /// What to do for an item that is to go. A configuration that cannot be read does not hold it.
-pub(crate) fn remove(item: &DeployItem) -> Removal {
+fn remove(item: &DeployItem) -> Removal {
     match configuration(item).ok().and_then(|configuration| configuration.delete_phase) {
         None => Removal::Done,
         Some(phase) => Removal::Stay(phase),
@@ -78,8 +117,9 @@ pub(crate) fn remove(item: &DeployItem) -> Removal {
 
 fn configuration(item: &DeployItem) -> Result<Configuration, OperationError> {
     let config = item.spec.config.get().ok_or_else(missing_configuration)?;
-    let configuration: Configuration = serde_json::from_value(config.clone())
-        .map_err(|error| invalid_configuration(format!("spec.config is no {KIND}: {}", problem(&error))))?;
+    let configuration: Configuration = serde_json::from_value(config.clone()).map_err(|error| {
+        invalid_configuration(format!("spec.config is no {KIND}: {}", crate::configuration::problem(&error)))
+    })?;
     for (member, written, wanted) in
         [("apiVersion", &configuration.api_version, API_VERSION), ("kind", &configuration.kind, KIND)]
     {
@@ -120,19 +160,6 @@ const PHASES: [&str; 8] = [
 
 /// An item that is to go either fails to go, or takes its time.
 const DELETE_PHASES: [&str; 2] = [Phase::DeleteFailed.as_str(), Phase::Deleting.as_str()];
-
-/// What the decoder expected; it quotes what it found, which may be secret.
-fn problem(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(", expected ") {
-        Some((found, expected)) => {
-            let kind =
-                found.trim_start_matches("invalid type: ").split([' ', ',']).next().unwrap_or_default();
-            format!("found a {kind}, expected {}", expected.split(" at line").next().unwrap_or_default())
-        }
-        None => "it has another form".to_owned(),
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,372 @@
+//! The loop around a deployer (`installations.md` 7.7).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use groundwork_api::metadata::{FINALIZER, annotation};
+use groundwork_api::{AnyJson, DeployItem, DeployerInformation, ErrorCode, ResourceExt, Target, Time, view};
+use groundwork_apply::Deadline;
+use groundwork_bus::{Change, Index, ObjectId, Snapshot};
+use groundwork_controller::{
+    ApiError, Handler, Key, Metadata, Objects, ReconcileError, ReconcileRequest, Reconciled, WarningEvent,
+};
+use groundwork_lifecycle::OperationError;
+use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
+use groundwork_lifecycle::machine::Phase;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
+use crate::export_secret::{delete_export, export_name, export_of, write_export};
+use crate::selector::TargetSelectors;
+use crate::target::Targets;
+
+/// An item that is not at its end is looked at again after this time at the latest (7.7, 7).
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// And not before this: an item that has just begun is often done soon.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
+/// How long an item may take if it does not say so (7.6).
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+/// Who reports Events.
+pub(crate) const COMPONENT: &str = "groundwork-deployer";
+
+/// Drives one deployer.
+pub struct DeployLoop {
+    pub deployer: Arc<dyn Deployer>,
+    pub information: DeployerInformation,
+    pub selectors: TargetSelectors,
+    pub targets: Targets,
+}
+
+impl std::fmt::Debug for DeployLoop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeployLoop").field("type", &self.deployer.type_name()).finish_non_exhaustive()
+    }
+}
+
+/// What a deployer writes into `status.deployer`.
+pub fn identity(identity: String, name: &str, version: &str) -> DeployerInformation {
+    DeployerInformation {
+        identity,
+        name: name.to_owned(),
+        version: version.to_owned(),
+        ..DeployerInformation::default()
+    }
+}
+
+#[async_trait]
+impl Handler for DeployLoop {
+    fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
+        match change {
+            Change::Applied(snapshot) if self.waits(snapshot) => vec![object.clone()],
+            Change::Applied(_) | Change::Deleted { .. } => Vec::new(),
+        }
+    }
+
+    /// Items that were under way when the process ended.
+    fn schedule(
+        &self,
+        object: &ObjectId,
+        snapshot: &Snapshot,
+        is_initial_sync: bool,
+    ) -> Option<(Key, Timestamp)> {
+        (is_initial_sync && self.waits(snapshot)).then(|| (object.clone(), Timestamp::now()))
+    }
+
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        let (namespace, objects) = (request.key.namespace.as_deref().unwrap_or_default(), request.objects);
+        let Some(item) = objects.get::<DeployItem>(namespace, &request.key.name).await? else {
+            return Ok(Reconciled::default());
+        };
+        if item.spec.type_ != self.deployer.type_name() {
+            return Ok(Reconciled::default());
+        }
+        let work = work_of(&item, &self.information, &now());
+        if work == Work::None {
+            return Ok(Reconciled::default());
+        }
+        let target = match &item.spec.target {
+            // Targets of other namespaces are nobody's to use from here.
+            Some(reference) => objects.get::<Target>(namespace, &reference.name).await?,
+            None => None,
+        };
+        if target.as_ref().is_some_and(|target| !self.selectors.serve(target)) {
+            return Ok(Reconciled::default());
+        }
+        let item = match work {
+            Work::None => return Ok(Reconciled::default()),
+            Work::PickUp { item, is_done } => {
+                let stored = objects.replace_status(&*item).await?;
+                if is_done {
+                    return Ok(Reconciled::default());
+                }
+                stored
+            }
+            Work::Continue => item,
+        };
+        if item.metadata.deletion_timestamp.is_some() {
+            return self.remove(&item, target.as_ref(), objects).await;
+        }
+        self.install(item, target.as_ref(), objects).await
+    }
+}
+
+fn now() -> Time {
+    Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
+}
+
+impl DeployLoop {
+    /// Whether an item that looks like this is work for this deployer.
+    fn waits(&self, snapshot: &Snapshot) -> bool {
+        let item = view::DeployItem(snapshot);
+        item.deployer_type() == self.deployer.type_name() && item.job().is_running()
+    }
+
+    /// When an item has to be done; none if it has no limit.
+    fn deadline(&self, item: &DeployItem) -> Deadline {
+        let timeout = match &item.spec.timeout {
+            Some(timeout) if timeout.is_none() => None,
+            Some(timeout) => timeout.to_std(),
+            None => Some(DEFAULT_TIMEOUT),
+        };
+        let timeout = timeout.filter(|_| self.deployer.has_timeout());
+        let length = timeout.and_then(|timeout| SignedDuration::try_from(timeout).ok());
+        Deadline(started(item).zip(length).and_then(|(start, length)| start.checked_add(length).ok()))
+    }
+
+    async fn install(
+        &self,
+        item: DeployItem,
+        target: Option<&Target>,
+        objects: &Objects,
+    ) -> Result<Reconciled, ReconcileError> {
+        let has_finalizer = item.finalizers().iter().any(|name| name == FINALIZER);
+        let item = if has_finalizer { item } else { add_finalizer(&item, objects).await? };
+        if let Some(error) = missing_target(&item, target) {
+            return self.report(&item, Verdict::failed(&item, error), objects).await;
+        }
+        let deadline = self.deadline(&item);
+        let round = Round { item: &item, target, targets: &self.targets, objects, deadline };
+        let verdict = match self.deployer.reconcile(&round).await {
+            Ok(step) => self.verdict(&item, step, objects).await?,
+            Err(failure) => failed(&item, failure, deadline),
+        };
+        self.report(&item, verdict, objects).await
+    }
+
+    async fn verdict(
+        &self,
+        item: &DeployItem,
+        step: Step,
+        objects: &Objects,
+    ) -> Result<Verdict, ReconcileError> {
+        tell(item, &step.warnings, objects).await;
+        let phase = match step.outcome {
+            Outcome::Waiting(what) => {
+                tracing::debug!(item = %item.name_any(), what, "waits");
+                return Ok(unfinished(Phase::Progressing, step.provider_status));
+            }
+            Outcome::Done => Phase::Succeeded.into(),
+            Outcome::Phase(Some(phase)) => phase,
+            Outcome::Phase(None) => current_phase(item),
+        };
+        let exports = match &step.exports {
+            Some(values) => match write_export(item, values, objects).await? {
+                Some(reference) => Exports::In(reference),
+                None => {
+                    let error = foreign_object(&format!("the secret {}", export_name(item)));
+                    let verdict = Verdict::failed(item, error);
+                    return Ok(Verdict { provider_status: step.provider_status, ..verdict });
+                }
+            },
+            // Values of an earlier job are nobody's any more (7.5).
+            None if export_of(item).is_some() => {
+                delete_export(item, objects).await?;
+                Exports::None
+            }
+            None => Exports::Keep,
+        };
+        Ok(Verdict { phase, error: None, provider_status: step.provider_status, exports })
+    }
+
+    async fn remove(
+        &self,
+        item: &DeployItem,
+        target: Option<&Target>,
+        objects: &Objects,
+    ) -> Result<Reconciled, ReconcileError> {
+        let without_uninstall =
+            item.annotations().get(annotation::DELETE_WITHOUT_UNINSTALL).is_some_and(|value| value == "true");
+        if !without_uninstall {
+            if let Some(error) = missing_target(item, target) {
+                return self.report(item, Verdict::failed(item, error), objects).await;
+            }
+            let deadline = self.deadline(item);
+            let round = Round { item, target, targets: &self.targets, objects, deadline };
+            let verdict = match self.deployer.delete(&round).await {
+                Ok(Removal::Done) => None,
+                Ok(Removal::Waiting { what, provider_status }) => {
+                    tracing::debug!(item = %item.name_any(), what, "waits");
+                    Some(unfinished(Phase::Deleting, provider_status))
+                }
+                Ok(Removal::Phase(phase)) => {
+                    Some(Verdict { phase, error: None, provider_status: None, exports: Exports::Keep })
+                }
+                Err(failure) => Some(failed(item, failure, deadline)),
+            };
+            if let Some(verdict) = verdict {
+                return self.report(item, verdict, objects).await;
+            }
+        }
+        let namespace = item.namespace().unwrap_or_default();
+        delete_export(item, objects).await?;
+        let others = item.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
+        let change = Metadata {
+            resource_version: item.resource_version(),
+            finalizers: Some(others),
+            ..Metadata::default()
+        };
+        match objects.patch_metadata::<DeployItem>(&namespace, &item.name_any(), &change).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes the result, if it says anything new, and looks again unless it is the end.
+    async fn report(
+        &self,
+        item: &DeployItem,
+        verdict: Verdict,
+        objects: &Objects,
+    ) -> Result<Reconciled, ReconcileError> {
+        let is_end = Phase::of(Some(&verdict.phase)).is_final();
+        let error = verdict.error.clone();
+        let concluded = conclude(item, verdict, &now());
+        if concluded != *item {
+            let stored = match objects.replace_status(&concluded).await {
+                Err(ApiError::NotFound(_)) if item.metadata.deletion_timestamp.is_some() => {
+                    return Ok(Reconciled::default());
+                }
+                answer => answer?,
+            };
+            if let Some(error) = error {
+                warn(&stored, &error.reason, &error.message, objects).await;
+            }
+        }
+        Ok(Reconciled { requeue_after: (!is_end).then(|| pause(item)), ..Reconciled::default() })
+    }
+}
+
+fn started(item: &DeployItem) -> Option<Timestamp> {
+    let times = item.status.as_ref()?.transition_times.as_ref()?;
+    times.init_time.as_ref().map(|time| time.0)
+}
+
+/// A quarter of the time that has passed: what is done soon is seen soon, and what takes long is asked for seldom.
+fn pause(item: &DeployItem) -> Duration {
+    let elapsed =
+        started(item).and_then(|start| Duration::try_from(Timestamp::now().duration_since(start)).ok());
+    (elapsed.unwrap_or_default() / 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+}
+
+fn current_phase(item: &DeployItem) -> String {
+    item.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
+}
+
+fn unfinished(phase: Phase, provider_status: Option<AnyJson>) -> Verdict {
+    Verdict { phase: phase.into(), error: None, provider_status, exports: Exports::Keep }
+}
+
+/// A round that failed. An error that may go away ends the job all the same when there is no time left for it.
+fn failed(item: &DeployItem, failure: Failure, deadline: Deadline) -> Verdict {
+    let Failure { mut error, provider_status } = failure;
+    let is_final = error.codes.iter().any(|code| code.is_unrecoverable());
+    if !is_final && deadline.0.is_some_and(|at| Timestamp::now() >= at) {
+        error = OperationError {
+            operation: error.operation,
+            reason: "ProgressingTimeout".into(),
+            message: format!(
+                "timeout at: \"deployer: start reconcile\"; the last error was: {}",
+                error.message
+            ),
+            codes: vec![ErrorCode::Timeout],
+        };
+    }
+    Verdict { provider_status, ..Verdict::failed(item, error) }
+}
+
+/// The Target that an item names has to exist (2.4, 7.7).
+fn missing_target(item: &DeployItem, target: Option<&Target>) -> Option<OperationError> {
+    let reference = item.spec.target.as_ref()?;
+    target.is_none().then(|| no_target(&reference.name))
+}
+
+/// Events, once a job, about what people should know.
+async fn tell(item: &DeployItem, warnings: &[Warning], objects: &Objects) {
+    if current_phase(item) != Phase::Init.as_str() {
+        return;
+    }
+    for warning in warnings {
+        warn(item, warning.reason, &warning.message, objects).await;
+    }
+}
+
+async fn warn(item: &DeployItem, reason: &str, message: &str, objects: &Objects) {
+    let job = item.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
+    let report = WarningEvent { reason, message, component: COMPONENT, occurrence: &job };
+    if let Err(error) = objects.warn(item, &report).await {
+        tracing::warn!(%error, "an Event could not be recorded");
+    }
+}
+
+async fn add_finalizer(item: &DeployItem, objects: &Objects) -> Result<DeployItem, ApiError> {
+    let finalizers = item.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect();
+    let change = Metadata {
+        resource_version: item.resource_version(),
+        finalizers: Some(finalizers),
+        ..Metadata::default()
+    };
+    objects.patch_metadata(&item.namespace().unwrap_or_default(), &item.name_any(), &change).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn item(started_ago: i64) -> DeployItem {
+        let start = Timestamp::now() - SignedDuration::from_secs(started_ago);
+        serde_json::from_value(json!({
+            "metadata": {"name": "a"}, "spec": {"type": "t"},
+            "status": {"phase": "Progressing", "jobID": "1", "transitionTimes": {"initTime": start.to_string()}},
+        }))
+        .unwrap()
+    }
+
+    /// What is done soon is seen soon; nobody waits longer than the contract says.
+    #[test]
+    fn pauses_grow() {
+        assert_eq!(pause(&item(0)), SHORTEST_PAUSE);
+        let later = pause(&item(8));
+        assert!((Duration::from_secs(2)..Duration::from_secs(3)).contains(&later), "{later:?}");
+        assert_eq!(pause(&item(1000)), LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn what_fails_for_too_long_has_failed() {
+        let failure = || Failure::from(OperationError::transient("Reconcile", "Apply", "it is away"));
+        let early =
+            failed(&item(10), failure(), Deadline(Some(Timestamp::now() + SignedDuration::from_secs(9))));
+        assert_eq!(early.phase, "Progressing");
+        let late = failed(&item(10), failure(), Deadline(Some(Timestamp::now())));
+        assert_eq!(late.phase, "Failed");
+        let error = late.error.unwrap();
+        assert_eq!(
+            (error.reason.as_ref(), &error.codes[..]),
+            ("ProgressingTimeout", &[ErrorCode::Timeout][..])
+        );
+        assert!(error.message.ends_with("it is away"), "{}", error.message);
+        assert_eq!(failed(&item(10), failure(), Deadline(None)).phase, "Progressing");
+    }
+}

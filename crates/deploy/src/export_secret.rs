@@ -1,0 +1,103 @@
+//! The Secret with what an item exports (`installations.md` 7.5).
+
+use groundwork_api::{
+    ByteString, DeployItem, Kind as _, ObjectMeta, ObjectReference, OwnerReference, ResourceExt,
+};
+use groundwork_controller::{ApiError, Objects, WarningEvent};
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Map, Value};
+
+use crate::deploy_loop::COMPONENT;
+
+/// What the status says of the Secret.
+pub(crate) fn export_of(item: &DeployItem) -> Option<&str> {
+    item.status.as_ref()?.export_ref.as_ref().map(|reference| reference.name.as_str())
+}
+
+pub(crate) fn export_name(item: &DeployItem) -> String {
+    export_of(item).map_or_else(|| format!("{}-export", item.name_any()), str::to_owned)
+}
+
+/// Whether a Secret was made for this very item.
+fn is_export_of(secret: &Secret, item: &DeployItem) -> bool {
+    let uid = item.uid();
+    secret
+        .owner_references()
+        .iter()
+        .any(|owner| owner.kind == DeployItem::KIND && Some(&owner.uid) == uid.as_ref())
+}
+
+/// The status, which others can write, may name any Secret: only the one that belongs to the item goes.
+pub(crate) async fn delete_export(item: &DeployItem, objects: &Objects) -> Result<(), ApiError> {
+    let Some(name) = export_of(item) else { return Ok(()) };
+    let namespace = item.namespace().unwrap_or_default();
+    let Some(secret) = objects.get::<Secret>(&namespace, name).await? else { return Ok(()) };
+    if is_export_of(&secret, item) {
+        objects.delete::<Secret>(&namespace, name, secret.uid().as_deref(), None).await?;
+        return Ok(());
+    }
+    let message = format!(
+        "the secret {name} that status.exportRef names was not deleted: it has no owner reference to this DeployItem; \
+         delete it by hand if nobody needs it"
+    );
+    let report =
+        WarningEvent { reason: "ForeignObject", message: &message, component: COMPONENT, occurrence: name };
+    tracing::warn!(item = %format_args!("{namespace}/{}", item.name_any()), message);
+    if let Err(error) = objects.warn(item, &report).await {
+        tracing::warn!(%error, "an Event could not be recorded");
+    }
+    Ok(())
+}
+
+/// The values that an item exports, in a Secret that goes with it (7.5). `None`: somebody else has a Secret of that name.
+pub(crate) async fn write_export(
+    item: &DeployItem,
+    values: &Map<String, Value>,
+    objects: &Objects,
+) -> Result<Option<ObjectReference>, ApiError> {
+    let namespace = item.namespace().unwrap_or_default();
+    let name = export_name(item);
+    let mut secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(namespace.clone()),
+            owner_references: Some(vec![OwnerReference {
+                api_version: DeployItem::API_VERSION.to_owned(),
+                kind: DeployItem::KIND.to_owned(),
+                name: item.name_any(),
+                uid: item.uid().unwrap_or_default(),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        },
+        data: Some(
+            [("config".to_owned(), ByteString(Value::Object(values.clone()).to_string().into_bytes()))]
+                .into(),
+        ),
+        ..Secret::default()
+    };
+    // One that was written before is read; another one that has the name is only found by creating it.
+    let mut found = match export_of(item).is_some() {
+        true => objects.get::<Secret>(&namespace, &name).await?,
+        false => None,
+    };
+    if found.is_none() {
+        match objects.create(&secret).await {
+            Err(ApiError::AlreadyExists(text)) => {
+                let other = objects.get::<Secret>(&namespace, &name).await?;
+                found = Some(other.ok_or(ApiError::Conflict(text))?);
+            }
+            answer => drop(answer?),
+        }
+    }
+    if let Some(found) = found {
+        if !is_export_of(&found, item) {
+            return Ok(None);
+        }
+        if found.data != secret.data {
+            secret.metadata.resource_version = found.resource_version();
+            objects.replace(&secret).await?;
+        }
+    }
+    Ok(Some(ObjectReference { name, namespace: Some(namespace) }))
+}

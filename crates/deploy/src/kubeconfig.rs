@@ -1,0 +1,194 @@
+//! What a Target says about a cluster (`installations.md` 1.4). A kubeconfig carries its credentials with it: nothing is read from the
+//! files of the deployer, and no program is run.
+
+use kube::config::{AuthInfo, Cluster, Kubeconfig};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::target::TargetError;
+
+/// How to reach the cluster of a Target.
+#[derive(Debug)]
+pub(crate) enum Access {
+    Kubeconfig(Box<Kubeconfig>),
+    /// A service account of the Target's namespace, at a server that trusts the home cluster.
+    Oidc(OidcConfig),
+    /// A service account of the Target's namespace, at the home cluster.
+    Home(SelfConfig),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OidcConfig {
+    pub(crate) server: String,
+    #[serde(default)]
+    pub(crate) ca_data: String,
+    pub(crate) service_account: ServiceAccount,
+    #[serde(default)]
+    pub(crate) audience: Vec<String>,
+    #[serde(default)]
+    pub(crate) expiration_seconds: Option<i64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SelfConfig {
+    pub(crate) service_account: ServiceAccount,
+    #[serde(default)]
+    pub(crate) expiration_seconds: Option<i64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ServiceAccount {
+    pub(crate) name: String,
+}
+
+impl Access {
+    /// Reads the content of a Target of type kubernetes-cluster.
+    pub(crate) fn parse(content: &Value) -> Result<Self, TargetError> {
+        // The content may be the text of a kubeconfig, or what such a text says.
+        let content = match content {
+            Value::String(text) => parsed(text)?,
+            other => other.clone(),
+        };
+        let invalid = |what: &str| TargetError::Content(format!("{what} has another form"));
+        if let Some(oidc) = content.get("oidcConfig").filter(|value| !value.is_null()) {
+            return serde_json::from_value(oidc.clone()).map(Self::Oidc).map_err(|_| invalid("oidcConfig"));
+        }
+        if let Some(own) = content.get("selfConfig").filter(|value| !value.is_null()) {
+            return serde_json::from_value(own.clone()).map(Self::Home).map_err(|_| invalid("selfConfig"));
+        }
+        let kubeconfig = match content.get("kubeconfig") {
+            Some(Value::String(text)) => parsed(text)?,
+            Some(Value::Null) | None => content,
+            Some(value) => value.clone(),
+        };
+        if !kubeconfig["clusters"].is_array() {
+            let text = "it has none of kubeconfig, oidcConfig and selfConfig, and is no kubeconfig itself";
+            return Err(TargetError::Content(text.to_owned()));
+        }
+        let kubeconfig =
+            serde_json::from_value(without_nulls(kubeconfig)).map_err(|_| invalid("the kubeconfig"))?;
+        check(&kubeconfig)?;
+        Ok(Self::Kubeconfig(Box::new(kubeconfig)))
+    }
+}
+
+fn parsed(text: &str) -> Result<Value, TargetError> {
+    // The words of the error may quote what stands there.
+    groundwork_yaml::from_str(text).map_err(|_| TargetError::Content("the kubeconfig is no YAML".to_owned()))
+}
+
+/// What Go leaves out it also writes as null.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let left = members.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(left.map(|(key, value)| (key, without_nulls(value))).collect::<Map<_, _>>())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        plain => plain,
+    }
+}
+
+/// Refuses whatever would make the deployer use something of its own.
+fn check(kubeconfig: &Kubeconfig) -> Result<(), TargetError> {
+    let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
+    let users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
+    let refused = clusters.flat_map(of_cluster).chain(users.flat_map(of_user)).next();
+    match refused {
+        Some((field, instead)) => Err(TargetError::Refused { field, instead }),
+        None => Ok(()),
+    }
+}
+
+type Refused = (&'static str, &'static str);
+
+fn of_cluster(cluster: &Cluster) -> Vec<Refused> {
+    let fields = [
+        (cluster.certificate_authority.is_some(), ("certificate-authority", "certificate-authority-data")),
+        (cluster.proxy_url.is_some(), ("proxy-url", "a server that can be reached without a proxy")),
+    ];
+    fields.into_iter().filter_map(|(is_there, refused)| is_there.then_some(refused)).collect()
+}
+
+fn of_user(user: &AuthInfo) -> Vec<Refused> {
+    let fields = [
+        (user.client_certificate.is_some(), ("client-certificate", "client-certificate-data")),
+        (user.client_key.is_some(), ("client-key", "client-key-data")),
+        (user.token_file.is_some(), ("tokenFile", "token")),
+        (user.exec.is_some(), ("exec", "a token, or a client certificate with its key")),
+        (user.auth_provider.is_some(), ("auth-provider", "a token, or a client certificate with its key")),
+        (
+            user.impersonate.is_some() || user.impersonate_groups.is_some() || user.impersonate_uid.is_some(),
+            ("as", "credentials of that user"),
+        ),
+    ];
+    fields.into_iter().filter_map(|(is_there, refused)| is_there.then_some(refused)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kubeconfig(cluster: &Value, user: &Value) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        })
+    }
+
+    #[test]
+    fn forms() {
+        let plain = kubeconfig(&json!({"server": "https://a"}), &json!({"token": "t"}));
+        for content in [
+            plain.clone(),
+            json!({"kubeconfig": plain.to_string()}),
+            json!({"kubeconfig": plain}),
+            json!(plain.to_string()),
+            json!({"kubeconfig": plain, "oidcConfig": null}),
+        ] {
+            assert!(matches!(Access::parse(&content), Ok(Access::Kubeconfig(_))), "{content}");
+        }
+        let own = json!({"selfConfig": {"serviceAccount": {"name": "a"}}});
+        assert!(matches!(Access::parse(&own), Ok(Access::Home(_))));
+        let oidc = json!({"oidcConfig": {"server": "https://a", "caData": "", "serviceAccount": {"name": "a"}, "audience": ["b"]}});
+        assert!(matches!(Access::parse(&oidc), Ok(Access::Oidc(_))));
+    }
+
+    /// Nothing of the deployer's own is used for a cluster that somebody else names, and no text of a kubeconfig is quoted.
+    #[test]
+    fn what_is_not_carried_along_is_refused() {
+        let server = json!({"server": "https://a"});
+        for (cluster, user, field) in [
+            (
+                json!({"server": "https://a", "certificate-authority": "/canary"}),
+                json!({}),
+                "certificate-authority",
+            ),
+            (json!({"server": "https://a", "proxy-url": "http://canary"}), json!({}), "proxy-url"),
+            (server.clone(), json!({"client-certificate": "/canary"}), "client-certificate"),
+            (server.clone(), json!({"client-key": "/canary"}), "client-key"),
+            (server.clone(), json!({"tokenFile": "/canary"}), "tokenFile"),
+            (server.clone(), json!({"exec": {"command": "canary", "apiVersion": "v1"}}), "exec"),
+            (server.clone(), json!({"auth-provider": {"name": "canary"}}), "auth-provider"),
+            (server.clone(), json!({"as": "canary"}), "as"),
+        ] {
+            let message = Access::parse(&kubeconfig(&cluster, &user)).unwrap_err().to_string();
+            assert!(
+                message.contains(&format!("{field} is refused")) && !message.contains("canary"),
+                "{message}"
+            );
+        }
+        for content in
+            [json!(null), json!({}), json!("canary: ["), json!({"kubeconfig": 7}), json!({"oidcConfig": 1})]
+        {
+            let message = Access::parse(&content).unwrap_err().to_string();
+            assert!(!message.contains("canary"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The contract of deployers (`installations.md` 7.7) as a loop around [`Deployer`]: whose an item is, its pick-up, rounds of work until
+//! its end or its deadline, one result write, its export Secret; and the cluster that a Target stands for.
+//!
+//! ```text
+//! DeployItem event ──> DeployLoop ──responsible?──> pick-up ──> Deployer::reconcile or delete ──> status, export Secret
+//!                          ^                                            │ not at its end
+//!                          └────────────── again after a pause ─────────┘
+//! ```
+//!
+//! A round of work never waits: what is not ready is looked at again, from what is there. So a process may end at any time, an item
+//! that somebody else has ended is not touched any more, and a slow item keeps nobody else's work from being done.
+
+mod deploy_loop;
+mod deployer;
+mod export_secret;
+mod kubeconfig;
+mod selector;
+mod target;
+
+pub use deploy_loop::{DeployLoop, identity};
+pub use deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
+pub use selector::{TargetSelector, TargetSelectors};
+pub use target::{TargetError, Targets};

@@ -1,0 +1,241 @@
+//! The cluster that a Target stands for, and its client. Clients are kept by what the Target says, and closed when nobody has used them
+//! for a while.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use groundwork_api::{ResourceExt, Target};
+use groundwork_apply::Cluster;
+use groundwork_controller::{ApiError, Objects};
+use groundwork_kubernetes::is_dns_subdomain;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::api::{Api, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use moka::future::Cache;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::kubeconfig::{Access, OidcConfig, SelfConfig};
+
+/// The type of the Targets that are clusters.
+pub(crate) const KUBERNETES_CLUSTER: &str = "landscaper.gardener.cloud/kubernetes-cluster";
+/// How many clients are kept.
+const KEPT_CLIENTS: u64 = 1000;
+/// A client that nobody has used for so long is closed.
+const UNUSED: Duration = Duration::from_secs(600);
+/// How long a token of a service account is used; the shortest one that the API server makes lives ten minutes.
+const TOKEN_USE: Duration = Duration::from_secs(300);
+/// Seconds that a token lives if nobody says so, and at least.
+const TOKEN_LIFE: i64 = 86_400;
+const SHORTEST_TOKEN_LIFE: i64 = 600;
+/// Time to reach a cluster.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why a Target leads to no cluster. No text quotes what the Target says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    #[error("the type of the target is no {KUBERNETES_CLUSTER}")]
+    Type,
+    #[error("the content of the target cannot be used: {0}")]
+    Content(String),
+    #[error(
+        "the kubeconfig of the target cannot be used: {field} is refused, since a target has to carry its credentials with it; \
+         write {instead} instead"
+    )]
+    Refused { field: &'static str, instead: &'static str },
+    #[error("the secret {name} that the target names does not exist, or has no entry {key:?}")]
+    Secret { name: String, key: String },
+    /// It may go away by itself.
+    #[error("{0}")]
+    Api(#[from] ApiError),
+    #[error(
+        "targets that are the home cluster itself cannot be served: the deployer was started without its own kubeconfig"
+    )]
+    NoHome,
+}
+
+/// The clusters of Targets.
+#[derive(Clone)]
+pub struct Targets {
+    /// How the home cluster is reached, without credentials.
+    home: Option<Home>,
+    manager: &'static str,
+    clients: Cache<String, Arc<Cluster>>,
+    token_clients: Cache<String, Arc<Cluster>>,
+}
+
+#[derive(Debug, Clone)]
+struct Home {
+    server: String,
+    roots: Vec<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Targets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Targets").field("manager", &self.manager).finish_non_exhaustive()
+    }
+}
+
+impl Targets {
+    /// `home` is how the home cluster is reached, for Targets that are that cluster; only its address and roots are used. `manager` is the
+    /// field manager of all writes.
+    pub fn new(home: Option<&Config>, manager: &'static str) -> Self {
+        Self {
+            home: home.map(|config| Home {
+                server: config.cluster_url.to_string(),
+                roots: config.root_cert.clone().unwrap_or_default(),
+            }),
+            manager,
+            clients: Cache::builder().max_capacity(KEPT_CLIENTS).time_to_idle(UNUSED).build(),
+            token_clients: Cache::builder().max_capacity(KEPT_CLIENTS).time_to_live(TOKEN_USE).build(),
+        }
+    }
+
+    /// The cluster of a Target.
+    ///
+    /// # Errors
+    ///
+    /// The Target says something else, or its Secret or token cannot be had.
+    pub async fn cluster(&self, target: &Target, objects: &Objects) -> Result<Arc<Cluster>, TargetError> {
+        if target.spec.type_ != KUBERNETES_CLUSTER {
+            return Err(TargetError::Type);
+        }
+        let content = content(target, objects).await?;
+        let namespace = target.namespace().unwrap_or_default();
+        match Access::parse(&content)? {
+            Access::Kubeconfig(kubeconfig) => {
+                let make = async { connect(*kubeconfig, self.manager).await };
+                self.clients
+                    .try_get_with(fingerprint("", &content), make)
+                    .await
+                    .map_err(|error| (*error).clone())
+            }
+            access => {
+                let make =
+                    async { connect(self.by_token(access, &namespace, objects).await?, self.manager).await };
+                let key = fingerprint(&namespace, &content);
+                self.token_clients.try_get_with(key, make).await.map_err(|error| (*error).clone())
+            }
+        }
+    }
+
+    /// A kubeconfig with a token of a service account of the Target's namespace, and nothing of the deployer's own.
+    async fn by_token(
+        &self,
+        access: Access,
+        namespace: &str,
+        objects: &Objects,
+    ) -> Result<Kubeconfig, TargetError> {
+        let (server, authority, account, audiences, life) = match access {
+            Access::Oidc(OidcConfig { server, ca_data, service_account, audience, expiration_seconds }) => {
+                (server, ca_data, service_account.name, audience, expiration_seconds)
+            }
+            Access::Home(SelfConfig { service_account, expiration_seconds }) => {
+                let home = self.home.as_ref().ok_or(TargetError::NoHome)?;
+                let roots = bundle(&home.roots);
+                (home.server.clone(), roots, service_account.name, Vec::new(), expiration_seconds)
+            }
+            Access::Kubeconfig(kubeconfig) => return Ok(*kubeconfig),
+        };
+        let life = life.unwrap_or(TOKEN_LIFE).max(SHORTEST_TOKEN_LIFE);
+        let token = token(objects.client(), namespace, &account, audiences, life).await?;
+        let mut cluster = json!({"server": server});
+        if !authority.is_empty() {
+            cluster["certificate-authority-data"] = json!(authority);
+        }
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "target",
+            "clusters": [{"name": "target", "cluster": cluster}],
+            "users": [{"name": "target", "user": {"token": token}}],
+            "contexts": [{"name": "target", "context": {"cluster": "target", "user": "target"}}],
+        });
+        serde_json::from_value(kubeconfig)
+            .map_err(|_| TargetError::Content("its server has another form".to_owned()))
+    }
+}
+
+/// Certificates as the base64 of PEM.
+fn bundle(roots: &[Vec<u8>]) -> String {
+    let mut pem = String::new();
+    for root in roots {
+        let base64 = data_encoding::BASE64.encode(root);
+        pem.push_str("-----BEGIN CERTIFICATE-----\n");
+        for line in base64.as_bytes().chunks(64) {
+            pem.push_str(&String::from_utf8_lossy(line));
+            pem.push('\n');
+        }
+        pem.push_str("-----END CERTIFICATE-----\n");
+    }
+    if pem.is_empty() { pem } else { data_encoding::BASE64.encode(pem.as_bytes()) }
+}
+
+async fn connect(kubeconfig: Kubeconfig, manager: &'static str) -> Result<Arc<Cluster>, TargetError> {
+    // The words of the errors may quote what stands in the kubeconfig.
+    let unusable = |what: &str| TargetError::Content(what.to_owned());
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(|_| {
+            unusable("the kubeconfig names no cluster, user or context of its own, or data that is no base64")
+        })?;
+    config.connect_timeout = Some(CONNECT_LIMIT);
+    let client = Client::try_from(config)
+        .map_err(|_| unusable("certificates, keys or the server of the kubeconfig cannot be read"))?;
+    Ok(Arc::new(Cluster::new(client, manager)))
+}
+
+async fn token(
+    client: &Client,
+    namespace: &str,
+    account: &str,
+    audiences: Vec<String>,
+    expiration_seconds: i64,
+) -> Result<String, TargetError> {
+    if !is_dns_subdomain(account) {
+        return Err(TargetError::Content("serviceAccount.name is no name of an object".to_owned()));
+    }
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec {
+            audiences: Some(audiences),
+            expiration_seconds: Some(expiration_seconds),
+            ..TokenRequestSpec::default()
+        }),
+        ..TokenRequest::default()
+    };
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let object = format!("a token of the service account {namespace}/{account}");
+    let answer = accounts.create_token_request(account, &PostParams::default(), &request).await;
+    let answer = answer.map_err(|error| ApiError::new(&error, "create", &object, "serviceaccounts/token"))?;
+    Ok(answer.status.and_then(|status| status.token).unwrap_or_default())
+}
+
+/// The content that a Target stands for: its Secret's, or its own.
+async fn content(target: &Target, objects: &Objects) -> Result<Value, TargetError> {
+    let Some(reference) = &target.spec.secret_ref else {
+        return Ok(target.spec.config.get().cloned().unwrap_or_default());
+    };
+    let namespace = target.namespace().unwrap_or_default();
+    let missing = |key: &str| TargetError::Secret { name: reference.name.clone(), key: key.to_owned() };
+    let secret = objects.get::<Secret>(&namespace, &reference.name).await?.ok_or_else(|| missing(""))?;
+    let entries = secret.data.unwrap_or_default();
+    let parsed = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        groundwork_yaml::from_str(&text)
+            .map_err(|_| TargetError::Content("an entry of its secret is no YAML".to_owned()))
+    };
+    if let Some(key) = reference.entry() {
+        return parsed(&entries.get(key).ok_or_else(|| missing(key))?.0);
+    }
+    let members = entries.iter().map(|(key, bytes)| Ok((key.clone(), parsed(&bytes.0)?)));
+    Ok(Value::Object(members.collect::<Result<Map<_, _>, TargetError>>()?))
+}
+
+fn fingerprint(namespace: &str, content: &Value) -> String {
+    let digest =
+        Sha256::new().chain_update(namespace).chain_update([0]).chain_update(content.to_string()).finalize();
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
