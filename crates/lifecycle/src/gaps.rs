@@ -39,7 +39,7 @@ pub const GAPS: &[Gap] = &[
         is_used: |written| written.context.is_some_and(|context| !context.configurations.is_empty()),
     },
     Gap {
-        topic: "deployers other than the mock one",
+        topic: "reactions of deploy items to vanished clusters",
         field: "onDelete of a deploy item",
         is_used: |written| written.items.iter().any(|item| item.on_delete.is_some()),
     },
