@@ -14,6 +14,8 @@ use crate::object::{Reference, resource_version};
 
 /// Time for one request; a cluster that hangs is noticed after it.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// What server-side apply says of lists in which a key is there twice.
+pub(crate) const REPEATED_KEYS: &str = "duplicate entries for key";
 /// Objects that one answer of a list holds.
 const PAGE: usize = 500;
 
@@ -30,7 +32,7 @@ pub struct ResourceKind {
 pub struct Cluster {
     client: Client,
     manager: &'static str,
-    kinds: Mutex<HashMap<String, Arc<Vec<ResourceKind>>>>,
+    kinds: Arc<Mutex<HashMap<String, Arc<Vec<ResourceKind>>>>>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -53,12 +55,45 @@ pub enum PatchKind {
 impl Cluster {
     /// `manager` is the field manager of all writes.
     pub fn new(client: Client, manager: &'static str) -> Self {
-        Self { client, manager, kinds: Mutex::default() }
+        Self { client, manager, kinds: Arc::default() }
     }
 
-    /// The client, for requests that this type does not have.
-    pub fn client(&self) -> &Client {
-        &self.client
+    /// The same cluster for writes of another field manager.
+    pub fn with_manager(&self, manager: &'static str) -> Self {
+        Self { client: self.client.clone(), manager, kinds: Arc::clone(&self.kinds) }
+    }
+
+    /// The field manager of all writes.
+    pub fn manager(&self) -> &'static str {
+        self.manager
+    }
+
+    /// What the cluster says of itself: the answer of `/version`, and every kind that it has. A group that does not answer is left out, with
+    /// its name among the second.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not answer.
+    pub async fn versions(&self) -> Result<(Value, Vec<ResourceKind>, Vec<String>), ApiError> {
+        let get = async |path: &str, what: &str| {
+            let request = self.request(Method::GET, path, "application/json", Vec::new())?;
+            self.send(request, "get", what).await
+        };
+        let version = get("/version", "the version of the cluster").await?;
+        let groups = get("/apis", "the groups of the cluster").await?;
+        let groups = groups["groups"].as_array().cloned().unwrap_or_default();
+        let versions = groups.iter().flat_map(|group| group["versions"].as_array().into_iter().flatten());
+        let named = versions.filter_map(|version| version["groupVersion"].as_str().map(str::to_owned));
+        let named: Vec<String> = ["v1".to_owned()].into_iter().chain(named).collect();
+        let answers = futures::future::join_all(named.iter().map(|version| self.discover(version))).await;
+        let (mut kinds, mut silent) = (Vec::new(), Vec::new());
+        for (version, answer) in named.into_iter().zip(answers) {
+            match answer {
+                Ok(found) => kinds.extend(found.iter().flat_map(|found| found.iter().cloned())),
+                Err(_) => silent.push(version),
+            }
+        }
+        Ok((version, kinds, silent))
     }
 
     /// The kind as the cluster knows it; `None` if it does not. What was not known is asked for anew each time.
@@ -117,7 +152,12 @@ impl Cluster {
         }
     }
 
-    pub(crate) async fn get_of(
+    /// The same for a kind that is known.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::get`].
+    pub async fn get_of(
         &self,
         kind: &ResourceKind,
         reference: &Reference,
@@ -264,6 +304,9 @@ impl Cluster {
         object: &str,
     ) -> Result<Value, ApiError> {
         match tokio::time::timeout(REQUEST_LIMIT, self.client.request::<Value>(request)).await {
+            Ok(Err(kube::Error::Api(status))) if status.message.contains(REPEATED_KEYS) => {
+                Err(ApiError::Invalid { object: object.to_owned(), causes: REPEATED_KEYS.to_owned() })
+            }
             Ok(answer) => answer.map_err(|error| ApiError::new(&error, verb, object, object)),
             Err(_) => {
                 let problem = format!("no answer within {} s", REQUEST_LIMIT.as_secs());

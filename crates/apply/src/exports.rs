@@ -10,7 +10,11 @@ use crate::object::{Reference, merge_over};
 use crate::round::{OtherClusters, Seen, cluster_of};
 
 /// The values, merged in the order of the exports; or what is waited for, in words for people.
-pub(crate) async fn read_exports(
+///
+/// # Errors
+///
+/// A cluster does not answer, or a path leads to several values.
+pub async fn read_exports(
     own: &Cluster,
     others: &OtherClusters,
     exports: &[Export],
@@ -67,7 +71,11 @@ fn referred(
 }
 
 /// The one value of a path.
-pub(crate) fn one(object: &Value, path: &str) -> Result<Option<Value>, ApplyError> {
+///
+/// # Errors
+///
+/// The path is none, or leads to several values.
+pub fn one(object: &Value, path: &str) -> Result<Option<Value>, ApplyError> {
     let wrong = |problem: &str| ApplyError::Configuration(format!("the path {path} {problem}"));
     let parsed = JsonPath::parse(path).map_err(|error| wrong(&error.to_string()))?;
     match parsed.find(object).as_slice() {

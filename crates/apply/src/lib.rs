@@ -15,6 +15,7 @@ mod prepare;
 mod readiness;
 mod record;
 mod round;
+mod server_side;
 mod update;
 
 pub use cluster::{Cluster, PatchKind, ResourceKind};
@@ -25,10 +26,11 @@ pub use configuration::{
 };
 pub use deletion::{Deleted, Deletion, delete_round};
 pub use error::ApplyError;
-pub use exports::nested;
+pub use exports::{nested, one, read_exports};
 pub use json_path::{JsonPath, JsonPathError};
-pub use object::Reference;
+pub use object::{Reference, is_being_deleted, set_metadata};
 pub use prepare::{Owner, expand};
 pub use readiness::{meets, not_ready};
 pub use record::{Applied, ManagedResource};
-pub use round::{Deadline, OtherClusters, Progress, Round, Task, round};
+pub use round::{Deadline, OtherClusters, Progress, Round, Seen, Task, failed_check, round};
+pub use server_side::{ServerSideApply, server_side_apply};

@@ -64,7 +64,8 @@ pub(crate) fn resource_version(object: &Value) -> Option<&str> {
     object["metadata"]["resourceVersion"].as_str()
 }
 
-pub(crate) fn is_being_deleted(object: &Value) -> bool {
+/// Whether somebody has asked for the deletion of an object.
+pub fn is_being_deleted(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn member<'a>(object: &'a mut Value, name: &str) -> &'a mut Map<Strin
 }
 
 /// Sets a label or an annotation (`field`).
-pub(crate) fn set_metadata(object: &mut Value, field: &str, key: &str, value: &str) {
+pub fn set_metadata(object: &mut Value, field: &str, key: &str, value: &str) {
     let metadata = member(object, "metadata");
     let mut whole = Value::Object(std::mem::take(metadata));
     member(&mut whole, field).insert(key.to_owned(), Value::String(value.to_owned()));

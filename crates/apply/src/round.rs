@@ -89,8 +89,8 @@ pub enum Progress {
     Waiting(String),
 }
 
-/// An object that this round has seen.
-pub(crate) type Seen = HashMap<Reference, Value>;
+/// Objects that a round has seen.
+pub type Seen = HashMap<Reference, Value>;
 
 /// Brings the objects of a task closer to what they should be.
 pub async fn round(task: &Task<'_>) -> Round {
@@ -131,7 +131,7 @@ async fn advance(task: &Task<'_>, record: &mut Vec<ManagedResource>) -> Result<P
         // What may not be deleted is nobody's any more.
         record.retain(|managed| !dropped.contains(managed));
     }
-    if let Some(waiting) = first_not_ready(task, record, &mut seen).await? {
+    if let Some(waiting) = first_not_ready(task, record, &seen).await? {
         return waits(task.deadline, waiting);
     }
     let exports = match read_exports(task.cluster, task.others, task.exports, &seen).await? {
@@ -300,11 +300,27 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
 async fn first_not_ready(
     task: &Task<'_>,
     record: &[ManagedResource],
-    seen: &mut Seen,
+    seen: &Seen,
 ) -> Result<Option<String>, ApplyError> {
-    if !task.checks.disable_default {
-        for managed in record {
-            let resource = &managed.resource;
+    let resources: Vec<&Reference> = record.iter().map(|managed| &managed.resource).collect();
+    failed_check(task.cluster, task.others, task.checks, &resources, seen).await
+}
+
+/// What of some objects is not in order yet, in words for people: by the rules of their kinds, unless these are switched off, and by custom
+/// checks. Objects that were not seen do not exist.
+///
+/// # Errors
+///
+/// A cluster does not answer.
+pub async fn failed_check(
+    own: &Cluster,
+    others: &OtherClusters,
+    checks: &ReadinessChecks,
+    resources: &[&Reference],
+    seen: &Seen,
+) -> Result<Option<String>, ApplyError> {
+    if !checks.disable_default {
+        for resource in resources {
             let reason = match seen.get(resource) {
                 Some(object) => not_ready(object),
                 None => Some("it does not exist".to_owned()),
@@ -314,8 +330,9 @@ async fn first_not_ready(
             }
         }
     }
-    for check in task.checks.custom.iter().filter(|check| !check.disabled) {
-        if let Some(reason) = custom_check(task, check, seen).await? {
+    for check in checks.custom.iter().filter(|check| !check.disabled) {
+        let cluster = cluster_of(own, others, check.target_name.as_deref())?;
+        if let Some(reason) = custom_check(cluster, check, seen).await? {
             return Ok(Some(format!("deployer: during readiness check - {}: {reason}", check.name)));
         }
     }
@@ -334,11 +351,10 @@ pub(crate) fn cluster_of<'a>(
 }
 
 async fn custom_check(
-    task: &Task<'_>,
+    cluster: &Cluster,
     check: &CustomCheck,
     seen: &Seen,
 ) -> Result<Option<String>, ApplyError> {
-    let cluster = cluster_of(task.cluster, task.others, check.target_name.as_deref())?;
     let mut objects = Vec::new();
     for reference in &check.resource_selector {
         let known = seen.get(reference).filter(|_| check.target_name.is_none());

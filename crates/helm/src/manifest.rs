@@ -13,7 +13,8 @@ use crate::error::RenderError;
 mod order;
 mod split;
 
-pub use order::{INSTALL_ORDER, UNINSTALL_ORDER};
+pub use order::{INSTALL_ORDER, UNINSTALL_ORDER, compare_for_uninstall};
+pub use split::documents;
 
 const HOOK: &str = "helm.sh/hook";
 const MOST_DOCUMENTS: usize = 10_000;

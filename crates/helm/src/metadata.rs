@@ -2,13 +2,13 @@
 
 use groundwork_go::semver::Version;
 use groundwork_go::{path, text};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::decode::{Record, Shape};
 
 /// What Chart.yaml says.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Metadata {
     pub chart_type: String,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Maintainer {
     pub name: String,
@@ -41,7 +41,7 @@ pub struct Maintainer {
 }
 
 /// A dependency (`helm.md` 3.1).
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Dependency {
     pub name: String,

@@ -64,6 +64,21 @@ impl std::fmt::Debug for Request {
     }
 }
 
+/// A chart and its values, as its templates will see them.
+#[derive(Clone)]
+pub struct Prepared {
+    pub chart: Chart,
+    pub values: Table,
+    pub warnings: Vec<String>,
+}
+
+impl std::fmt::Debug for Prepared {
+    /// Without the values, which may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("chart", &self.chart.name()).finish_non_exhaustive()
+    }
+}
+
 /// What a chart says about a release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rendered {
@@ -140,12 +155,12 @@ impl Renderer {
         &self.chart
     }
 
-    /// Renders the chart.
+    /// The chart with the subcharts that take part, and the values of the whole tree, which fit.
     ///
     /// # Errors
     ///
-    /// The values do not fit, a template fails, or what it gives is no manifest; see [`RenderError`].
-    pub fn render(&self, request: &Request) -> Result<Rendered, RenderError> {
+    /// The values do not fit, or the chart does not fit the cluster; see [`RenderError`].
+    pub fn prepare(&self, request: &Request) -> Result<Prepared, RenderError> {
         let mut chart = self.chart.clone();
         let mut warnings = std::mem::take(&mut chart.warnings);
         dependencies::process(&mut chart, &request.values, &mut warnings)?;
@@ -161,6 +176,25 @@ impl Renderer {
                 actual: kube_version.version.clone(),
             });
         }
+        Ok(Prepared { chart, values, warnings })
+    }
+
+    /// Renders the chart.
+    ///
+    /// # Errors
+    ///
+    /// The values do not fit, a template fails, or what it gives is no manifest; see [`RenderError`].
+    pub fn render(&self, request: &Request) -> Result<Rendered, RenderError> {
+        self.finish(self.prepare(request)?, request)
+    }
+
+    /// The rest of [`Renderer::render`], for whoever has prepared the same request.
+    ///
+    /// # Errors
+    ///
+    /// A template fails, or what it gives is no manifest; see [`RenderError`].
+    pub fn finish(&self, prepared: Prepared, request: &Request) -> Result<Rendered, RenderError> {
+        let Prepared { chart, values, mut warnings } = prepared;
         let mut rendered = self.execute(&chart, &values, request)?;
         let mut notes = String::new();
         let notes_path = format!("{}/templates/{NOTES}", chart.name());

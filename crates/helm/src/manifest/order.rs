@@ -84,7 +84,16 @@ pub const UNINSTALL_ORDER: [&str; 36] = [
 
 /// The order of installation; kinds that are not in it by their names.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
-    let place = |kind: &str| INSTALL_ORDER.iter().position(|known| *known == kind);
+    compare_in(&INSTALL_ORDER, a, b)
+}
+
+/// The order in which objects of kinds are deleted; those that are not in it come last, by their names.
+pub fn compare_for_uninstall(a: &str, b: &str) -> Ordering {
+    compare_in(&UNINSTALL_ORDER, a, b)
+}
+
+fn compare_in(order: &[&str], a: &str, b: &str) -> Ordering {
+    let place = |kind: &str| order.iter().position(|known| *known == kind);
     match (place(a), place(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(_), None) => Ordering::Less,

@@ -8,7 +8,7 @@ fn is_blank(byte: u8) -> bool {
 }
 
 /// The documents of a text, trimmed; empty ones are dropped.
-pub(super) fn documents(text: &str) -> Vec<&str> {
+pub fn documents(text: &str) -> Vec<&str> {
     let text = text.trim_matches(is_space);
     let bytes = text.as_bytes();
     let mut pieces = Vec::new();

@@ -1,0 +1,139 @@
+//! Server-side apply with the fields of other managers taken over (`helm.md` 9.2, R17).
+
+use groundwork_controller::ApiError;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, PatchKind, REPEATED_KEYS, ResourceKind};
+use crate::error::ApplyError;
+use crate::object::{Reference, merge_over, resource_version, without_server_fields};
+use crate::update::difference;
+
+/// An object that exists, and what it is to become.
+#[derive(Debug)]
+pub struct ServerSideApply<'a> {
+    pub kind: &'a ResourceKind,
+    pub manifest: &'a Value,
+    /// As it is now.
+    pub live: &'a Value,
+    /// What it was made from, if that is known: what has left it since goes.
+    pub former: Option<&'a Value>,
+    /// Managers whose fields become ours.
+    pub predecessors: &'a [&'static str],
+}
+
+/// Applies the manifest and returns the object as stored, and what people should know.
+///
+/// # Errors
+///
+/// The cluster does not answer, or refuses. A conflict means that the object has changed since it was read.
+pub async fn server_side_apply(
+    cluster: &Cluster,
+    apply: &ServerSideApply<'_>,
+) -> Result<(Value, Option<String>), ApplyError> {
+    let reference = Reference::of(apply.live);
+    if let Some(patch) = handed_over(apply.live, cluster.manager(), apply.predecessors) {
+        cluster.patch(apply.kind, &reference, PatchKind::Json, &patch).await?;
+    }
+    match cluster.patch(apply.kind, &reference, PatchKind::Apply, apply.manifest).await {
+        // Real charts hold lists with repeated keys, which every other way of writing takes.
+        Err(ApiError::Invalid { causes, .. }) if causes == REPEATED_KEYS => {
+            let patch = three_way(apply.former.unwrap_or(&Value::Null), apply.manifest, apply.live);
+            let stored = cluster.patch(apply.kind, &reference, PatchKind::Merge, &patch).await?;
+            let warning = format!("{reference}: a list has a key twice, so that it was patched as a whole");
+            Ok((stored, Some(warning)))
+        }
+        answer => Ok((answer?, None)),
+    }
+}
+
+/// The JSON patch that makes the fields of predecessors those of a manager by apply; without it what leaves a manifest would stay.
+fn handed_over(live: &Value, manager: &str, predecessors: &[&str]) -> Option<Value> {
+    let entries = live["metadata"]["managedFields"].as_array()?;
+    let is_own = |entry: &Value| entry["manager"] == manager && entry["operation"] == "Apply";
+    let is_predecessor = |entry: &Value| {
+        let subresource = entry["subresource"].as_str().unwrap_or_default();
+        let name = entry["manager"].as_str().unwrap_or_default();
+        entry["operation"] == "Update"
+            && subresource.is_empty()
+            && (name == manager || predecessors.contains(&name))
+    };
+    let first = entries.iter().find(|entry| is_predecessor(entry))?;
+    let mut fields = json!({});
+    for entry in entries.iter().filter(|entry| is_predecessor(entry) || is_own(entry)) {
+        merge_over(&mut fields, &entry["fieldsV1"]);
+    }
+    let mut own = first.clone();
+    own["manager"] = json!(manager);
+    own["operation"] = json!("Apply");
+    own["fieldsV1"] = fields;
+    let others = entries.iter().filter(|entry| !is_predecessor(entry) && !is_own(entry)).cloned();
+    let left: Vec<Value> = others.chain([own]).collect();
+    Some(json!([
+        {"op": "replace", "path": "/metadata/managedFields", "value": left},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version(live)},
+    ]))
+}
+
+/// The JSON merge patch that takes away what has left the manifest and sets what is in it, lists as a whole.
+fn three_way(former: &Value, manifest: &Value, live: &Value) -> Value {
+    let current = without_server_fields(live);
+    let mut wanted = current.clone();
+    take_away(&mut wanted, &difference(former, manifest));
+    merge_over(&mut wanted, &without_server_fields(manifest));
+    difference(&current, &wanted)
+}
+
+/// Takes away what a patch sets to null.
+fn take_away(object: &mut Value, patch: &Value) {
+    let (Value::Object(members), Value::Object(patch)) = (object, patch) else { return };
+    for (name, change) in patch {
+        match change {
+            Value::Null => drop(members.remove(name)),
+            change => {
+                if let Some(inner) = members.get_mut(name) {
+                    take_away(inner, change);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_handed_over() {
+        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields});
+        let object =
+            |entries: Vec<Value>| json!({"metadata": {"resourceVersion": "7", "managedFields": entries}});
+        let patch = handed_over(
+            &object(vec![
+                entry("helm", "Update", json!({"f:data": {"f:a": {}}})),
+                entry("kubectl", "Update", json!({"f:data": {"f:c": {}}})),
+                entry("old", "Update", json!({"f:data": {"f:b": {}}})),
+            ]),
+            "helm",
+            &["old"],
+        )
+        .unwrap();
+        assert_eq!(patch[1]["value"], "7");
+        assert_eq!(
+            patch[0]["value"],
+            json!([
+                entry("kubectl", "Update", json!({"f:data": {"f:c": {}}})),
+                entry("helm", "Apply", json!({"f:data": {"f:a": {}, "f:b": {}}})),
+            ])
+        );
+        assert_eq!(handed_over(&object(vec![entry("helm", "Apply", json!({}))]), "helm", &["old"]), None);
+    }
+
+    #[test]
+    fn three_ways() {
+        let former = json!({"data": {"gone": "1", "kept": "1"}});
+        let manifest = json!({"data": {"kept": "2"}});
+        let live = json!({"data": {"gone": "1", "kept": "1", "foreign": "x"}, "status": {"a": 1}});
+        assert_eq!(three_way(&former, &manifest, &live), json!({"data": {"gone": null, "kept": "2"}}));
+        assert_eq!(three_way(&Value::Null, &manifest, &live), json!({"data": {"kept": "2"}}));
+    }
+}
