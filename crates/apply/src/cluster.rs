@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use groundwork_controller::ApiError;
 use http::{Method, Request};
@@ -14,6 +14,8 @@ use crate::object::{Reference, resource_version};
 
 /// Time for one request; a cluster that hangs is noticed after it.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// How long it is known what a cluster says of itself.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
 /// What server-side apply says of lists in which a key is there twice.
 pub(crate) const REPEATED_KEYS: &str = "duplicate entries for key";
 /// Objects that one answer of a list holds.
@@ -33,6 +35,20 @@ pub struct Cluster {
     client: Client,
     manager: &'static str,
     kinds: Arc<Mutex<HashMap<String, Arc<Vec<ResourceKind>>>>>,
+    /// What the cluster said of itself, and when.
+    versions: Arc<tokio::sync::Mutex<Option<Known>>>,
+}
+
+type Known = (Instant, Arc<Versions>);
+
+/// What a cluster says of itself.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Versions {
+    /// The answer of `/version`.
+    pub server: Value,
+    pub kinds: Vec<ResourceKind>,
+    /// Groups with their versions that did not answer.
+    pub silent: Vec<String>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -55,12 +71,17 @@ pub enum PatchKind {
 impl Cluster {
     /// `manager` is the field manager of all writes.
     pub fn new(client: Client, manager: &'static str) -> Self {
-        Self { client, manager, kinds: Arc::default() }
+        Self { client, manager, kinds: Arc::default(), versions: Arc::default() }
     }
 
     /// The same cluster for writes of another field manager.
     pub fn with_manager(&self, manager: &'static str) -> Self {
-        Self { client: self.client.clone(), manager, kinds: Arc::clone(&self.kinds) }
+        Self {
+            client: self.client.clone(),
+            manager,
+            kinds: Arc::clone(&self.kinds),
+            versions: Arc::clone(&self.versions),
+        }
     }
 
     /// The field manager of all writes.
@@ -68,18 +89,27 @@ impl Cluster {
         self.manager
     }
 
-    /// What the cluster says of itself: the answer of `/version`, and every kind that it has. A group that does not answer is left out, with
-    /// its name among the second.
+    /// What the cluster says of itself, at most a minute old. A group that does not answer is left out.
     ///
     /// # Errors
     ///
     /// The cluster does not answer.
-    pub async fn versions(&self) -> Result<(Value, Vec<ResourceKind>, Vec<String>), ApiError> {
+    pub async fn versions(&self) -> Result<Arc<Versions>, ApiError> {
+        let mut known = self.versions.lock().await;
+        if let Some((_, versions)) = known.as_ref().filter(|(asked, _)| asked.elapsed() < KNOWN_FOR) {
+            return Ok(Arc::clone(versions));
+        }
+        let versions = Arc::new(self.ask_for_versions().await?);
+        *known = Some((Instant::now(), Arc::clone(&versions)));
+        Ok(versions)
+    }
+
+    async fn ask_for_versions(&self) -> Result<Versions, ApiError> {
         let get = async |path: &str, what: &str| {
             let request = self.request(Method::GET, path, "application/json", Vec::new())?;
             self.send(request, "get", what).await
         };
-        let version = get("/version", "the version of the cluster").await?;
+        let server = get("/version", "the version of the cluster").await?;
         let groups = get("/apis", "the groups of the cluster").await?;
         let groups = groups["groups"].as_array().cloned().unwrap_or_default();
         let versions = groups.iter().flat_map(|group| group["versions"].as_array().into_iter().flatten());
@@ -93,7 +123,7 @@ impl Cluster {
                 Err(_) => silent.push(version),
             }
         }
-        Ok((version, kinds, silent))
+        Ok(Versions { server, kinds, silent })
     }
 
     /// The kind as the cluster knows it; `None` if it does not. What was not known is asked for anew each time.

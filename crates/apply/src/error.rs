@@ -33,7 +33,7 @@ impl From<ApiError> for ApplyError {
 
 impl ApplyError {
     /// One error of several.
-    pub(crate) fn of_all(errors: Vec<Self>) -> Option<Self> {
+    pub fn of_all(errors: Vec<Self>) -> Option<Self> {
         let is_final = errors.iter().all(|error| matches!(error, Self::Configuration(_)));
         let mut texts: Vec<String> = Vec::new();
         for error in errors {

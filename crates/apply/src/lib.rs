@@ -18,7 +18,7 @@ mod round;
 mod server_side;
 mod update;
 
-pub use cluster::{Cluster, PatchKind, ResourceKind};
+pub use cluster::{Cluster, PatchKind, ResourceKind, Versions};
 pub use configuration::{
     CustomCheck, CustomGroup, DeletionGroup, Export, Exports, FromObjectRef, LabelSelector, Manifest, Policy,
     PredefinedGroup, PredefinedKind, ReadinessChecks, Requirement, RequirementValue, ResourceType,

@@ -32,7 +32,7 @@ pub struct Applied {
 
 impl Applied {
     /// What is remembered of an object that is as its manifest says.
-    pub(crate) fn new(manifest: &Value, live: &Value) -> Self {
+    pub fn new(manifest: &Value, live: &Value) -> Self {
         Self { manifest: digest(manifest), live: live_digest(manifest, live) }
     }
 }

@@ -132,6 +132,9 @@ impl Record {
         record.set_status(Status::PendingRollback, &format!("Rollback to {}", target.revision()));
         for hook in record.hooks_mut() {
             hook["last_run"] = no_run();
+            if let Value::Object(members) = hook {
+                members.remove(HOOK_RUNS);
+            }
         }
         record
     }
@@ -265,7 +268,7 @@ impl Record {
             let without_run = |hook: &Value| {
                 let mut hook = hook.clone();
                 if let Value::Object(members) = &mut hook {
-                    members.retain(|name, _| !["last_run", CREATED].contains(&name.as_str()));
+                    members.retain(|name, _| !["last_run", HOOK_RUNS].contains(&name.as_str()));
                 }
                 hook
             };
@@ -278,8 +281,8 @@ impl Record {
     }
 }
 
-/// Ours: the objects of a hook have been created, so what is not there any more has been done.
-pub const CREATED: &str = "groundworkCreated";
+/// Ours: how far a hook has come at each event, since one may belong to several, and a process may end at any time.
+pub const HOOK_RUNS: &str = "groundworkRuns";
 
 fn no_run() -> Value {
     json!({"started_at": "", "completed_at": "", "phase": ""})

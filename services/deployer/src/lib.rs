@@ -1,11 +1,12 @@
 //! The deployer service: brings DeployItems about, by their type.
 //!
 //! ```text
-//! DeployItem event ──> a queue for each type ──DeployLoop──> mock: nothing; manifest: objects of the item ──> cluster of the Target
+//! DeployItem event ──> a queue for each type ──DeployLoop──> mock: nothing; manifest, helm ──> cluster of the Target
 //!                                                  └──> pick-up, export Secret, result in the status
 //! ```
 
 mod configuration;
+mod helm;
 mod manifest;
 mod mock;
 
@@ -24,6 +25,7 @@ use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets};
 use groundwork_telemetry::Telemetry;
 use kube::{Client, Config};
 
+use helm::HelmDeployer;
 use manifest::ManifestDeployer;
 use mock::MockDeployer;
 
@@ -65,7 +67,12 @@ impl ServiceArguments for Arguments {
 #[group(skip)]
 pub struct Settings {
     /// Types of items to work on, each through a queue of its own.
-    #[arg(long, env = "GROUNDWORK_DEPLOYER_TYPES", value_delimiter = ',', default_value = "mock,manifest")]
+    #[arg(
+        long,
+        env = "GROUNDWORK_DEPLOYER_TYPES",
+        value_delimiter = ',',
+        default_value = "mock,manifest,helm"
+    )]
     pub types: Vec<ItemType>,
     /// Serve only items whose Target fits one of these selectors, a JSON list of {targets, labels, annotations} (installations.md 7.7).
     /// Deployers of one type with different selectors need different --instance.
@@ -89,6 +96,8 @@ pub enum ItemType {
     Mock,
     /// Objects that stand in the item.
     Manifest,
+    /// A chart, as a release or rendered and applied.
+    Helm,
 }
 
 const CONCURRENCY: usize = 16;
@@ -96,7 +105,7 @@ const CONCURRENCY: usize = 16;
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            types: vec![ItemType::Mock, ItemType::Manifest],
+            types: vec![ItemType::Mock, ItemType::Manifest, ItemType::Helm],
             target_selectors: TargetSelectors::default(),
             instance: String::new(),
             identity: String::new(),
@@ -110,6 +119,7 @@ impl ItemType {
         match self {
             Self::Mock => "mock",
             Self::Manifest => "manifest",
+            Self::Helm => "helm",
         }
     }
 
@@ -118,6 +128,7 @@ impl ItemType {
         match self {
             Self::Mock => SERVICE,
             Self::Manifest => "deployer_manifest",
+            Self::Helm => "deployer_helm",
         }
     }
 
@@ -125,6 +136,7 @@ impl ItemType {
         match self {
             Self::Mock => Arc::new(MockDeployer),
             Self::Manifest => Arc::new(ManifestDeployer),
+            Self::Helm => Arc::new(HelmDeployer::new()),
         }
     }
 }
@@ -208,6 +220,7 @@ const fn condition(item_type: ItemType) -> &'static str {
     match item_type {
         ItemType::Mock => "index",
         ItemType::Manifest => "index of manifest items",
+        ItemType::Helm => "index of helm items",
     }
 }
 

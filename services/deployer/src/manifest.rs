@@ -121,7 +121,7 @@ fn convert(config: &mut Value) {
 }
 
 /// What the status of an item remembers.
-fn record(round: &Round<'_>) -> Vec<ManagedResource> {
+pub(crate) fn record(round: &Round<'_>) -> Vec<ManagedResource> {
     let status = round.item.status.as_ref().and_then(|status| status.provider_status.get());
     let managed = status.map(|status| status["managedResources"].clone()).unwrap_or_default();
     serde_json::from_value(managed).unwrap_or_default()

@@ -8,6 +8,7 @@ mod cuts;
 mod data_flow;
 mod deleting;
 mod deploying;
+mod deploying_charts;
 mod echo_server;
 mod etcd;
 mod exports;

@@ -1,0 +1,226 @@
+//! The records of a release in the cluster that it is deployed to (`helm.md` 8): one Secret for each revision.
+
+use data_encoding::BASE64;
+use groundwork_apply::{ApplyError, Cluster, ResourceKind};
+use groundwork_controller::ApiError;
+use groundwork_helm::{Record, Status};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+const TYPE: &str = "helm.sh/release.v1";
+/// Which DeployItem a revision was made for, by its uid.
+pub(super) const ITEM_LABEL: &str = "groundwork.dev/deployitem";
+/// Which job of it, and which revision: the ordinary client copies labels to the next one, which is not ours then.
+const OPERATION_LABEL: &str = "groundwork.dev/operation";
+const TRUNCATED_LABEL: &str = "groundwork.dev/truncated";
+/// `NAMESPACE/NAME` of the DeployItem, for messages.
+pub(super) const ITEM_ANNOTATION: &str = "groundwork.dev/deployitem-name";
+/// Records that are kept.
+const KEPT: usize = 10;
+
+/// A record as it is stored.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    pub(super) record: Record,
+    secret: Value,
+}
+
+impl Stored {
+    fn label(&self, name: &str) -> &str {
+        self.secret["metadata"]["labels"][name].as_str().unwrap_or_default()
+    }
+
+    /// Whether a job of an item has made it.
+    pub(super) fn is_of(&self, job: &str) -> bool {
+        self.label(OPERATION_LABEL) == operation(job, self.record.revision())
+    }
+
+    /// Whether any job of an item has made it.
+    pub(super) fn is_of_item(&self, uid: &str) -> bool {
+        let own_revision = format!(".{}", self.record.revision());
+        self.label(ITEM_LABEL) == uid && self.label(OPERATION_LABEL).ends_with(&own_revision)
+    }
+
+    /// Uid and name of the item that it was made for last; empty for those of others.
+    pub(super) fn item(&self) -> (&str, &str) {
+        (
+            self.label(ITEM_LABEL),
+            self.secret["metadata"]["annotations"][ITEM_ANNOTATION].as_str().unwrap_or_default(),
+        )
+    }
+
+    /// Whether somebody may still be at work on it.
+    pub(super) fn is_younger_than(&self, age: jiff::SignedDuration) -> bool {
+        let begun = self.record.last_deployed().parse::<Timestamp>();
+        begun.is_ok_and(|begun| Timestamp::now().duration_since(begun) < age)
+    }
+}
+
+fn operation(job: &str, revision: i64) -> String {
+    format!("{job}.{revision}")
+}
+
+/// Who writes records.
+#[derive(Debug, Clone)]
+pub(super) struct Author {
+    pub(super) uid: String,
+    pub(super) job: String,
+    /// `NAMESPACE/NAME`.
+    pub(super) name: String,
+}
+
+/// The revisions of a release, the oldest first.
+#[derive(Debug)]
+pub(super) struct History<'a> {
+    cluster: &'a Cluster,
+    kind: ResourceKind,
+    namespace: String,
+    pub(super) revisions: Vec<Stored>,
+    /// Names of Secrets that cannot be read.
+    pub(super) unreadable: Vec<String>,
+}
+
+impl<'a> History<'a> {
+    /// # Errors
+    ///
+    /// The cluster does not answer.
+    pub(super) async fn load(cluster: &'a Cluster, namespace: &str, name: &str) -> Result<Self, ApplyError> {
+        let kind = ResourceKind {
+            api_version: "v1".to_owned(),
+            kind: "Secret".to_owned(),
+            plural: "secrets".to_owned(),
+            is_namespaced: true,
+        };
+        let secrets = cluster.list(&kind, Some(namespace), &format!("name={name},owner=helm")).await?;
+        let (mut revisions, mut unreadable) = (Vec::new(), Vec::new());
+        for secret in secrets {
+            let data = secret["data"]["release"].as_str().unwrap_or_default();
+            let decoded = BASE64.decode(data.as_bytes()).ok().and_then(|data| Record::decode(&data).ok());
+            match decoded {
+                Some(record) => revisions.push(Stored { record, secret }),
+                None => unreadable.push(secret["metadata"]["name"].as_str().unwrap_or_default().to_owned()),
+            }
+        }
+        revisions.sort_by_key(|stored| stored.record.revision());
+        Ok(Self { cluster, kind, namespace: namespace.to_owned(), revisions, unreadable })
+    }
+
+    pub(super) fn last(&self) -> Option<&Stored> {
+        self.revisions.last()
+    }
+
+    pub(super) fn deployed(&self) -> Option<&Stored> {
+        self.revisions.iter().rev().find(|stored| stored.record.status() == Status::Deployed)
+    }
+
+    pub(super) fn revision(&self, revision: i64) -> Option<&Stored> {
+        self.revisions.iter().find(|stored| stored.record.revision() == revision)
+    }
+
+    /// Stores a new revision. That it can be created is what keeps two writers apart.
+    ///
+    /// # Errors
+    ///
+    /// There is one of that number, it is too large, or the cluster refuses it.
+    pub(super) async fn create(&mut self, record: Record, author: &Author) -> Result<(), ApplyError> {
+        let secret = self.secret(&record, author, None)?;
+        let stored = match self.cluster.create(&self.kind, &secret).await {
+            Err(ApiError::AlreadyExists(_)) => {
+                return Err(ApplyError::Retry("release: already exists".to_owned()));
+            }
+            answer => answer?,
+        };
+        self.revisions.push(Stored { record, secret: stored });
+        Ok(())
+    }
+
+    /// Changes a revision that is there.
+    ///
+    /// # Errors
+    ///
+    /// Somebody else has changed it, it is too large, or the cluster refuses it.
+    pub(super) async fn update(&mut self, record: Record, author: &Author) -> Result<(), ApplyError> {
+        let position = self.revisions.iter().position(|stored| stored.record.revision() == record.revision());
+        let before = position.map(|position| self.revisions[position].secret.clone());
+        let secret = self.secret(&record, author, before.as_ref())?;
+        let stored = self.cluster.replace(&self.kind, &secret).await?;
+        if let Some(position) = position {
+            self.revisions[position] = Stored { record, secret: stored };
+        }
+        Ok(())
+    }
+
+    /// Takes a revision away.
+    pub(super) async fn delete(&mut self, revision: i64) -> Result<(), ApplyError> {
+        if let Some(stored) = self.revision(revision) {
+            self.cluster.delete(&self.kind, &stored.secret).await?;
+            self.revisions.retain(|stored| stored.record.revision() != revision);
+        }
+        Ok(())
+    }
+
+    /// Makes room for one more revision; the one that is deployed stays.
+    pub(super) async fn prune(&mut self) -> Result<(), ApplyError> {
+        while self.revisions.len() >= KEPT {
+            let deployed = self.deployed().map(|stored| stored.record.revision());
+            let oldest = self.revisions.iter().map(|stored| stored.record.revision());
+            let Some(oldest) = oldest.filter(|revision| Some(*revision) != deployed).min() else {
+                return Ok(());
+            };
+            self.delete(oldest).await?;
+        }
+        Ok(())
+    }
+
+    fn secret(&self, record: &Record, author: &Author, before: Option<&Value>) -> Result<Value, ApplyError> {
+        let encoded = record.encode().map_err(|error| ApplyError::Configuration(error.to_string()))?;
+        let now = Timestamp::now().as_second().to_string();
+        let mut labels = before.map(|secret| secret["metadata"]["labels"].clone()).unwrap_or_default();
+        if !labels.is_object() {
+            labels = json!({"createdAt": now});
+        }
+        for (name, value) in [
+            ("name", record.name()),
+            ("owner", "helm"),
+            ("status", record.status().as_str()),
+            ("version", &record.revision().to_string()),
+            ("modifiedAt", &now),
+            (ITEM_LABEL, &author.uid),
+            (OPERATION_LABEL, &operation(&author.job, record.revision())),
+        ] {
+            labels[name] = json!(value);
+        }
+        if let Some(truncated) = encoded.truncated {
+            labels[TRUNCATED_LABEL] = json!(truncated);
+        }
+        let mut metadata = json!({
+            "name": format!("sh.helm.release.v1.{}.v{}", record.name(), record.revision()),
+            "namespace": self.namespace,
+            "labels": labels,
+            "annotations": {ITEM_ANNOTATION: author.name},
+        });
+        if let Some(before) = before {
+            metadata["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
+        }
+        Ok(json!({
+            "apiVersion": "v1", "kind": "Secret", "type": TYPE, "metadata": metadata,
+            "data": {"release": BASE64.encode(&encoded.data)},
+        }))
+    }
+
+    /// Whether the release is kept where only other storage drivers look (R33).
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not answer.
+    pub(super) async fn is_in_config_maps(&self, name: &str) -> Result<bool, ApplyError> {
+        let kind = ResourceKind {
+            kind: "ConfigMap".to_owned(),
+            plural: "configmaps".to_owned(),
+            ..self.kind.clone()
+        };
+        let found =
+            self.cluster.list(&kind, Some(&self.namespace), &format!("name={name},owner=helm")).await?;
+        Ok(!found.is_empty())
+    }
+}

@@ -1,0 +1,312 @@
+//! The hooks of an event of a release (`helm.md` 9.4), in rounds: how far each has come stands in the record.
+
+use groundwork_apply::{ApplyError, Cluster, is_being_deleted};
+use groundwork_controller::ApiError;
+use groundwork_helm::{HOOK_RUNS, Record};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::history::{Author, History};
+use super::objects::{Object, Unknown, objects};
+
+const BEFORE_CREATION: &str = "before-hook-creation";
+const SUCCEEDED: &str = "hook-succeeded";
+const FAILED: &str = "hook-failed";
+
+/// How far a hook has come at an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    /// Its objects are about to be created.
+    Running,
+    /// They were created: what is not there any more is done.
+    Created,
+    Succeeded,
+    /// Nothing is left to do for it.
+    Over,
+}
+
+impl Run {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::Running, "Running"),
+        (Self::Created, "Created"),
+        (Self::Succeeded, "Succeeded"),
+        (Self::Over, "Over"),
+    ];
+
+    fn of(hook: &Value, event: &str) -> Option<Self> {
+        let text = hook[HOOK_RUNS][event].as_str()?;
+        Self::ALL.iter().find(|(_, known)| *known == text).map(|(run, _)| *run)
+    }
+
+    fn set(self, hook: &mut Value, event: &str) {
+        let text = Self::ALL.iter().find(|(run, _)| *run == self).map_or("", |(_, text)| text);
+        if !hook[HOOK_RUNS].is_object() {
+            hook[HOOK_RUNS] = json!({});
+        }
+        hook[HOOK_RUNS][event] = json!(text);
+    }
+}
+
+/// Where hooks run, and what keeps book of it.
+#[derive(Debug)]
+pub(super) struct Hooks<'r, 'c> {
+    pub(super) cluster: &'c Cluster,
+    pub(super) history: &'r mut History<'c>,
+    pub(super) author: &'r Author,
+    pub(super) namespace: &'r str,
+}
+
+/// The hooks of an event, in the order in which they run.
+pub(super) fn of_event(record: &Record, event: &str) -> Vec<usize> {
+    let has_event =
+        |hook: &Value| hook["events"].as_array().is_some_and(|events| events.iter().any(|one| one == event));
+    let hooks = record.hooks();
+    let mut found: Vec<usize> = (0..hooks.len()).filter(|index| has_event(&hooks[*index])).collect();
+    found.sort_by_key(|index| {
+        let hook = &hooks[*index];
+        (hook["weight"].as_i64().unwrap_or_default(), hook["name"].as_str().unwrap_or_default().to_owned())
+    });
+    found
+}
+
+fn has_policy(hook: &Value, policy: &str) -> bool {
+    match hook["delete_policies"].as_array() {
+        Some(policies) => policies.iter().any(|one| one == policy),
+        // What is meant where none is given.
+        None => policy == BEFORE_CREATION,
+    }
+}
+
+impl Hooks<'_, '_> {
+    /// Runs the hooks of an event as far as possible. What is waited for, if they are not done.
+    ///
+    /// # Errors
+    ///
+    /// A hook failed ([`ApplyError::Configuration`]), or the cluster does not answer.
+    pub(super) async fn run(
+        &mut self,
+        record: &mut Record,
+        event: &str,
+    ) -> Result<Option<String>, ApplyError> {
+        let order = of_event(record, event);
+        for &index in &order {
+            if let Some(waiting) = self.advance(record, index, event, &order).await? {
+                return Ok(Some(waiting));
+            }
+        }
+        for &index in order.iter().rev() {
+            let hook = record.hooks()[index].clone();
+            if Run::of(&hook, event) == Some(Run::Over) {
+                continue;
+            }
+            if has_policy(&hook, SUCCEEDED)
+                && let Some(waiting) = self.delete_objects(&hook).await?
+            {
+                return Ok(Some(waiting));
+            }
+            Run::Over.set(&mut record.hooks_mut()[index], event);
+            self.history.update(record.clone(), self.author).await?;
+        }
+        Ok(None)
+    }
+
+    async fn advance(
+        &mut self,
+        record: &mut Record,
+        index: usize,
+        event: &str,
+        order: &[usize],
+    ) -> Result<Option<String>, ApplyError> {
+        let hook = record.hooks()[index].clone();
+        let path = hook["path"].as_str().unwrap_or_default().to_owned();
+        let mut run = Run::of(&hook, event);
+        if run.is_none() {
+            if has_policy(&hook, BEFORE_CREATION)
+                && let Some(waiting) = self.delete_objects(&hook).await?
+            {
+                return Ok(Some(waiting));
+            }
+            let hook = &mut record.hooks_mut()[index];
+            hook["last_run"] =
+                json!({"started_at": Timestamp::now().to_string(), "completed_at": "", "phase": "Running"});
+            Run::Running.set(hook, event);
+            self.history.update(record.clone(), self.author).await?;
+            self.create_objects(&record.hooks()[index], event, &path, false).await?;
+            run = Some(Run::Created);
+        } else if run == Some(Run::Running) {
+            // A process ended between this and the next line of its book: what is there is its own.
+            self.create_objects(&hook, event, &path, true).await?;
+            run = Some(Run::Created);
+        }
+        if run != Some(Run::Created) {
+            return Ok(None);
+        }
+        let state = self.state(&record.hooks()[index]).await?;
+        let hook = &mut record.hooks_mut()[index];
+        match state {
+            State::Done => {
+                hook["last_run"]["phase"] = json!("Succeeded");
+                hook["last_run"]["completed_at"] = json!(Timestamp::now().to_string());
+                Run::Succeeded.set(hook, event);
+                self.history.update(record.clone(), self.author).await?;
+                Ok(None)
+            }
+            State::Failed(reason) => {
+                hook["last_run"]["phase"] = json!("Failed");
+                hook["last_run"]["completed_at"] = json!(Timestamp::now().to_string());
+                if has_policy(hook, FAILED) {
+                    let failed = hook.clone();
+                    self.delete_objects(&failed).await?;
+                }
+                for &earlier in order.iter().take_while(|other| **other != index) {
+                    let hook = record.hooks()[earlier].clone();
+                    if has_policy(&hook, SUCCEEDED) {
+                        self.delete_objects(&hook).await?;
+                    }
+                }
+                self.history.update(record.clone(), self.author).await?;
+                Err(ApplyError::Configuration(wrapped(&reason)))
+            }
+            State::Waiting => {
+                if Run::of(hook, event) != Some(Run::Created) {
+                    Run::Created.set(hook, event);
+                    self.history.update(record.clone(), self.author).await?;
+                }
+                Ok(Some(format!("helm deployer: {event} hook {path}")))
+            }
+        }
+    }
+
+    async fn objects(&self, hook: &Value) -> Result<Vec<Object>, ApplyError> {
+        let manifest = hook["manifest"].as_str().unwrap_or_default();
+        objects(self.cluster, manifest, self.namespace, Unknown::IsError).await
+    }
+
+    async fn create_objects(
+        &self,
+        hook: &Value,
+        event: &str,
+        path: &str,
+        is_again: bool,
+    ) -> Result<(), ApplyError> {
+        for object in self.objects(hook).await? {
+            match self.cluster.create(&object.kind, &object.manifest).await {
+                Err(ApiError::AlreadyExists(_)) if is_again => {}
+                Err(ApiError::AlreadyExists(_)) => {
+                    let (plural, name) = (&object.kind.plural, &object.reference.name);
+                    let group = object.reference.group();
+                    let dot = if group.is_empty() { "" } else { "." };
+                    let text = wrapped(&format!("{plural}{dot}{group} {name:?} already exists"));
+                    return Err(ApplyError::Configuration(format!(
+                        "warning: Hook {event} {path} failed: {text}"
+                    )));
+                }
+                answer => drop(answer?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the objects of a hook, but no definitions; what is waited for, if they are not gone.
+    async fn delete_objects(&self, hook: &Value) -> Result<Option<String>, ApplyError> {
+        let mut waiting = None;
+        for object in self.objects(hook).await? {
+            if object.reference.kind == "CustomResourceDefinition" {
+                continue;
+            }
+            let Some(live) = self.cluster.get_of(&object.kind, &object.reference).await? else { continue };
+            if !is_being_deleted(&live) {
+                self.cluster.delete(&object.kind, &live).await?;
+            }
+            if self.cluster.get_of(&object.kind, &object.reference).await?.is_some() {
+                waiting =
+                    Some(format!("helm deployer: deletion of the hook's resource {}", object.reference));
+            }
+        }
+        Ok(waiting)
+    }
+
+    async fn state(&self, hook: &Value) -> Result<State, ApplyError> {
+        for object in self.objects(hook).await? {
+            let live = self.cluster.get_of(&object.kind, &object.reference).await?;
+            match live.as_ref().map_or(State::Done, state_of) {
+                State::Done => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(State::Done)
+    }
+}
+
+/// As Helm's library for several errors prints one.
+fn wrapped(error: &str) -> String {
+    format!("1 error occurred:\n\t* {error}\n\n")
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Done,
+    Failed(String),
+    Waiting,
+}
+
+fn state_of(object: &Value) -> State {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    match object["kind"].as_str().unwrap_or_default() {
+        "Job" => {
+            let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+            for condition in
+                conditions.into_iter().flatten().filter(|condition| condition["status"] == "True")
+            {
+                if condition["type"] == "Complete" {
+                    return State::Done;
+                }
+                if condition["type"] == "Failed" {
+                    let reason = condition["reason"].as_str().unwrap_or_default();
+                    return State::Failed(format!("job {name} failed: {reason}"));
+                }
+            }
+            State::Waiting
+        }
+        "Pod" => match object.pointer("/status/phase").and_then(Value::as_str) {
+            Some("Succeeded") => State::Done,
+            Some("Failed") => State::Failed(format!("pod {name} failed")),
+            _ => State::Waiting,
+        },
+        _ => State::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states() {
+        let job = |kind: &str| {
+            json!({"kind": "Job", "metadata": {"name": "j"}, "status": {"conditions": [
+                {"type": kind, "status": "True", "reason": "BackoffLimitExceeded"}]}})
+        };
+        let pod = |phase: &str| json!({"kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": phase}});
+        for (object, expected) in [
+            (job("Complete"), State::Done),
+            (job("Failed"), State::Failed("job j failed: BackoffLimitExceeded".into())),
+            (job("Suspended"), State::Waiting),
+            (json!({"kind": "Job"}), State::Waiting),
+            (pod("Succeeded"), State::Done),
+            (pod("Failed"), State::Failed("pod p failed".into())),
+            (pod("Running"), State::Waiting),
+            (json!({"kind": "ConfigMap"}), State::Done),
+        ] {
+            assert_eq!(state_of(&object), expected, "{object}");
+        }
+    }
+
+    #[test]
+    fn policies() {
+        let none = json!({});
+        assert!(has_policy(&none, BEFORE_CREATION) && !has_policy(&none, SUCCEEDED));
+        let useless = json!({"delete_policies": [""]});
+        assert!(!has_policy(&useless, BEFORE_CREATION));
+    }
+}

@@ -1,0 +1,542 @@
+//! Install, upgrade, rollback and uninstall of a release (`helm.md` 9.5 to 9.8), in rounds.
+//!
+//! ```text
+//! history ──next──> Begin (render, check, record pending) ──┐
+//!            └────> Continue, Settled ──────────────────────┴─> hooks ──> objects ──> wait ──> hooks ──> deployed
+//! ```
+//!
+//! The record says how far an operation has come, and everything is either created by name or applied again without a change. So a
+//! process may end between any two writes, and the next round goes on.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt as _};
+use groundwork_apply::{
+    Applied, ApplyError, Cluster, Deadline, ManagedResource, Policy, Reference, Seen, ServerSideApply,
+    is_being_deleted, server_side_apply,
+};
+use groundwork_controller::ApiError;
+use groundwork_helm::{Document, Record, Status, compare_for_uninstall};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::configuration::OperationOptions;
+use super::history::{Author, History, Stored};
+use super::hooks::Hooks;
+use super::objects::{Object, Owner, Unknown, is_kept, objects, parse};
+use super::waiting::is_ready;
+
+/// Objects that are read or applied side by side.
+const SIDE_BY_SIDE: usize = 16;
+/// Managers of the deployer that Groundwork takes over from.
+const PREDECESSORS: [&str; 2] = ["helm", "helm-deployer-controller"];
+/// Marks objects that the same item has applied without a release (R27b).
+pub(super) const ITEM_LABEL: &str = "helm.deployer.landscaper.gardener.cloud/deployitem";
+
+/// What is to be done next for a release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A new revision: the first one, or one more. `revision` is taken up again if it is the failed one of this job.
+    Begin { revision: i64, is_upgrade: bool },
+    /// An operation of this job is under way.
+    Continue,
+    /// This job has brought it about.
+    Settled,
+    /// An earlier job has: a new revision only if the chart says something else now (R20).
+    Compare { revision: i64 },
+    /// An upgrade has failed, and what was there before has been restored.
+    RolledBack,
+    /// Somebody else is at work.
+    Busy,
+}
+
+/// Decides what to do, from the records (9.5, 9.6, 9.8).
+pub(super) fn next(history: &History<'_>, author: &Author, patience: SignedDuration) -> Next {
+    let Some(last) = history.last() else { return Next::Begin { revision: 1, is_upgrade: false } };
+    let revision = last.record.revision();
+    let upgrade = Next::Begin { revision: revision + 1, is_upgrade: true };
+    let is_of_job = last.is_of(&author.job);
+    match last.record.status() {
+        status if status.is_pending() && is_of_job => Next::Continue,
+        // The former run of this item has died, or nobody will end what somebody else began.
+        status if status.is_pending() => {
+            let may_be_alive = !last.is_of_item(&author.uid) && last.is_younger_than(patience);
+            if may_be_alive { Next::Busy } else { upgrade }
+        }
+        Status::Deployed if is_of_job && last.record.description().starts_with("Rollback to ") => {
+            Next::RolledBack
+        }
+        Status::Deployed if is_of_job => Next::Settled,
+        Status::Deployed => Next::Compare { revision },
+        Status::Failed if is_of_job && last.is_of_item(&author.uid) => {
+            Next::Begin { revision, is_upgrade: history.revisions.len() > 1 || revision > 1 }
+        }
+        _ => upgrade,
+    }
+}
+
+/// One release, in one round.
+#[derive(Debug)]
+pub(super) struct ReleaseRun<'c> {
+    pub(super) cluster: &'c Cluster,
+    pub(super) history: History<'c>,
+    pub(super) owner: Owner,
+    pub(super) author: Author,
+    /// Name of the DeployItem, as its label on objects has it.
+    pub(super) item: String,
+    pub(super) options: OperationOptions,
+    pub(super) deadline: Deadline,
+    /// What former rounds have applied.
+    pub(super) former: Vec<ManagedResource>,
+    pub(super) applied: Vec<ManagedResource>,
+    pub(super) seen: Seen,
+    pub(super) warnings: Vec<String>,
+}
+
+/// How far an operation has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Carried {
+    Done,
+    Waiting(String),
+}
+
+impl ReleaseRun<'_> {
+    /// Checks all that can be checked before anything is written, and stores the record of the new revision.
+    pub(super) async fn begin(
+        &mut self,
+        mut record: Record,
+        crds: &[Document],
+        creates_namespace: bool,
+    ) -> Result<Carried, ApplyError> {
+        let is_install = record.status() == Status::PendingInstall;
+        if is_install && let Carried::Waiting(what) = self.create_crds(crds).await? {
+            return Ok(Carried::Waiting(what));
+        }
+        let namespace = self.owner.namespace.clone();
+        let wanted = objects(self.cluster, record.manifest(), &namespace, Unknown::IsError).await?;
+        let old = self.old_objects(&record).await?;
+        self.check_adoption(&wanted, &old, is_install).await?;
+        if creates_namespace {
+            self.create_namespace().await?;
+        }
+        let now = Timestamp::now().to_string();
+        record.set_time("last_deployed", &now);
+        match self.history.deployed().or_else(|| self.history.last()).map(|stored| stored.record.clone()) {
+            Some(before) if before.revision() != record.revision() => record.keep_first_deployed(&before),
+            _ => record.set_time("first_deployed", &now),
+        }
+        if self.history.revision(record.revision()).is_some() {
+            // The failed one of this job, once more: ten tries must not push everything else out of the history.
+            return self.history.update(record, &self.author).await.map(|()| Carried::Done);
+        }
+        if !is_install {
+            self.history.prune().await?;
+        }
+        self.history.create(record, &self.author).await?;
+        Ok(Carried::Done)
+    }
+
+    async fn create_crds(&self, crds: &[Document]) -> Result<Carried, ApplyError> {
+        for document in crds {
+            let failed = |error: &dyn std::fmt::Display| {
+                ApplyError::Configuration(format!("failed to install CRD {}: {error}", document.file))
+            };
+            for object in parse(&document.content).map_err(|error| failed(&error))? {
+                let reference = Reference::of(&object);
+                let kind = self.cluster.kind(&reference.api_version, &reference.kind).await?;
+                let kind = kind.ok_or_else(|| failed(&"the cluster has no such kind of definitions"))?;
+                let live = match self.cluster.get_of(&kind, &reference).await? {
+                    Some(live) => live,
+                    None => match self.cluster.create(&kind, &object).await {
+                        Ok(_) | Err(ApiError::AlreadyExists(_)) => {
+                            self.cluster.get_of(&kind, &reference).await?.unwrap_or_default()
+                        }
+                        Err(error @ ApiError::Invalid { .. }) => return Err(failed(&error)),
+                        Err(error) => return Err(error.into()),
+                    },
+                };
+                if !is_ready(self.cluster, &live).await? {
+                    return Ok(Carried::Waiting(format!("helm deployer: the definition {reference}")));
+                }
+            }
+        }
+        Ok(Carried::Done)
+    }
+
+    async fn create_namespace(&self) -> Result<(), ApplyError> {
+        let name = &self.owner.namespace;
+        let Some(kind) = self.cluster.kind("v1", "Namespace").await? else { return Ok(()) };
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"name": name}}});
+        if self.cluster.get_of(&kind, &Reference::of(&namespace)).await?.is_some() {
+            return Ok(());
+        }
+        match self.cluster.create(&kind, &namespace).await {
+            Ok(_) | Err(ApiError::AlreadyExists(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Objects that exist must be this release's, or be given to it; nothing is written before all are.
+    async fn check_adoption(
+        &self,
+        wanted: &[Object],
+        old: &[Object],
+        is_install: bool,
+    ) -> Result<(), ApplyError> {
+        if self.options.take_ownership {
+            return Ok(());
+        }
+        let is_new = |object: &&Object| !old.iter().any(|one| one.reference == object.reference);
+        let work: Vec<_> = wanted
+            .iter()
+            .filter(is_new)
+            .map(|object| self.cluster.get_of(&object.kind, &object.reference))
+            .collect();
+        let found: Vec<_> = stream::iter(work).buffered(SIDE_BY_SIDE).collect().await;
+        for (object, live) in wanted.iter().filter(is_new).zip(found) {
+            let Some(live) = live? else { continue };
+            // The same item has applied it without a release.
+            if live["metadata"]["labels"][ITEM_LABEL] == json!(self.item) {
+                continue;
+            }
+            if let Some(problem) = self.owner.problem(&live) {
+                let (operation, reference) =
+                    (if is_install { "install" } else { "update" }, &object.reference);
+                return Err(ApplyError::Configuration(format!(
+                    "Unable to continue with {operation}: {} {:?} in namespace {:?} exists and cannot be imported into the current \
+                     release: {problem}",
+                    reference.kind,
+                    reference.name,
+                    reference.namespace.as_deref().unwrap_or_default(),
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the revisions before have left in the cluster: the objects of the current one, and of the failed ones after it (R16).
+    async fn old_objects(&self, record: &Record) -> Result<Vec<Object>, ApplyError> {
+        let before = |stored: &&Stored| stored.record.revision() < record.revision();
+        let current = self.history.deployed().filter(before).map_or(0, |stored| stored.record.revision());
+        let mut old: Vec<Object> = Vec::new();
+        for stored in self.history.revisions.iter().filter(before) {
+            let is_failed = matches!(stored.record.status(), Status::Failed | Status::Unknown)
+                || stored.record.status().is_pending();
+            if stored.record.revision() != current && !(stored.record.revision() > current && is_failed) {
+                continue;
+            }
+            for object in
+                objects(self.cluster, stored.record.manifest(), &self.owner.namespace, Unknown::IsSkipped)
+                    .await?
+            {
+                old.retain(|known| !known.reference.is_same(&object.reference));
+                old.push(object);
+            }
+        }
+        Ok(old)
+    }
+
+    /// Carries the operation of the last record on, as far as it goes.
+    pub(super) async fn carry_on(&mut self) -> Result<Carried, ApplyError> {
+        let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {
+            return Ok(Carried::Done);
+        };
+        let (before, after) = match record.status() {
+            Status::PendingInstall => ("pre-install", "post-install"),
+            Status::PendingRollback => ("pre-rollback", "post-rollback"),
+            _ => ("pre-upgrade", "post-upgrade"),
+        };
+        let failed = |event: &str, error: ApplyError| match (event, error) {
+            ("pre-install" | "post-install", ApplyError::Configuration(text)) => {
+                ApplyError::Configuration(format!("failed {event}: {text}"))
+            }
+            ("pre-upgrade" | "post-upgrade", ApplyError::Configuration(text)) => {
+                ApplyError::Configuration(format!("{event} hooks failed: {text}"))
+            }
+            (_, error) => error,
+        };
+        if let Some(what) =
+            self.run_hooks(&mut record, before).await.map_err(|error| failed(before, error))?
+        {
+            return self.waits(what);
+        }
+        let namespace = self.owner.namespace.clone();
+        let wanted = objects(self.cluster, record.manifest(), &namespace, Unknown::IsError).await?;
+        let old = self.old_objects(&record).await?;
+        self.apply(&wanted, &old).await?;
+        self.remove(&wanted, &old).await?;
+        if self.options.wait {
+            for object in &wanted {
+                let live = self.seen.get(&object.reference).cloned().unwrap_or_default();
+                if !is_ready(self.cluster, &live).await? {
+                    return self.waits(format!("helm deployer: readiness of resource {}", object.reference));
+                }
+            }
+        }
+        if let Some(what) = self.run_hooks(&mut record, after).await.map_err(|error| failed(after, error))? {
+            return self.waits(what);
+        }
+        self.finish(record).await?;
+        Ok(Carried::Done)
+    }
+
+    fn waits(&self, what: String) -> Result<Carried, ApplyError> {
+        self.deadline.check(&what)?;
+        Ok(Carried::Waiting(what))
+    }
+
+    async fn run_hooks(&mut self, record: &mut Record, event: &str) -> Result<Option<String>, ApplyError> {
+        let mut hooks = Hooks {
+            cluster: self.cluster,
+            history: &mut self.history,
+            author: &self.author,
+            namespace: &self.owner.namespace,
+        };
+        hooks.run(record, event).await
+    }
+
+    async fn finish(&mut self, mut record: Record) -> Result<(), ApplyError> {
+        let description = match record.status() {
+            Status::PendingInstall => "Install complete".to_owned(),
+            Status::PendingRollback => record.description().to_owned(),
+            _ => "Upgrade complete".to_owned(),
+        };
+        let deployed: Vec<Record> = self
+            .history
+            .revisions
+            .iter()
+            .filter(|stored| {
+                stored.record.status() == Status::Deployed && stored.record.revision() < record.revision()
+            })
+            .map(|stored| stored.record.clone())
+            .collect();
+        for mut before in deployed {
+            let description = before.description().to_owned();
+            before.set_status(Status::Superseded, &description);
+            self.history.update(before, &self.author).await?;
+        }
+        record.set_status(Status::Deployed, &description);
+        self.history.update(record, &self.author).await
+    }
+
+    /// Brings the objects of the last record to what they should be, without a new revision.
+    pub(super) async fn repair(&mut self) -> Result<(), ApplyError> {
+        let Some(manifest) = self.history.last().map(|stored| stored.record.manifest().to_owned()) else {
+            return Ok(());
+        };
+        let namespace = self.owner.namespace.clone();
+        let wanted = objects(self.cluster, &manifest, &namespace, Unknown::IsError).await?;
+        self.apply(&wanted, &[]).await
+    }
+
+    /// In the order of the manifest, consecutive objects of one kind side by side; all errors of these are told.
+    async fn apply(&mut self, wanted: &[Object], old: &[Object]) -> Result<(), ApplyError> {
+        for group in wanted.chunk_by(|left, right| left.kind == right.kind) {
+            let work: Vec<_> = group.iter().map(|object| self.apply_one(object, old)).collect();
+            let answers: Vec<_> = stream::iter(work).buffered(SIDE_BY_SIDE).collect().await;
+            let mut errors = Vec::new();
+            for (object, answer) in group.iter().zip(answers) {
+                match answer {
+                    Ok((stored, applied, warning)) => {
+                        self.warnings.extend(warning);
+                        self.applied.push(remembered(&object.reference, applied));
+                        self.seen.insert(object.reference.clone(), stored);
+                    }
+                    Err(error) => errors.push(error),
+                }
+            }
+            if let Some(error) = ApplyError::of_all(errors) {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn apply_one(
+        &self,
+        object: &Object,
+        old: &[Object],
+    ) -> Result<(Value, Applied, Option<String>), ApplyError> {
+        let mut manifest = object.manifest.clone();
+        self.owner.stamp(&mut manifest);
+        let Some(live) = self.cluster.get_of(&object.kind, &object.reference).await? else {
+            self.deadline.check("helm deployer: start apply manifests")?;
+            let stored = match self.cluster.create(&object.kind, &manifest).await {
+                Err(ApiError::AlreadyExists(what)) => {
+                    return Err(ApplyError::Retry(format!("{what} was created by somebody else meanwhile")));
+                }
+                answer => answer?,
+            };
+            let applied = Applied::new(&manifest, &stored);
+            return Ok((stored, applied, None));
+        };
+        let now = Applied::new(&manifest, &live);
+        let known = self.former.iter().find(|managed| managed.resource.is_same(&object.reference));
+        if known.and_then(|managed| managed.applied.as_ref()) == Some(&now) {
+            return Ok((live, now, None));
+        }
+        self.deadline.check("helm deployer: start apply manifests")?;
+        if self.options.force {
+            let mut replacement = manifest.clone();
+            replacement["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+            let stored = self.cluster.replace(&object.kind, &replacement).await?;
+            let applied = Applied::new(&manifest, &stored);
+            return Ok((stored, applied, None));
+        }
+        let former = old.iter().find(|one| one.reference.is_same(&object.reference)).map(|one| &one.manifest);
+        let apply = ServerSideApply {
+            kind: &object.kind,
+            manifest: &manifest,
+            live: &live,
+            former,
+            predecessors: &PREDECESSORS,
+        };
+        let (stored, warning) = server_side_apply(self.cluster, &apply).await?;
+        let applied = Applied::new(&manifest, &stored);
+        Ok((stored, applied, warning))
+    }
+
+    /// Deletes what the old manifests name and the new one does not.
+    async fn remove(&mut self, wanted: &[Object], old: &[Object]) -> Result<(), ApplyError> {
+        for object in old {
+            if wanted.iter().any(|one| one.reference.is_same(&object.reference)) {
+                continue;
+            }
+            let Some(live) = self.cluster.get_of(&object.kind, &object.reference).await? else { continue };
+            if is_kept(&live) || is_being_deleted(&live) {
+                continue;
+            }
+            if self.owner.is_of_another(&live) {
+                self.warnings.push(format!("{} belongs to another release and was left", object.reference));
+                continue;
+            }
+            self.cluster.delete(&object.kind, &live).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the operation of the last record has failed. With `atomic` it is taken back: what was there before comes again.
+    pub(super) async fn fail(&mut self, error: &str) -> Result<String, ApplyError> {
+        let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {
+            return Ok(error.to_owned());
+        };
+        if !record.status().is_pending()
+            || !self.history.last().is_some_and(|last| last.is_of(&self.author.job))
+        {
+            return Ok(error.to_owned());
+        }
+        let name = self.owner.name.clone();
+        let status = record.status();
+        let verb = match status {
+            Status::PendingInstall => "Release",
+            Status::PendingRollback => "Rollback",
+            _ => "Upgrade",
+        };
+        record.set_status(Status::Failed, &format!("{verb} {name:?} failed: {error}"));
+        let revision = record.revision();
+        self.history.update(record, &self.author).await?;
+        if !self.options.atomic {
+            return Ok(error.to_owned());
+        }
+        match status {
+            Status::PendingInstall => match self.uninstall(false).await {
+                Ok(_) => Ok(format!(
+                    "release {name} failed, and has been uninstalled due to atomic being set: {error}"
+                )),
+                Err(second) => Ok(format!(
+                    "an error occurred while uninstalling the release. original install error: {error}: {second}"
+                )),
+            },
+            Status::PendingUpgrade => {
+                let target =
+                    self.history.revisions.iter().rev().find(|stored| {
+                        matches!(stored.record.status(), Status::Deployed | Status::Superseded)
+                    });
+                let Some(target) = target.map(|stored| stored.record.clone()) else {
+                    return Ok(format!(
+                        "unable to find a previously successful release when attempting to rollback. original upgrade error: {error}"
+                    ));
+                };
+                let mut rollback = Record::rollback(&target, revision + 1);
+                rollback.set_time("last_deployed", &Timestamp::now().to_string());
+                self.history.create(rollback, &self.author).await?;
+                Ok(format!("release {name} failed, and is rolled back due to atomic being set: {error}"))
+            }
+            _ => Ok(error.to_owned()),
+        }
+    }
+
+    /// Takes the release away. What is waited for, if it is not gone.
+    pub(super) async fn uninstall(&mut self, waits: bool) -> Result<Carried, ApplyError> {
+        let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {
+            return Ok(Carried::Done);
+        };
+        if record.status() != Status::Uninstalled {
+            if record.status() != Status::Uninstalling {
+                record.set_time("deleted", &Timestamp::now().to_string());
+                record.set_status(Status::Uninstalling, "Deletion in progress (or silently failed)");
+                self.history.update(record.clone(), &self.author).await?;
+            }
+            if let Some(what) = self.run_hooks(&mut record, "pre-delete").await? {
+                return self.waits(what);
+            }
+            if let Some(what) = self.delete_objects(&record, waits).await? {
+                return self.waits(what);
+            }
+            match self.run_hooks(&mut record, "post-delete").await {
+                Ok(Some(what)) => return self.waits(what),
+                Ok(None) => {}
+                // The records are gone all the same: nobody could do anything about it any more.
+                Err(ApplyError::Configuration(error)) => {
+                    self.warnings.push(format!("uninstallation completed with 1 error(s): {error}"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        while let Some(revision) = self.history.last().map(|stored| stored.record.revision()) {
+            self.history.delete(revision).await?;
+        }
+        Ok(Carried::Done)
+    }
+
+    async fn delete_objects(&mut self, record: &Record, waits: bool) -> Result<Option<String>, ApplyError> {
+        let namespace = self.owner.namespace.clone();
+        let mut objects = objects(self.cluster, record.manifest(), &namespace, Unknown::IsSkipped).await?;
+        objects.sort_by(|left, right| compare_for_uninstall(&left.kind.kind, &right.kind.kind));
+        let mut waiting = None;
+        for object in &objects {
+            let Some(live) = self.cluster.get_of(&object.kind, &object.reference).await? else { continue };
+            if is_kept(&live) {
+                continue;
+            }
+            if self.owner.is_of_another(&live) {
+                self.warnings.push(format!("{} belongs to another release and was left", object.reference));
+                continue;
+            }
+            if !is_being_deleted(&live) {
+                self.cluster.delete(&object.kind, &live).await?;
+            }
+            if waits && self.cluster.get_of(&object.kind, &object.reference).await?.is_some() {
+                waiting.get_or_insert_with(|| {
+                    format!("helm deployer: deletion of resource {}", object.reference)
+                });
+            }
+        }
+        Ok(waiting)
+    }
+}
+
+fn remembered(reference: &Reference, applied: Applied) -> ManagedResource {
+    ManagedResource {
+        annotate_before_delete: serde_json::Map::new(),
+        patch_before_delete: None,
+        policy: Policy::Manage,
+        resource: reference.clone(),
+        applied: Some(applied),
+    }
+}
+
+/// Clusters are shared; the one of a release writes as Helm does.
+pub(super) fn as_helm(cluster: &Arc<Cluster>) -> Arc<Cluster> {
+    Arc::new(cluster.with_manager("helm"))
+}

@@ -1,0 +1,51 @@
+//! Exports that come from the values of a chart (`helm.md` 10.5).
+
+use groundwork_apply::{Export, nested, one};
+use groundwork_helm::{Capabilities, Prepared, values};
+use groundwork_lifecycle::OperationError;
+use serde_json::{Map, Value, json};
+
+use super::configuration::Configuration;
+
+/// Exports that name no object, those from manifests first.
+pub(super) fn of(configuration: &Configuration) -> Vec<&Export> {
+    let all = configuration.exports_from_manifests.iter().chain(&configuration.exports.exports);
+    all.filter(|export| export.from_resource.is_none()).collect()
+}
+
+/// Their values, before anything is deployed.
+///
+/// # Errors
+///
+/// A path leads nowhere, which no further try would change (R25).
+pub(super) fn read(
+    configuration: &Configuration,
+    tree: &Prepared,
+    capabilities: &Capabilities,
+) -> Result<Map<String, Value>, OperationError> {
+    let root = json!({
+        "Values": tree.values,
+        "Release": {"Name": configuration.name, "Namespace": configuration.namespace, "Service": "Helm"},
+        "Chart": {
+            "Name": tree.chart.metadata.name, "Version": tree.chart.metadata.version,
+            "AppVersion": tree.chart.metadata.app_version,
+        },
+        "Capabilities": {
+            "KubeVersion": {
+                "Version": capabilities.kube_version.version, "Major": capabilities.kube_version.major,
+                "Minor": capabilities.kube_version.minor,
+            },
+        },
+    });
+    let mut exports = Map::new();
+    for export in of(configuration) {
+        let failed = |message: String| OperationError::new("Reconcile", "ConstructExportFromValues", message);
+        let found = one(&root, &export.json_path).map_err(|error| failed(error.to_string()))?;
+        let path = &export.json_path;
+        let found = found.ok_or_else(|| failed(format!("the export {}: {path} is not found", export.key)))?;
+        if let Value::Object(value) = nested(&export.key, found) {
+            values::overlay(&mut exports, value);
+        }
+    }
+    Ok(exports)
+}

@@ -1,0 +1,205 @@
+//! Whether what a release has applied is ready, as `helm --wait` sees it (`helm.md` 9.3).
+
+use groundwork_apply::{ApplyError, Cluster, ResourceKind};
+use serde_json::Value;
+
+/// Whether an object is ready.
+pub(super) async fn is_ready(cluster: &Cluster, object: &Value) -> Result<bool, ApplyError> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    if kind == "Deployment" {
+        return deployment(cluster, object).await;
+    }
+    if matches!(kind, "ReplicaSet" | "ReplicationController") {
+        let wanted = number(object, "/spec/replicas").unwrap_or(1);
+        return Ok(
+            is_observed(object) && number(object, "/status/readyReplicas").unwrap_or_default() >= wanted
+        );
+    }
+    Ok(by_itself(object))
+}
+
+fn number(object: &Value, path: &str) -> Option<i64> {
+    object.pointer(path).and_then(Value::as_i64)
+}
+
+fn is_observed(object: &Value) -> bool {
+    number(object, "/status/observedGeneration").unwrap_or_default()
+        >= number(object, "/metadata/generation").unwrap_or_default()
+}
+
+fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == status)
+}
+
+fn is_rolling(object: &Value) -> bool {
+    object
+        .pointer("/spec/updateStrategy/type")
+        .and_then(Value::as_str)
+        .is_none_or(|kind| kind == "RollingUpdate")
+}
+
+/// An absolute number, or percents of a whole.
+fn part(value: Option<&Value>, whole: i64, rounds_up: bool) -> Option<i64> {
+    match value? {
+        Value::String(text) => {
+            let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
+            Some((whole * percent + if rounds_up { 99 } else { 0 }) / 100)
+        }
+        number => number.as_i64(),
+    }
+}
+
+fn by_itself(object: &Value) -> bool {
+    match object["kind"].as_str().unwrap_or_default() {
+        "Pod" => has_condition(object, "Ready", "True"),
+        "DaemonSet" => {
+            let desired = number(object, "/status/desiredNumberScheduled").unwrap_or_default();
+            let tolerated =
+                part(object.pointer("/spec/updateStrategy/rollingUpdate/maxUnavailable"), desired, true)
+                    .unwrap_or(1);
+            is_observed(object)
+                && (!is_rolling(object)
+                    || (number(object, "/status/updatedNumberScheduled").unwrap_or_default() == desired
+                        && number(object, "/status/numberReady").unwrap_or_default() >= desired - tolerated))
+        }
+        "StatefulSet" => {
+            let replicas = number(object, "/spec/replicas").unwrap_or(1);
+            let partition =
+                number(object, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or_default();
+            is_observed(object)
+                && (!is_rolling(object)
+                    || (number(object, "/status/updatedReplicas").unwrap_or_default()
+                        >= replicas - partition
+                        && number(object, "/status/readyReplicas").unwrap_or_default() == replicas
+                        && (partition > 0
+                            || object.pointer("/status/currentRevision")
+                                == object.pointer("/status/updateRevision"))))
+        }
+        "PersistentVolumeClaim" => object.pointer("/status/phase").is_some_and(|phase| phase == "Bound"),
+        "Service" => {
+            let is = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let is_filled = |path: &str| {
+                object.pointer(path).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+            };
+            is("/spec/type") == "ExternalName"
+                || (!is("/spec/clusterIP").is_empty()
+                    && (is("/spec/type") != "LoadBalancer"
+                        || is_filled("/spec/externalIPs")
+                        || is_filled("/status/loadBalancer/ingress")))
+        }
+        "CustomResourceDefinition" => {
+            has_condition(object, "Established", "True") || has_condition(object, "NamesAccepted", "False")
+        }
+        _ => true,
+    }
+}
+
+/// By the ReplicaSet of its newest template.
+async fn deployment(cluster: &Cluster, object: &Value) -> Result<bool, ApplyError> {
+    if object["spec"]["paused"] == true {
+        return Ok(true);
+    }
+    let namespace = object["metadata"]["namespace"].as_str();
+    let kind = ResourceKind {
+        api_version: "apps/v1".to_owned(),
+        kind: "ReplicaSet".to_owned(),
+        plural: "replicasets".to_owned(),
+        is_namespaced: true,
+    };
+    let sets = cluster.list(&kind, namespace, "").await?;
+    Ok(deployment_is_ready(object, &sets))
+}
+
+fn deployment_is_ready(object: &Value, sets: &[Value]) -> bool {
+    let uid = &object["metadata"]["uid"];
+    let template = |object: &Value| {
+        let mut template = object["spec"]["template"].clone();
+        if let Some(Value::Object(labels)) = template.pointer_mut("/metadata/labels") {
+            labels.remove("pod-template-hash");
+        }
+        if let Some(Value::Object(metadata)) = template.get_mut("metadata") {
+            metadata.retain(|_, value| !value.is_null());
+        }
+        template
+    };
+    let is_own = |set: &&Value| {
+        let owners = set.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        owners.into_iter().flatten().any(|owner| owner["uid"] == *uid)
+    };
+    let wanted = template(object);
+    let newest = sets.iter().filter(is_own).filter(|set| template(set) == wanted);
+    let made = |set: &&Value| set["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+    let Some(newest) = newest.min_by_key(made) else { return false };
+    let replicas = number(object, "/spec/replicas").unwrap_or(1);
+    let is_rolling = object
+        .pointer("/spec/strategy/type")
+        .and_then(Value::as_str)
+        .is_none_or(|kind| kind == "RollingUpdate");
+    let rolling = object.pointer("/spec/strategy/rollingUpdate");
+    let unavailable = part(rolling.and_then(|rolling| rolling.get("maxUnavailable")), replicas, false);
+    let surge = part(rolling.and_then(|rolling| rolling.get("maxSurge")), replicas, true);
+    let tolerated = match (is_rolling, unavailable.unwrap_or_default(), surge.unwrap_or_default()) {
+        (false, ..) => 0,
+        (true, 0, 0) => 1,
+        (true, unavailable, _) => unavailable,
+    };
+    is_observed(object)
+        && is_observed(newest)
+        && number(newest, "/status/readyReplicas").unwrap_or_default() >= replicas - tolerated
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn kinds() {
+        let service = |spec: Value, status: Value| json!({"kind": "Service", "spec": spec, "status": status});
+        for (object, expected) in [
+            (json!({"kind": "ConfigMap"}), true),
+            (json!({"kind": "Job"}), true),
+            (json!({"kind": "Pod", "status": {"phase": "Running"}}), false),
+            (json!({"kind": "PersistentVolumeClaim", "status": {"phase": "Bound"}}), true),
+            (json!({"kind": "PersistentVolumeClaim"}), false),
+            (service(json!({"type": "ExternalName"}), json!({})), true),
+            (service(json!({"clusterIP": "10.0.0.1"}), json!({})), true),
+            (service(json!({"clusterIP": "10.0.0.1", "type": "LoadBalancer"}), json!({})), false),
+            (
+                service(
+                    json!({"clusterIP": "10.0.0.1", "type": "LoadBalancer"}),
+                    json!({"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}),
+                ),
+                true,
+            ),
+            (json!({"kind": "StatefulSet", "status": {"updatedReplicas": 1, "readyReplicas": 1}}), true),
+            (
+                json!({"kind": "StatefulSet", "spec": {"replicas": 2}, "status": {"updatedReplicas": 2, "readyReplicas": 1}}),
+                false,
+            ),
+            (
+                json!({"kind": "DaemonSet", "status": {"desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberReady": 2}}),
+                true,
+            ),
+        ] {
+            assert_eq!(by_itself(&object), expected, "{object}");
+        }
+    }
+
+    #[test]
+    fn deployments_go_by_their_newest_replica_set() {
+        let template = |image: &str| json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"image": image}]}});
+        let object = json!({"kind": "Deployment", "metadata": {"uid": "u"}, "spec": {"replicas": 2, "template": template("new"),
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}}});
+        let set = |image: &str, ready: i64| {
+            let mut template = template(image);
+            template["metadata"]["labels"]["pod-template-hash"] = json!("x");
+            json!({"metadata": {"ownerReferences": [{"uid": "u"}]}, "spec": {"template": template}, "status": {"readyReplicas": ready}})
+        };
+        assert!(!deployment_is_ready(&object, &[set("old", 2)]));
+        assert!(!deployment_is_ready(&object, &[set("old", 2), set("new", 1)]));
+        assert!(deployment_is_ready(&object, &[set("old", 0), set("new", 2)]));
+    }
+}

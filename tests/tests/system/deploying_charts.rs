@@ -1,0 +1,364 @@
+//! Charts in the cluster of a Target, as releases and without (`helm.md` 8 to 10).
+
+use anyhow::{Context as _, Result, ensure};
+use data_encoding::BASE64;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use groundwork_api::DeployItem;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Value, json};
+
+use crate::case::Case;
+use crate::shared;
+use crate::target_cluster::{TargetCluster, cluster, give_job, job_over, outcome, run_job};
+
+const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-config\ndata:\n  color: {{ .Values.color }}\n";
+
+/// A chart as `chart.archive.raw` has it.
+pub(crate) fn archive(files: &[(&str, &str)]) -> Result<String> {
+    let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, format!("web/{path}"), text.as_bytes())?;
+    }
+    Ok(BASE64.encode(&builder.into_inner()?.finish()?))
+}
+
+/// A chart with a colour, and further templates.
+fn chart(version: &str, templates: &[(&str, &str)]) -> Result<String> {
+    let description = format!("apiVersion: v2\nname: web\nversion: {version}\n");
+    let mut files = vec![
+        ("Chart.yaml", description.as_str()),
+        ("values.yaml", "color: blue\n"),
+        ("templates/config.yaml", CONFIG_MAP),
+    ];
+    files.extend(templates);
+    archive(&files)
+}
+
+/// What an item of the helm type says.
+fn item(case: &Case<'_>, chart: &str, namespace: &str, more: &Value) -> Value {
+    let mut config = json!({
+        "apiVersion": "helm.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
+        "chart": {"archive": {"raw": chart}}, "name": "shop", "namespace": namespace,
+    });
+    for (member, value) in more.as_object().into_iter().flatten() {
+        config[member] = value.clone();
+    }
+    json!({"spec": {
+        "type": "landscaper.gardener.cloud/helm", "target": {"name": "dev", "namespace": case.namespace}, "config": config,
+    }})
+}
+
+async fn change(case: &Case<'_>, name: &str, chart: &str, namespace: &str, more: &Value) -> Result<()> {
+    let config = item(case, chart, namespace, more)["spec"]["config"].clone();
+    // What is not said any more has to go.
+    let mut change = json!({"spec": {"config": config}});
+    for member in ["values", "helmDeploymentConfig", "helmDeployment"] {
+        if change["spec"]["config"].get(member).is_none() {
+            change["spec"]["config"][member] = Value::Null;
+        }
+    }
+    case.change::<DeployItem>(name, &change).await?;
+    Ok(())
+}
+
+/// Revision and status of every record of the release, and what each says.
+async fn records(cluster: &TargetCluster, namespace: &str) -> Result<Vec<(i64, String, Value)>> {
+    let path = format!("/api/v1/namespaces/{namespace}/secrets?labelSelector=owner%3Dhelm,name%3Dshop");
+    let list = cluster.get(&path).await?.unwrap_or_default();
+    let mut found = Vec::new();
+    for secret in list["items"].as_array().into_iter().flatten() {
+        let data = BASE64.decode(secret["data"]["release"].as_str().unwrap_or_default().as_bytes())?;
+        let packed = BASE64.decode(&data)?;
+        let record: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed.as_slice()))?;
+        let labels = &secret["metadata"]["labels"];
+        ensure!(labels["status"] == record["info"]["status"], "{labels}: {}", record["info"]);
+        ensure!(labels["version"] == record["version"].to_string(), "{labels}");
+        let status = record["info"]["status"].as_str().unwrap_or_default().to_owned();
+        found.push((record["version"].as_i64().unwrap_or_default(), status, record));
+    }
+    found.sort_by_key(|(revision, ..)| *revision);
+    Ok(found)
+}
+
+fn states(records: &[(i64, String, Value)]) -> Vec<(i64, &str)> {
+    records.iter().map(|(revision, status, _)| (*revision, status.as_str())).collect()
+}
+
+fn address(namespace: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
+}
+
+/// A release from its first revision to its end: the namespace is made, values are exported, a job that changes nothing makes no revision and
+/// writes nothing, other values make another one, drift is repaired, and nothing but the namespace is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_lives() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(system, "charts").await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    let more = (
+        "templates/more.yaml",
+        "apiVersion: v1\nkind: Service\nmetadata: {name: more}\nspec: {ports: [{port: 80}]}\n",
+    );
+    let first = chart("0.1.0", &[more])?;
+    let exports = json!({"exports": [
+        {"key": "color", "jsonPath": ".Values.color"},
+        {"key": "data.live", "jsonPath": ".data.color",
+            "fromResource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-config", "namespace": "charts-target"}},
+    ]});
+    let said = json!({"createNamespace": true, "values": {"color": "red"}, "exports": exports});
+    case.create::<DeployItem>("web", &item(&case, &first, "charts-target", &said)).await?;
+    let found = run_job(&case, "web", "1").await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+    let config = cluster.get(&address("charts-target", "shop-config")).await?.context("the ConfigMap")?;
+    ensure!(config["data"] == json!({"color": "red"}), "{config}");
+    ensure!(config["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm", "{config}");
+    ensure!(config["metadata"]["annotations"]["meta.helm.sh/release-name"] == "shop", "{config}");
+    let records_now = records(&cluster, "charts-target").await?;
+    ensure!(states(&records_now) == [(1, "deployed")], "{:?}", states(&records_now));
+    let record = &records_now[0].2;
+    ensure!(
+        record["config"] == json!({"color": "red"}) && record["info"]["description"] == "Install complete",
+        "{}",
+        record["info"]
+    );
+    let secret = case.get::<Secret>("web-export").await?;
+    let exported = secret.data.unwrap_or_default().remove("config").map(|bytes| bytes.0).unwrap_or_default();
+    let exported: Value = serde_json::from_slice(&exported)?;
+    ensure!(exported == json!({"color": "red", "data": {"live": "red"}}), "{exported}");
+
+    let before = cluster.requests("charts-target")?.len();
+    let found = run_job(&case, "web", "2").await?;
+    ensure!(outcome(&found).0 == "Succeeded", "{:?}", outcome(&found));
+    let new = cluster.requests("charts-target")?.split_off(before);
+    ensure!(new.iter().all(|(verb, _)| verb == "get" || verb == "list"), "{new:?}");
+    let drift = json!({"data": {"color": "drift"}});
+    cluster.change(&address("charts-target", "shop-config"), &drift).await?;
+    run_job(&case, "web", "3").await?;
+    let config = cluster.get(&address("charts-target", "shop-config")).await?.unwrap_or_default();
+    ensure!(config["data"] == json!({"color": "red"}), "{config}");
+    ensure!(
+        states(&records(&cluster, "charts-target").await?) == [(1, "deployed")],
+        "a job without a change made a revision"
+    );
+
+    change(
+        &case,
+        "web",
+        &chart("0.2.0", &[])?,
+        "charts-target",
+        &json!({"createNamespace": true, "exports": exports}),
+    )
+    .await?;
+    let found = run_job(&case, "web", "4").await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+    let records_now = records(&cluster, "charts-target").await?;
+    ensure!(states(&records_now) == [(1, "superseded"), (2, "deployed")], "{:?}", states(&records_now));
+    ensure!(records_now[1].2.get("config").is_none(), "empty values are empty (R11)");
+    let config = cluster.get(&address("charts-target", "shop-config")).await?.unwrap_or_default();
+    ensure!(config["data"] == json!({"color": "blue"}), "{config}");
+    ensure!(
+        cluster.get("/api/v1/namespaces/charts-target/services/more").await?.is_none(),
+        "what has left the chart is there"
+    );
+
+    case.delete::<DeployItem>("web").await?;
+    give_job(&case, "web", "5").await?;
+    case.gone::<DeployItem>("web").await?;
+    ensure!(records(&cluster, "charts-target").await?.is_empty(), "records are left");
+    ensure!(cluster.get(&address("charts-target", "shop-config")).await?.is_none(), "an object is left");
+    ensure!(cluster.get("/api/v1/namespaces/charts-target").await?.is_some(), "the namespace is gone");
+    Ok(())
+}
+
+/// L3, L4 and L5: objects of others are not taken unless that is said; a revision that fails leaves the one before deployed; `atomic` brings it back.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_is_taken_back_or_told() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(system, "failing-charts").await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    cluster.plane.create_namespace("failing").await?;
+    let foreign = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop-config"}, "data": {"foreign": "yes"}});
+    cluster.create("/api/v1/namespaces/failing/configmaps", &foreign).await?;
+    let good = chart("0.1.0", &[])?;
+    case.create::<DeployItem>("web", &item(&case, &good, "failing", &json!({}))).await?;
+    give_job(&case, "web", "1").await?;
+    let found = case.until("it is told", "web", |item: &DeployItem| !outcome(item).1.is_empty()).await?;
+    ensure!(
+        outcome(&found)
+            .1
+            .contains("exists and cannot be imported into the current release: invalid ownership metadata"),
+        "{:?}",
+        outcome(&found)
+    );
+    ensure!(records(&cluster, "failing").await?.is_empty(), "something was written before all was checked");
+    let taking = json!({"helmDeploymentConfig": {"install": {"takeOwnership": true}}});
+    change(&case, "web", &good, "failing", &taking).await?;
+    let found = job_over(&case, "web", "1").await?;
+    ensure!(outcome(&found).0 == "Succeeded", "{:?}", outcome(&found));
+    let config = cluster.get(&address("failing", "shop-config")).await?.unwrap_or_default();
+    ensure!(config["data"] == json!({"color": "blue", "foreign": "yes"}), "{config}");
+
+    // The second object is refused by the API server.
+    let bad = chart(
+        "0.2.0",
+        &[(
+            "templates/z.yaml",
+            "apiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: 99999}]}\n",
+        )],
+    )?;
+    change(&case, "web", &bad, "failing", &json!({"values": {"color": "green"}})).await?;
+    give_job(&case, "web", "2").await?;
+    let found = case
+        .until("it is told", "web", |item: &DeployItem| outcome(item).1.contains("unable to upgrade"))
+        .await?;
+    ensure!(!outcome(&found).1.contains("99999"), "{:?}", outcome(&found));
+    let records_now = records(&cluster, "failing").await?;
+    ensure!(states(&records_now) == [(1, "deployed"), (2, "failed")], "{:?}", states(&records_now));
+    change(&case, "web", &good, "failing", &json!({"values": {"color": "white"}})).await?;
+    let found = job_over(&case, "web", "2").await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+    let records_now = records(&cluster, "failing").await?;
+    ensure!(states(&records_now) == [(1, "superseded"), (2, "deployed")], "{:?}", states(&records_now));
+
+    let atomic = json!({"values": {"color": "black"}, "helmDeploymentConfig": {"upgrade": {"atomic": true}}});
+    change(&case, "web", &bad, "failing", &atomic).await?;
+    let found = run_job(&case, "web", "3").await?;
+    ensure!(
+        outcome(&found).0 == "Failed" && outcome(&found).1.contains("rolled back"),
+        "{:?}",
+        outcome(&found)
+    );
+    let records_now = records(&cluster, "failing").await?;
+    ensure!(
+        states(&records_now) == [(1, "superseded"), (2, "superseded"), (3, "failed"), (4, "deployed")],
+        "{:?}",
+        states(&records_now)
+    );
+    let config = cluster.get(&address("failing", "shop-config")).await?.unwrap_or_default();
+    ensure!(config["data"]["color"] == "white", "{config}");
+
+    // What can never be rendered fails at once.
+    let broken = chart("0.3.0", &[("templates/a.yaml", "{{ fail \"no such luck\" }}")])?;
+    change(&case, "web", &broken, "failing", &json!({})).await?;
+    let found = run_job(&case, "web", "4").await?;
+    ensure!(
+        outcome(&found).0 == "Failed" && outcome(&found).1.contains("no such luck"),
+        "{:?}",
+        outcome(&found)
+    );
+    Ok(())
+}
+
+/// L1: hooks run before and after, each by its policies; a job is waited for, and one that fails fails the release.
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_run() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(system, "hooks").await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    cluster.plane.create_namespace("hooks").await?;
+    let hook = |name: &str, kind: &str, events: &str, policy: &str, spec: &str| {
+        format!(
+            "apiVersion: {}\nkind: {kind}\nmetadata:\n  name: {name}\n  annotations:\n    helm.sh/hook: {events}\n    \
+             helm.sh/hook-delete-policy: {policy}\n{spec}",
+            if kind == "Job" { "batch/v1" } else { "v1" }
+        )
+    };
+    let spec = "spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n";
+    let before =
+        hook("before", "ConfigMap", "pre-install,pre-delete", "before-hook-creation", "data: {a: b}\n");
+    let job = hook("job", "Job", "post-install", "hook-succeeded", spec);
+    let templates = [("templates/before.yaml", before.as_str()), ("templates/job.yaml", job.as_str())];
+    case.create::<DeployItem>("web", &item(&case, &chart("0.1.0", &templates)?, "hooks", &json!({}))).await?;
+    give_job(&case, "web", "1").await?;
+    let path = "/apis/batch/v1/namespaces/hooks/jobs/job";
+    cluster.until("the job is there", path, |found| found.is_some()).await?;
+    ensure!(cluster.get(&address("hooks", "before")).await?.is_some(), "the hook before did not run");
+    ensure!(
+        cluster.get(&address("hooks", "shop-config")).await?.is_some(),
+        "the release comes before its last hooks"
+    );
+    let found = case.get::<DeployItem>("web").await?;
+    ensure!(outcome(&found).0 != "Succeeded", "{:?}", outcome(&found));
+    let complete = json!({"status": {
+        "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:01Z", "succeeded": 1, "uncountedTerminatedPods": {},
+        "conditions": [
+            {"type": "SuccessCriteriaMet", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"},
+            {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"},
+        ],
+    }});
+    cluster.change(&format!("{path}/status"), &complete).await?;
+    let found = job_over(&case, "web", "1").await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+    ensure!(cluster.get(path).await?.is_none(), "a hook that succeeded was to go");
+    let records_now = records(&cluster, "hooks").await?;
+    let phases: Vec<_> = records_now[0].2["hooks"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|hook| hook["last_run"]["phase"].clone())
+        .collect();
+    ensure!(phases == ["Succeeded", "Succeeded"], "{phases:?}");
+    // The hook before deletion runs again, although it ran before the installation.
+    let old = cluster.get(&address("hooks", "before")).await?.unwrap_or_default();
+    case.delete::<DeployItem>("web").await?;
+    give_job(&case, "web", "2").await?;
+    case.gone::<DeployItem>("web").await?;
+    let new = cluster.get(&address("hooks", "before")).await?.context("hooks stay")?;
+    ensure!(new["metadata"]["uid"] != old["metadata"]["uid"], "the hook did not run again");
+    ensure!(cluster.get(&address("hooks", "shop-config")).await?.is_none(), "an object is left");
+    Ok(())
+}
+
+/// Without releases: objects alone, definitions and the namespace too; and the item that changes its mind keeps its objects (R27b).
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_are_rendered_and_applied() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(system, "render-only").await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: wheels.render.example.org}\nspec:\n  \
+               group: render.example.org\n  scope: Namespaced\n  names: {plural: wheels, singular: wheel, kind: Wheel, listKind: WheelList}\n  \
+               versions:\n  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, \
+               x-kubernetes-preserve-unknown-fields: true}}}\n";
+    let wheel = "apiVersion: render.example.org/v1\nkind: Wheel\nmetadata: {name: one}\nspec: {of: {{ .Capabilities.KubeVersion.Version | quote }}}\n";
+    let with_crd = chart("0.1.0", &[("crds/wheel.yaml", crd), ("templates/wheel.yaml", wheel)])?;
+    let said = json!({"createNamespace": true, "helmDeployment": false});
+    case.create::<DeployItem>("web", &item(&case, &with_crd, "rendered", &said)).await?;
+    let found = run_job(&case, "web", "1").await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+    let wheel = "/apis/render.example.org/v1/namespaces/rendered/wheels/one";
+    let made = cluster.get(wheel).await?.unwrap_or_default();
+    ensure!(made["spec"]["of"].as_str().is_some_and(|version| version.starts_with("v1.")), "{made}");
+    ensure!(records(&cluster, "rendered").await?.is_empty(), "nobody keeps a release");
+    let config = cluster.get(&address("rendered", "shop-config")).await?.unwrap_or_default();
+    ensure!(
+        config["metadata"]["labels"]["helm.deployer.landscaper.gardener.cloud/deployitem"] == "web",
+        "{config}"
+    );
+
+    change(&case, "web", &with_crd, "rendered", &json!({"createNamespace": true})).await?;
+    let found = run_job(&case, "web", "2").await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+    ensure!(
+        states(&records(&cluster, "rendered").await?) == [(1, "deployed")],
+        "{:?}",
+        records(&cluster, "rendered").await?
+    );
+    let same = cluster.get(&address("rendered", "shop-config")).await?.unwrap_or_default();
+    ensure!(same["metadata"]["uid"] == config["metadata"]["uid"], "the object was made anew");
+    change(&case, "web", &with_crd, "rendered", &said).await?;
+    run_job(&case, "web", "3").await?;
+    ensure!(records(&cluster, "rendered").await?.is_empty(), "the records are left");
+    let same = cluster.get(&address("rendered", "shop-config")).await?.unwrap_or_default();
+    ensure!(same["metadata"]["uid"] == config["metadata"]["uid"], "the object was made anew");
+    case.delete::<DeployItem>("web").await?;
+    give_job(&case, "web", "4").await?;
+    case.gone::<DeployItem>("web").await?;
+    ensure!(cluster.get(&address("rendered", "shop-config")).await?.is_none(), "an object is left");
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/wheels.render.example.org";
+    cluster.until("the definition goes with the item", definition, |found| found.is_none()).await?;
+    Ok(())
+}
