@@ -77,6 +77,12 @@ pub(crate) fn main_manifest(
     }
 }
 
+/// Whether a manifest is that of a component version; archives may hold other artifacts, too.
+pub(crate) fn is_component(blobs: &(impl Blobs + ?Sized), digest: &Digest) -> Result<bool, RepositoryError> {
+    let (_, _, manifest) = main_manifest(blobs, digest)?;
+    Ok(manifest.config.is_some_and(|config| artifact::check_config_type(&config.media_type).is_ok()))
+}
+
 /// The component descriptor that a manifest leads to; `None` where the config has no type.
 pub(crate) fn descriptor(
     blobs: &(impl Blobs + ?Sized),

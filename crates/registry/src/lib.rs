@@ -19,9 +19,15 @@ mod flat;
 mod map;
 #[cfg(feature = "network")]
 mod oci;
+mod pack;
 mod tree;
 mod write;
 
 pub use digest::Digest;
+#[cfg(feature = "network")]
+pub use map::push;
 pub use map::{MapError, Registry, RepositoryMap, Store};
+#[cfg(feature = "network")]
+pub use oci::{PushError, Pushed};
+pub use pack::{PackError, write_archive};
 pub use write::{CtfWriter, LocalBlob, WriteError};

@@ -16,8 +16,11 @@ use crate::tree::malformed;
 
 mod client;
 mod credentials;
+mod push;
 
 pub(crate) use client::Client;
+pub(crate) use push::push;
+pub use push::{PushError, Pushed};
 
 /// What a manifest may have at most; registries refuse larger ones.
 const LARGEST_MANIFEST: u64 = 4 << 20;

@@ -1,4 +1,8 @@
 //! HTTP to one registry: who is let in, redirects, and another try where that helps.
+//!
+//! ```text
+//! get, has, put… ──> exchange: lets itself in ──> follow: redirects of what is read ──> attempt: waits and tries again ──> ureq
+//! ```
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_component::{Blob, RepositoryError};
-use ureq::http::{Response, Uri};
+use ureq::http::{Method, Request, Response, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
-use ureq::{Agent, Body, ResponseExt as _};
+use ureq::{Agent, Body, ResponseExt as _, SendBody};
 
 use super::credentials::{Challenge, Credentials, Token};
 use crate::map::Registry;
@@ -19,6 +23,8 @@ use crate::tree::malformed;
 const CONNECT: Duration = Duration::from_secs(10);
 /// For the beginning of an answer, and for each further part of it.
 const READ: Duration = Duration::from_secs(30);
+/// For all of a body that is sent.
+const SEND: Duration = Duration::from_secs(3600);
 /// Pauses before further attempts; as many attempts follow the first one.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(800), Duration::from_secs(2)];
@@ -34,8 +40,26 @@ pub(crate) struct Client {
     host: String,
     path: String,
     docker_config: Option<PathBuf>,
+    /// What tokens are asked for.
+    actions: &'static str,
     /// `Authorization` headers by repository, since tokens are for one.
     headers: Mutex<HashMap<String, String>>,
+}
+
+/// What is asked of a server.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) method: &'a Method,
+    pub(super) url: &'a str,
+    pub(super) headers: &'a [(&'a str, &'a str)],
+    /// Opens the body; each attempt needs one of its own.
+    pub(super) body: Option<&'a dyn Fn() -> Result<Blob, RepositoryError>>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn get(url: &'a str, headers: &'a [(&'a str, &'a str)]) -> Self {
+        Self { method: &Method::GET, url, headers, body: None }
+    }
 }
 
 /// Not derived, because it holds tokens.
@@ -63,6 +87,7 @@ impl Client {
             .timeout_connect(Some(CONNECT))
             .timeout_recv_response(Some(READ))
             .timeout_per_read(Some(READ))
+            .timeout_send_body(Some(SEND))
             .user_agent(concat!("groundwork/", env!("CARGO_PKG_VERSION")))
             .build()
             .new_agent();
@@ -72,8 +97,14 @@ impl Client {
             host: host.to_owned(),
             path: path.to_owned(),
             docker_config: registry.docker_config.clone(),
+            actions: "pull",
             headers: Mutex::default(),
         })
+    }
+
+    /// A client that may write, if the registry lets it.
+    pub(super) fn for_writing(registry: &Registry) -> Result<Self, RepositoryError> {
+        Ok(Self { actions: "pull,push", ..Self::new(registry)? })
     }
 
     /// Host and port.
@@ -94,27 +125,46 @@ impl Client {
         accept: &str,
         address: &str,
     ) -> Result<Option<Response<Body>>, RepositoryError> {
-        let url = format!("{}://{}/v2/{repository}/{path}", self.scheme, self.host);
+        let url = self.url(repository, path);
+        let headers = [("accept", accept)];
+        let response = self.exchange(repository, Call::get(&url, &headers), address)?;
+        match response.status().as_u16() {
+            200 => Ok(Some(response)),
+            404 => Ok(None),
+            status => Err(self.unreachable(address, &format!("it answers with status {status}"))),
+        }
+    }
+
+    /// The address of something in a repository.
+    pub(super) fn url(&self, repository: &str, path: &str) -> String {
+        format!("{}://{}/v2/{repository}/{path}", self.scheme, self.host)
+    }
+
+    /// Asks for something, and answers if the registry wants to know who asks.
+    pub(super) fn exchange(
+        &self,
+        repository: &str,
+        call: Call<'_>,
+        address: &str,
+    ) -> Result<Response<Body>, RepositoryError> {
         let known = self.headers().get(repository).cloned();
         let mut credentials = if known.is_some() { self.source() } else { "none".to_owned() };
-        let mut response = self.follow(&url, accept, known.as_deref(), address)?;
+        let mut response = self.follow(call, known.as_deref(), address)?;
         // Only the registry itself may ask: another host that it leads to must get no password.
         if response.status().as_u16() == 401
-            && origin(&response.get_uri().to_string()) == origin(&url)
+            && origin(&response.get_uri().to_string()) == origin(call.url)
             && let Some(header) = self.answer(&response, repository, address)?
         {
             credentials = self.source();
-            response = self.follow(&url, accept, Some(&header), address)?;
+            response = self.follow(call, Some(&header), address)?;
             if response.status().is_success() {
                 self.headers().insert(repository.to_owned(), header);
             }
         }
-        match response.status().as_u16() {
-            200 => Ok(Some(response)),
-            404 => Ok(None),
-            401 | 403 => Err(RepositoryError::Denied { address: address.to_owned(), credentials }),
-            status => Err(self.unreachable(address, &format!("it answers with status {status}"))),
+        if [401, 403].contains(&response.status().as_u16()) {
+            return Err(RepositoryError::Denied { address: address.to_owned(), credentials });
         }
+        Ok(response)
     }
 
     fn headers(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
@@ -144,7 +194,7 @@ impl Client {
         match challenge {
             Some(Challenge::Basic) => Ok(credentials.map(|found| found.basic())),
             Some(Challenge::Bearer { realm, service }) => {
-                let url = Challenge::token_address(&realm, service.as_deref(), repository);
+                let url = Challenge::token_address(&realm, service.as_deref(), repository, self.actions);
                 self.token(&url, credentials.as_ref(), address).map(Some)
             }
             None => Ok(None),
@@ -163,7 +213,8 @@ impl Client {
             return Err(problem("it sends to a token service without TLS"));
         }
         let basic = credentials.map(Credentials::basic);
-        let response = self.follow(url, "application/json", basic.as_deref(), address)?;
+        let call = Call::get(url, &[("accept", "application/json")]);
+        let response = self.follow(call, basic.as_deref(), address)?;
         match response.status().as_u16() {
             200 => {}
             401 | 403 => {
@@ -181,16 +232,18 @@ impl Client {
     /// Follows redirects. What lets us in stays with the host that it is for.
     fn follow(
         &self,
-        url: &str,
-        accept: &str,
+        call: Call<'_>,
         authorization: Option<&str>,
         address: &str,
     ) -> Result<Response<Body>, RepositoryError> {
-        let (mut url, mut authorization) = (url.to_owned(), authorization);
+        let (mut url, mut authorization) = (call.url.to_owned(), authorization);
         for _ in 0..=MOST_REDIRECTS {
-            let response = self.attempt(&url, accept, authorization, address)?;
+            let response = self.attempt(Call { url: &url, ..call }, authorization, address)?;
             if ![301, 302, 303, 307, 308].contains(&response.status().as_u16()) {
                 return Ok(response);
+            }
+            if ![Method::GET, Method::HEAD].contains(call.method) {
+                return Err(self.unreachable(address, "it redirects what is sent to it"));
             }
             let location = response.headers().get("location").and_then(|value| value.to_str().ok());
             let next = location.and_then(|location| redirect(&url, location));
@@ -206,18 +259,37 @@ impl Client {
     /// One request, and further ones where the registry is busy or the connection was lost.
     fn attempt(
         &self,
-        url: &str,
-        accept: &str,
+        call: Call<'_>,
         authorization: Option<&str>,
         address: &str,
     ) -> Result<Response<Body>, RepositoryError> {
         let mut pauses = PAUSES.iter();
         loop {
-            let mut request = self.agent.get(url).header("accept", accept);
-            if let Some(authorization) = authorization {
-                request = request.header("authorization", authorization);
+            let mut request = Request::builder().method(call.method).uri(call.url);
+            let authorization = authorization.map(|value| ("authorization", value));
+            for (name, value) in call.headers.iter().copied().chain(authorization) {
+                request = request.header(name, value);
             }
-            let answer = request.call();
+            let body = match call.body {
+                None => SendBody::none(),
+                Some(open) => {
+                    let blob = open()?;
+                    request = blob
+                        .size
+                        .into_iter()
+                        .fold(request, |request, size| request.header("content-length", size.to_string()));
+                    SendBody::from_owned_reader(blob.body)
+                }
+            };
+            let request =
+                request.body(body).map_err(|error| self.unreachable(address, &error.to_string()))?;
+            let answer = self.agent.run(request);
+            // What is sent cannot be read, which no further attempt changes.
+            if let Err(ureq::Error::Io(error)) = &answer
+                && error.get_ref().and_then(|source| source.downcast_ref::<RepositoryError>()).is_some()
+            {
+                return Err(RepositoryError::of_read(error, address));
+            }
             let asked = match &answer {
                 Ok(response) if [429, 502, 503, 504].contains(&response.status().as_u16()) => {
                     let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
@@ -234,7 +306,7 @@ impl Client {
         }
     }
 
-    fn unreachable(&self, address: &str, cause: &str) -> RepositoryError {
+    pub(super) fn unreachable(&self, address: &str, cause: &str) -> RepositoryError {
         RepositoryError::Unreachable {
             host: self.host.clone(),
             cause: format!("{cause} (asked for {address})"),
@@ -264,13 +336,13 @@ fn cause(error: &ureq::Error) -> String {
     }
 }
 
-fn origin(url: &str) -> Option<(String, String)> {
+pub(super) fn origin(url: &str) -> Option<(String, String)> {
     let uri: Uri = url.parse().ok()?;
     Some((uri.scheme_str()?.to_owned(), uri.authority()?.as_str().to_owned()))
 }
 
 /// Where a `Location` leads; TLS is not given up on the way, and nobody puts credentials into addresses.
-fn redirect(from: &str, location: &str) -> Option<String> {
+pub(super) fn redirect(from: &str, location: &str) -> Option<String> {
     let (scheme, authority) = origin(from)?;
     let next = match location {
         absolute if absolute.contains("://") && !absolute.starts_with('/') => absolute.to_owned(),

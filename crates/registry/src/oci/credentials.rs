@@ -99,11 +99,16 @@ impl Challenge {
         Some(Self::Bearer { realm: value("realm")?, service: value("service") })
     }
 
-    /// Where a token for reading a repository is to be had.
-    pub(crate) fn token_address(realm: &str, service: Option<&str>, repository: &str) -> String {
+    /// Where a token for a repository is to be had. Actions are `pull` and `pull,push`.
+    pub(crate) fn token_address(
+        realm: &str,
+        service: Option<&str>,
+        repository: &str,
+        actions: &str,
+    ) -> String {
         let separator = if realm.contains('?') { '&' } else { '?' };
         let mut address =
-            format!("{realm}{separator}scope={}", encode(&format!("repository:{repository}:pull")));
+            format!("{realm}{separator}scope={}", encode(&format!("repository:{repository}:{actions}")));
         if let Some(service) = service {
             address.push_str("&service=");
             address.push_str(&encode(service));
@@ -169,7 +174,7 @@ mod tests {
         assert_eq!(Challenge::parse("Negotiate"), None);
         assert_eq!(Challenge::parse("Bearer"), None);
         assert_eq!(
-            Challenge::token_address("https://a/token?x=1", Some("r x"), "b/c"),
+            Challenge::token_address("https://a/token?x=1", Some("r x"), "b/c", "pull"),
             "https://a/token?x=1&scope=repository%3Ab%2Fc%3Apull&service=r%20x"
         );
     }

@@ -95,6 +95,67 @@ async fn round_trip_with_a_password() {
     assert!(gone.starts_with(&format!("cannot reach {host}: ")) && gone.contains(&repository_name), "{gone}");
 }
 
+/// What is pushed is found under both name mappings; what is there is not sent again, and other content only on purpose.
+#[tokio::test]
+async fn pushed_with_a_password() {
+    if !servers_or_skip(&[Server::Registry]) {
+        return;
+    }
+    let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap().to_string();
+    let options = RegistryOptions { htpasswd: Some(format!("writer:{hash}\n")) };
+    let registry = Registry::start(&options).await.unwrap();
+    let host = registry.address();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.json");
+    let auth = BASE64.encode(b"writer:secret");
+    fs::write(&config, json!({"auths": {&host: {"auth": auth}}}).to_string()).unwrap();
+    let target = crate::Registry::new(&format!("http://{host}/prod"), Some(config), None).unwrap();
+    let pack = |mapping: &str, version: &str, text: &str| {
+        let place = folder.path().join(format!("{mapping}-{version}-{text}"));
+        let context = RepositoryContext::new(
+            json!({"type": "ociRegistry", "baseUrl": "r", "componentNameMapping": mapping}),
+        )
+        .unwrap();
+        let mut writer = CtfWriter::create(&place, context.clone()).unwrap();
+        let document = json!({"apiVersion": "ocm.software/v3alpha1", "kind": "ComponentVersion",
+            "metadata": {"name": NAME, "version": version, "provider": {"name": "p"}},
+            "spec": {"resources": [{"name": "data", "version": "1.0.0", "type": "text", "relation": "local"}]}});
+        let blob = LocalBlob { resource: "data".into(), media_type: "text/plain".into(), bytes: text.into() };
+        writer.add(&document, &[blob]).unwrap();
+        writer.finish().unwrap();
+        (place, context)
+    };
+    for mapping in ["urlPath", "sha256-digest"] {
+        let (place, context) = pack(mapping, "1.0.0+7", "seven");
+        let states = |replace: bool| {
+            let pushed = crate::push(&place, &target, replace).unwrap();
+            pushed.into_iter().map(|artifact| artifact.is_unchanged).collect::<Vec<_>>()
+        };
+        assert_eq!((states(false), states(false), states(true)), (vec![false], vec![true], vec![true]));
+        let repository = crate::Store::Registry(target.clone()).open(&context).unwrap();
+        assert!(repository.descriptor(NAME, "1.0.0+7").unwrap().is_some());
+        assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
+
+        let (other, _) = pack(mapping, "1.0.0+7", "eight");
+        let refused = crate::push(&other, &target, false).unwrap_err().to_string();
+        assert!(refused.contains("is there with other content"), "{refused}");
+        assert!(!crate::push(&other, &target, true).unwrap()[0].is_unchanged);
+        assert_eq!(content(&*repository, "eight").unwrap(), b"eight");
+    }
+    let anonymous = crate::Registry { docker_config: None, ..target.clone() };
+    let (place, _) = pack("urlPath", "3.0.0", "three");
+    let denied = crate::push(&place, &anonymous, false).unwrap_err().to_string();
+    assert!(denied.starts_with("access to ") && denied.ends_with("(credentials: none)"), "{denied}");
+
+    // A blob that is not what its name says is sent to nobody.
+    let (broken, context) = pack("urlPath", "4.0.0", "four");
+    fs::write(broken.join("blobs").join(Digest::of(b"four").file_name()), "fuor").unwrap();
+    let refused = crate::push(&broken, &target, false).unwrap_err().to_string();
+    assert!(refused.starts_with("digest mismatch for "), "{refused}");
+    let repository = crate::Store::Registry(target).open(&context).unwrap();
+    assert_eq!(repository.descriptor(NAME, "4.0.0"), Ok(None));
+}
+
 type Requests = Arc<Mutex<Vec<String>>>;
 
 /// A server that gives these answers, one to a connection, and keeps what it was asked.
