@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::descriptor::Resource;
-use crate::repository::RepositoryError;
+use crate::repository::{Blob, RepositoryError};
 use crate::resolve::ComponentVersion;
 
 /// Largest content that is handed over in one piece.
@@ -142,8 +142,20 @@ impl ComponentVersion {
     ///
     /// See [`ContentError`].
     pub fn content(&self, resource: &Resource) -> Result<Content, ContentError> {
-        let component = format!("{}:{}", self.descriptor.name(), self.descriptor.version());
-        let name = || resource.name.clone();
+        let (access, blob) = self.open(resource)?;
+        let media_type = blob.media_type.clone();
+        let bytes =
+            blob.read_all(&access.to_string(), LARGEST).map_err(|source| self.unread(resource, source))?;
+        Ok(Content { media_type, bytes })
+    }
+
+    /// Opens the content that the access of `resource` describes, under the media type that the access declares.
+    ///
+    /// # Errors
+    ///
+    /// See [`ContentError`]. Reading the body may fail as well.
+    pub fn open(&self, resource: &Resource) -> Result<(Access, Blob), ContentError> {
+        let (component, name) = (self.title(), || resource.name.clone());
         let access = Access::parse(resource.access()).map_err(|error| match error {
             AccessError::Unsupported { type_name } => {
                 ContentError::Unsupported { type_name, resource: name(), component: component.clone() }
@@ -152,13 +164,19 @@ impl ComponentVersion {
                 ContentError::Incomplete { member, resource: name(), component: component.clone() }
             }
         })?;
-        let fetched = self.fetch(&access).and_then(|blob| {
-            let declared = Some(access.media_type()).filter(|declared| !declared.is_empty());
-            let media_type = declared.unwrap_or(&blob.media_type).to_owned();
-            let bytes = blob.read_all(&access.to_string(), LARGEST)?;
-            Ok(Content { media_type, bytes })
-        });
-        fetched.map_err(|source| ContentError::Repository { resource: name(), component, source })
+        let mut blob = self.fetch(&access).map_err(|source| self.unread(resource, source))?;
+        if !access.media_type().is_empty() {
+            access.media_type().clone_into(&mut blob.media_type);
+        }
+        Ok((access, blob))
+    }
+
+    fn unread(&self, resource: &Resource, source: RepositoryError) -> ContentError {
+        ContentError::Repository { resource: resource.name.clone(), component: self.title(), source }
+    }
+
+    fn title(&self) -> String {
+        format!("{}:{}", self.descriptor.name(), self.descriptor.version())
     }
 }
 

@@ -189,6 +189,15 @@ impl Descriptor {
         self.references().find(|reference| reference.name == name)
     }
 
+    /// All resources, in order.
+    pub fn resources(&self) -> impl Iterator<Item = Resource> {
+        self.elements(ElementKind::Resource).iter().map(|element| Resource {
+            name: text(element, "name"),
+            type_name: text(element, "type"),
+            element: element.clone(),
+        })
+    }
+
     /// The resource with the identity `{name}` (`components.md` 4.7): one with an extra identity, or one that
     /// shares its name with another, is not found by its name alone.
     ///

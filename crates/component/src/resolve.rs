@@ -226,12 +226,24 @@ impl<'a> Resolver<'a> {
     ///
     /// See [`ResolveError`].
     pub fn follow(&self, component: &str, version: &str) -> Result<ComponentVersion, ResolveError> {
-        let reference = Reference {
+        self.lookup(&self.overwrites.apply(&self.reference(component, version)).effective)
+    }
+
+    /// A reference as it stands in some descriptor, with the place where its lookup begins.
+    pub(crate) fn reference(&self, component: &str, version: &str) -> Reference {
+        Reference {
             repository: self.context.clone(),
             name: component.to_owned(),
             version: version.to_owned(),
-        };
-        self.lookup(&self.overwrites.apply(&reference).effective)
+        }
+    }
+
+    pub(crate) fn overwrites(&self) -> &Overwrites {
+        self.overwrites
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// All versions that belong to `root`, depth-first in the order of the references, each once.

@@ -201,13 +201,22 @@ impl Resolver for Service {
         let (metadata, _, request) = request.into_parts();
         let calls = &self.workers.calls;
         let explained = match request.input {
+            Some(explain_request::Input::Inline(_)) if request.references => {
+                return Err(wire::invalid("references", "are told of an Installation of the cluster only"));
+            }
             Some(explain_request::Input::Inline(input)) => calls.run(|| explain::inline(input)).await,
             Some(explain_request::Input::Installation(name)) => {
                 let name = self.authorise(&metadata, Some(name)).await?;
                 let installation = self.installation(&name).await?;
-                let inputs = ResolutionInputs::read(installation, Depth::Reference, &self.objects).await;
+                let depth = if request.references { Depth::Repositories } else { Depth::Reference };
+                let inputs = ResolutionInputs::read(installation, depth, &self.objects).await;
                 let inputs = inputs.map_err(|error| errors::api(&error))?;
-                calls.run(move || explain::of_cluster(&inputs)).await
+                if request.references {
+                    let stores = self.stores.fresh();
+                    let read = move || explain::of_cluster(&inputs, Some(&stores));
+                    return self.blocking(read).await?.map(Response::new);
+                }
+                calls.run(move || explain::of_cluster(&inputs, None)).await
             }
             None => return Err(wire::invalid("input", "must be given")),
         };

@@ -86,6 +86,11 @@ impl Stores {
         self.of_job(namespace, installation, job)
     }
 
+    /// The view of nobody's job: nothing that was seen before counts.
+    pub(crate) fn fresh(&self) -> JobStores {
+        JobStores { stores: self.clone(), scope: None }
+    }
+
     /// The view of a job; without an id that of the latest one.
     pub(crate) fn of_job(&self, namespace: &str, installation: &str, job: &str) -> JobStores {
         let job = if job.is_empty() {

@@ -316,7 +316,12 @@ async fn calls_are_made(case: &Case<'_>) -> Result<()> {
     let state = watcher.get_stream_status(GetStreamStatusRequest {}).await?.into_inner();
     ensure!(state.watches.len() >= 10 && state.watches.iter().all(|watch| watch.synced), "{state:?}");
     let mut resolver = ResolverClient::new(channel(system, "resolver", Some(&token))?);
-    resolver.explain(ExplainRequest { input: Some(explain_request::Input::Installation(name())) }).await?;
+    resolver
+        .explain(ExplainRequest {
+            input: Some(explain_request::Input::Installation(name())),
+            references: false,
+        })
+        .await?;
     let mut renderer = RendererClient::new(channel(system, "renderer", Some(&token))?);
     renderer.render(RenderRequest { input: Some(Input::Installation(name())) }).await?;
     let mut variants = VariantsClient::new(channel(system, "variant", Some(&token))?);

@@ -2,8 +2,8 @@
 
 use groundwork_api::{Context, Installation};
 use groundwork_component::{
-    ComponentVersion, Finding, InlineSet, OCM_CONFIG_KEY, OVERWRITE_CONDITION, Overwrites, Reference,
-    Repositories, RepositoryContext, Resolver, ResolverRules, Substitution, lint,
+    ComponentVersion, Finding, GraphEntry, InlineSet, OCM_CONFIG_KEY, OVERWRITE_CONDITION, Overwrites,
+    Reference, Repositories, RepositoryContext, Resolver, ResolverRules, Substitution, lint,
 };
 
 use super::{Inputs, JobError, Outcome, OverwriteReport, PREREQUISITES, Subject, Warning, record_overwrites};
@@ -62,6 +62,11 @@ impl Selection {
         root: &ComponentVersion,
     ) -> Result<Vec<ComponentVersion>, OperationError> {
         self.resolver(repositories).closure(root).map_err(|error| unreachable(&error))
+    }
+
+    /// The closure reference by reference, as far as it can be had.
+    pub(super) fn graph(&self, repositories: &dyn Repositories) -> Vec<GraphEntry> {
+        self.resolver(repositories).graph(&self.substitution.original)
     }
 
     fn resolver<'a>(&'a self, repositories: &'a dyn Repositories) -> Resolver<'a> {
