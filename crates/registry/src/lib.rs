@@ -28,6 +28,6 @@ pub use digest::Digest;
 pub use map::push;
 pub use map::{MapError, Registry, RepositoryMap, Store};
 #[cfg(feature = "network")]
-pub use oci::{PushError, Pushed};
+pub use oci::{Keyring, NetworkOptions, PushError, Pushed};
 pub use pack::{PackError, write_archive};
 pub use write::{CtfWriter, LocalBlob, WriteError};

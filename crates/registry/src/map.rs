@@ -172,6 +172,9 @@ pub struct RepositoryMap {
     /// How the map is called in messages.
     source: String,
     entries: Vec<Entry>,
+    /// How registries are reached that no entry names; without it they are not.
+    #[cfg(feature = "network")]
+    network: Option<Arc<crate::oci::Network>>,
 }
 
 #[derive(Debug, Clone)]
@@ -221,7 +224,7 @@ impl Entry {
             Files::Flat(flat) => flat,
             #[cfg(feature = "network")]
             Files::Registry(client) => {
-                Arc::new(crate::oci::OciRepository { client, context: context.clone() })
+                Arc::new(crate::oci::OciRepository { client, context: context.clone(), peers: None })
             }
         })
     }
@@ -279,7 +282,7 @@ impl MapError {
 impl RepositoryMap {
     /// A map without entries; every lookup says that nothing is configured.
     pub fn empty(source: impl Into<String>) -> Self {
-        Self { source: source.into(), entries: Vec::new() }
+        Self { source: source.into(), ..Self::default() }
     }
 
     /// Reads a file. Directories in it are relative to the file.
@@ -362,6 +365,41 @@ impl RepositoryMap {
 
     fn entry(&self, context: &RepositoryContext) -> Option<&Entry> {
         self.entries.iter().find(|known| known.context.is_same_place(context))
+    }
+}
+
+#[cfg(feature = "network")]
+impl RepositoryMap {
+    /// The same map, and registries that a repository context names where no entry does.
+    #[must_use]
+    pub fn with_network(mut self, options: crate::oci::NetworkOptions) -> Self {
+        self.network = Some(Arc::new(crate::oci::Network::new(options)));
+        self
+    }
+
+    /// Opens a repository with the credentials of one Context. Entries of the map that name a docker configuration keep theirs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repositories::open`].
+    pub fn open_with(
+        &self,
+        context: &RepositoryContext,
+        keyring: &Arc<crate::oci::Keyring>,
+    ) -> Result<Arc<dyn Repository>, RepositoryError> {
+        let type_name = context.type_name();
+        let is_registry = matches!(
+            type_name.strip_suffix("/v1").unwrap_or(type_name),
+            "ociRegistry" | "OCIRegistry" | "oci"
+        );
+        match &self.network {
+            Some(network)
+                if is_registry && self.entry(context).is_none() && context.missing_member().is_none() =>
+            {
+                network.open(context, keyring)
+            }
+            _ => self.open(context),
+        }
     }
 }
 

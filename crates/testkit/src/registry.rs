@@ -1,4 +1,4 @@
-//! An OCI registry without TLS.
+//! An OCI registry.
 
 use std::fs;
 use std::io::{Error, Result as IoResult};
@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct RegistryOptions {
     /// Content of a htpasswd file (bcrypt hashes); without it everybody may do everything.
     pub htpasswd: Option<String>,
+    /// Certificate and key in PEM; without them it speaks without TLS.
+    pub tls: Option<(String, String)>,
 }
 
 /// A running registry. Dropping it ends it.
@@ -51,12 +53,17 @@ impl Registry {
             write(server, &file("htpasswd"), users)?;
             configuration["auth"] = json!({"htpasswd": {"realm": "test", "path": file("htpasswd")}});
         }
+        if let Some((certificate, key)) = &options.tls {
+            write(server, &file("tls.crt"), certificate)?;
+            write(server, &file("tls.key"), key)?;
+            configuration["http"]["tls"] = json!({"certificate": file("tls.crt"), "key": file("tls.key")});
+        }
         write(server, &file("config.yaml"), &configuration.to_string())?;
         let arguments = ["serve".to_owned(), file("config.yaml").display().to_string()];
         let process = Process::start(server, folder, arguments)?;
-        // Either success or, with users, the request for a password.
+        // Either success or, with users, the request for a password, or a word about TLS.
         let request = "GET /v2/ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
-        process.wait_until(async || answer(port, request).starts_with("HTTP/1.1 ")).await?;
+        process.wait_until(async || answer(port, request).starts_with("HTTP/1.")).await?;
         Ok(Self { _process: process, port })
     }
 

@@ -68,7 +68,8 @@ pub(super) fn repository(error: &RepositoryError) -> Status {
         RepositoryError::Malformed { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_MALFORMED),
         RepositoryError::UnknownType { .. }
         | RepositoryError::NotMapped { .. }
-        | RepositoryError::Offline { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_UNKNOWN),
+        | RepositoryError::Offline { .. }
+        | RepositoryError::Elsewhere { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_UNKNOWN),
     };
     status::status(code, reason, error.to_string())
 }
