@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::descriptor::Resource;
+use crate::reference::RepositoryContext;
 use crate::repository::{Blob, RepositoryError};
 use crate::resolve::ComponentVersion;
 
@@ -94,6 +95,17 @@ impl Access {
         }
     }
 
+    /// The registry that content lies in of which the access says all, whatever the repository of its component; `None` of all others.
+    pub fn registry(&self) -> Option<RepositoryContext> {
+        let reference = match self {
+            Self::Artifact { reference } => reference,
+            Self::Layer { repository, .. } => repository,
+            Self::Local { .. } | Self::RelativeArtifact { .. } => return None,
+        };
+        let (host, _) = split_image_reference(reference);
+        RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": host}))
+    }
+
     /// The reference of a local blob; of everything else nothing.
     pub fn local_reference(&self) -> Option<&str> {
         match self {
@@ -119,6 +131,30 @@ impl std::fmt::Display for Access {
                 write!(f, "artifact {reference}")
             }
             Self::Layer { repository, digest, .. } => write!(f, "blob {repository}@{digest}"),
+        }
+    }
+}
+
+/// The parts of an image reference (`components.md` 6.9): `[scheme://]host[:port]/repo[:tag][@digest]`, where a name without a host is one of
+/// Docker Hub. Gives the host, with a scheme if one is written, and the rest.
+pub fn split_image_reference(reference: &str) -> (String, String) {
+    let (scheme, rest) = match reference.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), reference),
+    };
+    let first = rest.split_once('/');
+    let is_host = |first: &str| first.contains(['.', ':']) || first == "localhost";
+    match first {
+        Some((host, rest)) if is_host(host) && host != "docker.io" && host != "index.docker.io" => {
+            (format!("{scheme}{host}"), rest.to_owned())
+        }
+        _ => {
+            let name = rest
+                .strip_prefix("docker.io/")
+                .or_else(|| rest.strip_prefix("index.docker.io/"))
+                .unwrap_or(rest);
+            let library = if name.contains('/') { "" } else { "library/" };
+            ("registry-1.docker.io".to_owned(), format!("{library}{name}"))
         }
     }
 }
@@ -232,5 +268,22 @@ mod tests {
             assert_eq!(Access::parse(&written), Err(AccessError::Incomplete { member }));
         }
         assert!(Access::parse(&json!(null)).is_err());
+    }
+
+    /// `components.md` 6.9.
+    #[test]
+    fn image_references() {
+        for (reference, host, rest) in [
+            ("r.org/a/b:1", "r.org", "a/b:1"),
+            ("http://r.org:5000/a@sha256:0", "http://r.org:5000", "a@sha256:0"),
+            ("localhost/a", "localhost", "a"),
+            ("r:5000/a", "r:5000", "a"),
+            ("alpine:3", "registry-1.docker.io", "library/alpine:3"),
+            ("a/b", "registry-1.docker.io", "a/b"),
+            ("docker.io/alpine", "registry-1.docker.io", "library/alpine"),
+            ("index.docker.io/a/b:1", "registry-1.docker.io", "a/b:1"),
+        ] {
+            assert_eq!(split_image_reference(reference), (host.to_owned(), rest.to_owned()), "{reference}");
+        }
     }
 }

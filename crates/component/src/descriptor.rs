@@ -9,6 +9,7 @@ mod convert;
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
+use crate::access::Access;
 use crate::reference::RepositoryContext;
 
 pub use check::{Leniency, valid_version};
@@ -196,6 +197,11 @@ impl Descriptor {
             type_name: text(element, "type"),
             element: element.clone(),
         })
+    }
+
+    /// The accesses of all resources that can be fetched.
+    pub fn accesses(&self) -> impl Iterator<Item = Access> {
+        self.resources().filter_map(|resource| Access::parse(resource.access()).ok())
     }
 
     /// The resource with the identity `{name}` (`components.md` 4.7): one with an extra identity, or one that

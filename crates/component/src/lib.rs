@@ -25,7 +25,7 @@ mod resolve;
 mod resolvers;
 mod uri;
 
-pub use access::{Access, AccessError, Content, ContentError};
+pub use access::{Access, AccessError, Content, ContentError, split_image_reference};
 pub use condition::{OVERWRITE_CONDITION, OverwriteCondition, outdated_message};
 pub use descriptor::{
     ComponentReference, Descriptor, DescriptorError, Leniency, Resource, SchemaVersion, valid_version,

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use groundwork_component::{Access, Blob, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{
+    Access, Blob, Repository, RepositoryContext, RepositoryError, split_image_reference,
+};
 
 use crate::artifact::{self, MANIFEST_TYPES};
 use crate::artifact_set;
@@ -141,7 +143,7 @@ impl OciRepository {
 
     /// The client for an artifact or blob, and its name there.
     fn client_of(&self, reference: &str) -> Result<(Arc<Client>, String), RepositoryError> {
-        let (host, rest) = peers::split_reference(reference);
+        let (host, rest) = split_image_reference(reference);
         let name = host.split_once("://").map_or(host.as_str(), |(_, name)| name);
         if name == self.client.host() {
             return Ok((Arc::clone(&self.client), rest));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_registry::Keyring;
 use moka::sync::Cache;
 
 use crate::map_file::MapFile;
@@ -57,6 +58,8 @@ pub(crate) struct JobStores {
     stores: Stores,
     /// Without a job nothing is kept.
     scope: Option<Scope>,
+    /// Whose credentials registries get.
+    keyring: Arc<Keyring>,
 }
 
 struct PinnedRepository {
@@ -81,31 +84,43 @@ impl Stores {
     }
 
     /// Notes the job that an Installation has now, and gives its view.
-    pub(crate) fn of_new_job(&self, namespace: &str, installation: &str, job: &str) -> JobStores {
+    pub(crate) fn of_new_job(
+        &self,
+        namespace: &str,
+        installation: &str,
+        job: &str,
+        keyring: Arc<Keyring>,
+    ) -> JobStores {
         self.jobs.insert((namespace.to_owned(), installation.to_owned()), job.into());
-        self.of_job(namespace, installation, job)
+        self.of_job(namespace, installation, job, keyring)
     }
 
     /// The view of nobody's job: nothing that was seen before counts.
-    pub(crate) fn fresh(&self) -> JobStores {
-        JobStores { stores: self.clone(), scope: None }
+    pub(crate) fn fresh(&self, keyring: Arc<Keyring>) -> JobStores {
+        JobStores { stores: self.clone(), scope: None, keyring }
     }
 
     /// The view of a job; without an id that of the latest one.
-    pub(crate) fn of_job(&self, namespace: &str, installation: &str, job: &str) -> JobStores {
+    pub(crate) fn of_job(
+        &self,
+        namespace: &str,
+        installation: &str,
+        job: &str,
+        keyring: Arc<Keyring>,
+    ) -> JobStores {
         let job = if job.is_empty() {
             self.jobs.get(&(namespace.to_owned(), installation.to_owned()))
         } else {
             Some(job.into())
         };
         let scope = job.map(|job| Scope { namespace: namespace.into(), job });
-        JobStores { stores: self.clone(), scope }
+        JobStores { stores: self.clone(), scope, keyring }
     }
 }
 
 impl Repositories for JobStores {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        let inner = self.stores.map.map().open(context)?;
+        let inner = self.stores.map.map().open_with(context, &self.keyring)?;
         Ok(match &self.scope {
             None => inner,
             Some(scope) => Arc::new(PinnedRepository {

@@ -4,12 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use groundwork_api::{Context as LandscaperContext, DataObject, Installation};
 use groundwork_testkit::{Registry, RegistryOptions, Server, servers_or_skip};
 use groundwork_tests::{System, SystemOptions, workspace};
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
 
+use crate::case::Case;
 use crate::command::run;
 use crate::echo_server::{applied, deleted};
+use crate::shared;
+use crate::support::outcome;
 
 /// The example of the overwrites document, with its components in two registries: the reference leads to the one, the overwrite to the other,
 /// and the blueprint really comes from there.
@@ -76,5 +81,78 @@ Installation my-namespace/server
     rule 2: ignored (componentName has been set by rule 1; a rule applies as a whole or not at all)
 ";
     assert_eq!((code, text.as_str()), (0, expected), "{error}");
+    Ok(())
+}
+
+/// I-16, I-38, I-47, I-48: the blueprint of a descriptor that is written into the Installation is pulled from where its access points, without a
+/// tag as `latest`, with the pull secret of the Context; what is gone there fails the job with its address.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inline_component_leads_to_a_private_registry() -> Result<()> {
+    if !servers_or_skip(&[Server::Registry]) {
+        return Ok(());
+    }
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "private-registry").await?;
+    // The password is "secret".
+    let users = Some("reader:$2b$04$/uaF/uaF/uaF/uaF/uaF/uyUa5B4sNev9rTvA6TvEBWYO4koffwMy\n".to_owned());
+    let registry =
+        Registry::start(&RegistryOptions { htpasswd: users, ..RegistryOptions::default() }).await?;
+    let folder = tempfile::tempdir()?;
+    let layer = folder.path().join("blueprint.tar");
+    let own = workspace().join("examples/echo-server/components/own");
+    let (own, file) = (own.display().to_string(), layer.display().to_string());
+    let fetch = [
+        "component",
+        "fetch",
+        "my-own-echo-server:v0.2.0",
+        "echo-server-blueprint",
+        "--from",
+        &own,
+        "-o",
+        &file,
+    ];
+    let (code, _, error) = run(system, &fetch).await?;
+    ensure!(code == 0, "{error}");
+    let blueprint = ("application/vnd.gardener.landscaper.blueprint.layer.v1.tar", &fs::read(&layer)?[..]);
+    tokio::task::block_in_place(|| {
+        registry.push_artifact("team/my-application", "latest", blueprint, Some("Basic cmVhZGVyOnNlY3JldA=="))
+    })?;
+    let host = registry.address();
+    let config = json!({"auths": {host.as_str(): {"username": "reader", "password": "secret"}}});
+    case.create::<Secret>("pull", &json!({"stringData": {".dockerconfigjson": config.to_string()}})).await?;
+    case.create::<LandscaperContext>("private", &json!({"registryPullSecrets": [{"name": "pull"}]})).await?;
+    case.create::<DataObject>("greeting", &json!({"data": "hello"})).await?;
+    let installation = |image: &str| {
+        json!({"spec": {
+            "context": "private",
+            "componentDescriptor": {"inline": {
+                "meta": {"schemaVersion": "v2"},
+                "component": {
+                    "name": "example.org/my-component", "version": "v0.1.0", "repositoryContexts": [],
+                    "resources": [{
+                        "name": "my-application", "type": "blueprint", "relation": "external",
+                        "access": {"type": "ociRegistry", "imageReference": image},
+                    }, {
+                        "name": "echo-server-image", "type": "ociImage", "version": "v1", "relation": "external",
+                        "access": {"type": "ociRegistry", "imageReference": "example.org/echo:v1"},
+                    }],
+                },
+            }},
+            "blueprint": {"ref": {"resourceName": "my-application"}},
+            "imports": {"data": [{"name": "greeting", "dataRef": "greeting"}]},
+        }})
+    };
+    let mut object = installation(&format!("{host}/team/my-application"));
+    object["metadata"] = json!({"annotations": {"landscaper.gardener.cloud/operation": "reconcile"}});
+    case.create::<Installation>("app", &object).await?;
+    let finished = case.finished("app").await?;
+    assert_eq!(outcome(&finished), ("Succeeded".to_owned(), String::new()));
+
+    let mut gone = installation(&format!("{host}/team/gone"));
+    gone["metadata"] = object["metadata"].clone();
+    case.create::<Installation>("gone", &gone).await?;
+    let (phase, message) = outcome(&case.finished("gone").await?);
+    let address = format!("{host}/team/gone");
+    ensure!(phase == "Failed" && message.contains(&address), "{phase} {message}");
     Ok(())
 }

@@ -188,7 +188,11 @@ async fn the_resolver_reads_configuration(case: &Case<'_>) -> Result<()> {
     case.create::<ConfigMap>("ocm", &json!({"data": {".ocmconfig": ""}})).await?;
     // Whether the resolver or the user was first: it puts back what the configuration says.
     let elsewhere = json!({"type": "ociRegistry", "baseUrl": "example.org/elsewhere"});
-    let change = json!({"ocmConfig": {"name": "ocm"}, "repositoryContext": elsewhere});
+    let config = json!({".dockerconfigjson": json!({"auths": {}}).to_string()});
+    case.create::<Secret>("pull", &json!({"stringData": config})).await?;
+    let change = json!({
+        "ocmConfig": {"name": "ocm"}, "repositoryContext": elsewhere, "registryPullSecrets": [{"name": "pull"}],
+    });
     case.change::<LandscaperContext>("default", &change).await?;
     wait_for("the default Context is put right", PATIENCE, async || {
         let found = case.get::<LandscaperContext>("default").await.map_err(|error| error.to_string())?;
