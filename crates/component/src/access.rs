@@ -114,6 +114,18 @@ impl Access {
         }
     }
 
+    /// Whether the content is an artifact with all its parts.
+    pub fn is_artifact(&self) -> bool {
+        match self {
+            Self::Artifact { .. } | Self::RelativeArtifact { .. } => true,
+            // A local blob that is a manifest stands for what that names.
+            Self::Local { media_type, .. } | Self::Layer { media_type, .. } => {
+                media_type.ends_with("+json")
+                    && (media_type.contains(".manifest.") || media_type.contains(".index."))
+            }
+        }
+    }
+
     /// What the content is declared to be; empty when nothing is.
     pub fn media_type(&self) -> &str {
         match self {

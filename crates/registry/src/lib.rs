@@ -15,6 +15,7 @@ mod artifact_set;
 mod blobs;
 mod ctf;
 mod digest;
+mod disk;
 mod flat;
 mod map;
 #[cfg(feature = "network")]
@@ -24,6 +25,7 @@ mod tree;
 mod write;
 
 pub use digest::Digest;
+pub use disk::DiskCache;
 #[cfg(feature = "network")]
 pub use map::push;
 pub use map::{MapError, Registry, RepositoryMap, Store};

@@ -18,6 +18,7 @@ use crate::tree::malformed;
 
 mod challenge;
 mod client;
+mod documents;
 mod keyring;
 mod network;
 mod peers;
@@ -133,6 +134,14 @@ impl Blobs for Place<'_> {
         let address = self.address(digest);
         let response = self.client.get(&self.repository, &format!("blobs/{digest}"), "*/*", &address)?;
         response.map(client::blob).ok_or(RepositoryError::Missing { address })
+    }
+
+    fn document(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+        self.client.documents.get(&self.repository, digest)
+    }
+
+    fn keep_document(&self, digest: &Digest, content: &[u8]) {
+        self.client.documents.insert(&self.repository, digest, content);
     }
 }
 

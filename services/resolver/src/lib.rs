@@ -32,7 +32,7 @@ use groundwork_controller::{
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
-use groundwork_registry::{MapError, NetworkOptions};
+use groundwork_registry::{DiskCache, MapError, NetworkOptions};
 use groundwork_telemetry::Telemetry;
 use kube::Client;
 
@@ -48,6 +48,8 @@ pub const SERVICE: &str = "resolver";
 pub const MANAGER: &str = "groundwork-resolver";
 
 const CONCURRENCY: usize = 4;
+/// Bytes of contents on disk.
+const CACHE_SIZE: u64 = 1 << 30;
 
 /// What the resolver can be told.
 #[derive(Debug, Clone, Default, Args)]
@@ -105,6 +107,14 @@ pub struct Settings {
     #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_REGISTRIES")]
     pub only_public_registries: bool,
 
+    /// Folder in which large contents of components are kept from call to call; without it none are
+    #[arg(long, env = "GROUNDWORK_COMPONENT_CACHE", value_name = "DIR")]
+    pub component_cache: Option<PathBuf>,
+
+    /// Bytes that the contents in that folder may have together
+    #[arg(long, env = "GROUNDWORK_COMPONENT_CACHE_SIZE", value_name = "BYTES", default_value_t = CACHE_SIZE)]
+    pub component_cache_size: u64,
+
     /// Repository context, as a JSON object, that every Context "default" is made to have
     #[arg(long, env = "GROUNDWORK_DEFAULT_REPOSITORY_CONTEXT", value_name = "JSON")]
     pub default_repository_context: Option<String>,
@@ -136,6 +146,8 @@ impl Default for Settings {
             registry_ca: None,
             plain_http_hosts: Vec::new(),
             only_public_registries: false,
+            component_cache: None,
+            component_cache_size: CACHE_SIZE,
             default_repository_context: None,
             no_default_contexts: false,
             exclude_namespaces: Vec::new(),
@@ -158,6 +170,8 @@ impl Settings {
 /// Why the resolver cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    #[error("--component-cache: {0}")]
+    Cache(std::io::Error),
     #[error("--repositories: {0}")]
     Repositories(#[from] MapError),
     #[error(
@@ -208,7 +222,11 @@ impl Resolver {
             let jobs = Workers::default().with_condition(telemetry.health.condition("resolving"));
             let workers = WorkerPools { jobs, calls: Workers::default() };
             let jobs = workers.jobs.clone();
-            let stores = Stores::new(map);
+            let disk = arguments.settings.component_cache.as_deref();
+            let disk = disk
+                .map(|folder| DiskCache::open(folder, arguments.settings.component_cache_size))
+                .transpose();
+            let stores = Stores::new(map, disk.map_err(StartError::Cache)?);
             let service =
                 grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, workers);
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());

@@ -18,6 +18,7 @@ use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, ResponseExt as _, SendBody};
 
 use super::challenge::{Challenge, Token, encode};
+use super::documents::Documents;
 use super::keyring::{Credentials, Keyring};
 use super::network::PublicAddresses;
 use crate::map::Registry;
@@ -49,6 +50,7 @@ pub(crate) struct Client {
     actions: &'static str,
     /// By repository, since tokens are for one.
     headers: Mutex<HashMap<String, Header>>,
+    pub(super) documents: Documents,
 }
 
 /// Where credentials come from.
@@ -137,6 +139,7 @@ impl Client {
             source,
             actions: "pull",
             headers: Mutex::default(),
+            documents: Documents::default(),
         })
     }
 
