@@ -5,8 +5,10 @@ use clap_complete::Shell;
 use serde_json::Value;
 
 use crate::blueprint::BlueprintArguments;
+use crate::component::ComponentArguments;
 #[cfg(feature = "cluster")]
 use crate::events::EventsArguments;
+use crate::explain::ExplainArguments;
 #[cfg(not(feature = "cluster"))]
 use crate::left_out::{
     LeftOut as DeleteArguments, LeftOut as EventsArguments, LeftOut as InterruptArguments,
@@ -52,6 +54,10 @@ pub(crate) enum Command {
     Blueprint(BlueprintArguments),
     /// Render templates as such, with no server at all.
     Template(TemplateArguments),
+    /// Look into component versions, and put them into archives and registries.
+    Component(ComponentArguments),
+    /// Tell why something is as it is: which component versions Installations use.
+    Explain(ExplainArguments),
     /// Run all services in this process, against the cluster of the current kube context.
     ///
     /// Ends on SIGINT or SIGTERM.

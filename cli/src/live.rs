@@ -61,6 +61,13 @@ pub(crate) fn installation_name(text: &str) -> Result<InstallationName, String> 
     Ok(InstallationName { namespace: prefix, name: name.to_owned() })
 }
 
+impl InstallationName {
+    /// Namespace and name; a name without its namespace is one of the given namespace.
+    pub(crate) fn in_namespace(self, namespace: &str) -> (String, String) {
+        (self.namespace.unwrap_or_else(|| namespace.to_owned()), self.name)
+    }
+}
+
 /// Why nothing can be shown or done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LiveError {

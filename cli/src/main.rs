@@ -8,10 +8,12 @@
 mod answer;
 mod arguments;
 mod blueprint;
+mod component;
 mod diagnostic;
 mod ending;
 #[cfg(feature = "cluster")]
 mod events;
+mod explain;
 mod input;
 mod inventory;
 #[cfg(not(feature = "cluster"))]
@@ -27,8 +29,12 @@ mod package_folder;
 mod packages;
 mod render;
 mod rendering;
+mod rules;
+#[cfg(feature = "cluster")]
+mod service;
 #[cfg(feature = "cluster")]
 mod status;
+mod stores;
 mod template;
 mod terminal;
 #[cfg(feature = "cluster")]
@@ -50,6 +56,8 @@ fn main() -> ExitCode {
         Command::Packages(arguments) => packages::run(&arguments),
         Command::Blueprint(arguments) => blueprint::run(&arguments),
         Command::Template(arguments) => template::run(&arguments),
+        Command::Component(arguments) => component::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         #[cfg(feature = "cluster")]
         Command::Status(arguments) => status::run(&arguments),
         #[cfg(feature = "cluster")]

@@ -9,11 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use groundwork_registry::{CtfWriter, LocalBlob, RepositoryMap, Store};
-use serde_json::Value;
-
-const BLUEPRINT_MEDIA_TYPE: &str = "application/vnd.gardener.landscaper.blueprint.layer.v1.tar";
-const BLUEPRINT_TYPES: [&str; 2] = ["landscaper.gardener.cloud/blueprint", "blueprint"];
+use groundwork_registry::{CtfWriter, RepositoryMap, Store};
 
 /// Writes the stores of all examples; with `check` it only tells which ones are not up to date.
 pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
@@ -32,10 +28,7 @@ pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
             let sources = components.join("sources").join(name);
             let fresh = tempfile::tempdir()?;
             let mut writer = CtfWriter::create(fresh.path(), context.clone())?;
-            for version in folders(&sources)? {
-                add_version(&mut writer, &version)
-                    .with_context(|| format!("component version {}", version.display()))?;
-            }
+            writer.add_all(&sources)?;
             writer.finish()?;
             stores += 1;
             if contents(fresh.path())? != contents(directory).unwrap_or_default() {
@@ -53,26 +46,6 @@ pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
     }
     println!("{stores} component stores are up to date");
     Ok(())
-}
-
-fn add_version(writer: &mut CtfWriter, folder: &Path) -> Result<()> {
-    let text = fs::read_to_string(folder.join("component-descriptor.yaml"))?;
-    let descriptor = groundwork_yaml::from_str(&text)?;
-    let files = contents(&folder.join("blueprint")).unwrap_or_default();
-    let resources = descriptor.pointer("/component/resources").and_then(Value::as_array);
-    let text_of = |resource: &Value, member: &str| {
-        resource.get(member).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let blobs: Vec<LocalBlob> = resources
-        .into_iter()
-        .flatten()
-        .filter(|resource| BLUEPRINT_TYPES.contains(&text_of(resource, "type").as_str()))
-        .map(|resource| {
-            let files = files.iter().map(|(name, content)| (name.as_str(), content.as_slice()));
-            LocalBlob::tree(text_of(resource, "name"), BLUEPRINT_MEDIA_TYPE, files)
-        })
-        .collect();
-    Ok(writer.add(&descriptor, &blobs)?)
 }
 
 /// All files below a folder by their relative names, with `/` between the parts.

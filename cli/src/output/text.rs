@@ -4,16 +4,16 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use groundwork_api::DeployItem;
-use groundwork_component::{Attribute, AttributeSet, Attributes, OverwriteCondition, Reference, RuleOutcome};
+use groundwork_component::OverwriteCondition;
 use groundwork_lifecycle::{Outcome, OverwriteReport};
 use groundwork_yaml as yaml;
 use serde_json::Value;
 
 use crate::rendering::{Published, Rendering};
+use crate::rules;
 use crate::terminal::shown;
 
 const TITLE: Style = Style::new().bold();
-const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 
@@ -93,58 +93,16 @@ fn show_overwrites(text: &mut String, report: &OverwriteReport) {
         text.push_str("    no rules\n");
     }
     for (index, (rule, outcome)) in report.rules.rules().iter().zip(&report.outcomes).enumerate() {
-        let (style, word, detail) = match outcome {
-            RuleOutcome::Applied if rule.substitution.specified().is_empty() => {
-                (FAINT, "matched", "replaces nothing".to_owned())
-            }
-            RuleOutcome::Applied => (GOOD, "applied", assignments(&rule.substitution)),
-            RuleOutcome::Ignored(conflicts) => {
-                let causes: Vec<String> = conflicts
-                    .iter()
-                    .map(|(attribute, by)| format!("{} has been set by rule {}", attribute.field(), by + 1))
-                    .collect();
-                (FAINT, "ignored", format!("{}; a rule applies as a whole or not at all", causes.join(", ")))
-            }
-            RuleOutcome::NotMatched(differing) => {
-                (FAINT, "no match", format!("{} differs", fields(*differing)))
-            }
-            RuleOutcome::NotReached => (FAINT, "not reached", "all attributes have been set".to_owned()),
-        };
-        let _ = writeln!(text, "    rule {}: {style}{word}{style:#} ({})", index + 1, shown(&detail));
+        let _ = writeln!(text, "    {}", rules::describe(index, rule, outcome));
     }
     let substitution = &report.substitution;
-    let _ = writeln!(text, "    written:   {}", shown(&show_reference(&substitution.original)));
-    let _ = writeln!(text, "    effective: {}", shown(&show_reference(&substitution.effective)));
+    let _ = writeln!(text, "    written:   {}", shown(&rules::located(&substitution.original)));
+    let _ = writeln!(text, "    effective: {}", shown(&rules::located(&substitution.effective)));
     let condition = OverwriteCondition::from(substitution);
     let status = if condition.status { "True" } else { "False" };
     let _ =
         writeln!(text, "    condition ComponentReferenceOverwrite {status}, reason {:?}:", condition.reason);
     push_indented(text, &condition.message, 6);
-}
-
-fn fields(attributes: AttributeSet) -> String {
-    attributes.iter().map(Attribute::field).collect::<Vec<_>>().join(", ")
-}
-
-fn assignments(attributes: &Attributes) -> String {
-    let parts = [
-        attributes.repository.as_ref().map(|value| (Attribute::Repository, value.to_string())),
-        attributes.name.as_ref().map(|value| (Attribute::Name, value.clone())),
-        attributes.version.as_ref().map(|value| (Attribute::Version, value.clone())),
-    ];
-    let shown: Vec<String> = parts
-        .into_iter()
-        .flatten()
-        .map(|(attribute, value)| format!("{} = {value}", attribute.field()))
-        .collect();
-    shown.join(", ")
-}
-
-fn show_reference(reference: &Reference) -> String {
-    match &reference.repository {
-        Some(repository) => format!("{reference} from {repository}"),
-        None => reference.to_string(),
-    }
 }
 
 fn show_item(text: &mut String, item: &DeployItem) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use futures::stream;
 use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _};
-use groundwork_grpc::{Channel, TokenSource, connect, with_limits};
+use groundwork_grpc::{Channel, with_limits};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::packages::v1::packages_client::PackagesClient;
 use groundwork_proto::packages::v1::pull_response::Part as Pulled;
@@ -18,15 +18,14 @@ use groundwork_proto::packages::v1::{
 };
 use kube::Client;
 use kube::api::{Api, ListParams};
-use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
-use tonic::Status;
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::live::{self, LiveError, NamespaceArgument};
 use crate::output;
 use crate::package_folder::{self, Links, PackageFiles};
+use crate::service::{self, refused};
 use crate::terminal::shown;
 
 /// Where the service listens that `docker compose up` starts.
@@ -140,27 +139,9 @@ struct Store {
 
 impl Store {
     async fn connect(server: &ServerArguments) -> Result<Self, LiveError> {
-        let refused = |text: String| LiveError::Refused(text);
-        let config = kube::Config::infer()
-            .await
-            .map_err(|error| refused(format!("there is no kube context to go by: {error}")))?;
-        let context = &config.auth_info;
-        let token = match (&server.token_file, &context.token, &context.token_file) {
-            (Some(file), ..) => TokenSource::of_file(Some(file.clone())),
-            (None, Some(token), _) => TokenSource::fixed(token.expose_secret()),
-            (None, None, Some(file)) => TokenSource::of_file(Some(file.into())),
-            (None, None, None) => {
-                return Err(refused(
-                    "the kube context has no bearer token to show to the service: write one to a file (kubectl create token NAME) and \
-                     give it with --token-file"
-                        .to_owned(),
-                ));
-            }
-        };
-        let channel = connect(&server.server, server.server_tls_ca.as_deref(), token)
-            .map_err(|error| refused(format!("--server: {error}")))?;
-        let client = Client::try_from(config)
-            .map_err(|error| refused(format!("the kube context cannot be used: {error}")))?;
+        let (channel, client) =
+            service::connect(&server.server, server.server_tls_ca.as_deref(), server.token_file.as_deref())
+                .await?;
         Ok(Self { calls: with_limits!(PackagesClient::new(channel)), client })
     }
 
@@ -210,11 +191,6 @@ impl Store {
 fn unread(error: &kube::Error) -> LiveError {
     let problem = groundwork_telemetry::innermost_cause(error);
     LiveError::Refused(format!("cannot read package revisions: {problem}"))
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn refused(status: Status) -> LiveError {
-    LiveError::Refused(shown(status.message()).into_owned())
 }
 
 /// What the files of a folder were made from.

@@ -255,7 +255,7 @@ impl<'a> Runner<'a> {
 }
 
 /// The Context `default` that a cluster makes in every namespace (`components.md` 1.2).
-pub(super) fn assumed_context(installation: &Installation) -> Option<Context> {
+pub(crate) fn assumed_context(installation: &Installation) -> Option<Context> {
     if installation.spec.context() != DEFAULT_CONTEXT {
         return None;
     }

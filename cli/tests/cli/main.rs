@@ -9,7 +9,9 @@
 mod bad_input;
 mod blueprint;
 mod blueprint_lines;
+mod component;
 mod examples;
+mod explain;
 mod helm;
 mod input_forms;
 mod nested;

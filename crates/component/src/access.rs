@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::descriptor::Resource;
-use crate::repository::RepositoryError;
+use crate::reference::RepositoryContext;
+use crate::repository::{Blob, RepositoryError};
 use crate::resolve::ComponentVersion;
 
 /// Largest content that is handed over in one piece.
@@ -94,11 +95,34 @@ impl Access {
         }
     }
 
+    /// The registry that content lies in of which the access says all, whatever the repository of its component; `None` of all others.
+    pub fn registry(&self) -> Option<RepositoryContext> {
+        let reference = match self {
+            Self::Artifact { reference } => reference,
+            Self::Layer { repository, .. } => repository,
+            Self::Local { .. } | Self::RelativeArtifact { .. } => return None,
+        };
+        let (host, _) = split_image_reference(reference);
+        RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": host}))
+    }
+
     /// The reference of a local blob; of everything else nothing.
     pub fn local_reference(&self) -> Option<&str> {
         match self {
             Self::Local { reference, .. } => Some(reference),
             _ => None,
+        }
+    }
+
+    /// Whether the content is an artifact with all its parts.
+    pub fn is_artifact(&self) -> bool {
+        match self {
+            Self::Artifact { .. } | Self::RelativeArtifact { .. } => true,
+            // A local blob that is a manifest stands for what that names.
+            Self::Local { media_type, .. } | Self::Layer { media_type, .. } => {
+                media_type.ends_with("+json")
+                    && (media_type.contains(".manifest.") || media_type.contains(".index."))
+            }
         }
     }
 
@@ -123,6 +147,30 @@ impl std::fmt::Display for Access {
     }
 }
 
+/// The parts of an image reference (`components.md` 6.9): `[scheme://]host[:port]/repo[:tag][@digest]`, where a name without a host is one of
+/// Docker Hub. Gives the host, with a scheme if one is written, and the rest.
+pub fn split_image_reference(reference: &str) -> (String, String) {
+    let (scheme, rest) = match reference.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), reference),
+    };
+    let first = rest.split_once('/');
+    let is_host = |first: &str| first.contains(['.', ':']) || first == "localhost";
+    match first {
+        Some((host, rest)) if is_host(host) && host != "docker.io" && host != "index.docker.io" => {
+            (format!("{scheme}{host}"), rest.to_owned())
+        }
+        _ => {
+            let name = rest
+                .strip_prefix("docker.io/")
+                .or_else(|| rest.strip_prefix("index.docker.io/"))
+                .unwrap_or(rest);
+            let library = if name.contains('/') { "" } else { "library/" };
+            ("registry-1.docker.io".to_owned(), format!("{library}{name}"))
+        }
+    }
+}
+
 /// Why the content of a resource is out of reach.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
@@ -142,8 +190,20 @@ impl ComponentVersion {
     ///
     /// See [`ContentError`].
     pub fn content(&self, resource: &Resource) -> Result<Content, ContentError> {
-        let component = format!("{}:{}", self.descriptor.name(), self.descriptor.version());
-        let name = || resource.name.clone();
+        let (access, blob) = self.open(resource)?;
+        let media_type = blob.media_type.clone();
+        let bytes =
+            blob.read_all(&access.to_string(), LARGEST).map_err(|source| self.unread(resource, source))?;
+        Ok(Content { media_type, bytes })
+    }
+
+    /// Opens the content that the access of `resource` describes, under the media type that the access declares.
+    ///
+    /// # Errors
+    ///
+    /// See [`ContentError`]. Reading the body may fail as well.
+    pub fn open(&self, resource: &Resource) -> Result<(Access, Blob), ContentError> {
+        let (component, name) = (self.title(), || resource.name.clone());
         let access = Access::parse(resource.access()).map_err(|error| match error {
             AccessError::Unsupported { type_name } => {
                 ContentError::Unsupported { type_name, resource: name(), component: component.clone() }
@@ -152,13 +212,19 @@ impl ComponentVersion {
                 ContentError::Incomplete { member, resource: name(), component: component.clone() }
             }
         })?;
-        let fetched = self.fetch(&access).and_then(|blob| {
-            let declared = Some(access.media_type()).filter(|declared| !declared.is_empty());
-            let media_type = declared.unwrap_or(&blob.media_type).to_owned();
-            let bytes = blob.read_all(&access.to_string(), LARGEST)?;
-            Ok(Content { media_type, bytes })
-        });
-        fetched.map_err(|source| ContentError::Repository { resource: name(), component, source })
+        let mut blob = self.fetch(&access).map_err(|source| self.unread(resource, source))?;
+        if !access.media_type().is_empty() {
+            access.media_type().clone_into(&mut blob.media_type);
+        }
+        Ok((access, blob))
+    }
+
+    fn unread(&self, resource: &Resource, source: RepositoryError) -> ContentError {
+        ContentError::Repository { resource: resource.name.clone(), component: self.title(), source }
+    }
+
+    fn title(&self) -> String {
+        format!("{}:{}", self.descriptor.name(), self.descriptor.version())
     }
 }
 
@@ -214,5 +280,22 @@ mod tests {
             assert_eq!(Access::parse(&written), Err(AccessError::Incomplete { member }));
         }
         assert!(Access::parse(&json!(null)).is_err());
+    }
+
+    /// `components.md` 6.9.
+    #[test]
+    fn image_references() {
+        for (reference, host, rest) in [
+            ("r.org/a/b:1", "r.org", "a/b:1"),
+            ("http://r.org:5000/a@sha256:0", "http://r.org:5000", "a@sha256:0"),
+            ("localhost/a", "localhost", "a"),
+            ("r:5000/a", "r:5000", "a"),
+            ("alpine:3", "registry-1.docker.io", "library/alpine:3"),
+            ("a/b", "registry-1.docker.io", "a/b"),
+            ("docker.io/alpine", "registry-1.docker.io", "library/alpine"),
+            ("index.docker.io/a/b:1", "registry-1.docker.io", "a/b:1"),
+        ] {
+            assert_eq!(split_image_reference(reference), (host.to_owned(), rest.to_owned()), "{reference}");
+        }
     }
 }

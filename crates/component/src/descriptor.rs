@@ -9,6 +9,7 @@ mod convert;
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
+use crate::access::Access;
 use crate::reference::RepositoryContext;
 
 pub use check::{Leniency, valid_version};
@@ -187,6 +188,20 @@ impl Descriptor {
     /// The first reference of that local name (`components.md` 4.7).
     pub fn reference(&self, name: &str) -> Option<ComponentReference> {
         self.references().find(|reference| reference.name == name)
+    }
+
+    /// All resources, in order.
+    pub fn resources(&self) -> impl Iterator<Item = Resource> {
+        self.elements(ElementKind::Resource).iter().map(|element| Resource {
+            name: text(element, "name"),
+            type_name: text(element, "type"),
+            element: element.clone(),
+        })
+    }
+
+    /// The accesses of all resources that can be fetched.
+    pub fn accesses(&self) -> impl Iterator<Item = Access> {
+        self.resources().filter_map(|resource| Access::parse(resource.access()).ok())
     }
 
     /// The resource with the identity `{name}` (`components.md` 4.7): one with an extra identity, or one that

@@ -57,6 +57,11 @@ impl InlineSet {
             .find(|descriptor| descriptor.name() == name && descriptor.version() == version)
     }
 
+    /// All of them, the one that the Installation itself names first.
+    pub fn descriptors(&self) -> &[Descriptor] {
+        &self.descriptors
+    }
+
     /// Oddities that their author should know.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -4,6 +4,7 @@
 //! reference (context, name, version)
 //!    └─ Overwrites::apply ──> effective reference      overwrite, condition, lint
 //!          └─ Resolver ──> ComponentVersion ──> closure    resolve (asks a Repository for bytes), resolvers
+//!               └─ graph: the same with the rules that had a say at each reference
 //!                              │  └─ CdUri ──> another version, or a Resource and its Content   uri, access
 //!                              └─ Descriptor (v2 or v3)     descriptor, inline
 //! ```
@@ -14,6 +15,7 @@
 mod access;
 mod condition;
 mod descriptor;
+mod graph;
 mod inline;
 mod lint;
 mod overwrite;
@@ -23,11 +25,12 @@ mod resolve;
 mod resolvers;
 mod uri;
 
-pub use access::{Access, AccessError, Content, ContentError};
+pub use access::{Access, AccessError, Content, ContentError, split_image_reference};
 pub use condition::{OVERWRITE_CONDITION, OverwriteCondition, outdated_message};
 pub use descriptor::{
     ComponentReference, Descriptor, DescriptorError, Leniency, Resource, SchemaVersion, valid_version,
 };
+pub use graph::{GraphEntry, GraphState};
 pub use inline::{InlineError, InlineSet};
 pub use lint::{Finding, lint};
 pub use overwrite::{Attribute, AttributeSet, Attributes, Overwrites, Rule, RuleOutcome, Substitution};

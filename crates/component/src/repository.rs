@@ -94,6 +94,11 @@ pub enum RepositoryError {
     /// Content that lies in a registry, asked for where only files are read.
     #[error("{address} lies in a registry, and here only files are read; put the content into the component")]
     Offline { address: String },
+    /// Content that lies in another registry than its component, where only that one is asked.
+    #[error(
+        "{address} lies in another registry than its component, and only that one is asked; put the content into the component"
+    )]
+    Elsewhere { address: String },
     /// `components.md` 8, E14.
     #[error("digest mismatch for {address}: expected {expected}, got {actual}")]
     Digest { address: String, expected: String, actual: String },

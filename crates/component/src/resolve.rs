@@ -66,7 +66,11 @@ impl ComponentVersion {
         });
         for repository in &self.repositories {
             match repository.content(name, version, access) {
-                Err(error @ RepositoryError::Missing { .. }) => missing = error,
+                Err(
+                    error @ (RepositoryError::Missing { .. }
+                    | RepositoryError::Elsewhere { .. }
+                    | RepositoryError::Offline { .. }),
+                ) => missing = error,
                 answer => return answer,
             }
         }
@@ -103,6 +107,17 @@ pub enum ResolveError {
     /// E23.
     #[error("version {version:?} of component {name:?} is not a semantic version")]
     Version { name: String, version: String },
+}
+
+impl ResolveError {
+    /// The repository's own words, where one was asked and gave no answer.
+    pub fn repository(&self) -> Option<&RepositoryError> {
+        match self {
+            Self::Repository { source, .. } => Some(source),
+            Self::Reference { source, .. } => source.repository(),
+            _ => None,
+        }
+    }
 }
 
 /// Looks up component versions for one Installation.
@@ -208,7 +223,14 @@ impl<'a> Resolver<'a> {
         // The repository of the reference may have been overwritten, so it comes before the one written inline.
         let own = descriptor.repository_context().filter(|own| Some(own) != effective.repository.as_ref());
         let (mut repositories, mut unopened) = (Vec::new(), None);
-        for context in effective.repository.iter().chain(&own) {
+        // Then the registries that its resources name (I-38): it may name no repository at all.
+        let mut registries: Vec<RepositoryContext> = Vec::new();
+        for registry in descriptor.accesses().filter_map(|access| access.registry()) {
+            if !registries.contains(&registry) {
+                registries.push(registry);
+            }
+        }
+        for context in effective.repository.iter().chain(&own).chain(&registries) {
             // Without a store for its context an inline component still has its descriptor; its blobs are missed
             // when they are asked for.
             match self.repositories.open(context) {
@@ -226,12 +248,24 @@ impl<'a> Resolver<'a> {
     ///
     /// See [`ResolveError`].
     pub fn follow(&self, component: &str, version: &str) -> Result<ComponentVersion, ResolveError> {
-        let reference = Reference {
+        self.lookup(&self.overwrites.apply(&self.reference(component, version)).effective)
+    }
+
+    /// A reference as it stands in some descriptor, with the place where its lookup begins.
+    pub(crate) fn reference(&self, component: &str, version: &str) -> Reference {
+        Reference {
             repository: self.context.clone(),
             name: component.to_owned(),
             version: version.to_owned(),
-        };
-        self.lookup(&self.overwrites.apply(&reference).effective)
+        }
+    }
+
+    pub(crate) fn overwrites(&self) -> &Overwrites {
+        self.overwrites
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// All versions that belong to `root`, depth-first in the order of the references, each once.

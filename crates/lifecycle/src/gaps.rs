@@ -19,8 +19,6 @@ pub(crate) struct Written<'a> {
     pub(crate) items: &'a [DeployItemTemplate],
 }
 
-const REGISTRIES: &str = "credentials for registries in Contexts";
-
 /// Everything that people can write and that is not built.
 pub const GAPS: &[Gap] = &[
     Gap {
@@ -29,12 +27,7 @@ pub const GAPS: &[Gap] = &[
         is_used: |written| written.context.is_some_and(|context| !context.verification_signatures.is_empty()),
     },
     Gap {
-        topic: REGISTRIES,
-        field: "registryPullSecrets of the context",
-        is_used: |written| written.context.is_some_and(|context| !context.registry_pull_secrets.is_empty()),
-    },
-    Gap {
-        topic: REGISTRIES,
+        topic: "the Helm deployer",
         field: "configurations of the context",
         is_used: |written| written.context.is_some_and(|context| !context.configurations.is_empty()),
     },
@@ -46,11 +39,7 @@ pub const GAPS: &[Gap] = &[
 ];
 
 /// Topics that are refused where they are met, by whatever meets them.
-const FURTHER_TOPICS: &[&str] = &[
-    "registries that no repositories.yaml names",
-    "packages on a Porch server",
-    "package functions in containers",
-];
+const FURTHER_TOPICS: &[&str] = &["packages on a Porch server", "package functions in containers"];
 
 /// All topics, each once, in the order of the tables.
 pub fn topics() -> Vec<&'static str> {
@@ -86,7 +75,6 @@ mod tests {
     fn every_gap_is_told() {
         let context: Context = serde_json::from_value(json!({
             "metadata": {"name": "default"},
-            "registryPullSecrets": [{"name": "a"}],
             "configurations": {"a": 1},
             "verificationSignatures": {"a": {}},
         }))

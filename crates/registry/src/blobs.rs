@@ -1,6 +1,7 @@
 //! From a manifest to the descriptor and the contents of a component version, wherever its blobs lie (`components.md` 6.2, 6.3).
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use groundwork_component::{Blob, RepositoryError};
 use serde::de::DeserializeOwned;
@@ -23,6 +24,14 @@ pub(crate) trait Blobs {
 
     /// Everything else.
     fn blob(&self, digest: &Digest) -> Result<Blob, RepositoryError>;
+
+    /// A document that was read before.
+    fn document(&self, _: &Digest) -> Option<Arc<[u8]>> {
+        None
+    }
+
+    /// Takes in a document that has been compared with its digest.
+    fn keep_document(&self, _: &Digest, _: &[u8]) {}
 }
 
 /// The content of a blob, compared with its digest.
@@ -48,7 +57,12 @@ pub(crate) fn blob(
 }
 
 pub(crate) fn bytes(blobs: &(impl Blobs + ?Sized), digest: &Digest) -> Result<Vec<u8>, RepositoryError> {
-    blob(blobs, digest, LARGEST_DOCUMENT)?.read_all(&blobs.address(digest), LARGEST_DOCUMENT)
+    if let Some(known) = blobs.document(digest) {
+        return Ok(known.to_vec());
+    }
+    let bytes = blob(blobs, digest, LARGEST_DOCUMENT)?.read_all(&blobs.address(digest), LARGEST_DOCUMENT)?;
+    blobs.keep_document(digest, &bytes);
+    Ok(bytes)
 }
 
 pub(crate) fn manifest_bytes(
@@ -75,6 +89,12 @@ pub(crate) fn main_manifest(
         }
         _ => Ok((digest.clone(), text, manifest)),
     }
+}
+
+/// Whether a manifest is that of a component version; archives may hold other artifacts, too.
+pub(crate) fn is_component(blobs: &(impl Blobs + ?Sized), digest: &Digest) -> Result<bool, RepositoryError> {
+    let (_, _, manifest) = main_manifest(blobs, digest)?;
+    Ok(manifest.config.is_some_and(|config| artifact::check_config_type(&config.media_type).is_ok()))
 }
 
 /// The component descriptor that a manifest leads to; `None` where the config has no type.

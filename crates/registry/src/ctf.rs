@@ -1,6 +1,6 @@
 //! The common transport format: a directory, a tar or a compressed tar (`components.md` 6.4).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use groundwork_component::{Access, Blob, Repository, RepositoryContext, RepositoryError};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::artifact::{self, LARGEST_DOCUMENT};
 use crate::blobs::{self, Blobs};
 use crate::digest::Digest;
+use crate::flat::identity;
 use crate::tree::{Stamp, Tree, malformed};
 
 pub(crate) const INDEX_FILE: &str = "artifact-index.json";
@@ -35,7 +36,7 @@ pub(crate) struct Artifact {
 }
 
 /// Repository and tag to the text of a digest.
-type Index = Arc<HashMap<(String, String), String>>;
+type Index = Arc<BTreeMap<(String, String), String>>;
 
 /// An archive that stands for a registry. The index is read once, and again when it has been written.
 #[derive(Debug)]
@@ -61,12 +62,40 @@ impl Ctf {
         let decoded: ArtifactIndex = blobs::decode(&self.tree.address(INDEX_FILE), &bytes)?;
         // Of equal entries the last one counts, as it does in a map.
         let artifacts = decoded.artifacts.unwrap_or_default().into_iter();
-        let index: HashMap<_, _> = artifacts
+        let index: BTreeMap<_, _> = artifacts
             .filter_map(|artifact| Some(((artifact.repository, artifact.tag?), artifact.digest)))
             .collect();
         let index = Arc::new(index);
         *kept = stamp.map(|stamp| (stamp, Arc::clone(&index)));
         Ok(index)
+    }
+
+    /// All tagged artifacts: repository, tag and digest, in this order.
+    pub(crate) fn artifacts(&self) -> Result<Vec<(String, String, Digest)>, RepositoryError> {
+        let index = self.index()?;
+        let artifacts = index
+            .iter()
+            .map(|((repository, tag), text)| Ok((repository.clone(), tag.clone(), self.parse_entry(text)?)));
+        artifacts.collect()
+    }
+
+    /// The component versions that it holds: name and version, in the order of their repositories. Other artifacts are left out.
+    pub(crate) fn versions(&self) -> Result<Vec<(String, String)>, RepositoryError> {
+        let mut versions = Vec::new();
+        for (_, _, digest) in self.artifacts()? {
+            if !blobs::is_component(self, &digest)? {
+                continue;
+            }
+            if let Some(document) = blobs::descriptor(self, &digest)? {
+                versions.extend(identity(&document));
+            }
+        }
+        Ok(versions)
+    }
+
+    fn parse_entry(&self, text: &str) -> Result<Digest, RepositoryError> {
+        let wrong = || malformed(self.tree.address(INDEX_FILE), &format!("{text:?} is not a sha256 digest"));
+        Digest::parse(text).ok_or_else(wrong)
     }
 
     /// The digest of the artifact that holds a component version.
@@ -79,8 +108,7 @@ impl Ctf {
         let key = (artifact::repository_path(context, name)?, artifact::tag(version));
         let index = self.index()?;
         let Some(text) = index.get(&key) else { return Ok(None) };
-        let wrong = || malformed(self.tree.address(INDEX_FILE), &format!("{text:?} is not a sha256 digest"));
-        Digest::parse(text).ok_or_else(wrong).map(Some)
+        self.parse_entry(text).map(Some)
     }
 }
 

@@ -15,6 +15,11 @@ impl Digest {
         Self(HEXLOWER.encode(&Sha256::digest(bytes)))
     }
 
+    /// Of what a hash has been given.
+    pub(crate) fn of_hash(hash: Sha256) -> Self {
+        Self(HEXLOWER.encode(&hash.finalize()))
+    }
+
     /// Reads `sha256:<hex>`. Anything else is `None`: what is not a digest must not become a file name.
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix("sha256:")?;

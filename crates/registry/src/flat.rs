@@ -1,6 +1,6 @@
 //! Descriptors as plain files: component archives, and directories of descriptors (`components.md` 6.5, 6.6).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use groundwork_component::{Access, Blob, Repository, RepositoryError};
@@ -17,7 +17,7 @@ const LARGEST_PACKED: u64 = 64 << 20;
 const DEEPEST: usize = 32;
 
 /// Name and version to the bytes of a descriptor.
-type Index = Arc<HashMap<(String, String), Vec<u8>>>;
+type Index = Arc<BTreeMap<(String, String), Vec<u8>>>;
 
 /// The descriptors of a tree and the blobs beside them.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Flat {
         {
             return Ok(Arc::clone(index));
         }
-        let mut index = HashMap::new();
+        let mut index = BTreeMap::new();
         for entry in self.tree.list("")?.into_iter().filter(|entry| !entry.is_directory) {
             let bytes = self.tree.read(&entry.name, LARGEST_DOCUMENT)?;
             let address = self.tree.address(&entry.name);
@@ -60,6 +60,11 @@ impl Flat {
         let index = Arc::new(index);
         *kept = stamp.map(|stamp| (stamp, Arc::clone(&index)));
         Ok(index)
+    }
+
+    /// Name and version of every descriptor, in this order.
+    pub(crate) fn versions(&self) -> Result<Vec<(String, String)>, RepositoryError> {
+        Ok(self.index()?.keys().cloned().collect())
     }
 
     /// Where blobs are looked for: their folder, or the root where there is none.
@@ -125,7 +130,7 @@ impl Flat {
 }
 
 /// Name and version of a descriptor, whatever else may be wrong with it: that is told when it is used.
-fn identity(bytes: &[u8]) -> Option<(String, String)> {
+pub(crate) fn identity(bytes: &[u8]) -> Option<(String, String)> {
     let document = groundwork_yaml::from_str(&String::from_utf8_lossy(bytes)).ok()?;
     let holder = document.get("component").or_else(|| document.get("metadata"))?;
     let text = |member: &str| holder.get(member)?.as_str().map(str::to_owned);

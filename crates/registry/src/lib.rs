@@ -15,13 +15,21 @@ mod artifact_set;
 mod blobs;
 mod ctf;
 mod digest;
+mod disk;
 mod flat;
 mod map;
 #[cfg(feature = "network")]
 mod oci;
+mod pack;
 mod tree;
 mod write;
 
 pub use digest::Digest;
+pub use disk::DiskCache;
+#[cfg(feature = "network")]
+pub use map::push;
 pub use map::{MapError, Registry, RepositoryMap, Store};
+#[cfg(feature = "network")]
+pub use oci::{Keyring, NetworkOptions, PushError, Pushed};
+pub use pack::{PackError, write_archive};
 pub use write::{CtfWriter, LocalBlob, WriteError};

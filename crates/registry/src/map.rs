@@ -22,6 +22,8 @@ use groundwork_yaml::{self as yaml, Content, Node, Step};
 use crate::artifact::DESCRIPTOR_FILE;
 use crate::ctf::{Ctf, CtfRepository, INDEX_FILE};
 use crate::flat::Flat;
+#[cfg(feature = "network")]
+use crate::tree::malformed;
 use crate::tree::{Stamp, Tree, stamp};
 
 /// The types of repository contexts that exist (`components.md` 1.5), without their version suffix.
@@ -39,6 +41,81 @@ pub enum Store {
     Registry(Registry),
 }
 
+impl Store {
+    /// A directory or an archive, by what is at the path; else a registry, by its address.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is there, and the text is no address of a registry: a sentence that says so.
+    pub fn of_place(
+        place: &str,
+        docker_config: Option<PathBuf>,
+        ca: Option<PathBuf>,
+    ) -> Result<Self, String> {
+        let path = Path::new(place);
+        if path.is_dir() {
+            return Ok(Self::Directory(path.to_owned()));
+        }
+        if path.exists() {
+            return Ok(Self::Archive(path.to_owned()));
+        }
+        Registry::new(place, docker_config, ca).map(Self::Registry).map_err(|problem| {
+            format!(
+                "{place:?} is no file or directory that is there, and no address of a registry: {problem}"
+            )
+        })
+    }
+
+    /// The store as the repository of a context.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        Entry::new(context.clone(), self.clone()).repository(context)
+    }
+
+    /// Name and version of everything in a directory or archive. What a registry holds is not listed.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is a registry.
+    pub fn versions(&self, context: &RepositoryContext) -> Result<Vec<(String, String)>, RepositoryError> {
+        match open(self.path(), self, context)? {
+            Files::Ctf(archive) => archive.versions(),
+            Files::Flat(flat) => flat.versions(),
+            #[cfg(feature = "network")]
+            Files::Registry(client) => Err(malformed(
+                client.host().to_owned(),
+                "a registry does not tell all that it holds: name a component version",
+            )),
+        }
+    }
+
+    /// Where it lies, if it is made of files.
+    fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::Archive(path) => path,
+            Self::Registry(_) => Path::new(""),
+        }
+    }
+}
+
+/// Writes every artifact of a transport archive below the path of a registry, under the repository names that the archive has. A tag that is
+/// there with other content is left alone unless it may be replaced.
+///
+/// # Errors
+///
+/// The archive cannot be read, or the registry refuses; what came before is written.
+#[cfg(feature = "network")]
+pub fn push(
+    directory: &Path,
+    registry: &Registry,
+    replace: bool,
+) -> Result<Vec<crate::oci::Pushed>, crate::oci::PushError> {
+    crate::oci::push(&Ctf::new(Tree::Directory(directory.to_owned())), registry, replace)
+}
+
 /// A registry and what is needed to be let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registry {
@@ -51,6 +128,16 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// A registry by its address, as the map has it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the address.
+    pub fn new(url: &str, docker_config: Option<PathBuf>, ca: Option<PathBuf>) -> Result<Self, &'static str> {
+        let registry = Self { url: url.to_owned(), docker_config, ca };
+        registry.problem().map_or(Ok(registry), Err)
+    }
+
     /// Scheme, host with port, and path without slashes at its ends.
     pub(crate) fn parts(&self) -> (&'static str, &str, &str) {
         let (scheme, rest) = match self.url.split_once("://") {
@@ -85,6 +172,9 @@ pub struct RepositoryMap {
     /// How the map is called in messages.
     source: String,
     entries: Vec<Entry>,
+    /// How registries are reached that no entry names; without it they are not.
+    #[cfg(feature = "network")]
+    network: Option<Arc<crate::oci::Network>>,
 }
 
 #[derive(Debug, Clone)]
@@ -117,9 +207,8 @@ impl Entry {
 
     fn repository(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
         let (path, stamp) = match &self.store {
-            Store::Registry(_) => (Path::new(""), None),
-            Store::Directory(path) => (path.as_path(), None),
             Store::Archive(path) => (path.as_path(), stamp(path)),
+            other => (other.path(), None),
         };
         let mut kept = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let files = match &*kept {
@@ -135,7 +224,7 @@ impl Entry {
             Files::Flat(flat) => flat,
             #[cfg(feature = "network")]
             Files::Registry(client) => {
-                Arc::new(crate::oci::OciRepository { client, context: context.clone() })
+                Arc::new(crate::oci::OciRepository { client, context: context.clone(), peers: None })
             }
         })
     }
@@ -193,7 +282,7 @@ impl MapError {
 impl RepositoryMap {
     /// A map without entries; every lookup says that nothing is configured.
     pub fn empty(source: impl Into<String>) -> Self {
-        Self { source: source.into(), entries: Vec::new() }
+        Self { source: source.into(), ..Self::default() }
     }
 
     /// Reads a file. Directories in it are relative to the file.
@@ -276,6 +365,41 @@ impl RepositoryMap {
 
     fn entry(&self, context: &RepositoryContext) -> Option<&Entry> {
         self.entries.iter().find(|known| known.context.is_same_place(context))
+    }
+}
+
+#[cfg(feature = "network")]
+impl RepositoryMap {
+    /// The same map, and registries that a repository context names where no entry does.
+    #[must_use]
+    pub fn with_network(mut self, options: crate::oci::NetworkOptions) -> Self {
+        self.network = Some(Arc::new(crate::oci::Network::new(options)));
+        self
+    }
+
+    /// Opens a repository with the credentials of one Context. Entries of the map that name a docker configuration keep theirs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repositories::open`].
+    pub fn open_with(
+        &self,
+        context: &RepositoryContext,
+        keyring: &Arc<crate::oci::Keyring>,
+    ) -> Result<Arc<dyn Repository>, RepositoryError> {
+        let type_name = context.type_name();
+        let is_registry = matches!(
+            type_name.strip_suffix("/v1").unwrap_or(type_name),
+            "ociRegistry" | "OCIRegistry" | "oci"
+        );
+        match &self.network {
+            Some(network)
+                if is_registry && self.entry(context).is_none() && context.missing_member().is_none() =>
+            {
+                network.open(context, keyring)
+            }
+            _ => self.open(context),
+        }
     }
 }
 

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use groundwork_component::{Access, Blob, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{
+    Access, Blob, Repository, RepositoryContext, RepositoryError, split_image_reference,
+};
 
 use crate::artifact::{self, MANIFEST_TYPES};
 use crate::artifact_set;
@@ -14,10 +16,21 @@ use crate::blobs::{self, Blobs, LARGEST_BLOB};
 use crate::digest::Digest;
 use crate::tree::malformed;
 
+mod challenge;
 mod client;
-mod credentials;
+mod documents;
+mod keyring;
+mod network;
+mod peers;
+mod push;
 
 pub(crate) use client::Client;
+pub use keyring::Keyring;
+pub(crate) use network::Network;
+pub use network::NetworkOptions;
+pub(crate) use peers::Peers;
+pub(crate) use push::push;
+pub use push::{PushError, Pushed};
 
 /// What a manifest may have at most; registries refuse larger ones.
 const LARGEST_MANIFEST: u64 = 4 << 20;
@@ -31,6 +44,8 @@ type Fetched = (Vec<u8>, Option<String>);
 pub(crate) struct OciRepository {
     pub(crate) client: Arc<Client>,
     pub(crate) context: RepositoryContext,
+    /// For contents in other registries; without it they are out of reach.
+    pub(crate) peers: Option<Peers>,
 }
 
 /// One repository of a registry.
@@ -120,6 +135,14 @@ impl Blobs for Place<'_> {
         let response = self.client.get(&self.repository, &format!("blobs/{digest}"), "*/*", &address)?;
         response.map(client::blob).ok_or(RepositoryError::Missing { address })
     }
+
+    fn document(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+        self.client.documents.get(&self.repository, digest)
+    }
+
+    fn keep_document(&self, digest: &Digest, content: &[u8]) {
+        self.client.documents.insert(&self.repository, digest, content);
+    }
 }
 
 impl OciRepository {
@@ -127,31 +150,34 @@ impl OciRepository {
         Place::new(&self.client, self.client.below(&artifact::repository_path(&self.context, name)?))
     }
 
-    /// An artifact or blob of this registry; others are nobody's whose credentials are known here.
-    fn elsewhere(&self, reference: &str) -> Result<String, RepositoryError> {
-        let own = reference.split_once('/').filter(|(host, _)| *host == self.client.host());
-        own.map(|(_, rest)| rest.to_owned()).ok_or_else(|| {
-            let problem = "it lies in another registry than its component, and only that one is asked; put the content into the component";
-            malformed(reference.to_owned(), problem)
-        })
+    /// The client for an artifact or blob, and its name there.
+    fn client_of(&self, reference: &str) -> Result<(Arc<Client>, String), RepositoryError> {
+        let (host, rest) = split_image_reference(reference);
+        let name = host.split_once("://").map_or(host.as_str(), |(_, name)| name);
+        if name == self.client.host() {
+            return Ok((Arc::clone(&self.client), rest));
+        }
+        match &self.peers {
+            Some(peers) => Ok((peers.client(&host)?, rest)),
+            None => Err(RepositoryError::Elsewhere { address: reference.to_owned() }),
+        }
     }
+}
 
-    fn artifact(&self, reference: &str) -> Result<Blob, RepositoryError> {
-        let (tagged, digest) = match reference.split_once('@') {
-            Some((tagged, digest)) => (tagged, Some(digest)),
-            None => (reference, None),
-        };
-        let (repository, tag) = tagged.split_once(':').unwrap_or((tagged, "latest"));
-        let mut place = Place::new(&self.client, repository.to_owned())?;
-        let digest = match digest {
-            Some(text) => Digest::parse(text)
-                .ok_or_else(|| malformed(place.tagged(tag), &format!("{text:?} is not a sha256 digest")))?,
-            None => {
-                place.find(tag)?.ok_or_else(|| RepositoryError::Missing { address: place.tagged(tag) })?
-            }
-        };
-        artifact_set::of_manifest(&place, &digest)
-    }
+/// An artifact as an archive.
+fn fetch_artifact(client: &Client, reference: &str) -> Result<Blob, RepositoryError> {
+    let (tagged, digest) = match reference.split_once('@') {
+        Some((tagged, digest)) => (tagged, Some(digest)),
+        None => (reference, None),
+    };
+    let (repository, tag) = tagged.split_once(':').unwrap_or((tagged, "latest"));
+    let mut place = Place::new(client, repository.to_owned())?;
+    let digest = match digest {
+        Some(text) => Digest::parse(text)
+            .ok_or_else(|| malformed(place.tagged(tag), &format!("{text:?} is not a sha256 digest")))?,
+        None => place.find(tag)?.ok_or_else(|| RepositoryError::Missing { address: place.tagged(tag) })?,
+    };
+    artifact_set::of_manifest(&place, &digest)
 }
 
 impl Repository for OciRepository {
@@ -170,10 +196,16 @@ impl Repository for OciRepository {
                 let address = format!("{}/{}", self.client.host(), place.repository);
                 blobs::local(&place, &address, reference, media_type)
             }
-            Access::Artifact { reference } => self.artifact(&self.elsewhere(reference)?),
-            Access::RelativeArtifact { reference } => self.artifact(reference.trim_start_matches('/')),
+            Access::Artifact { reference } => {
+                let (client, rest) = self.client_of(reference)?;
+                fetch_artifact(&client, &rest)
+            }
+            Access::RelativeArtifact { reference } => {
+                fetch_artifact(&self.client, reference.trim_start_matches('/'))
+            }
             Access::Layer { repository, digest, .. } => {
-                let place = Place::new(&self.client, self.elsewhere(repository)?)?;
+                let (client, name) = self.client_of(repository)?;
+                let place = Place::new(&client, name)?;
                 let problem = || malformed(repository.clone(), &format!("{digest:?} is not a sha256 digest"));
                 blobs::blob(&place, &Digest::parse(digest).ok_or_else(problem)?, LARGEST_BLOB)
             }

@@ -3,10 +3,12 @@
 //! The bytes depend on nothing but the content, so a directory that is written again does not change.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use groundwork_component::{Descriptor, DescriptorError, RepositoryContext, RepositoryError};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::artifact::{self, BlobDescriptor, ComponentConfig, DESCRIPTOR_FILE};
 use crate::ctf::{Artifact, ArtifactIndex, BLOB_DIRECTORY, INDEX_FILE};
@@ -65,21 +67,27 @@ impl CtfWriter {
     /// The descriptor is invalid once the accesses are filled in, or lacks a resource that content is given for.
     pub fn add(&mut self, descriptor: &Value, blobs: &[LocalBlob]) -> Result<(), WriteError> {
         let mut document = descriptor.clone();
+        let mut layers = Vec::new();
         for blob in blobs {
-            let digest = self.write_blob(&blob.bytes)?;
-            set_access(&mut document, blob, &digest)?;
+            let layer = self.write_typed(&blob.bytes, &blob.media_type)?;
+            set_access(&mut document, &blob.resource, &layer)?;
+            layers.push(layer);
         }
+        self.add_with_layers(&document, &layers)
+    }
+
+    /// Adds a component version whose contents are written already.
+    pub(crate) fn add_with_layers(
+        &mut self,
+        document: &Value,
+        blobs: &[BlobDescriptor],
+    ) -> Result<(), WriteError> {
         let checked = Descriptor::from_document(document.clone(), groundwork_component::Leniency::Strict)?;
-        let layer = descriptor_tar(groundwork_yaml::to_string(&document).as_bytes());
+        let layer = descriptor_tar(groundwork_yaml::to_string(document).as_bytes());
         let layer = self.write_typed(&layer, artifact::DESCRIPTOR_TAR)?;
         let config = json_bytes(&ComponentConfig { component_descriptor_layer: Some(layer.clone()) });
         let config = self.write_typed(&config, artifact::CONFIG)?;
-        let mut layers = vec![json!(layer)];
-        for blob in blobs {
-            layers.push(json!({
-                "mediaType": blob.media_type, "digest": Digest::of(&blob.bytes).to_string(), "size": blob.bytes.len(),
-            }));
-        }
+        let layers: Vec<&BlobDescriptor> = std::iter::once(&layer).chain(blobs).collect();
         let manifest = json_bytes(&json!({
             "schemaVersion": 2, "mediaType": artifact::MANIFEST, "config": config, "layers": layers,
             "annotations": {"software.ocm.componentversion": format!("{}:{}", checked.name(), checked.version())},
@@ -92,6 +100,50 @@ impl CtfWriter {
             media_type: Some(artifact::MANIFEST.to_owned()),
         });
         Ok(())
+    }
+
+    /// Adds an artifact as it is in another archive. Its blobs have been written.
+    pub(crate) fn add_artifact(
+        &mut self,
+        repository: String,
+        tag: String,
+        digest: &Digest,
+        media_type: String,
+    ) {
+        self.artifacts.push(Artifact {
+            repository,
+            tag: Some(tag),
+            digest: digest.to_string(),
+            media_type: Some(media_type),
+        });
+    }
+
+    /// Writes content as it is read; it is in no memory as a whole.
+    pub(crate) fn write_body(
+        &self,
+        mut body: impl io::Read,
+        media_type: &str,
+        address: &str,
+    ) -> Result<BlobDescriptor, WriteError> {
+        let blobs = self.root.join(BLOB_DIRECTORY);
+        let failed = |source| WriteError::Io { path: blobs.clone(), source };
+        let mut file = tempfile::NamedTempFile::new_in(&blobs).map_err(failed)?;
+        let (mut hash, mut size, mut buffer) = (Sha256::new(), 0, vec![0; 64 * 1024]);
+        loop {
+            let count = match body.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.map_err(|error| RepositoryError::of_read(&error, address))?,
+            };
+            if count == 0 {
+                break;
+            }
+            hash.update(&buffer[..count]);
+            size += count as u64;
+            file.write_all(&buffer[..count]).map_err(failed)?;
+        }
+        let digest = Digest::of_hash(hash);
+        file.persist(blobs.join(digest.file_name())).map_err(|error| failed(error.error))?;
+        Ok(BlobDescriptor { media_type: media_type.to_owned(), digest: digest.to_string(), size })
     }
 
     /// Writes the index; until then readers see nothing of what was added.
@@ -120,7 +172,7 @@ impl CtfWriter {
     }
 }
 
-fn set_access(document: &mut Value, blob: &LocalBlob, digest: &Digest) -> Result<(), WriteError> {
+fn set_access(document: &mut Value, resource_name: &str, layer: &BlobDescriptor) -> Result<(), WriteError> {
     let lists = ["/component/resources", "/spec/resources"];
     let list = lists.into_iter().find(|list| document.pointer(list).is_some()).unwrap_or_default();
     let resources = document.pointer_mut(list).and_then(Value::as_array_mut);
@@ -128,7 +180,7 @@ fn set_access(document: &mut Value, blob: &LocalBlob, digest: &Digest) -> Result
         .into_iter()
         .flatten()
         .filter_map(Value::as_object_mut)
-        .find(|resource| resource.get("name").and_then(Value::as_str) == Some(&blob.resource));
+        .find(|resource| resource.get("name").and_then(Value::as_str) == Some(resource_name));
     let Some(resource) = resource else {
         let component = ["/component/name", "/metadata/name"]
             .into_iter()
@@ -136,14 +188,16 @@ fn set_access(document: &mut Value, blob: &LocalBlob, digest: &Digest) -> Result
             .unwrap_or_default();
         return Err(WriteError::NoResource {
             component: component.to_owned(),
-            resource: blob.resource.clone(),
+            resource: resource_name.to_owned(),
         });
     };
-    let access = json!({
-        "type": "localBlob", "localReference": digest.to_string(), "mediaType": blob.media_type,
-    });
-    resource.insert("access".to_owned(), access);
+    resource.insert("access".to_owned(), local_access(layer));
     Ok(())
+}
+
+/// How a descriptor refers to a blob beside it.
+pub(crate) fn local_access(layer: &BlobDescriptor) -> Value {
+    json!({"type": "localBlob", "localReference": layer.digest, "mediaType": layer.media_type})
 }
 
 fn descriptor_tar(document: &[u8]) -> Vec<u8> {
@@ -190,7 +244,7 @@ fn json_bytes(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("these types have text keys only, so they can be written as JSON")
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     fs::write(path, bytes).map_err(|source| WriteError::Io { path: path.to_owned(), source })
 }
 

@@ -1,15 +1,19 @@
-//! An OCI registry without TLS.
+//! An OCI registry.
 
 use std::fs;
 use std::io::{Error, Result as IoResult};
 use std::path::Path;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use ureq::Agent;
 
 use crate::binaries::Server;
 use crate::process::{Process, StartError, answer, folder, free_port, with_free_ports, write};
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// How long an upload may take: a server that is none must not hold a test up for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct RegistryOptions {
     /// Content of a htpasswd file (bcrypt hashes); without it everybody may do everything.
     pub htpasswd: Option<String>,
+    /// Certificate and key in PEM; without them it speaks without TLS.
+    pub tls: Option<(String, String)>,
 }
 
 /// A running registry. Dropping it ends it.
@@ -51,12 +57,17 @@ impl Registry {
             write(server, &file("htpasswd"), users)?;
             configuration["auth"] = json!({"htpasswd": {"realm": "test", "path": file("htpasswd")}});
         }
+        if let Some((certificate, key)) = &options.tls {
+            write(server, &file("tls.crt"), certificate)?;
+            write(server, &file("tls.key"), key)?;
+            configuration["http"]["tls"] = json!({"certificate": file("tls.crt"), "key": file("tls.key")});
+        }
         write(server, &file("config.yaml"), &configuration.to_string())?;
         let arguments = ["serve".to_owned(), file("config.yaml").display().to_string()];
         let process = Process::start(server, folder, arguments)?;
-        // Either success or, with users, the request for a password.
+        // Either success or, with users, the request for a password, or a word about TLS.
         let request = "GET /v2/ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
-        process.wait_until(async || answer(port, request).starts_with("HTTP/1.1 ")).await?;
+        process.wait_until(async || answer(port, request).starts_with("HTTP/1.")).await?;
         Ok(Self { _process: process, port })
     }
 
@@ -82,11 +93,42 @@ impl Registry {
             let request = authorization
                 .into_iter()
                 .fold(request, |request, header| request.header("authorization", header));
-            request
-                .header("content-type", "application/vnd.oci.image.manifest.v1+json")
-                .send(&manifest[..])
-                .map_err(Error::other)?;
+            request.header("content-type", MANIFEST).send(&manifest[..]).map_err(Error::other)?;
         }
+        Ok(())
+    }
+
+    /// Uploads an artifact with one layer under a tag. Blocks.
+    ///
+    /// # Errors
+    /// The registry refuses something.
+    pub fn push_artifact(
+        &self,
+        repository: &str,
+        tag: &str,
+        (media_type, layer): (&str, &[u8]),
+        authorization: Option<&str>,
+    ) -> IoResult<()> {
+        let agent: Agent = Agent::config_builder().timeout_global(Some(PATIENCE)).build().into();
+        let base = format!("http://{}/v2/{repository}", self.address());
+        let digest = |bytes: &[u8]| format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(bytes)));
+        let config = b"{}";
+        for content in [config.as_slice(), layer] {
+            upload(&agent, &base, &digest(content), content, authorization)?;
+        }
+        let described = |media_type: &str, bytes: &[u8]| json!({"mediaType": media_type, "digest": digest(bytes), "size": bytes.len()});
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": MANIFEST,
+            "config": described("application/vnd.oci.image.config.v1+json", config), "layers": [described(media_type, layer)],
+        });
+        let request = agent.put(format!("{base}/manifests/{tag}"));
+        let request = authorization
+            .into_iter()
+            .fold(request, |request, header| request.header("authorization", header));
+        request
+            .header("content-type", MANIFEST)
+            .send(manifest.to_string().as_bytes())
+            .map_err(Error::other)?;
         Ok(())
     }
 

@@ -86,7 +86,9 @@ async fn nats_and_registry() {
     let registry = Registry::start(&RegistryOptions::default()).await.unwrap();
     assert!(registry.address().starts_with("127.0.0.1:"));
     let users = "me:$2y$05$cqBhWSnqgLDDpIGmcZHHRuvBKcyeW1BHxgTLe8rXMWHJDVBe7zTe2\n";
-    Registry::start(&RegistryOptions { htpasswd: Some(users.to_owned()) }).await.unwrap();
+    Registry::start(&RegistryOptions { htpasswd: Some(users.to_owned()), ..RegistryOptions::default() })
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
-use groundwork_component::{ComponentVersion, Reference, Repositories, Repository, RepositoryError};
+use groundwork_component::{Access, ComponentVersion, Reference, Repositories, Repository, RepositoryError};
 use groundwork_controller::{ApiError, Objects, Workers};
-use groundwork_grpc::{Access, ResourceAttributes};
+use groundwork_grpc::{Access as Callers, ResourceAttributes};
 use groundwork_lifecycle::{OperationError, Resolution};
 use groundwork_proto::MAX_MESSAGE;
 use groundwork_proto::component::v1::ObjectName;
@@ -28,7 +28,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::contexts::DefaultContexts;
-use crate::permitted_versions::{PermittedVersions, PermittedVersionsCache, RecordingRepositories};
+use crate::permitted_versions::{Known, PermittedVersions, PermittedVersionsCache, RecordingRepositories};
 use crate::resolution_inputs::{Depth, ResolutionInputs};
 use crate::status::Statement;
 use crate::stores::{JobStores, Stores};
@@ -44,7 +44,7 @@ const SENDERS: usize = 64;
 const MESSAGE_MARGIN: usize = 64 * 1024;
 
 pub(crate) struct Service {
-    access: Access,
+    callers: Callers,
     objects: Objects,
     contexts: Arc<DefaultContexts>,
     stores: Stores,
@@ -63,7 +63,7 @@ pub(crate) struct WorkerPools {
 
 impl Service {
     pub(crate) fn new(
-        access: Access,
+        callers: Callers,
         objects: Objects,
         contexts: Arc<DefaultContexts>,
         stores: Stores,
@@ -71,7 +71,7 @@ impl Service {
     ) -> Self {
         let [readers, senders] = [READERS, SENDERS].map(|count| Arc::new(Semaphore::new(count)));
         let permitted = PermittedVersionsCache::new();
-        Self { access, objects, contexts, stores, permitted, readers, senders, workers }
+        Self { callers, objects, contexts, stores, permitted, readers, senders, workers }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
@@ -95,7 +95,7 @@ impl Service {
             namespace: Some(&name.namespace),
             name: Some(&name.name),
         };
-        self.access.authorise(call, &[attributes]).await?;
+        self.callers.authorise(call, &[attributes]).await?;
         Ok(name)
     }
 
@@ -139,25 +139,24 @@ impl Service {
     }
 
     /// Lets only component versions pass that belong to the Installation: who may get one Installation may not read whole stores.
-    async fn ensure_permitted(&self, name: &ObjectName, reference: &Reference) -> Result<(), Status> {
-        if self
-            .permitted
-            .get(&name.namespace, &name.name)
-            .is_some_and(|permitted| permitted.contains(reference))
+    async fn ensure_permitted(&self, name: &ObjectName, reference: &Reference) -> Result<Known, Status> {
+        if let Some(known) = self.permitted.get(&name.namespace, &name.name)
+            && known.permitted.contains(reference)
         {
-            return Ok(());
+            return Ok(known);
         }
         let installation = self.installation(name).await?;
         let inputs = ResolutionInputs::read(installation, Depth::Repositories, &self.objects).await;
         let inputs = inputs.map_err(|error| errors::api(&error))?;
-        let stores = self.stores.of_job(&name.namespace, &name.name, "");
+        let keyring = inputs.keyring();
+        let stores = self.stores.of_job(&name.namespace, &name.name, "", Arc::clone(&keyring));
         let recording = RecordingRepositories { inner: stores, permitted: PermittedVersions::default() };
-        let permitted = recording.permitted.clone();
+        let known = Known { permitted: recording.permitted.clone(), keyring };
         // The walk may fail at a version that cannot be had. What was asked for until then is permitted all the same.
-        self.blocking(move || drop(inputs.resolve().closure(&recording))).await?;
-        let is_permitted = permitted.contains(reference);
-        self.permitted.insert(&name.namespace, &name.name, permitted);
-        if is_permitted { Ok(()) } else { Err(errors::beyond(name, reference)) }
+        self.blocking(move || drop(walk(&inputs.resolve(), &recording))).await?;
+        let is_permitted = known.permitted.contains(reference);
+        self.permitted.insert(&name.namespace, &name.name, known.clone());
+        if is_permitted { Ok(known) } else { Err(errors::beyond(name, reference)) }
     }
 
     /// Runs something that reads stores where it may block.
@@ -188,12 +187,13 @@ impl Resolver for Service {
         for warning in &resolution.warnings {
             tracing::info!(installation = %format_args!("{}/{}", name.namespace, name.name), warning.message);
         }
-        let stores = self.stores.of_new_job(&name.namespace, &name.name, &job);
+        let keyring = inputs.keyring();
+        let stores = self.stores.of_new_job(&name.namespace, &name.name, &job, Arc::clone(&keyring));
         let recording = RecordingRepositories { inner: stores, permitted: PermittedVersions::default() };
-        let permitted = recording.permitted.clone();
-        let answer = self.blocking(move || answer(&inputs, &resolution, resolution.closure(&recording)));
+        let known = Known { permitted: recording.permitted.clone(), keyring };
+        let answer = self.blocking(move || answer(&inputs, &resolution, walk(&resolution, &recording)));
         let answer = answer.await?;
-        self.permitted.insert(&name.namespace, &name.name, permitted);
+        self.permitted.insert(&name.namespace, &name.name, known);
         answer.map(Response::new)
     }
 
@@ -201,13 +201,22 @@ impl Resolver for Service {
         let (metadata, _, request) = request.into_parts();
         let calls = &self.workers.calls;
         let explained = match request.input {
+            Some(explain_request::Input::Inline(_)) if request.references => {
+                return Err(wire::invalid("references", "are told of an Installation of the cluster only"));
+            }
             Some(explain_request::Input::Inline(input)) => calls.run(|| explain::inline(input)).await,
             Some(explain_request::Input::Installation(name)) => {
                 let name = self.authorise(&metadata, Some(name)).await?;
                 let installation = self.installation(&name).await?;
-                let inputs = ResolutionInputs::read(installation, Depth::Reference, &self.objects).await;
+                let depth = if request.references { Depth::Repositories } else { Depth::Reference };
+                let inputs = ResolutionInputs::read(installation, depth, &self.objects).await;
                 let inputs = inputs.map_err(|error| errors::api(&error))?;
-                calls.run(move || explain::of_cluster(&inputs)).await
+                if request.references {
+                    let stores = self.stores.fresh(inputs.keyring());
+                    let read = move || explain::of_cluster(&inputs, Some(&stores));
+                    return self.blocking(read).await?.map(Response::new);
+                }
+                calls.run(move || explain::of_cluster(&inputs, None)).await
             }
             None => return Err(wire::invalid("input", "must be given")),
         };
@@ -221,8 +230,8 @@ impl Resolver for Service {
         let (metadata, _, request) = request.into_parts();
         let reference = wire::located_reference(request.reference)?;
         let name = self.authorise(&metadata, request.installation).await?;
-        self.ensure_permitted(&name, &reference).await?;
-        let stores = self.stores.of_job(&name.namespace, &name.name, "");
+        let known = self.ensure_permitted(&name, &reference).await?;
+        let stores = self.stores.of_job(&name.namespace, &name.name, "", known.keyring);
         let read = move || open(&stores, &reference)?.descriptor(&reference.name, &reference.version);
         let descriptor = self.blocking(read).await?.map_err(|error| errors::repository(&error))?;
         if descriptor.as_ref().is_some_and(|bytes| bytes.len() > MAX_MESSAGE - MESSAGE_MARGIN) {
@@ -241,10 +250,18 @@ impl Resolver for Service {
         let offset =
             u64::try_from(request.offset).map_err(|_| wire::invalid("offset", "must not be negative"))?;
         let name = self.authorise(&metadata, request.installation).await?;
-        self.ensure_permitted(&name, &reference).await?;
-        let stores = self.stores.of_job(&name.namespace, &name.name, &request.job_id);
+        let known = self.ensure_permitted(&name, &reference).await?;
+        let stores = self.stores.of_job(&name.namespace, &name.name, &request.job_id, known.keyring);
+        // Of local contents the digest is known to whoever asks. Everything else lies somewhere in a registry.
+        let is_local = matches!(access, Access::Local { .. });
+        if !is_local && !known.permitted.has_content(&reference, &access) {
+            return Err(errors::not_named(&name, &reference, &access));
+        }
         let read = move || {
             let repository = open(&stores, &reference)?;
+            if access.registry().is_some() {
+                return repository.content(&reference.name, &reference.version, &access).map(Some);
+            }
             // Two answers that callers treat differently: no such version, and no such content in it.
             match repository.descriptor(&reference.name, &reference.version)? {
                 None => Ok(None),
@@ -263,6 +280,18 @@ fn open(stores: &JobStores, reference: &Reference) -> Result<Arc<dyn Repository>
         // Refused before.
         None => Err(RepositoryError::UnknownType { type_name: String::new() }),
     }
+}
+
+/// Walks the closure; what it asks for is recorded.
+fn walk(
+    resolution: &Resolution,
+    recording: &RecordingRepositories<JobStores>,
+) -> Result<Vec<ComponentVersion>, OperationError> {
+    let effective = resolution.reference.as_ref().and_then(|found| found.effective.repository.as_ref());
+    for descriptor in resolution.inline() {
+        recording.permitted.add_inline(descriptor, effective);
+    }
+    resolution.closure(recording)
 }
 
 fn has_job(installation: &Installation, job: &str) -> bool {

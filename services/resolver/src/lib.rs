@@ -13,6 +13,7 @@ mod grpc;
 mod handler;
 mod map_file;
 mod permitted_versions;
+mod pull_secrets;
 mod resolution_inputs;
 mod status;
 mod stores;
@@ -31,7 +32,7 @@ use groundwork_controller::{
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
-use groundwork_registry::MapError;
+use groundwork_registry::{DiskCache, MapError, NetworkOptions};
 use groundwork_telemetry::Telemetry;
 use kube::Client;
 
@@ -47,6 +48,8 @@ pub const SERVICE: &str = "resolver";
 pub const MANAGER: &str = "groundwork-resolver";
 
 const CONCURRENCY: usize = 4;
+/// Bytes of contents on disk.
+const CACHE_SIZE: u64 = 1 << 30;
 
 /// What the resolver can be told.
 #[derive(Debug, Clone, Default, Args)]
@@ -88,6 +91,30 @@ pub struct Settings {
     #[arg(long, env = "GROUNDWORK_REPOSITORIES", value_name = "FILE")]
     pub repositories: Option<PathBuf>,
 
+    /// Docker configuration file with credentials for registries, used before the pull secrets of a Context; may be given several times
+    #[arg(long, env = "GROUNDWORK_DOCKER_CONFIGS", value_name = "FILE", value_delimiter = ',')]
+    pub docker_config: Vec<PathBuf>,
+
+    /// PEM file of certificates to trust in registries that no entry of the map names, in place of those of the system
+    #[arg(long, env = "GROUNDWORK_REGISTRY_CA", value_name = "FILE")]
+    pub registry_ca: Option<PathBuf>,
+
+    /// Hosts of registries, with their ports if they have one, that are asked without TLS; those that are written with http:// are, too
+    #[arg(long, env = "GROUNDWORK_PLAIN_HTTP_HOSTS", value_name = "HOSTS", value_delimiter = ',')]
+    pub plain_http_hosts: Vec<String>,
+
+    /// Ask no registry at an address of a private network or of this machine, unless an entry of the map names it
+    #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_REGISTRIES")]
+    pub only_public_registries: bool,
+
+    /// Folder in which large contents of components are kept from call to call; without it none are
+    #[arg(long, env = "GROUNDWORK_COMPONENT_CACHE", value_name = "DIR")]
+    pub component_cache: Option<PathBuf>,
+
+    /// Bytes that the contents in that folder may have together
+    #[arg(long, env = "GROUNDWORK_COMPONENT_CACHE_SIZE", value_name = "BYTES", default_value_t = CACHE_SIZE)]
+    pub component_cache_size: u64,
+
     /// Repository context, as a JSON object, that every Context "default" is made to have
     #[arg(long, env = "GROUNDWORK_DEFAULT_REPOSITORY_CONTEXT", value_name = "JSON")]
     pub default_repository_context: Option<String>,
@@ -115,6 +142,12 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             repositories: None,
+            docker_config: Vec::new(),
+            registry_ca: None,
+            plain_http_hosts: Vec::new(),
+            only_public_registries: false,
+            component_cache: None,
+            component_cache_size: CACHE_SIZE,
             default_repository_context: None,
             no_default_contexts: false,
             exclude_namespaces: Vec::new(),
@@ -123,9 +156,22 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    fn network(&self) -> NetworkOptions {
+        NetworkOptions {
+            plain_http_hosts: self.plain_http_hosts.clone(),
+            ca: self.registry_ca.clone(),
+            only_public: self.only_public_registries,
+            docker_configs: self.docker_config.clone(),
+        }
+    }
+}
+
 /// Why the resolver cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    #[error("--component-cache: {0}")]
+    Cache(std::io::Error),
     #[error("--repositories: {0}")]
     Repositories(#[from] MapError),
     #[error(
@@ -167,7 +213,8 @@ impl Resolver {
     ) -> BoxFuture<'static, Result<Self, StartError>> {
         // Boxed, so that it is compiled here and not in every program that has the service in it.
         Box::pin(async move {
-            let map = MapFile::open(arguments.settings.repositories.as_deref())?;
+            let map =
+                MapFile::open(arguments.settings.repositories.as_deref(), arguments.settings.network())?;
             let contexts = Arc::new(DefaultContexts::new(&arguments.settings)?);
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
@@ -175,7 +222,11 @@ impl Resolver {
             let jobs = Workers::default().with_condition(telemetry.health.condition("resolving"));
             let workers = WorkerPools { jobs, calls: Workers::default() };
             let jobs = workers.jobs.clone();
-            let stores = Stores::new(map);
+            let disk = arguments.settings.component_cache.as_deref();
+            let disk = disk
+                .map(|folder| DiskCache::open(folder, arguments.settings.component_cache_size))
+                .transpose();
+            let stores = Stores::new(map, disk.map_err(StartError::Cache)?);
             let service =
                 grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, workers);
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use groundwork_registry::{MapError, RepositoryMap};
+use groundwork_registry::{MapError, NetworkOptions, RepositoryMap};
 
 /// The file is looked at this often at most.
 const LOOK: Duration = Duration::from_secs(1);
@@ -13,6 +13,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct MapFile {
     path: Option<PathBuf>,
+    network: NetworkOptions,
     state: Mutex<State>,
 }
 
@@ -32,14 +33,15 @@ impl MapFile {
     /// # Errors
     ///
     /// The file cannot be used.
-    pub(crate) fn open(path: Option<&Path>) -> Result<Self, MapError> {
+    pub(crate) fn open(path: Option<&Path>, network: NetworkOptions) -> Result<Self, MapError> {
         let map = match path {
             Some(path) => RepositoryMap::load(path)?,
             None => RepositoryMap::empty("the file of --repositories (none is given)"),
         };
         let stamp = path.and_then(stamp);
+        let map = map.with_network(network.clone());
         let state = State { map: Arc::new(map), stamp, looked: Instant::now() };
-        Ok(Self { path: path.map(Path::to_owned), state: Mutex::new(state) })
+        Ok(Self { path: path.map(Path::to_owned), network, state: Mutex::new(state) })
     }
 
     /// The map as the file has it now. One that cannot be used leaves the former in place, and the log says why.
@@ -59,7 +61,7 @@ impl MapFile {
                 match RepositoryMap::load(path) {
                     Ok(map) => {
                         tracing::info!(path = %path.display(), "the repository map was read again");
-                        state.map = Arc::new(map);
+                        state.map = Arc::new(map.with_network(self.network.clone()));
                     }
                     Err(error) => tracing::warn!(%error, "the repository map stays as it was"),
                 }
@@ -85,7 +87,7 @@ mod tests {
         let write = |text: &str| std::fs::write(&path, text).unwrap();
         let entry = "- context: {type: ociRegistry, baseUrl: example.org}\n  directory: own\n";
         write("repositories: []\n");
-        let file = MapFile::open(Some(&path)).unwrap();
+        let file = MapFile::open(Some(&path), NetworkOptions::default()).unwrap();
         let stores = || file.map_after(Duration::ZERO).stores().count();
         assert_eq!(stores(), 0);
         write(&format!("repositories:\n{entry}"));
@@ -96,6 +98,6 @@ mod tests {
         assert_eq!(stores(), 1);
         write("repositories: []\n");
         assert_eq!(stores(), 0);
-        assert_eq!(MapFile::open(None).unwrap().map().stores().count(), 0);
+        assert_eq!(MapFile::open(None, NetworkOptions::default()).unwrap().map().stores().count(), 0);
     }
 }

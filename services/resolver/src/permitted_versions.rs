@@ -1,15 +1,16 @@
 //! Which component versions belong to an Installation: others are not read on its behalf.
 //!
 //! The closure is walked with repositories that record every request, so what a job may ask for is exactly what its own evaluation
-//! asks for, versions that a repository does not hold included.
+//! asks for, versions that a repository does not hold included. Of a version only what its descriptor names is fetched: a registry holds more.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_component::{
-    Access, Blob, Reference, Repositories, Repository, RepositoryContext, RepositoryError,
+    Access, Blob, Descriptor, Reference, Repositories, Repository, RepositoryContext, RepositoryError,
 };
+use groundwork_registry::Keyring;
 use moka::sync::Cache;
 
 /// Installations in the cache.
@@ -22,11 +23,26 @@ type Version = (String, String, String);
 
 /// The versions that the evaluation of one Installation asks for.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PermittedVersions(Arc<Mutex<HashSet<Version>>>);
+pub(crate) struct PermittedVersions(Arc<Mutex<Permitted>>);
 
-/// The permitted versions of Installations, by namespace and name. Clones share them.
+#[derive(Debug, Default)]
+struct Permitted {
+    versions: HashSet<Version>,
+    /// By name and version, whatever the repository.
+    contents: HashSet<(String, String, Access)>,
+}
+
+/// What is known of an Installation whose closure was walked.
 #[derive(Debug, Clone)]
-pub(crate) struct PermittedVersionsCache(Cache<(String, String), PermittedVersions>);
+pub(crate) struct Known {
+    pub(crate) permitted: PermittedVersions,
+    /// Whose credentials registries get in its name.
+    pub(crate) keyring: Arc<Keyring>,
+}
+
+/// What is known of Installations, by namespace and name. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct PermittedVersionsCache(Cache<(String, String), Known>);
 
 /// Repositories that record what they are asked for.
 pub(crate) struct RecordingRepositories<R> {
@@ -41,15 +57,57 @@ struct RecordingRepository {
 }
 
 impl PermittedVersions {
-    fn add(&self, version: Version) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(version);
+    fn lock(&self) -> std::sync::MutexGuard<'_, Permitted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a descriptor names as contents of its version.
+    fn add_contents(&self, descriptor: &Descriptor) {
+        let (name, version) = (descriptor.name(), descriptor.version());
+        let contents =
+            descriptor.accesses().map(|access| (name.to_owned(), version.to_owned(), key(&access)));
+        self.lock().contents.extend(contents);
+    }
+
+    /// A descriptor that is written into the Installation: nobody asks a repository for it, but for what it names.
+    pub(crate) fn add_inline(&self, descriptor: &Descriptor, effective: Option<&RepositoryContext>) {
+        self.add_contents(descriptor);
+        let own = descriptor.repository_context();
+        let registries = descriptor.accesses().filter_map(|access| access.registry());
+        let contexts = effective.cloned().into_iter().chain(own).chain(registries);
+        let id = |context: RepositoryContext| {
+            (context.to_json(), descriptor.name().to_owned(), descriptor.version().to_owned())
+        };
+        self.lock().versions.extend(contexts.map(id));
     }
 
     /// Whether a reference that names its repository is one of them.
     pub(crate) fn contains(&self, reference: &Reference) -> bool {
         let Some(repository) = &reference.repository else { return false };
         let version = (repository.to_json(), reference.name.clone(), reference.version.clone());
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&version)
+        self.lock().versions.contains(&version)
+    }
+
+    /// Whether the descriptor of the version names this content.
+    pub(crate) fn has_content(&self, reference: &Reference, access: &Access) -> bool {
+        let content = (reference.name.clone(), reference.version.clone(), key(access));
+        self.lock().contents.contains(&content)
+    }
+}
+
+/// An access without what is declared about it.
+fn key(access: &Access) -> Access {
+    match access {
+        Access::Local { reference, .. } => {
+            Access::Local { reference: reference.clone(), media_type: String::new() }
+        }
+        Access::Layer { repository, digest, .. } => Access::Layer {
+            repository: repository.clone(),
+            digest: digest.clone(),
+            size: None,
+            media_type: String::new(),
+        },
+        Access::Artifact { .. } | Access::RelativeArtifact { .. } => access.clone(),
     }
 }
 
@@ -59,12 +117,12 @@ impl PermittedVersionsCache {
     }
 
     /// What was found for an Installation, if that is not longer ago than the lifetime of entries.
-    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<PermittedVersions> {
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Known> {
         self.0.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    pub(crate) fn insert(&self, namespace: &str, name: &str, permitted: PermittedVersions) {
-        self.0.insert((namespace.to_owned(), name.to_owned()), permitted);
+    pub(crate) fn insert(&self, namespace: &str, name: &str, known: Known) {
+        self.0.insert((namespace.to_owned(), name.to_owned()), known);
     }
 }
 
@@ -81,8 +139,14 @@ impl<R: Repositories> Repositories for RecordingRepositories<R> {
 
 impl Repository for RecordingRepository {
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
-        self.permitted.add((self.context.clone(), name.to_owned(), version.to_owned()));
-        self.inner.descriptor(name, version)
+        let id = (self.context.clone(), name.to_owned(), version.to_owned());
+        self.permitted.lock().versions.insert(id);
+        let found = self.inner.descriptor(name, version)?;
+        // One that cannot be used names nothing that anybody could ask for.
+        if let Some(descriptor) = found.as_deref().and_then(|text| Descriptor::parse(text).ok()) {
+            self.permitted.add_contents(&descriptor);
+        }
+        Ok(found)
     }
 
     fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {

@@ -1,11 +1,15 @@
 //! The objects that decide which component version an Installation uses, read from the API server.
 
+use std::sync::Arc;
+
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation, ResourceExt};
 use groundwork_blueprint::Capabilities;
 use groundwork_controller::{ApiError, Objects, Stored};
-use groundwork_lifecycle::{Inputs, ObjectSet, ROOT_SCOPE, Resolution, resolve};
-use groundwork_registry::RepositoryMap;
+use groundwork_lifecycle::{Inputs, ObjectSet, OperationError, ROOT_SCOPE, Resolution, resolve};
+use groundwork_registry::{Keyring, RepositoryMap};
 use k8s_openapi::api::core::v1::ConfigMap;
+
+use crate::pull_secrets::{PullSecrets, SETUP_REGISTRIES};
 
 /// An Installation with its Context and the overwrites that the Context names.
 #[derive(Debug)]
@@ -15,6 +19,12 @@ pub(crate) struct ResolutionInputs {
     pub(crate) overwrites: Option<ComponentVersionOverwrites>,
     /// The ConfigMap that the Context names, if it was asked for.
     objects: ObjectSet,
+    /// What its pull secrets hold, if they were asked for.
+    keyring: Arc<Keyring>,
+    /// What people should know about the pull secrets.
+    notes: Vec<String>,
+    /// Why the pull secrets cannot be used.
+    error: Option<OperationError>,
 }
 
 /// How much is read. The OCM configuration decides where components are looked for, and not which.
@@ -36,6 +46,10 @@ impl ResolutionInputs {
         let namespace = installation.namespace().unwrap_or_default();
         let context: Option<Context> = get(objects, &namespace, Some(installation.spec.context())).await?;
         let overwrites = get(objects, &namespace, context.as_ref().and_then(Context::overwrites)).await?;
+        let mut secrets = PullSecrets::default();
+        if depth == Depth::Repositories {
+            secrets.read(&namespace, context.as_ref(), objects).await?;
+        }
         let mut set = ObjectSet::default();
         let name = context.as_ref().and_then(Context::ocm_config_map);
         if let (Some(name), Depth::Repositories) = (name, depth)
@@ -43,16 +57,41 @@ impl ResolutionInputs {
         {
             set.add_config_map(map);
         }
-        Ok(Self { installation, context, overwrites, objects: set })
+        let PullSecrets { keyring, notes, error } = secrets;
+        Ok(Self { installation, context, overwrites, objects: set, keyring: Arc::new(keyring), notes, error })
+    }
+
+    /// Whose credentials registries get.
+    pub(crate) fn keyring(&self) -> Arc<Keyring> {
+        Arc::clone(&self.keyring)
     }
 
     #[cfg(test)]
     pub(crate) fn of_test(installation: Installation) -> Self {
-        Self { installation, context: None, overwrites: None, objects: ObjectSet::default() }
+        Self {
+            installation,
+            context: None,
+            overwrites: None,
+            objects: ObjectSet::default(),
+            keyring: Arc::default(),
+            notes: Vec::new(),
+            error: None,
+        }
     }
 
     /// Evaluates the reference. Asks no repository.
     pub(crate) fn resolve(&self) -> Resolution {
+        let mut resolution = self.evaluate();
+        resolution.warnings.extend(self.notes.iter().cloned().map(Into::into));
+        // Pull secrets come before the OCM configuration, and after everything else (`components.md` 4.1).
+        let is_later = resolution.error.as_ref().is_none_or(|error| error.reason == SETUP_REGISTRIES);
+        if let Some(error) = self.error.clone().filter(|_| is_later && resolution.reference.is_some()) {
+            resolution.error = Some(error);
+        }
+        resolution
+    }
+
+    fn evaluate(&self) -> Resolution {
         resolve(&Inputs {
             installation: &self.installation,
             context: self.context.as_ref(),

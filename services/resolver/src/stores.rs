@@ -1,9 +1,10 @@
 //! Where components are read from, with one answer a job (`components.md` 4.3).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_registry::{Digest, DiskCache, Keyring};
 use moka::sync::Cache;
 
 use crate::map_file::MapFile;
@@ -14,6 +15,8 @@ const CAPACITY: u64 = 8 << 20;
 const LARGEST: u64 = 1 << 20;
 /// Nothing is kept for a job that asked for nothing this long.
 const IDLE: Duration = Duration::from_secs(600);
+/// How long a descriptor that one job has read is there for others that began before.
+const TOGETHER: Duration = Duration::from_secs(60);
 /// Installations whose latest job is known.
 const JOBS: u64 = 10_000;
 
@@ -22,6 +25,10 @@ const JOBS: u64 = 10_000;
 pub(crate) struct Stores {
     map: Arc<MapFile>,
     pinned: Cache<Pin, Kept>,
+    /// With the time at which the reading began.
+    flights: Cache<Flight, (Instant, Kept)>,
+    /// Contents that are too large for memory.
+    disk: Option<DiskCache>,
     /// The latest job of an Installation, for calls that do not name it.
     jobs: Cache<(String, String), Arc<str>>,
 }
@@ -35,6 +42,16 @@ struct Pin {
     version: String,
     /// `None`: the descriptor.
     content: Option<Access>,
+}
+
+/// A descriptor that is being read: whoever asks for it meanwhile, with the same credentials, waits for the same answer.
+/// A job takes nothing that was read before it began.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Flight {
+    keyring: Arc<str>,
+    context: Arc<str>,
+    name: String,
+    version: String,
 }
 
 /// What is handed out again.
@@ -57,17 +74,23 @@ pub(crate) struct JobStores {
     stores: Stores,
     /// Without a job nothing is kept.
     scope: Option<Scope>,
+    /// Whose credentials registries get.
+    keyring: Arc<Keyring>,
+    /// Nothing counts that was read before.
+    begin: Instant,
 }
 
 struct PinnedRepository {
     inner: Arc<dyn Repository>,
-    pinned: Cache<Pin, Kept>,
-    scope: Scope,
+    stores: Stores,
+    scope: Option<Scope>,
+    keyring: Arc<Keyring>,
+    begin: Instant,
     context: Arc<str>,
 }
 
 impl Stores {
-    pub(crate) fn new(map: MapFile) -> Self {
+    pub(crate) fn new(map: MapFile, disk: Option<DiskCache>) -> Self {
         let weigh = |pin: &Pin, kept: &Kept| {
             let key = pin.name.len()
                 + pin.version.len()
@@ -76,82 +99,163 @@ impl Stores {
             u32::try_from(kept.bytes.len() + key).unwrap_or(u32::MAX)
         };
         let pinned = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_idle(IDLE).build();
+        let weigh_flight = |_: &Flight, (_, kept): &(Instant, Kept)| {
+            u32::try_from(kept.bytes.len() + 200).unwrap_or(u32::MAX)
+        };
+        let flights =
+            Cache::builder().max_capacity(CAPACITY).weigher(weigh_flight).time_to_live(TOGETHER).build();
         let jobs = Cache::builder().max_capacity(JOBS).time_to_idle(IDLE).build();
-        Self { map: Arc::new(map), pinned, jobs }
+        Self { map: Arc::new(map), pinned, flights, disk, jobs }
     }
 
     /// Notes the job that an Installation has now, and gives its view.
-    pub(crate) fn of_new_job(&self, namespace: &str, installation: &str, job: &str) -> JobStores {
+    pub(crate) fn of_new_job(
+        &self,
+        namespace: &str,
+        installation: &str,
+        job: &str,
+        keyring: Arc<Keyring>,
+    ) -> JobStores {
         self.jobs.insert((namespace.to_owned(), installation.to_owned()), job.into());
-        self.of_job(namespace, installation, job)
+        self.of_job(namespace, installation, job, keyring)
+    }
+
+    /// The view of nobody's job: nothing that was seen before counts.
+    pub(crate) fn fresh(&self, keyring: Arc<Keyring>) -> JobStores {
+        JobStores { stores: self.clone(), scope: None, keyring, begin: Instant::now() }
     }
 
     /// The view of a job; without an id that of the latest one.
-    pub(crate) fn of_job(&self, namespace: &str, installation: &str, job: &str) -> JobStores {
+    pub(crate) fn of_job(
+        &self,
+        namespace: &str,
+        installation: &str,
+        job: &str,
+        keyring: Arc<Keyring>,
+    ) -> JobStores {
         let job = if job.is_empty() {
             self.jobs.get(&(namespace.to_owned(), installation.to_owned()))
         } else {
             Some(job.into())
         };
         let scope = job.map(|job| Scope { namespace: namespace.into(), job });
-        JobStores { stores: self.clone(), scope }
+        JobStores { stores: self.clone(), scope, keyring, begin: Instant::now() }
     }
 }
 
 impl Repositories for JobStores {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        let inner = self.stores.map.map().open(context)?;
-        Ok(match &self.scope {
-            None => inner,
-            Some(scope) => Arc::new(PinnedRepository {
-                inner,
-                pinned: self.stores.pinned.clone(),
-                scope: scope.clone(),
-                context: context.to_json().into(),
-            }),
-        })
+        let inner = self.stores.map.map().open_with(context, &self.keyring)?;
+        Ok(Arc::new(PinnedRepository {
+            inner,
+            stores: self.stores.clone(),
+            scope: self.scope.clone(),
+            keyring: Arc::clone(&self.keyring),
+            begin: self.begin,
+            context: context.to_json().into(),
+        }))
     }
 }
 
 impl PinnedRepository {
-    fn pin(&self, name: &str, version: &str, content: Option<&Access>) -> Pin {
-        Pin {
-            scope: self.scope.clone(),
+    /// `None` without a job.
+    fn pin(&self, name: &str, version: &str, content: Option<&Access>) -> Option<Pin> {
+        Some(Pin {
+            scope: self.scope.clone()?,
             context: Arc::clone(&self.context),
             name: name.to_owned(),
             version: version.to_owned(),
             content: content.cloned(),
+        })
+    }
+
+    /// Reads a descriptor, or takes what another job has read since this one began.
+    fn read_together(&self, name: &str, version: &str) -> Result<Kept, Arc<Unkept>> {
+        let flights = &self.stores.flights;
+        let flight = self.flight(name, version);
+        let read = || {
+            let begin = Instant::now();
+            match self.inner.descriptor(name, version) {
+                Ok(Some(bytes)) => Ok((begin, Kept { media_type: String::new(), bytes: bytes.into() })),
+                Ok(None) => Err(Unkept::Absent),
+                Err(error) => Err(Unkept::Failed(error)),
+            }
+        };
+        loop {
+            let (begin, kept) = flights.try_get_with(flight.clone(), read)?;
+            if begin >= self.begin {
+                return Ok(kept);
+            }
+            // Of before this job: a new job looks anew.
+            flights.invalidate(&flight);
+        }
+    }
+
+    fn flight(&self, name: &str, version: &str) -> Flight {
+        Flight {
+            keyring: self.keyring.identity().into(),
+            context: Arc::clone(&self.context),
+            name: name.to_owned(),
+            version: version.to_owned(),
         }
     }
 }
 
+/// Why nothing can be kept.
+#[derive(Debug, Clone)]
+enum Unkept {
+    /// There is no such version.
+    Absent,
+    Failed(RepositoryError),
+}
+
 impl Repository for PinnedRepository {
-    /// That there is no such version is not kept.
+    /// That there is no such version is not kept beyond those who ask at the same time.
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
-        let pin = self.pin(name, version, None);
-        if let Some(kept) = self.pinned.get(&pin) {
-            return Ok(Some(kept.bytes.to_vec()));
+        let kept = match self.pin(name, version, None) {
+            Some(pin) => {
+                let read = || self.read_together(name, version).map_err(|error| (*error).clone());
+                self.stores.pinned.try_get_with(pin, read)
+            }
+            None => self.read_together(name, version),
+        };
+        match kept {
+            Ok(kept) => Ok(Some(kept.bytes.to_vec())),
+            Err(error) => match &*error {
+                Unkept::Absent => Ok(None),
+                Unkept::Failed(error) => Err(error.clone()),
+            },
         }
-        let found = self.inner.descriptor(name, version)?;
-        if let Some(descriptor) = found.as_deref().filter(|found| found.len() as u64 <= LARGEST) {
-            self.pinned.insert(pin, Kept { media_type: String::new(), bytes: descriptor.into() });
-        }
-        Ok(found)
     }
 
     fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
         let pin = self.pin(name, version, Some(access));
-        if let Some(kept) = self.pinned.get(&pin) {
+        if let Some(kept) = pin.as_ref().and_then(|pin| self.stores.pinned.get(pin)) {
             return Ok(Blob::from_bytes(kept.media_type, kept.bytes.to_vec()));
         }
-        let blob = self.inner.content(name, version, access)?;
-        if blob.size.is_none_or(|size| size > LARGEST) {
+        let digest = access.local_reference().and_then(Digest::parse);
+        let disk = self.stores.disk.as_ref().zip(digest);
+        let owner = || format!("{}\n{}\n{name}", self.keyring.identity(), self.context);
+        if let Some(blob) = disk.as_ref().and_then(|(disk, digest)| disk.get(&owner(), digest)) {
             return Ok(blob);
         }
-        let media_type = blob.media_type.clone();
-        let bytes = blob.read_all(&access.to_string(), LARGEST)?;
-        let kept = Kept { media_type: media_type.clone(), bytes: bytes.as_slice().into() };
-        self.pinned.insert(pin, kept);
-        Ok(Blob::from_bytes(media_type, bytes))
+        let blob = self.inner.content(name, version, access)?;
+        if let Some(pin) = pin
+            && blob.size.is_some_and(|size| size <= LARGEST)
+        {
+            let media_type = blob.media_type.clone();
+            let bytes = blob.read_all(&access.to_string(), LARGEST)?;
+            let kept = Kept { media_type: media_type.clone(), bytes: bytes.as_slice().into() };
+            self.stores.pinned.insert(pin, kept);
+            return Ok(Blob::from_bytes(media_type, bytes));
+        }
+        Ok(match disk {
+            // An artifact is kept under the digest of its manifest, and what it is read as is something else.
+            Some((disk, digest)) if !access.is_artifact() => disk.keep(&owner(), &digest, blob),
+            _ => blob,
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,7 +116,8 @@ async fn calls_about_an_installation_are_for_those_who_may_get_it() -> Result<()
     let installation: Installation = case.get("server").await?;
     let name = || Some(ObjectName { namespace: case.namespace.clone(), name: "server".to_owned() });
     let resolve = || ResolveRequest { installation: name(), job_id: job(&installation) };
-    let explain = || ExplainRequest { input: name().map(explain_request::Input::Installation) };
+    let explain =
+        || ExplainRequest { input: name().map(explain_request::Input::Installation), references: false };
 
     for (token, refusal) in [
         (None, (Code::Unauthenticated, "TOKEN_INVALID")),

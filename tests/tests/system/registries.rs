@@ -1,13 +1,20 @@
 //! Components that live in registries.
 
 use std::fs;
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use groundwork_api::{Context as LandscaperContext, DataObject, Installation};
 use groundwork_testkit::{Registry, RegistryOptions, Server, servers_or_skip};
 use groundwork_tests::{System, SystemOptions, workspace};
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
 
+use crate::case::Case;
+use crate::command::run;
 use crate::echo_server::{applied, deleted};
+use crate::shared;
+use crate::support::outcome;
 
 /// The example of the overwrites document, with its components in two registries: the reference leads to the one, the overwrite to the other,
 /// and the blueprint really comes from there.
@@ -19,11 +26,12 @@ async fn an_overwrite_leads_from_one_registry_to_another() -> Result<()> {
     let components = workspace().join("examples/echo-server/components");
     let released = Registry::start(&RegistryOptions::default()).await?;
     let own = Registry::start(&RegistryOptions::default()).await?;
-    tokio::task::block_in_place(|| {
-        released.push(&components.join("released"), "tutorials", None)?;
-        own.push(&components.join("own"), "mine", None)
-    })
-    .context("the components of the example are pushed")?;
+    // The one from its archive, the other from its sources: what reaches the registry is the same.
+    for (source, registry, below) in [("released", &released, "tutorials"), ("sources/own", &own, "mine")] {
+        let source = components.join(source);
+        push(&source, registry, below, " written").await?;
+        push(&source, registry, below, " unchanged").await?;
+    }
     let entry = |base: &str, registry: &Registry, below: &str| {
         json!({
             "context": {"type": "ociRegistry", "baseUrl": base},
@@ -40,5 +48,111 @@ async fn an_overwrite_leads_from_one_registry_to_another() -> Result<()> {
     let options = SystemOptions { repositories: Some(path), ..SystemOptions::default() };
     let Some(system) = System::start(options).await? else { return Ok(()) };
     applied(&system).await.with_context(|| system.logs())?;
+    explained(&system).await?;
     deleted(&system).await.with_context(|| system.logs())
+}
+
+/// B-18, and `components.md` 11, item 9: the command writes component versions into a registry, and nothing that is there already.
+async fn push(source: &Path, registry: &Registry, below: &str, state: &str) -> Result<()> {
+    let to = format!("http://{}/{below}", registry.address());
+    let output = tokio::process::Command::new(System::program("groundwork")?)
+        .args(["component", "push"])
+        .arg(source)
+        .args(["--to", &to])
+        .output()
+        .await?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let are_all = text.lines().count() > 0 && text.lines().all(|line| line.ends_with(state));
+    ensure!(output.status.success() && are_all, "{text} {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// O-33: the command asks the service why this component is used, and hears that rule 2 was blocked by rule 1.
+async fn explained(system: &System) -> Result<()> {
+    let server = format!("http://127.0.0.1:{}", system.grpc_port("resolver"));
+    let arguments = ["explain", "overwrites", "--installation", "my-namespace/server", "--server", &server];
+    let (code, text, error) = run(system, &arguments).await?;
+    let expected = "\
+Installation my-namespace/server
+
+  component my-own-echo-server:v0.2.0 from example.org/my-own-registry/components
+    written: github.com/gardener/landscaper/echo-server:v0.2.0 from eu.gcr.io/gardener-project/landscaper/tutorials/components
+    rule 1: applied
+    rule 2: ignored (componentName has been set by rule 1; a rule applies as a whole or not at all)
+";
+    assert_eq!((code, text.as_str()), (0, expected), "{error}");
+    Ok(())
+}
+
+/// I-16, I-38, I-47, I-48: the blueprint of a descriptor that is written into the Installation is pulled from where its access points, without a
+/// tag as `latest`, with the pull secret of the Context; what is gone there fails the job with its address.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inline_component_leads_to_a_private_registry() -> Result<()> {
+    if !servers_or_skip(&[Server::Registry]) {
+        return Ok(());
+    }
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "private-registry").await?;
+    // The password is "secret".
+    let users = Some("reader:$2b$04$/uaF/uaF/uaF/uaF/uaF/uyUa5B4sNev9rTvA6TvEBWYO4koffwMy\n".to_owned());
+    let registry =
+        Registry::start(&RegistryOptions { htpasswd: users, ..RegistryOptions::default() }).await?;
+    let folder = tempfile::tempdir()?;
+    let layer = folder.path().join("blueprint.tar");
+    let own = workspace().join("examples/echo-server/components/own");
+    let (own, file) = (own.display().to_string(), layer.display().to_string());
+    let fetch = [
+        "component",
+        "fetch",
+        "my-own-echo-server:v0.2.0",
+        "echo-server-blueprint",
+        "--from",
+        &own,
+        "-o",
+        &file,
+    ];
+    let (code, _, error) = run(system, &fetch).await?;
+    ensure!(code == 0, "{error}");
+    let blueprint = ("application/vnd.gardener.landscaper.blueprint.layer.v1.tar", &fs::read(&layer)?[..]);
+    tokio::task::block_in_place(|| {
+        registry.push_artifact("team/my-application", "latest", blueprint, Some("Basic cmVhZGVyOnNlY3JldA=="))
+    })?;
+    let host = registry.address();
+    let config = json!({"auths": {host.as_str(): {"username": "reader", "password": "secret"}}});
+    case.create::<Secret>("pull", &json!({"stringData": {".dockerconfigjson": config.to_string()}})).await?;
+    case.create::<LandscaperContext>("private", &json!({"registryPullSecrets": [{"name": "pull"}]})).await?;
+    case.create::<DataObject>("greeting", &json!({"data": "hello"})).await?;
+    let installation = |image: &str| {
+        json!({"spec": {
+            "context": "private",
+            "componentDescriptor": {"inline": {
+                "meta": {"schemaVersion": "v2"},
+                "component": {
+                    "name": "example.org/my-component", "version": "v0.1.0", "repositoryContexts": [],
+                    "resources": [{
+                        "name": "my-application", "type": "blueprint", "relation": "external",
+                        "access": {"type": "ociRegistry", "imageReference": image},
+                    }, {
+                        "name": "echo-server-image", "type": "ociImage", "version": "v1", "relation": "external",
+                        "access": {"type": "ociRegistry", "imageReference": "example.org/echo:v1"},
+                    }],
+                },
+            }},
+            "blueprint": {"ref": {"resourceName": "my-application"}},
+            "imports": {"data": [{"name": "greeting", "dataRef": "greeting"}]},
+        }})
+    };
+    let mut object = installation(&format!("{host}/team/my-application"));
+    object["metadata"] = json!({"annotations": {"landscaper.gardener.cloud/operation": "reconcile"}});
+    case.create::<Installation>("app", &object).await?;
+    let finished = case.finished("app").await?;
+    assert_eq!(outcome(&finished), ("Succeeded".to_owned(), String::new()));
+
+    let mut gone = installation(&format!("{host}/team/gone"));
+    gone["metadata"] = object["metadata"].clone();
+    case.create::<Installation>("gone", &gone).await?;
+    let (phase, message) = outcome(&case.finished("gone").await?);
+    let address = format!("{host}/team/gone");
+    ensure!(phase == "Failed" && message.contains(&address), "{phase} {message}");
+    Ok(())
 }

@@ -188,7 +188,11 @@ async fn the_resolver_reads_configuration(case: &Case<'_>) -> Result<()> {
     case.create::<ConfigMap>("ocm", &json!({"data": {".ocmconfig": ""}})).await?;
     // Whether the resolver or the user was first: it puts back what the configuration says.
     let elsewhere = json!({"type": "ociRegistry", "baseUrl": "example.org/elsewhere"});
-    let change = json!({"ocmConfig": {"name": "ocm"}, "repositoryContext": elsewhere});
+    let config = json!({".dockerconfigjson": json!({"auths": {}}).to_string()});
+    case.create::<Secret>("pull", &json!({"stringData": config})).await?;
+    let change = json!({
+        "ocmConfig": {"name": "ocm"}, "repositoryContext": elsewhere, "registryPullSecrets": [{"name": "pull"}],
+    });
     case.change::<LandscaperContext>("default", &change).await?;
     wait_for("the default Context is put right", PATIENCE, async || {
         let found = case.get::<LandscaperContext>("default").await.map_err(|error| error.to_string())?;
@@ -316,7 +320,12 @@ async fn calls_are_made(case: &Case<'_>) -> Result<()> {
     let state = watcher.get_stream_status(GetStreamStatusRequest {}).await?.into_inner();
     ensure!(state.watches.len() >= 10 && state.watches.iter().all(|watch| watch.synced), "{state:?}");
     let mut resolver = ResolverClient::new(channel(system, "resolver", Some(&token))?);
-    resolver.explain(ExplainRequest { input: Some(explain_request::Input::Installation(name())) }).await?;
+    resolver
+        .explain(ExplainRequest {
+            input: Some(explain_request::Input::Installation(name())),
+            references: false,
+        })
+        .await?;
     let mut renderer = RendererClient::new(channel(system, "renderer", Some(&token))?);
     renderer.render(RenderRequest { input: Some(Input::Installation(name())) }).await?;
     let mut variants = VariantsClient::new(channel(system, "variant", Some(&token))?);

@@ -254,3 +254,51 @@ fn resolvers_come_after_the_repository() {
         "component version \"a:1\" not found: no repository or ocm resolvers found"
     );
 }
+
+/// Each reference is told with the rules that had a say, also where a version is missing or comes again.
+#[test]
+fn graph() {
+    let stores =
+        stores(&["R1: a:1 -> b:1 c:1 gone:1", "R1: c:1 -> b:1 a:1", "R2: b:2 -> d:1", "R1: d:1", "R1: b:1"]);
+    let rules = [("n=b", "R=R2 v=2"), ("v=1", "v=1"), ("n=b", "n=x v=3")];
+    let overwrites: Overwrites = rules
+        .iter()
+        .map(|(source, substitution)| Rule {
+            source: attributes(source),
+            substitution: attributes(substitution),
+        })
+        .collect();
+    let original = Reference { repository: Some(context("R1")), name: "a".into(), version: "1".into() };
+    let substitution = overwrites.apply(&original);
+    let inline = InlineSet::default();
+    let resolver = Resolver::new(&stores, &overwrites, &inline, &substitution);
+    let show = |entry: &crate::GraphEntry| {
+        let state = match &entry.state {
+            crate::GraphState::Followed => "followed".to_owned(),
+            crate::GraphState::Repeated => "repeated".to_owned(),
+            crate::GraphState::Failed(cause) => cause.clone(),
+            crate::GraphState::Limit(limit) => format!("limit {limit}"),
+        };
+        format!("{}{} {} {state}", " ".repeat(entry.depth), entry.name, entry.substitution.effective)
+    };
+    let shown: Vec<String> = resolver.graph(&original).iter().map(show).collect();
+    assert_eq!(
+        shown,
+        [
+            " a:1 followed",
+            " ref-b b:2 followed",
+            "  ref-d d:1 followed",
+            " ref-c c:1 followed",
+            "  ref-b b:2 repeated",
+            "  ref-a a:1 repeated",
+            " ref-gone gone:1 component version \"gone:1\" not found in R1",
+        ]
+    );
+    let outcomes = &resolver.graph(&original)[1].outcomes;
+    assert_eq!(outcomes[0], crate::RuleOutcome::Applied);
+    assert!(matches!(outcomes[1], crate::RuleOutcome::Ignored(conflicts) if conflicts.iter().count() == 1));
+    let bounded = Resolver::new(&stores, &overwrites, &inline, &substitution)
+        .with_limits(Limits { versions: 2, depth: 100 });
+    assert_eq!(bounded.graph(&original).len(), 3);
+    assert!(show(&bounded.graph(&original)[2]).ends_with("limit 2 component versions"));
+}

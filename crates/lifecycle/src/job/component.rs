@@ -1,9 +1,10 @@
 //! From the Installation to its component versions (`components.md` 4.1).
 
-use groundwork_api::{Context, Installation};
+use groundwork_api::{Context, ErrorCode, Installation};
 use groundwork_component::{
-    ComponentVersion, Finding, InlineSet, OCM_CONFIG_KEY, OVERWRITE_CONDITION, Overwrites, Reference,
-    Repositories, RepositoryContext, Resolver, ResolverRules, Substitution, lint,
+    ComponentVersion, Descriptor, Finding, GraphEntry, InlineSet, OCM_CONFIG_KEY, OVERWRITE_CONDITION,
+    Overwrites, Reference, Repositories, RepositoryContext, RepositoryError, ResolveError, Resolver,
+    ResolverRules, Substitution, lint,
 };
 
 use super::{Inputs, JobError, Outcome, OverwriteReport, PREREQUISITES, Subject, Warning, record_overwrites};
@@ -64,15 +65,31 @@ impl Selection {
         self.resolver(repositories).closure(root).map_err(|error| unreachable(&error))
     }
 
+    pub(super) fn inline(&self) -> &[Descriptor] {
+        self.inline.descriptors()
+    }
+
+    /// The closure reference by reference, as far as it can be had.
+    pub(super) fn graph(&self, repositories: &dyn Repositories) -> Vec<GraphEntry> {
+        self.resolver(repositories).graph(&self.substitution.original)
+    }
+
     fn resolver<'a>(&'a self, repositories: &'a dyn Repositories) -> Resolver<'a> {
         Resolver::new(repositories, &self.overwrites, &self.inline, &self.substitution)
             .with_rules(&self.rules)
     }
 }
 
-fn unreachable(cause: &dyn std::fmt::Display) -> OperationError {
+fn unreachable(cause: &ResolveError) -> OperationError {
     let message = format!("unable to create installation operation: {cause}");
-    OperationError::new(PREREQUISITES, "InitInstallationOperation", message)
+    let error = OperationError::new(PREREQUISITES, "InitInstallationOperation", message);
+    match cause.repository() {
+        // E20: what is wrong is who asks, and not what for.
+        Some(RepositoryError::Denied { .. }) => {
+            OperationError { codes: vec![ErrorCode::Unauthorized], ..error }
+        }
+        _ => error,
+    }
 }
 
 fn namespace(installation: &Installation) -> &str {

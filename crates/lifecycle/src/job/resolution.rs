@@ -1,6 +1,8 @@
 //! The part of a job that the resolver does: the effective reference, and what belongs to it (`components.md` 4.1).
 
-use groundwork_component::{ComponentVersion, OVERWRITE_CONDITION, Repositories, Substitution};
+use groundwork_component::{
+    ComponentVersion, Descriptor, GraphEntry, OVERWRITE_CONDITION, Repositories, Substitution,
+};
 
 use super::component::Selection;
 use super::{Inputs, Outcome, OverwriteReport, Warning, begin};
@@ -68,5 +70,15 @@ impl Resolution {
         }
         let Some(selection) = &self.selection else { return Ok(Vec::new()) };
         selection.closure(repositories, &selection.root(repositories)?)
+    }
+
+    /// Descriptors that are written into the Installation.
+    pub fn inline(&self) -> &[Descriptor] {
+        self.selection.as_ref().map_or(&[], Selection::inline)
+    }
+
+    /// Where every reference of the closure leads, and which rules had a say; empty without a component, and after an error.
+    pub fn graph(&self, repositories: &dyn Repositories) -> Vec<GraphEntry> {
+        self.selection.as_ref().map(|selection| selection.graph(repositories)).unwrap_or_default()
     }
 }

@@ -1,4 +1,8 @@
 //! HTTP to one registry: who is let in, redirects, and another try where that helps.
+//!
+//! ```text
+//! get, has, put… ──> exchange: lets itself in ──> follow: redirects of what is read ──> attempt: waits and tries again ──> ureq
+//! ```
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,17 +12,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_component::{Blob, RepositoryError};
-use ureq::http::{Response, Uri};
+use ureq::http::{Method, Request, Response, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
-use ureq::{Agent, Body, ResponseExt as _};
+use ureq::unversioned::transport::DefaultConnector;
+use ureq::{Agent, Body, ResponseExt as _, SendBody};
 
-use super::credentials::{Challenge, Credentials, Token};
+use super::challenge::{Challenge, Token, encode};
+use super::documents::Documents;
+use super::keyring::{Credentials, Keyring};
+use super::network::PublicAddresses;
 use crate::map::Registry;
 use crate::tree::malformed;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// For the beginning of an answer, and for each further part of it.
-const READ: Duration = Duration::from_secs(30);
+const READ: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
+/// For all of an answer: one that comes drop by drop has an end, too.
+const RECEIVE: Duration = Duration::from_secs(3600);
+/// For all of a body that is sent.
+const SEND: Duration = Duration::from_secs(3600);
 /// Pauses before further attempts; as many attempts follow the first one.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(800), Duration::from_secs(2)];
@@ -33,9 +45,46 @@ pub(crate) struct Client {
     scheme: &'static str,
     host: String,
     path: String,
-    docker_config: Option<PathBuf>,
-    /// `Authorization` headers by repository, since tokens are for one.
-    headers: Mutex<HashMap<String, String>>,
+    source: Source,
+    /// What tokens are asked for.
+    actions: &'static str,
+    /// By repository, since tokens are for one.
+    headers: Mutex<HashMap<String, Header>>,
+    pub(super) documents: Documents,
+}
+
+/// Where credentials come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    None,
+    /// Read whenever a registry asks, so that a password that was changed is found.
+    File(PathBuf),
+    Keyring(Arc<Keyring>),
+}
+
+/// What lets us in.
+#[derive(Clone)]
+struct Header {
+    /// Of the header `Authorization`.
+    value: String,
+    /// Whose it is, for messages.
+    owner: String,
+}
+
+/// What is asked of a server.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) method: &'a Method,
+    pub(super) url: &'a str,
+    pub(super) headers: &'a [(&'a str, &'a str)],
+    /// Opens the body; each attempt needs one of its own.
+    pub(super) body: Option<&'a dyn Fn() -> Result<Blob, RepositoryError>>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn get(url: &'a str, headers: &'a [(&'a str, &'a str)]) -> Self {
+        Self { method: &Method::GET, url, headers, body: None }
+    }
 }
 
 /// Not derived, because it holds tokens.
@@ -47,6 +96,16 @@ impl std::fmt::Debug for Client {
 
 impl Client {
     pub(crate) fn new(registry: &Registry) -> Result<Self, RepositoryError> {
+        let source = registry.docker_config.clone().map_or(Source::None, Source::File);
+        Self::with_source(registry, source, false)
+    }
+
+    /// A client whose credentials come from elsewhere, and that connects to public addresses only, if it is to.
+    pub(crate) fn with_source(
+        registry: &Registry,
+        source: Source,
+        only_public: bool,
+    ) -> Result<Self, RepositoryError> {
         let (scheme, host, path) = registry.parts();
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
@@ -55,7 +114,7 @@ impl Client {
                 None => system_roots(),
             })
             .build();
-        let agent = Agent::config_builder()
+        let config = Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)
             // Redirects are followed here, because ours have rules of their own.
@@ -63,17 +122,30 @@ impl Client {
             .timeout_connect(Some(CONNECT))
             .timeout_recv_response(Some(READ))
             .timeout_per_read(Some(READ))
+            .timeout_recv_body(Some(RECEIVE))
+            .timeout_send_body(Some(SEND))
             .user_agent(concat!("groundwork/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .new_agent();
+            .build();
+        let agent = if only_public {
+            Agent::with_parts(config, DefaultConnector::default(), PublicAddresses::default())
+        } else {
+            config.new_agent()
+        };
         Ok(Self {
             agent,
             scheme,
             host: host.to_owned(),
             path: path.to_owned(),
-            docker_config: registry.docker_config.clone(),
+            source,
+            actions: "pull",
             headers: Mutex::default(),
+            documents: Documents::default(),
         })
+    }
+
+    /// A client that may write, if the registry lets it.
+    pub(super) fn for_writing(registry: &Registry) -> Result<Self, RepositoryError> {
+        Ok(Self { actions: "pull,push", ..Self::new(registry)? })
     }
 
     /// Host and port.
@@ -94,38 +166,51 @@ impl Client {
         accept: &str,
         address: &str,
     ) -> Result<Option<Response<Body>>, RepositoryError> {
-        let url = format!("{}://{}/v2/{repository}/{path}", self.scheme, self.host);
-        let known = self.headers().get(repository).cloned();
-        let mut credentials = if known.is_some() { self.source() } else { "none".to_owned() };
-        let mut response = self.follow(&url, accept, known.as_deref(), address)?;
-        // Only the registry itself may ask: another host that it leads to must get no password.
-        if response.status().as_u16() == 401
-            && origin(&response.get_uri().to_string()) == origin(&url)
-            && let Some(header) = self.answer(&response, repository, address)?
-        {
-            credentials = self.source();
-            response = self.follow(&url, accept, Some(&header), address)?;
-            if response.status().is_success() {
-                self.headers().insert(repository.to_owned(), header);
-            }
-        }
+        let url = self.url(repository, path);
+        let headers = [("accept", accept)];
+        let response = self.exchange(repository, Call::get(&url, &headers), address)?;
         match response.status().as_u16() {
             200 => Ok(Some(response)),
             404 => Ok(None),
-            401 | 403 => Err(RepositoryError::Denied { address: address.to_owned(), credentials }),
             status => Err(self.unreachable(address, &format!("it answers with status {status}"))),
         }
     }
 
-    fn headers(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
-        self.headers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The address of something in a repository.
+    pub(super) fn url(&self, repository: &str, path: &str) -> String {
+        format!("{}://{}/v2/{repository}/{path}", self.scheme, self.host)
     }
 
-    /// Whose credentials are sent, for messages.
-    fn source(&self) -> String {
-        self.docker_config
-            .as_ref()
-            .map_or_else(|| "anonymous token".to_owned(), |path| path.display().to_string())
+    /// Asks for something, and answers if the registry wants to know who asks.
+    pub(super) fn exchange(
+        &self,
+        repository: &str,
+        call: Call<'_>,
+        address: &str,
+    ) -> Result<Response<Body>, RepositoryError> {
+        let known = self.headers().get(repository).cloned();
+        let value = known.as_ref().map(|header| header.value.as_str());
+        let mut response = self.follow(call, value, address)?;
+        let mut owner = known.as_ref().map_or_else(|| "none".to_owned(), |header| header.owner.clone());
+        // Only the registry itself may ask: another host that it leads to must get no password.
+        if response.status().as_u16() == 401
+            && origin(&response.get_uri().to_string()) == origin(call.url)
+            && let Some(header) = self.answer(&response, repository, address)?
+        {
+            header.owner.clone_into(&mut owner);
+            response = self.follow(call, Some(&header.value), address)?;
+            if response.status().is_success() {
+                self.headers().insert(repository.to_owned(), header);
+            }
+        }
+        if [401, 403].contains(&response.status().as_u16()) {
+            return Err(RepositoryError::Denied { address: address.to_owned(), credentials: owner });
+        }
+        Ok(response)
+    }
+
+    fn headers(&self) -> std::sync::MutexGuard<'_, HashMap<String, Header>> {
+        self.headers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The header that a registry asks for; `None` when there is nothing to answer with.
@@ -134,40 +219,84 @@ impl Client {
         response: &Response<Body>,
         repository: &str,
         address: &str,
-    ) -> Result<Option<String>, RepositoryError> {
+    ) -> Result<Option<Header>, RepositoryError> {
         let headers = response.headers().get_all("www-authenticate").iter();
         let challenge = headers.filter_map(|value| value.to_str().ok()).find_map(Challenge::parse);
-        let credentials = match &self.docker_config {
-            Some(path) => Credentials::load(path, &self.host)?,
-            None => None,
+        let keyring = match &self.source {
+            Source::None => Arc::default(),
+            Source::File(path) => Arc::new(Keyring::of_file(path)?),
+            Source::Keyring(keyring) => Arc::clone(keyring),
         };
+        let found = keyring.find(&self.host, repository);
+        let owner = found.as_ref().map(|found| found.source.to_owned());
+        let credentials = found.map(|found| found.credentials);
         match challenge {
-            Some(Challenge::Basic) => Ok(credentials.map(|found| found.basic())),
+            Some(Challenge::Basic) => {
+                let value = credentials.and_then(Credentials::basic);
+                Ok(value.zip(owner).map(|(value, owner)| Header { value, owner }))
+            }
             Some(Challenge::Bearer { realm, service }) => {
-                let url = Challenge::token_address(&realm, service.as_deref(), repository);
-                self.token(&url, credentials.as_ref(), address).map(Some)
+                let service = service.as_deref();
+                let value = match credentials {
+                    Some(Credentials::RefreshToken(token)) => {
+                        self.refresh(&realm, service, repository, (token, owner.as_deref()), address)?
+                    }
+                    other => {
+                        let url = Challenge::token_address(&realm, service, repository, self.actions);
+                        let basic = other.and_then(Credentials::basic);
+                        let call = Call::get(&url, &[("accept", "application/json")]);
+                        self.token(call, basic.as_deref(), owner.as_deref(), address)?
+                    }
+                };
+                Ok(Some(Header { value, owner: owner.unwrap_or_else(|| "anonymous token".to_owned()) }))
             }
             None => Ok(None),
         }
     }
 
+    /// A token for one that lasts (OAuth2, grant `refresh_token`).
+    fn refresh(
+        &self,
+        realm: &str,
+        service: Option<&str>,
+        repository: &str,
+        (token, owner): (&str, Option<&str>),
+        address: &str,
+    ) -> Result<String, RepositoryError> {
+        let scope = Challenge::scope(repository, self.actions);
+        let mut form = format!(
+            "grant_type=refresh_token&client_id=groundwork&refresh_token={}&scope={}",
+            encode(token),
+            encode(&scope)
+        );
+        if let Some(service) = service {
+            form.push_str(&format!("&service={}", encode(service)));
+        }
+        let open = || Ok(Blob::from_bytes("", form.clone().into_bytes()));
+        let headers = [("accept", "application/json"), ("content-type", "application/x-www-form-urlencoded")];
+        let call = Call { method: &Method::POST, url: realm, headers: &headers, body: Some(&open) };
+        self.token(call, None, owner, address)
+    }
+
     fn token(
         &self,
-        url: &str,
-        credentials: Option<&Credentials>,
+        call: Call<'_>,
+        authorization: Option<&str>,
+        owner: Option<&str>,
         address: &str,
     ) -> Result<String, RepositoryError> {
         let problem = |problem: &str| self.unreachable(address, problem);
-        let is_safe = url.starts_with("https://") || (self.scheme == "http" && url.starts_with("http://"));
+        let is_safe =
+            call.url.starts_with("https://") || (self.scheme == "http" && call.url.starts_with("http://"));
         if !is_safe {
             return Err(problem("it sends to a token service without TLS"));
         }
-        let basic = credentials.map(Credentials::basic);
-        let response = self.follow(url, "application/json", basic.as_deref(), address)?;
+        let response = self.follow(call, authorization, address)?;
         match response.status().as_u16() {
             200 => {}
-            401 | 403 => {
-                let credentials = if basic.is_some() { self.source() } else { "none".to_owned() };
+            // Some services answer so to tokens that have run out.
+            400 | 401 | 403 if call.body.is_some() || response.status().as_u16() != 400 => {
+                let credentials = owner.unwrap_or("none").to_owned();
                 return Err(RepositoryError::Denied { address: address.to_owned(), credentials });
             }
             status => return Err(problem(&format!("its token service answers with status {status}"))),
@@ -181,16 +310,18 @@ impl Client {
     /// Follows redirects. What lets us in stays with the host that it is for.
     fn follow(
         &self,
-        url: &str,
-        accept: &str,
+        call: Call<'_>,
         authorization: Option<&str>,
         address: &str,
     ) -> Result<Response<Body>, RepositoryError> {
-        let (mut url, mut authorization) = (url.to_owned(), authorization);
+        let (mut url, mut authorization) = (call.url.to_owned(), authorization);
         for _ in 0..=MOST_REDIRECTS {
-            let response = self.attempt(&url, accept, authorization, address)?;
+            let response = self.attempt(Call { url: &url, ..call }, authorization, address)?;
             if ![301, 302, 303, 307, 308].contains(&response.status().as_u16()) {
                 return Ok(response);
+            }
+            if ![Method::GET, Method::HEAD].contains(call.method) {
+                return Err(self.unreachable(address, "it redirects what is sent to it"));
             }
             let location = response.headers().get("location").and_then(|value| value.to_str().ok());
             let next = location.and_then(|location| redirect(&url, location));
@@ -206,18 +337,37 @@ impl Client {
     /// One request, and further ones where the registry is busy or the connection was lost.
     fn attempt(
         &self,
-        url: &str,
-        accept: &str,
+        call: Call<'_>,
         authorization: Option<&str>,
         address: &str,
     ) -> Result<Response<Body>, RepositoryError> {
         let mut pauses = PAUSES.iter();
         loop {
-            let mut request = self.agent.get(url).header("accept", accept);
-            if let Some(authorization) = authorization {
-                request = request.header("authorization", authorization);
+            let mut request = Request::builder().method(call.method).uri(call.url);
+            let authorization = authorization.map(|value| ("authorization", value));
+            for (name, value) in call.headers.iter().copied().chain(authorization) {
+                request = request.header(name, value);
             }
-            let answer = request.call();
+            let body = match call.body {
+                None => SendBody::none(),
+                Some(open) => {
+                    let blob = open()?;
+                    request = blob
+                        .size
+                        .into_iter()
+                        .fold(request, |request, size| request.header("content-length", size.to_string()));
+                    SendBody::from_owned_reader(blob.body)
+                }
+            };
+            let request =
+                request.body(body).map_err(|error| self.unreachable(address, &error.to_string()))?;
+            let answer = self.agent.run(request);
+            // What is sent cannot be read, which no further attempt changes.
+            if let Err(ureq::Error::Io(error)) = &answer
+                && error.get_ref().and_then(|source| source.downcast_ref::<RepositoryError>()).is_some()
+            {
+                return Err(RepositoryError::of_read(error, address));
+            }
             let asked = match &answer {
                 Ok(response) if [429, 502, 503, 504].contains(&response.status().as_u16()) => {
                     let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
@@ -234,7 +384,7 @@ impl Client {
         }
     }
 
-    fn unreachable(&self, address: &str, cause: &str) -> RepositoryError {
+    pub(super) fn unreachable(&self, address: &str, cause: &str) -> RepositoryError {
         RepositoryError::Unreachable {
             host: self.host.clone(),
             cause: format!("{cause} (asked for {address})"),
@@ -264,13 +414,13 @@ fn cause(error: &ureq::Error) -> String {
     }
 }
 
-fn origin(url: &str) -> Option<(String, String)> {
+pub(super) fn origin(url: &str) -> Option<(String, String)> {
     let uri: Uri = url.parse().ok()?;
     Some((uri.scheme_str()?.to_owned(), uri.authority()?.as_str().to_owned()))
 }
 
 /// Where a `Location` leads; TLS is not given up on the way, and nobody puts credentials into addresses.
-fn redirect(from: &str, location: &str) -> Option<String> {
+pub(super) fn redirect(from: &str, location: &str) -> Option<String> {
     let (scheme, authority) = origin(from)?;
     let next = match location {
         absolute if absolute.contains("://") && !absolute.starts_with('/') => absolute.to_owned(),

@@ -40,8 +40,8 @@ fn content(repository: &dyn Repository, text: &str) -> Result<Vec<u8>, Repositor
     repository.content(NAME, "1.0.0+7", &access)?.read_all("blob", 1 << 20)
 }
 
-/// Uploads a component version as the writer of archives makes it.
-fn push(folder: &Path, registry: &Registry, authorization: &str) {
+/// A component version with one blob, as the writer of archives makes it.
+fn store(folder: &Path) {
     let document = json!({"meta": {"schemaVersion": "v2"}, "component": {
         "name": NAME, "version": "1.0.0+7", "provider": "p", "sources": [], "repositoryContexts": [],
         "componentReferences": [],
@@ -52,6 +52,10 @@ fn push(folder: &Path, registry: &Registry, authorization: &str) {
     let mut writer = CtfWriter::create(folder, context()).unwrap();
     writer.add(&document, &[blob]).unwrap();
     writer.finish().unwrap();
+}
+
+fn push(folder: &Path, registry: &Registry, authorization: &str) {
+    store(folder);
     registry.push(folder, "prod", Some(authorization)).unwrap();
 }
 
@@ -62,7 +66,8 @@ async fn round_trip_with_a_password() {
         return;
     }
     let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap().to_string();
-    let options = RegistryOptions { htpasswd: Some(format!("reader:{hash}\n")) };
+    let options =
+        RegistryOptions { htpasswd: Some(format!("reader:{hash}\n")), ..RegistryOptions::default() };
     let registry = Registry::start(&options).await.unwrap();
     let host = registry.address();
     let folder = tempfile::tempdir().unwrap();
@@ -93,6 +98,68 @@ async fn round_trip_with_a_password() {
     drop(registry);
     let gone = repository.descriptor(NAME, "1.0.0+7").unwrap_err().to_string();
     assert!(gone.starts_with(&format!("cannot reach {host}: ")) && gone.contains(&repository_name), "{gone}");
+}
+
+/// What is pushed is found under both name mappings; what is there is not sent again, and other content only on purpose.
+#[tokio::test]
+async fn pushed_with_a_password() {
+    if !servers_or_skip(&[Server::Registry]) {
+        return;
+    }
+    let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap().to_string();
+    let options =
+        RegistryOptions { htpasswd: Some(format!("writer:{hash}\n")), ..RegistryOptions::default() };
+    let registry = Registry::start(&options).await.unwrap();
+    let host = registry.address();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.json");
+    let auth = BASE64.encode(b"writer:secret");
+    fs::write(&config, json!({"auths": {&host: {"auth": auth}}}).to_string()).unwrap();
+    let target = crate::Registry::new(&format!("http://{host}/prod"), Some(config), None).unwrap();
+    let pack = |mapping: &str, version: &str, text: &str| {
+        let place = folder.path().join(format!("{mapping}-{version}-{text}"));
+        let context = RepositoryContext::new(
+            json!({"type": "ociRegistry", "baseUrl": "r", "componentNameMapping": mapping}),
+        )
+        .unwrap();
+        let mut writer = CtfWriter::create(&place, context.clone()).unwrap();
+        let document = json!({"apiVersion": "ocm.software/v3alpha1", "kind": "ComponentVersion",
+            "metadata": {"name": NAME, "version": version, "provider": {"name": "p"}},
+            "spec": {"resources": [{"name": "data", "version": "1.0.0", "type": "text", "relation": "local"}]}});
+        let blob = LocalBlob { resource: "data".into(), media_type: "text/plain".into(), bytes: text.into() };
+        writer.add(&document, &[blob]).unwrap();
+        writer.finish().unwrap();
+        (place, context)
+    };
+    for mapping in ["urlPath", "sha256-digest"] {
+        let (place, context) = pack(mapping, "1.0.0+7", "seven");
+        let states = |replace: bool| {
+            let pushed = crate::push(&place, &target, replace).unwrap();
+            pushed.into_iter().map(|artifact| artifact.is_unchanged).collect::<Vec<_>>()
+        };
+        assert_eq!((states(false), states(false), states(true)), (vec![false], vec![true], vec![true]));
+        let repository = crate::Store::Registry(target.clone()).open(&context).unwrap();
+        assert!(repository.descriptor(NAME, "1.0.0+7").unwrap().is_some());
+        assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
+
+        let (other, _) = pack(mapping, "1.0.0+7", "eight");
+        let refused = crate::push(&other, &target, false).unwrap_err().to_string();
+        assert!(refused.contains("is there with other content"), "{refused}");
+        assert!(!crate::push(&other, &target, true).unwrap()[0].is_unchanged);
+        assert_eq!(content(&*repository, "eight").unwrap(), b"eight");
+    }
+    let anonymous = crate::Registry { docker_config: None, ..target.clone() };
+    let (place, _) = pack("urlPath", "3.0.0", "three");
+    let denied = crate::push(&place, &anonymous, false).unwrap_err().to_string();
+    assert!(denied.starts_with("access to ") && denied.ends_with("(credentials: none)"), "{denied}");
+
+    // A blob that is not what its name says is sent to nobody.
+    let (broken, context) = pack("urlPath", "4.0.0", "four");
+    fs::write(broken.join("blobs").join(Digest::of(b"four").file_name()), "fuor").unwrap();
+    let refused = crate::push(&broken, &target, false).unwrap_err().to_string();
+    assert!(refused.starts_with("digest mismatch for "), "{refused}");
+    let repository = crate::Store::Registry(target).open(&context).unwrap();
+    assert_eq!(repository.descriptor(NAME, "4.0.0"), Ok(None));
 }
 
 type Requests = Arc<Mutex<Vec<String>>>;
@@ -261,7 +328,8 @@ fn trust() {
     let client = |ca: Option<std::path::PathBuf>| {
         Client::new(&crate::Registry { url: host.clone(), docker_config: None, ca })
     };
-    let repository = OciRepository { client: Arc::new(client(None).unwrap()), context: context() };
+    let repository =
+        OciRepository { client: Arc::new(client(None).unwrap()), context: context(), peers: None };
     let message = error(&repository);
     assert!(message.starts_with(&format!("cannot reach {host}: TLS: ")), "{message}");
     assert!(!requests.lock().unwrap().iter().any(|request| request.contains("get /v2")));
@@ -283,5 +351,149 @@ fn names_stay_inside() {
     }
     let access = Access::Artifact { reference: "other.example.org/a:1".into() };
     let error = repository.content(NAME, "1.0.0", &access).unwrap_err().to_string();
-    assert!(error.contains("it lies in another registry than its component"), "{error}");
+    assert!(error.contains(" lies in another registry than its component"), "{error}");
+}
+
+fn docker_config(auths: &serde_json::Value) -> Arc<Keyring> {
+    let mut keyring = Keyring::default();
+    keyring
+        .add_docker_config("secret \"team/pull\"", json!({"auths": auths}).to_string().as_bytes())
+        .unwrap();
+    Arc::new(keyring)
+}
+
+/// I-16, and item 13 of `components.md` 11: a private registry that no map names is reachable through a pull secret alone, and the artifacts of other
+/// registries with what the same secrets hold for those.
+#[tokio::test]
+async fn registries_of_contexts() {
+    if !servers_or_skip(&[Server::Registry]) {
+        return;
+    }
+    let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap().to_string();
+    let private =
+        RegistryOptions { htpasswd: Some(format!("reader:{hash}\n")), ..RegistryOptions::default() };
+    let registry = Registry::start(&private).await.unwrap();
+    let other = Registry::start(&RegistryOptions::default()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let basic = format!("Basic {}", BASE64.encode(b"reader:secret"));
+    push(&folder.path().join("ctf"), &registry, &basic);
+    push(&folder.path().join("ctf"), &other, &basic);
+
+    let map = RepositoryMap::empty("nothing").with_network(NetworkOptions::default());
+    let host = registry.address();
+    let context = RepositoryContext::new(
+        json!({"type": "OCIRegistry/v1", "baseUrl": format!("{host}/prod"), "subPath": "team"}),
+    )
+    .unwrap();
+    let auth = json!({"username": "reader", "password": "secret"});
+    let keyring = docker_config(&json!({host.as_str(): auth.clone()}));
+    let repository = map.open_with(&context, &keyring).unwrap();
+    assert!(repository.descriptor(NAME, "1.0.0+7").unwrap().is_some());
+    assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
+    let elsewhere = Access::Artifact {
+        reference: format!("{}/prod/team/component-descriptors/{NAME}:1.0.0.build-7", other.address()),
+    };
+    let set = repository.content(NAME, "1.0.0+7", &elsewhere).unwrap();
+    assert!(set.read_all("artifact", 1 << 20).unwrap().len() > 1024);
+
+    // What one Context has been let in with is of no use to another one.
+    let wrong = json!({"username": "reader", "password": "wrong"});
+    for (keyring, credentials) in [
+        (Arc::default(), "(credentials: none)"),
+        (docker_config(&json!({"elsewhere.example.org": auth.clone()})), "(credentials: none)"),
+        (docker_config(&json!({format!("{host}/other"): auth.clone()})), "(credentials: none)"),
+    ] {
+        let denied = map.open_with(&context, &keyring).unwrap().descriptor(NAME, "1.0.0+7").unwrap_err();
+        assert!(denied.to_string().ends_with(credentials), "{denied}");
+    }
+    let mut keyring = Keyring::default();
+    let text = json!({"auths": {host.as_str(): wrong}}).to_string();
+    keyring.add_docker_config("secret \"team/pull\"", text.as_bytes()).unwrap();
+    let keyring = Arc::new(keyring);
+    let denied =
+        map.open_with(&context, &keyring).unwrap().descriptor(NAME, "1.0.0+7").unwrap_err().to_string();
+    assert!(denied.ends_with("(credentials: secret \"team/pull\")") && !denied.contains("wrong"), "{denied}");
+
+    let strict = NetworkOptions { only_public: true, ..NetworkOptions::default() };
+    let strict = RepositoryMap::empty("nothing").with_network(strict);
+    let refused = strict.open_with(&context, &keyring).unwrap().descriptor(NAME, "1.0.0+7").unwrap_err();
+    assert!(refused.to_string().contains("an address of a private network"), "{refused}");
+}
+
+/// TLS with certificates of one's own, on a real registry.
+#[tokio::test]
+async fn tls_with_an_authority_of_ones_own() {
+    if !servers_or_skip(&[Server::Registry]) {
+        return;
+    }
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let tls = Some((made.cert.pem(), made.signing_key.serialize_pem()));
+    let registry = Registry::start(&RegistryOptions { tls, ..RegistryOptions::default() }).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    fs::write(&ca, made.cert.pem()).unwrap();
+    let archive = folder.path().join("ctf");
+    store(&archive);
+    let url = format!("https://{}/prod", registry.address());
+    let target = crate::Registry::new(&url, None, Some(ca.clone())).unwrap();
+    assert_eq!(crate::push(&archive, &target, false).unwrap().len(), 1);
+    let repository = crate::Store::Registry(target).open(&context()).unwrap();
+    assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
+
+    let options = NetworkOptions { ca: Some(ca), ..NetworkOptions::default() };
+    let map = RepositoryMap::empty("nothing").with_network(options);
+    let context =
+        RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": url, "subPath": "team"})).unwrap();
+    let repository = map.open_with(&context, &Arc::default()).unwrap();
+    assert!(repository.descriptor(NAME, "1.0.0+7").unwrap().is_some());
+    let untrusted = crate::Registry::new(&url, None, None).unwrap();
+    let refused =
+        crate::Store::Registry(untrusted).open(&context).unwrap().descriptor(NAME, "1.0.0+7").unwrap_err();
+    assert!(refused.to_string().contains("TLS: "), "{refused}");
+}
+
+/// A token that lasts is exchanged where the registry says, and goes nowhere else.
+#[test]
+fn refresh_tokens() {
+    let (host, requests) = serve(|host| {
+        let asked = format!("WWW-Authenticate: Bearer realm=\"http://{host}/token\",service=\"s\"\r\n");
+        vec![
+            answer("401 Unauthorized", &asked, b""),
+            answer("200 OK", "", br#"{"access_token": "t1"}"#),
+            answer("200 OK", "", b"seven"),
+        ]
+    });
+    let map = RepositoryMap::empty("nothing").with_network(NetworkOptions::default());
+    let context =
+        RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": format!("http://{host}")})).unwrap();
+    let keyring = docker_config(&json!({host.as_str(): {"identitytoken": "lasting"}}));
+    let repository = map.open_with(&context, &keyring).unwrap();
+    assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
+    let requests = requests.lock().unwrap();
+    assert!(
+        requests[1].starts_with("post /token ") && !requests[1].contains("authorization:"),
+        "{}",
+        requests[1]
+    );
+    assert!(requests[2].contains("authorization: bearer t1"));
+}
+
+/// Whoever stops in the middle of an answer is not waited for.
+#[test]
+fn a_server_that_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&held);
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            drop(stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nsev"));
+            kept.lock().unwrap().push(stream);
+        }
+    });
+    let error = content(&*open(folder.path(), &host, None), "seven").unwrap_err();
+    assert!(matches!(error, RepositoryError::Unreadable { .. }), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Failures of calls as statuses. What a job fails of is no status: it is part of the answer.
 
-use groundwork_component::{Reference, RepositoryError};
+use groundwork_component::{Access, Reference, RepositoryError};
 use groundwork_controller::{ApiError, WorkError};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
@@ -28,6 +28,14 @@ pub(super) fn beyond(name: &ObjectName, reference: &Reference) -> Status {
     let text = format!(
         "installation {}/{} does not lead to component {:?} in version {:?} of that repository: ask in the name of one that refers to it",
         name.namespace, name.name, reference.name, reference.version
+    );
+    status::denied(reasons::COMPONENT_NOT_REACHED, text)
+}
+
+pub(super) fn not_named(name: &ObjectName, reference: &Reference, access: &Access) -> Status {
+    let text = format!(
+        "component {:?} in version {:?}, as installation {}/{} leads to it, has no resource with the content {access}",
+        reference.name, reference.version, name.namespace, name.name
     );
     status::denied(reasons::COMPONENT_NOT_REACHED, text)
 }
@@ -68,7 +76,8 @@ pub(super) fn repository(error: &RepositoryError) -> Status {
         RepositoryError::Malformed { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_MALFORMED),
         RepositoryError::UnknownType { .. }
         | RepositoryError::NotMapped { .. }
-        | RepositoryError::Offline { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_UNKNOWN),
+        | RepositoryError::Offline { .. }
+        | RepositoryError::Elsewhere { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_UNKNOWN),
     };
     status::status(code, reason, error.to_string())
 }

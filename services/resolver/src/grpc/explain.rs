@@ -1,15 +1,21 @@
 //! What becomes of every rule.
 
 use groundwork_api::{ComponentVersionOverwrites, ResourceExt};
-use groundwork_component::{Attribute, OverwriteCondition, Overwrites, RuleOutcome, Substitution};
+use groundwork_component::{
+    Attribute, GraphEntry, GraphState, OverwriteCondition, Overwrites, RuleOutcome, Substitution,
+};
 use groundwork_lifecycle::{OverwriteReport, Subject as About, Warning, findings};
+use groundwork_proto::MAX_MESSAGE;
+use groundwork_proto::resolver::v1::explained_reference::State;
 use groundwork_proto::resolver::v1::rule_outcome::{Conflict, Outcome};
-use groundwork_proto::resolver::v1::{self as proto, ExplainInput, ExplainResponse};
+use groundwork_proto::resolver::v1::{self as proto, ExplainInput, ExplainResponse, ExplainedReference};
 use groundwork_proto::status::{self, reasons};
+use prost::Message as _;
 use tonic::Status;
 
-use super::wire;
+use super::{errors, wire};
 use crate::resolution_inputs::ResolutionInputs;
+use crate::stores::JobStores;
 
 /// Rules that a call may bring along.
 const MOST_RULES: usize = 10_000;
@@ -31,14 +37,25 @@ pub(super) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
     Ok(answer(&substitution, object.is_some(), &outcomes, &warnings))
 }
 
-/// For an Installation as the next job would find it.
-pub(super) fn of_cluster(inputs: &ResolutionInputs) -> Result<ExplainResponse, Status> {
+/// For an Installation as the next job would find it; with the stores also where every reference leads.
+pub(super) fn of_cluster(
+    inputs: &ResolutionInputs,
+    stores: Option<&JobStores>,
+) -> Result<ExplainResponse, Status> {
     let resolution = inputs.resolve();
+    let references = stores.map(|stores| resolution.graph(stores)).unwrap_or_default();
     match (&resolution.reference, resolution.error) {
         (Some(substitution), _) => {
             let report = resolution.overwrites.as_ref();
             let outcomes: &[RuleOutcome] = report.map_or(&[], |OverwriteReport { outcomes, .. }| outcomes);
-            Ok(answer(substitution, report.is_some(), outcomes, &resolution.warnings))
+            let answer = ExplainResponse {
+                references: references.iter().map(reference).collect(),
+                ..answer(substitution, report.is_some(), outcomes, &resolution.warnings)
+            };
+            if answer.encoded_len() > MAX_MESSAGE {
+                return Err(errors::too_large("what its references lead to"));
+            }
+            Ok(answer)
         }
         (None, Some(error)) => Err(status::failed_precondition(reasons::JOB_WOULD_FAIL, error.message)),
         (None, None) => Ok(ExplainResponse::default()),
@@ -64,6 +81,30 @@ fn answer(
         },
         rules: outcomes.iter().enumerate().map(|(index, outcome)| rule(index, *outcome)).collect(),
         findings: about_rules.map(|warning| warning.message.clone()).collect(),
+        references: Vec::new(),
+    }
+}
+
+fn reference(entry: &GraphEntry) -> ExplainedReference {
+    let (state, message) = match &entry.state {
+        GraphState::Followed => (State::Followed, ""),
+        GraphState::Repeated => (State::Repeated, ""),
+        GraphState::Failed(cause) => (State::Failed, cause.as_str()),
+        GraphState::Limit(limit) => (State::Limit, limit.as_str()),
+    };
+    let matching = entry
+        .outcomes
+        .iter()
+        .enumerate()
+        .filter(|(_, outcome)| matches!(outcome, RuleOutcome::Applied | RuleOutcome::Ignored(_)));
+    ExplainedReference {
+        depth: i32::try_from(entry.depth).unwrap_or(i32::MAX),
+        name: entry.name.clone(),
+        original: Some(wire::reference(&entry.substitution.original)),
+        effective: Some(wire::reference(&entry.substitution.effective)),
+        rules: matching.map(|(index, outcome)| rule(index, *outcome)).collect(),
+        state: state.into(),
+        message: message.to_owned(),
     }
 }
 

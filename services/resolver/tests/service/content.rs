@@ -6,6 +6,7 @@ use crate::common::*;
 use groundwork_grpc::TokenSource;
 use groundwork_proto::component::v1::Json;
 use groundwork_proto::resolver::v1::explain_request::Input;
+use groundwork_proto::resolver::v1::explained_reference::State;
 use groundwork_proto::resolver::v1::fetch_resource_request::Content;
 use groundwork_proto::resolver::v1::rule_outcome::Outcome;
 use groundwork_proto::resolver::v1::{
@@ -152,7 +153,7 @@ async fn content_is_for_those_who_may_get_the_installation() {
             offset: 0,
         };
         assert_eq!(client.fetch_resource(request).await.unwrap_err().code(), code);
-        let request = ExplainRequest { input: installation.map(Input::Installation) };
+        let request = ExplainRequest { input: installation.map(Input::Installation), references: false };
         assert_eq!(client.explain(request).await.unwrap_err().code(), code);
     }
 }
@@ -175,13 +176,32 @@ fn check_echo(answer: &ExplainResponse) {
 async fn rules_are_explained() {
     let Some(world) = world("explain").await else { return };
     let before = world.installation("server").await;
-    let request = ExplainRequest { input: world.object("server").map(Input::Installation) };
+    let request =
+        ExplainRequest { input: world.object("server").map(Input::Installation), references: false };
     check_echo(&world.resolver().explain(request).await.unwrap().into_inner());
     assert_eq!(world.installation("server").await, before);
 
-    // With everything in the request nobody needs rights; but they say who they are.
+    // On demand with all that the component leads to, read from the repositories.
+    let request = ExplainRequest { input: world.object("server").map(Input::Installation), references: true };
+    let answer = world.resolver().explain(request).await.unwrap().into_inner();
+    check_echo(&answer);
+    let [root] = &answer.references[..] else { panic!("{:?}", answer.references) };
+    assert_eq!(
+        (root.depth, root.state(), root.effective.as_ref()),
+        (0, State::Followed, answer.effective.as_ref())
+    );
+    assert_eq!(root.rules, answer.rules);
+    let inline = Some(Input::Inline(ExplainInput { reference: answer.original, overwrites: None }));
     let refused =
-        world.caller(TokenSource::none()).explain(ExplainRequest { input: None }).await.unwrap_err();
+        world.resolver().explain(ExplainRequest { input: inline, references: true }).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+
+    // With everything in the request nobody needs rights; but they say who they are.
+    let refused = world
+        .caller(TokenSource::none())
+        .explain(ExplainRequest { input: None, references: false })
+        .await
+        .unwrap_err();
     assert_eq!(reason(&refused), (Code::Unauthenticated, "TOKEN_INVALID".to_owned()));
     let nobody = world.caller(world.account("nobody", &json!([])).await);
     let rules =
@@ -191,7 +211,11 @@ async fn rules_are_explained() {
     let explain = async |overwrites: Option<Value>| {
         let overwrites = overwrites.map(|rules| Json { text: rules.to_string() });
         let input = Some(Input::Inline(ExplainInput { reference: original.clone(), overwrites }));
-        nobody.clone().explain(ExplainRequest { input }).await.map(tonic::Response::into_inner)
+        nobody
+            .clone()
+            .explain(ExplainRequest { input, references: false })
+            .await
+            .map(tonic::Response::into_inner)
     };
     check_echo(&explain(Some(rules.clone())).await.unwrap());
     let without = explain(None).await.unwrap();
@@ -249,7 +273,7 @@ async fn a_large_call_holds_nobody_up_and_one_too_large_is_told_the_limit() {
         let reference = reference(&context, "example.org/shop", "v1");
         let overwrites = Some(Json { text: rules.to_string() });
         let input = Some(Input::Inline(ExplainInput { reference, overwrites }));
-        let call = client.explain(ExplainRequest { input });
+        let call = client.explain(ExplainRequest { input, references: false });
         let (longest, answer) = longest_pause(call).await;
         (longest, answer.map(tonic::Response::into_inner))
     };

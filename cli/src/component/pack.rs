@@ -1,0 +1,109 @@
+//! `groundwork component pack`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use groundwork_component::RepositoryContext;
+use groundwork_registry::{CtfWriter, Store, write_archive};
+use serde_json::json;
+
+use super::place::context_of;
+use crate::diagnostic::Diagnostic;
+use crate::ending::Ending;
+use crate::output;
+use crate::terminal::shown;
+
+#[derive(Debug, Args)]
+pub(super) struct PackArguments {
+    /// What to pack: a folder with a component-descriptor.yaml and what its resources hold (blueprints in `blueprint/`; others where their
+    /// `input: {type: dir|file, path: …}` says), a component archive, a transport archive (directory, tar, tgz), or a folder of such folders.
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<PathBuf>,
+
+    /// The archive to write: a file that ends in .tar, .tgz or .tar.gz, or else a directory. One that is there is replaced.
+    #[arg(long, value_name = "TARGET")]
+    to: PathBuf,
+
+    /// Folder of the repositories in the archive, in front of component-descriptors/.
+    #[arg(long, value_name = "PATH", default_value = "")]
+    sub_path: String,
+}
+
+pub(super) fn run(arguments: &PackArguments) -> Result<Ending, Diagnostic> {
+    let target = &arguments.to;
+    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is_compressed = name.ends_with(".tgz") || name.ends_with(".tar.gz");
+    let is_file = is_compressed || name.ends_with(".tar");
+    if !is_file {
+        check_directory(target)?;
+    }
+    let staging = staging(target)?;
+    let packed = pack(&arguments.sources, &arguments.sub_path, staging.path()).and_then(|versions| {
+        if is_file {
+            write_archive(staging.path(), target, is_compressed).map_err(|error| failed(&error))?;
+        } else {
+            replace(target, staging.path())?;
+        }
+        Ok(versions)
+    })?;
+    let lines = packed.iter().map(|(name, version)| format!("{}\n", shown(&format!("{name}:{version}"))));
+    Ok(output::write(&lines.collect::<String>()))
+}
+
+/// Packs into a directory, and tells what is in it.
+pub(super) fn pack(
+    sources: &[PathBuf],
+    sub_path: &str,
+    directory: &Path,
+) -> Result<Vec<(String, String)>, Diagnostic> {
+    let context = json!({"type": "CommonTransportFormat", "filePath": "archive", "subPath": sub_path});
+    let context = RepositoryContext::new(context).expect("an object is not null");
+    let mut writer = CtfWriter::create(directory, context).map_err(|error| failed(&error))?;
+    for source in sources {
+        writer.add_all(source).map_err(|error| failed(&error))?;
+    }
+    writer.finish().map_err(|error| failed(&error))?;
+    let store = Store::Directory(directory.to_owned());
+    store.versions(&context_of(&store, "archive")).map_err(|error| failed(&error))
+}
+
+pub(super) fn failed(error: &dyn std::fmt::Display) -> Diagnostic {
+    Diagnostic::error(error.to_string())
+}
+
+/// A directory beside the target, so that what is packed can take its place.
+fn staging(target: &Path) -> Result<tempfile::TempDir, Diagnostic> {
+    let beside = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::tempdir_in(beside)
+        .map_err(|error| Diagnostic::error(format!("cannot write into {}: {error}", beside.display())))
+}
+
+/// Whether a directory may be replaced: what is no archive is nobody's to remove.
+fn check_directory(target: &Path) -> Result<(), Diagnostic> {
+    let is_free = !target.exists() || target.join("artifact-index.json").is_file() || is_empty(target);
+    if is_free {
+        return Ok(());
+    }
+    let message =
+        format!("{} is there, and is no transport archive that could be replaced", target.display());
+    Err(Diagnostic::error(message))
+}
+
+fn is_empty(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn replace(target: &Path, staged: &Path) -> Result<(), Diagnostic> {
+    let failed =
+        |error: std::io::Error| Diagnostic::error(format!("cannot write {}: {error}", target.display()));
+    fs::create_dir_all(target).map_err(failed)?;
+    for part in ["artifact-index.json", "blobs"] {
+        let (from, to) = (staged.join(part), target.join(part));
+        if to.is_dir() {
+            fs::remove_dir_all(&to).map_err(failed)?;
+        }
+        fs::rename(from, to).map_err(failed)?;
+    }
+    Ok(())
+}

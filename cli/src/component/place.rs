@@ -1,0 +1,154 @@
+//! Where a command finds component versions.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use groundwork_component::{
+    ComponentVersion, InlineSet, Overwrites, Reference, RepositoryContext, ResolveError, Resolver,
+    Substitution,
+};
+use groundwork_registry::{RepositoryMap, Store};
+use serde_json::{Value, json};
+
+use crate::diagnostic::Diagnostic;
+use crate::stores;
+
+/// Why a build reads no registries.
+const WITHOUT_NETWORK: Option<&str> = if cfg!(feature = "cluster") {
+    None
+} else {
+    Some(
+        "this build works on files only: `cargo install --path cli --locked --features cluster` installs the whole command",
+    )
+};
+
+/// A component version as people write it.
+#[derive(Debug, Clone)]
+pub(super) struct VersionName {
+    pub(super) name: String,
+    pub(super) version: String,
+}
+
+pub(super) fn version_name(text: &str) -> Result<VersionName, String> {
+    match text.rsplit_once(':') {
+        Some((name, version)) if !name.is_empty() && !version.is_empty() => {
+            Ok(VersionName { name: name.to_owned(), version: version.to_owned() })
+        }
+        _ => Err("NAME:VERSION is expected, such as example.org/shop:1.2.0".to_owned()),
+    }
+}
+
+/// Where component versions are.
+#[derive(Debug, Args)]
+pub(super) struct PlaceArguments {
+    /// A directory, an archive (tar, tgz), or the address of a registry, such as registry.example.org/components (`http://` in front for one without
+    /// TLS; in the command that is built with the feature `cluster`).
+    #[arg(long, value_name = "PLACE", required_unless_present = "repositories")]
+    from: Option<String>,
+
+    /// A file that says which stores stand for which repositories, in place of --from; all of them are looked into, in their order.
+    #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", conflicts_with = "from")]
+    repositories: Option<PathBuf>,
+
+    /// The repository context, a map in YAML or JSON: says subPath and componentNameMapping of --from, or which repository of --repositories is meant.
+    #[arg(long, value_name = "CONTEXT", value_parser = context)]
+    context: Option<RepositoryContext>,
+
+    #[command(flatten)]
+    registry: RegistryArguments,
+}
+
+/// How a registry lets us in.
+#[derive(Debug, Args)]
+pub(super) struct RegistryArguments {
+    /// A docker configuration file; its `auths` for the host let us in.
+    #[arg(long, value_name = "FILE")]
+    pub(super) docker_config: Option<PathBuf>,
+
+    /// A PEM file of certificates to trust, in place of those of the system.
+    #[arg(long, value_name = "FILE")]
+    pub(super) ca: Option<PathBuf>,
+}
+
+fn context(text: &str) -> Result<RepositoryContext, String> {
+    let value = groundwork_yaml::from_str(text).map_err(|error| error.to_string())?;
+    let context = Some(value).filter(Value::is_object).and_then(RepositoryContext::new);
+    context.ok_or_else(|| "a map is expected, such as {type: ociRegistry, baseUrl: …}".to_owned())
+}
+
+/// Stores that are looked into.
+pub(super) struct Place {
+    pub(super) map: RepositoryMap,
+    contexts: Vec<RepositoryContext>,
+}
+
+impl PlaceArguments {
+    pub(super) fn open(&self) -> Result<Place, Diagnostic> {
+        let Some(from) = &self.from else { return self.open_map() };
+        let RegistryArguments { docker_config, ca } = &self.registry;
+        let store = Store::of_place(from, docker_config.clone(), ca.clone()).map_err(Diagnostic::error)?;
+        if let (Store::Registry(_), Some(reason)) = (&store, WITHOUT_NETWORK) {
+            return Err(Diagnostic::error(format!("--from {from} is a registry, and {reason}")));
+        }
+        let context = self.context.clone().unwrap_or_else(|| context_of(&store, from));
+        let mut map = RepositoryMap::empty("--from");
+        map.insert_store(context.clone(), store);
+        Ok(Place { map, contexts: vec![context] })
+    }
+
+    fn open_map(&self) -> Result<Place, Diagnostic> {
+        let mut diagnostics = Vec::new();
+        let map = stores::repositories(self.repositories.as_deref(), &[], &mut diagnostics);
+        if let Some(error) = diagnostics.pop() {
+            return Err(error);
+        }
+        let contexts = match &self.context {
+            Some(context) => vec![context.clone()],
+            None => map.stores().map(|(context, _)| context.clone()).collect(),
+        };
+        Ok(Place { map, contexts })
+    }
+}
+
+/// A context that fits a store.
+pub(super) fn context_of(store: &Store, place: &str) -> RepositoryContext {
+    let value = match store {
+        Store::Registry(_) => json!({"type": "ociRegistry", "baseUrl": place}),
+        Store::Directory(_) | Store::Archive(_) => {
+            json!({"type": "CommonTransportFormat", "filePath": place})
+        }
+    };
+    RepositoryContext::new(value).expect("an object is not null")
+}
+
+impl Place {
+    /// The first repository that holds a version, and the version.
+    pub(super) fn find(
+        &self,
+        wanted: &VersionName,
+    ) -> Result<(RepositoryContext, ComponentVersion), Diagnostic> {
+        let mut missing = Vec::new();
+        for context in &self.contexts {
+            let reference = Reference {
+                repository: Some(context.clone()),
+                name: wanted.name.clone(),
+                version: wanted.version.clone(),
+            };
+            match self.with_resolver(&reference, |resolver| resolver.lookup(&reference)) {
+                Ok(version) => return Ok((context.clone(), version)),
+                Err(ResolveError::NotFound { places, .. }) => missing.extend(places),
+                Err(error) => return Err(Diagnostic::error(error.to_string())),
+            }
+        }
+        let VersionName { name, version } = wanted;
+        let places = if missing.is_empty() { "no repository".to_owned() } else { missing.join(", ") };
+        Err(Diagnostic::error(format!("component version \"{name}:{version}\" not found in {places}")))
+    }
+
+    /// A resolver that knows no overwrites, for what a version refers to.
+    pub(super) fn with_resolver<T>(&self, root: &Reference, work: impl FnOnce(&Resolver<'_>) -> T) -> T {
+        let (overwrites, inline) = (Overwrites::default(), InlineSet::default());
+        let substitution: Substitution = overwrites.apply(root);
+        work(&Resolver::new(&self.map, &overwrites, &inline, &substitution))
+    }
+}

@@ -1,0 +1,57 @@
+//! `groundwork component push`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use groundwork_registry::{PushError, Registry, push};
+
+use super::pack::{failed, pack};
+use super::place::RegistryArguments;
+use crate::diagnostic::{self, Diagnostic};
+use crate::ending::Ending;
+use crate::output;
+use crate::terminal::shown;
+
+#[derive(Debug, Args)]
+pub(super) struct PushArguments {
+    /// What to write: all that `component pack` takes. What is a transport archive already keeps its digests.
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<PathBuf>,
+
+    /// The registry: host and path, as in the baseUrl of a repository context; `http://` in front is for one without TLS.
+    #[arg(long, value_name = "REGISTRY")]
+    to: String,
+
+    /// Folder of the repositories, behind the path of the registry: the subPath of a repository context.
+    #[arg(long, value_name = "PATH", default_value = "")]
+    sub_path: String,
+
+    /// Replace versions that are there with other content.
+    #[arg(long)]
+    replace: bool,
+
+    #[command(flatten)]
+    registry: RegistryArguments,
+}
+
+pub(super) fn run(arguments: &PushArguments) -> Result<Ending, Diagnostic> {
+    let RegistryArguments { docker_config, ca } = &arguments.registry;
+    let registry = Registry::new(&arguments.to, docker_config.clone(), ca.clone())
+        .map_err(|problem| Diagnostic::error(format!("--to: {problem}")))?;
+    let staging =
+        tempfile::tempdir().map_err(|error| failed(&format!("cannot make a folder for a while: {error}")))?;
+    pack(&arguments.sources, &arguments.sub_path, staging.path())?;
+    let pushed = match push(staging.path(), &registry, arguments.replace) {
+        Ok(pushed) => pushed,
+        Err(error @ PushError::Exists { .. }) => {
+            diagnostic::print(&[Diagnostic::error(format!("{error} (--replace)"))]);
+            return Ok(Ending::Failed);
+        }
+        Err(error) => return Err(failed(&error)),
+    };
+    let lines = pushed.iter().map(|artifact| {
+        let state = if artifact.is_unchanged { "unchanged" } else { "written" };
+        format!("{}@{} {state}\n", shown(&artifact.address), artifact.digest)
+    });
+    Ok(output::write(&lines.collect::<String>()))
+}

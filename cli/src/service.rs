@@ -1,0 +1,51 @@
+//! Calls of services, with the token of the kube context.
+
+use std::path::Path;
+
+use groundwork_grpc::{Channel, TokenSource};
+use kube::Client;
+use secrecy::ExposeSecret as _;
+use tonic::Status;
+
+use crate::live::LiveError;
+use crate::terminal::shown;
+
+/// A connection to the service at a URL, and the API server of the kube context. The token is that of the file, else that of the context.
+///
+/// # Errors
+///
+/// There is no kube context, it has no token, or the URL is none.
+pub(crate) async fn connect(
+    server: &str,
+    ca: Option<&Path>,
+    token_file: Option<&Path>,
+) -> Result<(Channel, Client), LiveError> {
+    let failed = |text: String| LiveError::Refused(text);
+    let config = kube::Config::infer()
+        .await
+        .map_err(|error| failed(format!("there is no kube context to go by: {error}")))?;
+    let context = &config.auth_info;
+    let token = match (token_file, &context.token, &context.token_file) {
+        (Some(file), ..) => TokenSource::of_file(Some(file.to_owned())),
+        (None, Some(token), _) => TokenSource::fixed(token.expose_secret()),
+        (None, None, Some(file)) => TokenSource::of_file(Some(file.into())),
+        (None, None, None) => {
+            return Err(failed(
+                "the kube context has no bearer token to show to the service: write one to a file (kubectl create token NAME) and \
+                 give it with --token-file"
+                    .to_owned(),
+            ));
+        }
+    };
+    let channel =
+        groundwork_grpc::connect(server, ca, token).map_err(|error| failed(format!("--server: {error}")))?;
+    let client = Client::try_from(config)
+        .map_err(|error| failed(format!("the kube context cannot be used: {error}")))?;
+    Ok((channel, client))
+}
+
+/// What a service has said, for people.
+#[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+pub(crate) fn refused(status: Status) -> LiveError {
+    LiveError::Refused(shown(status.message()).into_owned())
+}

@@ -1,0 +1,157 @@
+//! `groundwork component`: archives in every form, with no server at all (`components.md` 6.4, 6.5; 11, items 7 and 10).
+
+use super::*;
+
+const DESCRIPTOR: &str = "\
+meta: {schemaVersion: v2}
+component:
+  name: example.org/shop
+  version: 1.0.0+7
+  provider: p
+  sources: []
+  repositoryContexts: []
+  componentReferences:
+  - {name: db, componentName: example.org/db, version: 2.0.0}
+  resources:
+  - {name: bp, type: blueprint, version: 1.0.0, relation: local}
+  - {name: text, type: notes, version: 1.0.0, relation: local, input: {type: file, path: notes.txt, mediaType: text/plain}}
+  - {name: image, type: ociImage, version: 1.0.0, relation: external, access: {type: ociArtifact, imageReference: 'example.org/a:1'}}
+";
+const DATABASE: &str = "\
+apiVersion: ocm.software/v3alpha1
+kind: ComponentVersion
+metadata: {name: example.org/db, version: 2.0.0, provider: {name: p}}
+spec:
+  references:
+  - {name: gone, componentName: example.org/gone, version: 3.0.0}
+";
+
+/// Sources of two component versions.
+fn sources() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("shop/component-descriptor.yaml", DESCRIPTOR),
+        (
+            "shop/blueprint/blueprint.yaml",
+            "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\n",
+        ),
+        ("shop/notes.txt", "seven\n"),
+        ("db/component-descriptor.yaml", DATABASE),
+    ] {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+fn path(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).display().to_string()
+}
+
+#[test]
+fn packed_and_looked_into() {
+    let sources = sources();
+    let target = tempfile::tempdir().unwrap();
+    for archive in ["ctf", "ctf.tar", "ctf.tgz"] {
+        let archive = path(&target, archive);
+        let packed = groundwork(&["component", "pack", &path(&sources, ""), "--to", &archive], "");
+        assert_eq!(packed.out, "example.org/db:2.0.0\nexample.org/shop:1.0.0+7\n", "{}", packed.err);
+        let from = ["--from", archive.as_str()];
+        let got = groundwork(
+            &[&["component", "get", "example.org/shop:1.0.0+7", "-o", "json"][..], &from].concat(),
+            "",
+        );
+        assert_eq!(got.json()["component"]["name"], "example.org/shop", "{}", got.err);
+        let got = groundwork(
+            &[&["component", "get", "example.org/db:2.0.0", "--schema", "v2"][..], &from].concat(),
+            "",
+        );
+        assert!(got.out.contains("schemaVersion: v2"), "{} {}", got.out, got.err);
+        let fetched = groundwork(
+            &[&["component", "fetch", "example.org/shop:1.0.0+7", "text"][..], &from].concat(),
+            "",
+        );
+        assert_eq!(fetched.out, "seven\n", "{}", fetched.err);
+
+        let tree = groundwork(&[&["component", "tree", "example.org/shop:1.0.0+7"][..], &from].concat(), "");
+        let expected = format!(
+            "example.org/shop:1.0.0+7\n  - bp (blueprint, localBlob)\n  - text (notes, localBlob)\n  - image (ociImage, ociArtifact)\n  \
+             db: example.org/db:2.0.0\n    gone: example.org/gone:3.0.0 failed: component version \"example.org/gone:3.0.0\" not found in {archive}\n"
+        );
+        assert_eq!((tree.code, tree.out), (1, expected), "{}", tree.err);
+    }
+}
+
+#[test]
+fn through_a_repository_map() {
+    let map = examples().join("echo-server/components/repositories.yaml").display().to_string();
+    let run = |arguments: &[&str]| groundwork(&[arguments, &["--repositories", &map]].concat(), "");
+    let tree = run(&["component", "tree", "my-own-echo-server:v0.2.0", "-o", "json"]);
+    assert_eq!(tree.code, 0, "{}", tree.err);
+    assert_eq!(tree.json()[0]["resources"][0]["access"], "localBlob");
+    let context = "{type: ociRegistry, baseUrl: example.org/my-own-registry/components}";
+    let found = run(&["component", "get", "my-own-echo-server:v0.2.0", "--context", context]);
+    assert_eq!(found.code, 0, "{}", found.err);
+    let other = "{type: ociRegistry, baseUrl: eu.gcr.io/gardener-project/landscaper/tutorials/components}";
+    let missing = run(&["component", "get", "my-own-echo-server:v0.2.0", "--context", other]);
+    assert_eq!(missing.code, 2);
+    let expected = "error: component version \"my-own-echo-server:v0.2.0\" not found in eu.gcr.io/gardener-project/landscaper/tutorials/components\n";
+    assert_eq!(missing.err, expected);
+}
+
+/// What cannot be had leaves no file behind, and what is no archive is not replaced.
+#[test]
+fn bad_input() {
+    let sources = sources();
+    let target = tempfile::tempdir().unwrap();
+    let archive = path(&target, "ctf");
+    assert_eq!(groundwork(&["component", "pack", &path(&sources, "shop"), "--to", &archive], "").code, 0);
+    for entry in fs::read_dir(target.path().join("ctf/blobs")).unwrap() {
+        let path = entry.unwrap().path();
+        if fs::read(&path).unwrap() == b"seven\n" {
+            fs::write(path, "eight\n").unwrap();
+        }
+    }
+    let file = path(&target, "out.txt");
+    let run = |arguments: &[&str]| groundwork(arguments, "");
+    let fetched =
+        run(&["component", "fetch", "example.org/shop:1.0.0+7", "text", "--from", &archive, "-o", &file]);
+    assert_eq!(fetched.code, 2);
+    assert!(fetched.err.starts_with("error: digest mismatch for "), "{}", fetched.err);
+    let names: Vec<_> =
+        fs::read_dir(target.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["ctf"]);
+
+    for (arguments, expected) in [
+        (vec!["get", "example.org/shop:2.0.0", "--from", &archive], "not found in"),
+        (vec!["get", "example.org/shop:x", "--from", &archive], "is not a semantic version"),
+        (vec!["get", "example.org/shop", "--from", &archive], "NAME:VERSION is expected"),
+        (vec!["get", "example.org/shop:1.0.0+7"], "--from <PLACE>"),
+        (
+            vec!["get", "example.org/shop:1.0.0+7", "--from", "no such place"],
+            "is no file or directory that is there",
+        ),
+        (
+            vec!["fetch", "example.org/shop:1.0.0+7", "none", "--from", &archive],
+            "the component has \"bp\", \"text\"",
+        ),
+        (vec!["pack", "no-such-folder", "--to", &archive], "cannot be read"),
+        (vec!["pack", &path(&sources, "shop"), "--to", &path(&sources, "shop")], "is no transport archive"),
+        (vec!["pack", &path(&sources, "shop/blueprint"), "--to", &archive], "holds no component version"),
+    ] {
+        let run = run(&[&["component"], &arguments[..]].concat());
+        assert_eq!(run.code, 2, "{arguments:?}");
+        assert!(run.err.contains(expected), "{arguments:?}: {}", run.err);
+    }
+}
+
+/// The lean command says how to get one that reaches registries.
+#[cfg(not(feature = "cluster"))]
+#[test]
+fn registries_need_the_whole_command() {
+    let read = groundwork(&["component", "get", "a:1.0.0", "--from", "registry.example.org/a"], "");
+    assert!(read.code == 2 && read.err.contains("--features cluster"), "{}", read.err);
+    let written = groundwork(&["component", "push", "x", "--to", "registry.example.org"], "");
+    assert!(written.code == 2 && written.err.contains("--features cluster"), "{}", written.err);
+}

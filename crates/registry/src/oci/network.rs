@@ -1,0 +1,234 @@
+//! Registries that no entry of a map names: which are asked, how, and with whose credentials (`components.md` 7.1 to 7.3).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{Error as IoError, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use groundwork_component::{Repository, RepositoryContext, RepositoryError};
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::NextTimeout;
+
+use super::client::{Client, Source};
+use super::keyring::Keyring;
+use super::{OciRepository, peers::Peers};
+use crate::map::Registry;
+use crate::tree::malformed;
+
+/// Clients that are kept; all are forgotten beyond that, and made anew.
+const MOST_CLIENTS: usize = 500;
+/// Hosts that are this machine, where nobody listens on the way.
+const THIS_MACHINE: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// How registries are reached that only a repository context names.
+#[derive(Debug, Clone, Default)]
+pub struct NetworkOptions {
+    /// Hosts, with their ports if they have one, that are asked without TLS although nobody has written `http://`.
+    pub plain_http_hosts: Vec<String>,
+    /// A PEM file of certificates to trust, in place of those of the system.
+    pub ca: Option<PathBuf>,
+    /// Whether addresses of private networks and of this machine are refused.
+    pub only_public: bool,
+    /// Credentials for everybody, before those of a Context.
+    pub docker_configs: Vec<PathBuf>,
+}
+
+/// Clients of such registries, each for one set of credentials.
+pub(crate) struct Network {
+    options: NetworkOptions,
+    clients: Mutex<HashMap<(String, String), Arc<Client>>>,
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Network {
+    pub(crate) fn new(options: NetworkOptions) -> Self {
+        Self { options, clients: Mutex::default() }
+    }
+
+    /// The repository of a context that names a registry.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        context: &RepositoryContext,
+        keyring: &Arc<Keyring>,
+    ) -> Result<Arc<dyn Repository>, RepositoryError> {
+        let base = context.text("baseUrl").ok().flatten().unwrap_or_default();
+        let client = self.client(base, keyring)?;
+        let peers = Some(Peers::new(Arc::clone(self), Arc::clone(keyring)));
+        Ok(Arc::new(OciRepository { client, context: context.clone(), peers }))
+    }
+
+    /// A client for an address as repository contexts have it.
+    pub(crate) fn client(&self, base: &str, keyring: &Arc<Keyring>) -> Result<Arc<Client>, RepositoryError> {
+        let url = self.with_scheme(base);
+        let key = (url.clone(), keyring.identity().to_owned());
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&key) {
+            return Ok(Arc::clone(client));
+        }
+        let registry = Registry::new(&url, None, self.options.ca.clone())
+            .map_err(|problem| malformed(base.to_owned(), &problem.replacen("url", "baseUrl", 1)))?;
+        let mut all = Keyring::default();
+        for path in &self.options.docker_configs {
+            all.extend(&Keyring::of_file(path)?);
+        }
+        all.extend(keyring);
+        let source = Source::Keyring(Arc::new(all));
+        let client = Arc::new(Client::with_source(&registry, source, self.options.only_public)?);
+        if clients.len() >= MOST_CLIENTS {
+            clients.clear();
+        }
+        clients.insert(key, Arc::clone(&client));
+        Ok(client)
+    }
+
+    /// Without TLS only what says so, this machine, and what operators list (7.2).
+    fn with_scheme(&self, base: &str) -> String {
+        if base.contains("://") {
+            return base.to_owned();
+        }
+        let host = base.split('/').next().unwrap_or_default();
+        let name =
+            host.rsplit_once(':').filter(|(_, port)| !port.contains(']')).map_or(host, |(name, _)| name);
+        let is_plain = THIS_MACHINE.contains(&name)
+            || self.options.plain_http_hosts.iter().any(|listed| listed == host || listed == name);
+        if is_plain { format!("http://{base}") } else { base.to_owned() }
+    }
+}
+
+/// Refuses addresses that are not public, at the moment of connecting: what a name leads to may change between a check and a connection.
+#[derive(Debug, Default)]
+pub(super) struct PublicAddresses {
+    inner: DefaultResolver,
+}
+
+impl Resolver for PublicAddresses {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let found = self.inner.resolve(uri, config, timeout)?;
+        if found.iter().all(|address| is_public(address.ip())) {
+            return Ok(found);
+        }
+        let host = uri.host().unwrap_or_default();
+        let text =
+            format!("{host} leads to an address of a private network, which this service does not ask");
+        // Of this kind, no further attempt is made.
+        Err(ureq::Error::Io(IoError::new(ErrorKind::InvalidInput, text)))
+    }
+}
+
+/// Whether an address may be reached by everybody (RFC 6890).
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => is_public_v4(v4),
+        IpAddr::V6(v6) => is_public_v6(v6),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [first, second, third, _] = address.octets();
+    let is_shared = first == 100 && (64..128).contains(&second);
+    let is_protocol = first == 192 && second == 0 && third == 0;
+    let is_benchmark = first == 198 && (18..20).contains(&second);
+    !(address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_documentation()
+        || is_shared
+        || is_protocol
+        || is_benchmark
+        || first == 0
+        || first >= 224)
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let segments = address.segments();
+    let [first, second, ..] = segments;
+    let is_global = (0x2000..0x4000).contains(&first);
+    let is_documentation = first == 0x2001 && second == 0xdb8;
+    // Addresses that hold one of version 4: those are judged by it (6to4), or refused (Teredo).
+    let embedded = Ipv4Addr::from((u32::from(segments[1]) << 16) | u32::from(segments[2]));
+    let leads_inside = (first == 0x2002 && !is_public_v4(embedded)) || (first == 0x2001 && second == 0);
+    // The prefix of translators, 64:ff9b::/96.
+    let is_translated = first == 0x64 && second == 0xff9b;
+    let translated = Ipv4Addr::from((u32::from(segments[6]) << 16) | u32::from(segments[7]));
+    (is_global && !is_documentation && !leads_inside) || (is_translated && is_public_v4(translated))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn public_addresses() {
+        for text in
+            ["8.8.8.8", "100.128.0.1", "198.20.0.1", "2606:4700::1", "64:ff9b::808:808", "2002:808:808::1"]
+        {
+            assert!(is_public(text.parse().unwrap()), "{text}");
+        }
+        for text in [
+            "10.1.2.3",
+            "127.0.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "192.168.0.1",
+            "100.64.0.1",
+            "0.0.0.0",
+            "192.0.0.1",
+            "192.0.2.1",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "fd00::1",
+            "ff02::1",
+            "2001:db8::1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::a00:1",
+            "2002:a00:1::1",
+            "2001:0:1::1",
+        ] {
+            assert!(!is_public(text.parse().unwrap()), "{text}");
+        }
+    }
+
+    /// `components.md` 7.2.
+    #[test]
+    fn schemes() {
+        let options = NetworkOptions {
+            plain_http_hosts: vec!["plain.org".into(), "p.org:80".into()],
+            ..NetworkOptions::default()
+        };
+        let network = Network::new(options);
+        for (base, expected) in [
+            ("r.org/a", "r.org/a"),
+            ("http://r.org/a", "http://r.org/a"),
+            ("https://localhost/a", "https://localhost/a"),
+            ("localhost/a", "http://localhost/a"),
+            ("localhost:5000/a", "http://localhost:5000/a"),
+            ("127.0.0.1:5000", "http://127.0.0.1:5000"),
+            ("[::1]:5000/a", "http://[::1]:5000/a"),
+            ("[::1]/a", "http://[::1]/a"),
+            ("localhost.evil.org/a", "localhost.evil.org/a"),
+            ("plain.org:8080/a", "http://plain.org:8080/a"),
+            ("p.org:80/a", "http://p.org:80/a"),
+            ("p.org:81/a", "p.org:81/a"),
+        ] {
+            assert_eq!(network.with_scheme(base), expected);
+        }
+    }
+}

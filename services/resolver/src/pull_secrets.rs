@@ -1,0 +1,121 @@
+//! The pull secrets of a Context (`components.md` 7.1; 8, E5).
+
+use groundwork_api::{Context, ResourceExt};
+use groundwork_controller::{ApiError, Objects};
+use groundwork_lifecycle::OperationError;
+use groundwork_registry::Keyring;
+use k8s_openapi::api::core::v1::Secret;
+
+/// The step of a job that reads them.
+pub(crate) const SETUP_REGISTRIES: &str = "SetupRegistries";
+const DOCKER_CONFIG: &str = ".dockerconfigjson";
+const DOCKERCFG: &str = ".dockercfg";
+const OCM_CREDENTIALS: &str = ".ocmcredentialconfig";
+
+/// What the Secrets of a Context hold, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct PullSecrets {
+    pub(crate) keyring: Keyring,
+    /// What people should know although nothing failed.
+    pub(crate) notes: Vec<String>,
+    /// The first one that cannot be used.
+    pub(crate) error: Option<OperationError>,
+}
+
+impl PullSecrets {
+    /// Reads them anew: a job takes what they hold when it begins.
+    pub(crate) async fn read(
+        &mut self,
+        namespace: &str,
+        context: Option<&Context>,
+        objects: &Objects,
+    ) -> Result<(), ApiError> {
+        let Some(context) = context else { return Ok(()) };
+        for name in context.registry_pull_secrets.iter().map(|reference| reference.name.as_str()) {
+            let title = format!("{namespace}/{name}");
+            let found = if name.is_empty() { None } else { objects.get::<Secret>(namespace, name).await? };
+            match found {
+                None => {
+                    let context = context.name_any();
+                    self.fail(format!("registry pull secret {title:?} of context {context:?} not found"));
+                }
+                Some(secret) => self.add(&title, &secret),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, title: &str, secret: &Secret) {
+        let source = format!("secret {title:?}");
+        let value = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
+        let added = match (value(DOCKER_CONFIG), value(DOCKERCFG)) {
+            (Some(text), _) => self.keyring.add_docker_config(&source, &text.0),
+            (None, Some(text)) => self.keyring.add_dockercfg(&source, &text.0),
+            (None, None) => {
+                let what = if value(OCM_CREDENTIALS).is_some() {
+                    format!("{OCM_CREDENTIALS} is not read")
+                } else {
+                    format!("it holds neither {DOCKER_CONFIG} nor {DOCKERCFG}")
+                };
+                self.notes.push(format!("registry pull secret {title:?} is without effect: {what}"));
+                return;
+            }
+        };
+        if let Err(problem) = added {
+            self.fail(format!(
+                "cannot create credentials from secret: registry pull secret {title:?}: {problem}"
+            ));
+        }
+    }
+
+    fn fail(&mut self, message: String) {
+        self.error.get_or_insert_with(|| OperationError::new("InitPrerequisites", SETUP_REGISTRIES, message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn added(data: &Value) -> PullSecrets {
+        let string = |text: &Value| json!(data_encoding(text.as_str().unwrap()));
+        let data: serde_json::Map<String, Value> =
+            data.as_object().unwrap().iter().map(|(key, text)| (key.clone(), string(text))).collect();
+        let secret: Secret = serde_json::from_value(json!({"data": data})).unwrap();
+        let mut secrets = PullSecrets::default();
+        secrets.add("team/pull", &secret);
+        secrets
+    }
+
+    fn data_encoding(text: &str) -> Value {
+        serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec())).unwrap()
+    }
+
+    #[test]
+    fn what_a_secret_holds() {
+        let config = json!({"auths": {"r.org": {"username": "a", "password": "b"}}}).to_string();
+        assert_eq!(
+            format!("{:?}", added(&json!({".dockerconfigjson": config})).keyring),
+            "Keyring { entries: 1, .. }"
+        );
+        let old = json!({"r.org": {"username": "a", "password": "b"}}).to_string();
+        assert_eq!(format!("{:?}", added(&json!({".dockercfg": old})).keyring), "Keyring { entries: 1, .. }");
+        for (data, expected) in [
+            (json!({"other": "x"}), "it holds neither .dockerconfigjson nor .dockercfg"),
+            (json!({".ocmcredentialconfig": "x"}), ".ocmcredentialconfig is not read"),
+        ] {
+            let PullSecrets { notes, error, .. } = added(&data);
+            assert_eq!(notes, [format!("registry pull secret \"team/pull\" is without effect: {expected}")]);
+            assert!(error.is_none());
+        }
+        let error = added(&json!({".dockerconfigjson": "s3cret"})).error.unwrap();
+        assert_eq!(
+            (error.operation.as_ref(), error.reason.as_ref()),
+            ("InitPrerequisites", "SetupRegistries")
+        );
+        assert!(error.message.starts_with("cannot create credentials from secret: "), "{}", error.message);
+        assert!(!error.message.contains("s3cret"));
+    }
+}

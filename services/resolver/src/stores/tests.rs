@@ -1,0 +1,163 @@
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Barrier, Mutex};
+
+use groundwork_registry::{CtfWriter, LocalBlob, NetworkOptions};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+
+const NAME: &str = "example.org/shop";
+
+/// A registry by hand, which counts what it is asked for.
+struct Registry {
+    folder: TempDir,
+    address: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Registry {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (path, seen) = (folder.path().to_owned(), Arc::clone(&requests));
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let (path, seen) = (path.clone(), Arc::clone(&seen));
+                std::thread::spawn(move || answer(&stream, &path, &seen));
+            }
+        });
+        Self { folder, address, requests }
+    }
+
+    /// Puts a version into it, with a blob.
+    fn put(&self, version: &str, blob: &[u8]) {
+        let mut writer = CtfWriter::create(self.folder.path(), self.context()).unwrap();
+        let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
+            "name": NAME, "version": version, "provider": "p", "sources": [], "repositoryContexts": [],
+            "componentReferences": [],
+            "resources": [{"name": "data", "version": version, "type": "text", "relation": "local"}],
+        }});
+        let blob =
+            LocalBlob { resource: "data".into(), media_type: "text/plain".into(), bytes: blob.to_owned() };
+        writer.add(&descriptor, &[blob]).unwrap();
+        writer.finish().unwrap();
+    }
+
+    fn context(&self) -> RepositoryContext {
+        RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": self.address})).unwrap()
+    }
+
+    /// What it was asked for since the last time.
+    fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
+    }
+}
+
+fn answer(mut stream: &TcpStream, folder: &std::path::Path, seen: &Mutex<Vec<String>>) {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let Some(request) = lines.next() else { return };
+    while lines.next().is_some_and(|line| !line.is_empty()) {}
+    let path = request.split(' ').nth(1).unwrap().to_owned();
+    let (repository, reference) = path.trim_start_matches("/v2/").rsplit_once('/').unwrap();
+    let index =
+        fs::read(folder.join("artifact-index.json")).unwrap_or_else(|_| b"{\"artifacts\": []}".to_vec());
+    let index: Value = serde_json::from_slice(&index).unwrap();
+    let tagged = index["artifacts"].as_array().unwrap().iter().find(|artifact| {
+        repository == format!("{}/manifests", artifact["repository"].as_str().unwrap())
+            && artifact["tag"] == reference
+    });
+    let digest = tagged.map_or(reference, |artifact| artifact["digest"].as_str().unwrap());
+    let body = fs::read(folder.join("blobs").join(digest.replacen(':', ".", 1))).ok();
+    let (status, body) = body.map_or(("404 Not Found", Vec::new()), |body| ("200 OK", body));
+    seen.lock().unwrap().push(path);
+    let head = format!(
+        "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: application/vnd.oci.image.manifest.v1+json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)));
+}
+
+fn stores(cache: Option<PathBuf>) -> Stores {
+    let map = MapFile::open(None, NetworkOptions::default()).unwrap();
+    Stores::new(map, cache.map(|folder| DiskCache::open(&folder, 64 << 20).unwrap()))
+}
+
+fn keyring(password: &str) -> Arc<Keyring> {
+    let mut keyring = Keyring::default();
+    let config = json!({"auths": {"example.org": {"username": "a", "password": password}}});
+    keyring.add_docker_config("secret", config.to_string().as_bytes()).unwrap();
+    Arc::new(keyring)
+}
+
+/// A hundred jobs that begin together ask the registry once: for the manifest, its config and its descriptor.
+#[test]
+fn jobs_that_begin_together_fetch_once() {
+    let registry = Registry::start();
+    registry.put("1.0.0", b"seven");
+    let stores = stores(None);
+    let barrier = Barrier::new(100);
+    std::thread::scope(|scope| {
+        for job in 0..100 {
+            let (stores, registry, barrier) = (&stores, &registry, &barrier);
+            scope.spawn(move || {
+                let view =
+                    stores.of_new_job("team", &format!("i{job}"), &format!("job-{job}"), Arc::default());
+                let repository = view.open(&registry.context()).unwrap();
+                barrier.wait();
+                assert!(repository.descriptor(NAME, "1.0.0").unwrap().is_some());
+            });
+        }
+    });
+    assert_eq!(registry.requests().len(), 3);
+    // Another one has other credentials, and what one was let in for is not shown to the other.
+    let view = stores.of_new_job("team", "other", "job-100", keyring("x"));
+    assert!(view.open(&registry.context()).unwrap().descriptor(NAME, "1.0.0").unwrap().is_some());
+    assert_eq!(registry.requests().len(), 3);
+}
+
+/// A job keeps what it has seen; that there is no such version is asked again, and of what has a digest only the tag is.
+#[test]
+fn absence_is_not_kept() {
+    let registry = Registry::start();
+    let stores = stores(None);
+    let view =
+        |job: &str| stores.of_new_job("team", "i", job, Arc::default()).open(&registry.context()).unwrap();
+    let first = view("job-1");
+    assert_eq!(first.descriptor(NAME, "1.0.0"), Ok(None));
+    registry.put("1.0.0", b"seven");
+    assert!(first.descriptor(NAME, "1.0.0").unwrap().is_some());
+    registry.requests();
+    assert!(first.descriptor(NAME, "1.0.0").unwrap().is_some());
+    assert_eq!(registry.requests().len(), 0);
+    assert!(view("job-2").descriptor(NAME, "1.0.0").unwrap().is_some());
+    assert_eq!(registry.requests(), ["/v2/component-descriptors/example.org/shop/manifests/1.0.0"]);
+}
+
+/// Large contents are read from disk the second time, by whoever has the same credentials.
+#[test]
+fn large_contents_are_kept_on_disk() {
+    let registry = Registry::start();
+    let large = vec![7; 3 << 20];
+    registry.put("1.0.0", &large);
+    let folder = tempfile::tempdir().unwrap();
+    let access =
+        Access::Local { reference: Digest::of(&large).to_string(), media_type: "text/plain".to_owned() };
+    let read = |stores: &Stores, job: &str, keyring: Arc<Keyring>| {
+        let view = stores.of_new_job("team", "i", job, keyring).open(&registry.context()).unwrap();
+        let blob = view.content(NAME, "1.0.0", &access).unwrap();
+        assert!(blob.read_all("blob", 4 << 20).unwrap() == large);
+        registry.requests().len()
+    };
+    let first = stores(Some(folder.path().to_owned()));
+    let counts = ["job-1", "job-2"].map(|job| read(&first, job, keyring("x")));
+    assert_eq!(counts, [1, 0]);
+    assert_eq!(read(&first, "job-3", keyring("y")), 1);
+    // And by the next process.
+    assert_eq!(read(&stores(Some(folder.path().to_owned())), "job-4", keyring("x")), 0);
+}
