@@ -104,6 +104,7 @@ impl System {
         if options.namespaces.is_empty() {
             apply(&plane, "k8s/base", &[])?;
             apply(&plane, MOCK_DEPLOYER, &[])?;
+            apply_file(&plane, "k8s/components/helm-deployer/contexts.yaml")?;
             if options.package_store.is_some() {
                 apply_file(&plane, "k8s/components/package-store/rights.yaml")?;
                 apply_file(&plane, "k8s/components/package-store/admission.yaml")?;

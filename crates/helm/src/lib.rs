@@ -39,6 +39,7 @@ mod metadata;
 mod objects;
 mod release;
 mod render;
+mod repository_index;
 mod schema;
 mod toml_text;
 pub mod values;
@@ -54,3 +55,4 @@ pub use manifest::{Document, Hook, INSTALL_ORDER, UNINSTALL_ORDER, compare_for_u
 pub use metadata::{Dependency, Maintainer, Metadata};
 pub use release::{Encoded, HOOK_RUNS, Record, RecordError, Status, is_release_name, release_name_problem};
 pub use render::{Prepared, Release, Rendered, Renderer, Request, TIME_LIMIT};
+pub use repository_index::{IndexEntry, IndexError, find_in_index};

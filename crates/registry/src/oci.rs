@@ -17,6 +17,7 @@ use crate::digest::Digest;
 use crate::tree::malformed;
 
 mod challenge;
+mod charts;
 mod client;
 mod documents;
 mod keyring;
@@ -24,6 +25,7 @@ mod network;
 mod peers;
 mod push;
 
+pub use charts::{Authorization, ChartClient, ChartError};
 pub(crate) use client::Client;
 pub use keyring::Keyring;
 pub(crate) use network::Network;

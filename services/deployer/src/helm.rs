@@ -31,10 +31,12 @@ use groundwork_deploy::{Deployer, Failure, Outcome, Removal, Round, Step, Warnin
 use groundwork_helm::{Capabilities, Record, Release, Rendered, Status, values};
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::missing_configuration;
+use groundwork_registry::NetworkOptions;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::manifest::{operation_error, other_clusters, own_cluster, record, step};
+use chart_source::ChartSources;
 use configuration::{API_VERSION, Configuration, OperationOptions};
 use history::{Author, History};
 use objects::Owner;
@@ -52,6 +54,7 @@ const WORKLOADS: [&str; 6] =
 /// Deploys charts.
 #[derive(Debug, Clone)]
 pub(crate) struct HelmDeployer {
+    sources: ChartSources,
     rendering: Rendering,
 }
 
@@ -71,8 +74,8 @@ struct Prepared<'a> {
 }
 
 impl HelmDeployer {
-    pub(crate) fn new() -> Self {
-        Self { rendering: Rendering::new() }
+    pub(crate) fn new(options: NetworkOptions) -> Self {
+        Self { sources: ChartSources::new(options), rendering: Rendering::new() }
     }
 
     async fn prepare<'a>(&self, round: &'a Round<'a>) -> Result<Prepared<'a>, Failure> {
@@ -80,7 +83,7 @@ impl HelmDeployer {
         let configuration = Configuration::parse(config)?;
         let cluster = own_cluster(round).await?;
         let others = other_clusters(round, &target_names(&configuration)).await?;
-        let archive = chart_source::fetch(&configuration.chart).await?;
+        let archive = self.sources.fetch(&configuration.chart, round).await?;
         let chart = self.rendering.load(archive).await.map_err(|error| match error {
             Ok(error) => chart_source::broken(format!("unable to load chart from archive: {error}")),
             Err(text) => OperationError::transient("TemplateChart", "GetHelmChart", text),

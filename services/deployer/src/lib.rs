@@ -11,6 +11,7 @@ mod manifest;
 mod mock;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -22,6 +23,7 @@ use groundwork_controller::{
     ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets};
+use groundwork_registry::NetworkOptions;
 use groundwork_telemetry::Telemetry;
 use kube::{Client, Config};
 
@@ -84,9 +86,40 @@ pub struct Settings {
     /// Identity that is written to `status.deployer` of the items; by default it names the type.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_IDENTITY", default_value = "")]
     pub identity: String,
+    #[command(flatten)]
+    pub charts: ChartArguments,
     /// Items of one type that are worked on at the same time.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub deployer_concurrency: usize,
+}
+
+/// How charts are fetched.
+#[derive(Debug, Clone, Default, Args)]
+#[group(skip)]
+pub struct ChartArguments {
+    /// Docker configuration file with credentials for the registries of charts, used before the pull secrets of a Context; may be given several times
+    #[arg(long, env = "GROUNDWORK_CHART_DOCKER_CONFIGS", value_name = "FILE", value_delimiter = ',')]
+    pub chart_docker_config: Vec<PathBuf>,
+    /// PEM file of certificates to trust in registries of charts, in place of those of the system
+    #[arg(long, env = "GROUNDWORK_CHART_REGISTRY_CA", value_name = "FILE")]
+    pub chart_registry_ca: Option<PathBuf>,
+    /// Hosts of registries of charts, with their ports if they have one, that are asked without TLS
+    #[arg(long, env = "GROUNDWORK_CHART_PLAIN_HTTP_HOSTS", value_name = "HOSTS", value_delimiter = ',')]
+    pub chart_plain_http_hosts: Vec<String>,
+    /// Fetch no chart from an address of a private network or of this machine
+    #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_CHARTS")]
+    pub only_public_charts: bool,
+}
+
+impl ChartArguments {
+    fn network(&self) -> NetworkOptions {
+        NetworkOptions {
+            plain_http_hosts: self.chart_plain_http_hosts.clone(),
+            ca: self.chart_registry_ca.clone(),
+            only_public: self.only_public_charts,
+            docker_configs: self.chart_docker_config.clone(),
+        }
+    }
 }
 
 /// A type of items that this service has a deployer for.
@@ -109,6 +142,7 @@ impl Default for Settings {
             target_selectors: TargetSelectors::default(),
             instance: String::new(),
             identity: String::new(),
+            charts: ChartArguments::default(),
             deployer_concurrency: CONCURRENCY,
         }
     }
@@ -132,11 +166,11 @@ impl ItemType {
         }
     }
 
-    fn deployer(self) -> Arc<dyn Deployer> {
+    fn deployer(self, charts: &ChartArguments) -> Arc<dyn Deployer> {
         match self {
             Self::Mock => Arc::new(MockDeployer),
             Self::Manifest => Arc::new(ManifestDeployer),
-            Self::Helm => Arc::new(HelmDeployer::new()),
+            Self::Helm => Arc::new(HelmDeployer::new(charts.network())),
         }
     }
 }
@@ -201,7 +235,7 @@ fn deploy_loop(settings: &Settings, item_type: ItemType, targets: Targets) -> De
     let own = format!("groundwork-{}", item_type.name());
     let identity = if settings.identity.is_empty() { own } else { settings.identity.clone() };
     DeployLoop {
-        deployer: item_type.deployer(),
+        deployer: item_type.deployer(&settings.charts),
         information: groundwork_deploy::identity(identity, SERVICE, env!("CARGO_PKG_VERSION")),
         selectors: settings.target_selectors.clone(),
         targets,

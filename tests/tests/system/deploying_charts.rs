@@ -4,7 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use groundwork_api::DeployItem;
+use groundwork_api::{Context, DeployItem};
+use groundwork_testkit::{Registry, RegistryOptions, Server, servers_or_skip};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
@@ -361,4 +362,117 @@ async fn charts_are_rendered_and_applied() -> Result<()> {
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/wheels.render.example.org";
     cluster.until("the definition goes with the item", definition, |found| found.is_none()).await?;
     Ok(())
+}
+
+/// A registry that asks who comes, by the pull secrets of the Context; a chart repository over HTTP with an entry of credentials for it; what
+/// is not there is waited for, and no credentials are told.
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_come_from_registries_and_repositories() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    if !servers_or_skip(&[Server::Registry]) {
+        return Ok(());
+    }
+    let (case, cluster) = (Case::new(system, "chart-sources").await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    cluster.plane.create_namespace("sources").await?;
+    let options = RegistryOptions { htpasswd: Some(HTPASSWD.to_owned()), tls: None };
+    let registry = Registry::start(&options).await?;
+    let layer = BASE64.decode(chart("0.1.0+a", &[])?.as_bytes())?;
+    let content = ("application/vnd.cncf.helm.chart.content.v1.tar+gzip", layer.as_slice());
+    registry.push_artifact("charts/web", "0.1.0_a", content, Some(&basic()))?;
+    let auth = json!({"auths": {registry.address(): {"auth": BASE64.encode(LOGIN.as_bytes())}}});
+    case.create::<Secret>("pull", &json!({"stringData": {".dockerconfigjson": auth.to_string()}, "type": "kubernetes.io/dockerconfigjson"})).await?;
+    let repository =
+        Repository::start("web", "1.2.0", &BASE64.decode(chart("1.2.0", &[])?.as_bytes())?).await?;
+    let credentials = json!({"auths": [
+        {"url": "http://elsewhere.example.org", "authHeader": "Basic canary"},
+        {"url": repository.url, "secretRef": {"name": "repository", "key": "header"}},
+    ]});
+    case.create::<Secret>("repository", &json!({"stringData": {"header": basic()}})).await?;
+    case.create::<Context>(
+        "charts",
+        &json!({"registryPullSecrets": [{"name": "pull"}],
+        "configurations": {"helmChartRepoCredentials": credentials}}),
+    )
+    .await?;
+    let by_reference = json!({"ref": format!("{}/charts/web:0.1.0+a", registry.address())});
+    let by_repository = json!({"helmChartRepo": {
+        "helmChartRepoUrl": repository.url, "helmChartName": "web", "helmChartVersion": "^1.0.0"}});
+    let by_address =
+        json!({"archive": {"remote": {"url": format!("{}/public/web-1.2.0.tgz", repository.url)}}});
+    for (name, source, version) in [
+        ("ref", by_reference, "0.1.0+a"),
+        ("repository", by_repository, "1.2.0"),
+        ("address", by_address, "1.2.0"),
+    ] {
+        let mut object = item(&case, "", "sources", &json!({"chart": source, "name": name}));
+        object["spec"]["context"] = json!("charts");
+        case.create::<DeployItem>(name, &object).await?;
+        let found = run_job(&case, name, "1").await?;
+        ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{name}: {:?}", outcome(&found));
+        let status = found.status.unwrap_or_default().provider_status.get().cloned().unwrap_or_default();
+        ensure!(status["releases"][0]["chartVersion"] == version, "{status}");
+    }
+
+    // Without the Context nobody is let in, and the message tells whose credentials were sent.
+    for (name, source, part) in [
+        ("refused", json!({"ref": format!("{}/charts/web:0.1.0+a", registry.address())}), "denied"),
+        ("unknown", json!({"ref": format!("{}/charts/web", registry.address())}), "no tag specified"),
+        ("nothing", json!({"resourceRef": "a"}), "not fetched by this version"),
+        (
+            "other",
+            json!({"archive": {"remote": {"url": format!("{}/public/none.tgz", repository.url)}}}),
+            "404",
+        ),
+    ] {
+        let mut object = item(&case, "", "sources", &json!({"chart": source, "name": name}));
+        object["spec"]["timeout"] = json!("1s");
+        case.create::<DeployItem>(name, &object).await?;
+        let (phase, error) = outcome(&run_job(&case, name, "1").await?);
+        ensure!(phase == "Failed" && error.contains(part), "{name}: {phase} {error}");
+        ensure!(!error.contains("canary") && !error.contains(LOGIN), "{error}");
+    }
+    Ok(())
+}
+
+/// User and password of the registry and of the repository.
+const LOGIN: &str = "reader:secret";
+/// The same, as the registry has it.
+const HTPASSWD: &str = "reader:$2b$04$/uaF/uaF/uaF/uaF/uaF/uyUa5B4sNev9rTvA6TvEBWYO4koffwMy\n";
+
+fn basic() -> String {
+    format!("Basic {}", BASE64.encode(LOGIN.as_bytes()))
+}
+
+/// A chart repository, which asks for a password but for what is public.
+struct Repository {
+    url: String,
+}
+
+impl Repository {
+    async fn start(name: &str, version: &str, archive: &[u8]) -> Result<Self> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let index = format!(
+            "apiVersion: v1\nentries:\n  {name}:\n  - {{name: {name}, version: {version}, urls: [charts/{name}-{version}.tgz]}}\n"
+        );
+        let (path, archive) = (format!("/{name}-{version}.tgz"), archive.to_vec());
+        let answer = move |request: axum::extract::Request| {
+            let is_let_in =
+                request.headers().get("authorization").is_some_and(|header| header == basic().as_str());
+            let wanted = request.uri().path().to_owned();
+            let answer = match wanted.as_str() {
+                public if public == format!("/public{path}") => (200, archive.clone()),
+                other if other.starts_with("/public") => (404, Vec::new()),
+                _ if !is_let_in => (401, Vec::new()),
+                "/index.yaml" => (200, index.clone().into_bytes()),
+                other if other == format!("/charts{path}") => (200, archive.clone()),
+                _ => (404, Vec::new()),
+            };
+            async move { (http::StatusCode::from_u16(answer.0).unwrap_or_default(), answer.1) }
+        };
+        let router = axum::Router::new().fallback(answer);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(Self { url })
+    }
 }

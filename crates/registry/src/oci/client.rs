@@ -106,13 +106,24 @@ impl Client {
         source: Source,
         only_public: bool,
     ) -> Result<Self, RepositoryError> {
+        let roots = match &registry.ca {
+            Some(path) => read_roots(path)?,
+            None => system_roots(),
+        };
+        Ok(Self::with_roots(registry, source, roots, only_public))
+    }
+
+    /// A client that trusts these certificates.
+    pub(super) fn with_roots(
+        registry: &Registry,
+        source: Source,
+        roots: RootCerts,
+        only_public: bool,
+    ) -> Self {
         let (scheme, host, path) = registry.parts();
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .root_certs(match &registry.ca {
-                Some(path) => read_roots(path)?,
-                None => system_roots(),
-            })
+            .root_certs(roots)
             .build();
         let config = Agent::config_builder()
             .tls_config(tls)
@@ -131,7 +142,7 @@ impl Client {
         } else {
             config.new_agent()
         };
-        Ok(Self {
+        Self {
             agent,
             scheme,
             host: host.to_owned(),
@@ -140,7 +151,7 @@ impl Client {
             actions: "pull",
             headers: Mutex::default(),
             documents: Documents::default(),
-        })
+        }
     }
 
     /// A client that may write, if the registry lets it.
@@ -308,7 +319,7 @@ impl Client {
     }
 
     /// Follows redirects. What lets us in stays with the host that it is for.
-    fn follow(
+    pub(super) fn follow(
         &self,
         call: Call<'_>,
         authorization: Option<&str>,
@@ -434,24 +445,31 @@ pub(super) fn redirect(from: &str, location: &str) -> Option<String> {
 }
 
 fn read_roots(path: &Path) -> Result<RootCerts, RepositoryError> {
-    let address = || path.display().to_string();
-    let text = fs::read(path)
-        .map_err(|error| RepositoryError::Unreadable { address: address(), cause: error.to_string() })?;
+    let address = path.display().to_string();
+    let text = fs::read(path).map_err(|error| {
+        let cause = error.to_string();
+        RepositoryError::Unreadable { address: address.clone(), cause }
+    })?;
+    roots_of(&text, &address)
+}
+
+/// The certificates of a PEM text.
+pub(super) fn roots_of(text: &[u8], address: &str) -> Result<RootCerts, RepositoryError> {
     let mut roots = Vec::new();
-    for item in ureq::tls::parse_pem(&text) {
+    for item in ureq::tls::parse_pem(text) {
         match item {
             Ok(PemItem::Certificate(certificate)) => roots.push(certificate),
             Ok(_) => {}
-            Err(_) => return Err(malformed(address(), "it is not a PEM file")),
+            Err(_) => return Err(malformed(address.to_owned(), "it is not a PEM file")),
         }
     }
     if roots.is_empty() {
-        return Err(malformed(address(), "it holds no certificate in PEM form"));
+        return Err(malformed(address.to_owned(), "it holds no certificate in PEM form"));
     }
     Ok(RootCerts::new_with_certs(&roots))
 }
 
-fn system_roots() -> RootCerts {
+pub(super) fn system_roots() -> RootCerts {
     let found = rustls_native_certs::load_native_certs().certs;
     let roots: Vec<_> = found.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
     RootCerts::new_with_certs(&roots)

@@ -1,37 +1,342 @@
 //! Where the bytes of a chart come from (`helm.md` 1).
+//!
+//! ```text
+//! archive.raw ────────────────────────────────────────────────┐
+//! archive.remote ──────────────────────────get──┐             │
+//! helmChartRepo ──index──find_in_index──────────┤             ├──> archive, kept for a while
+//! ref, helmChartRepo with oci:// ──────────────pull, by the pull secrets of the Context
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use data_encoding::BASE64;
+use groundwork_api::metadata::annotation;
+use groundwork_api::{Context, ErrorCode, ResourceExt};
+use groundwork_deploy::Round;
+use groundwork_helm::{IndexError, find_in_index};
 use groundwork_lifecycle::OperationError;
+use groundwork_registry::{Authorization, ChartClient, ChartError, Keyring, NetworkOptions};
+use k8s_openapi::api::core::v1::Secret;
+use moka::sync::Cache;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-use super::configuration::{Archive, ChartSource};
+use super::configuration::{Archive, ChartRepository, ChartSource, Remote};
 
 /// What an archive may have at most, in bytes (`helm.md` 11).
-const LARGEST: usize = 20 << 20;
+const LARGEST: u64 = 20 << 20;
+/// What an index may have.
+const LARGEST_INDEX: u64 = 64 << 20;
+/// Bytes of archives that are kept.
+const KEPT_BYTES: u64 = 256 << 20;
+/// How long what a name leads to is taken for what it leads to.
+const KNOWN: Duration = Duration::from_secs(60);
+/// The same for items that say so.
+const KNOWN_LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// The archive of the first source that is given, in the order of `helm.md` 1.
-pub(super) async fn fetch(source: &ChartSource) -> Result<Vec<u8>, OperationError> {
-    match source {
-        ChartSource { archive: Some(Archive { raw: Some(raw), .. }), .. } if !raw.is_empty() => unpacked(raw),
-        other => Err(broken(format!(
-            "chart.{} is not supported by this version: put the chart into chart.archive.raw",
-            first(other)
-        ))),
+/// Fetches the archives of charts.
+#[derive(Clone)]
+pub(super) struct ChartSources {
+    client: ChartClient,
+    /// By what is asked for, and with whose credentials.
+    known: Cache<[u8; 32], Arc<Vec<u8>>>,
+    known_long: Cache<[u8; 32], Arc<Vec<u8>>>,
+}
+
+impl std::fmt::Debug for ChartSources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChartSources").finish_non_exhaustive()
     }
 }
 
-fn first(source: &ChartSource) -> &'static str {
-    match source {
-        ChartSource { archive: Some(_), .. } => "archive.remote",
-        ChartSource { reference: Some(_), .. } => "ref",
-        ChartSource { helm_chart_repo: Some(_), .. } => "helmChartRepo",
-        ChartSource { from_resource: Some(_), .. } => "fromResource",
-        _ => "resourceRef",
+/// One entry of `configurations.helmChartRepoCredentials.auths` of a Context.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RepositoryAuth {
+    url: String,
+    #[serde(default, rename = "customCAData")]
+    custom_ca_data: Option<String>,
+    #[serde(default)]
+    auth_header: Option<String>,
+    #[serde(default)]
+    secret_ref: Option<SecretKey>,
+}
+
+#[derive(Deserialize)]
+struct SecretKey {
+    name: String,
+    #[serde(default)]
+    key: Option<String>,
+}
+
+impl ChartSources {
+    pub(super) fn new(options: NetworkOptions) -> Self {
+        let cache = |time| {
+            let weigh =
+                |_: &[u8; 32], archive: &Arc<Vec<u8>>| u32::try_from(archive.len()).unwrap_or(u32::MAX);
+            Cache::builder().weigher(weigh).max_capacity(KEPT_BYTES).time_to_live(time).build()
+        };
+        Self { client: ChartClient::new(options), known: cache(KNOWN), known_long: cache(KNOWN_LONG) }
     }
+
+    /// The archive of the first source that is given, in the order of `helm.md` 1.
+    pub(super) async fn fetch(
+        &self,
+        source: &ChartSource,
+        round: &Round<'_>,
+    ) -> Result<Vec<u8>, OperationError> {
+        match source {
+            ChartSource { archive: Some(Archive { raw: Some(raw), .. }), .. } if !raw.is_empty() => {
+                unpacked(raw)
+            }
+            ChartSource { archive: Some(Archive { remote: Some(Remote { url }), .. }), .. } => {
+                let (client, url) = (self.client.clone(), url.clone());
+                self.known(round, &json!(["get", url]), move || {
+                    let fetched = client.get(&url, &Authorization::default(), LARGEST);
+                    fetched.map_err(|error| {
+                        unreachable(format!("unable to fetch helm chart from {url:?}: {error}"), &error)
+                    })
+                })
+                .await
+            }
+            ChartSource { reference: Some(reference), .. } if !reference.is_empty() => {
+                self.pull(round, reference.clone()).await
+            }
+            ChartSource { helm_chart_repo: Some(repository), .. } => {
+                self.of_repository(round, repository).await
+            }
+            other => {
+                let member = if other.from_resource.is_some() { "fromResource" } else { "resourceRef" };
+                Err(broken(format!(
+                    "chart.{member}: charts that are resources of components are not fetched by this version; name the chart by \
+                     chart.ref or chart.helmChartRepo"
+                )))
+            }
+        }
+    }
+
+    /// What was fetched a moment ago is not fetched again: an item that waits for something is looked at often.
+    async fn known(
+        &self,
+        round: &Round<'_>,
+        what: &Value,
+        fetch: impl FnOnce() -> Result<Vec<u8>, OperationError> + Send + 'static,
+    ) -> Result<Vec<u8>, OperationError> {
+        let is_long =
+            round.item.annotations().get(annotation::CACHE_HELM_CHARTS).is_some_and(|value| value == "true");
+        let cache = if is_long { &self.known_long } else { &self.known };
+        let key: [u8; 32] = Sha256::digest(what.to_string()).into();
+        if let Some(known) = cache.get(&key) {
+            return Ok((*known).clone());
+        }
+        let fetched = tokio::task::spawn_blocking(fetch).await;
+        let archive = fetched.map_err(|_| {
+            OperationError::transient("TemplateChart", "GetHelmChart", "fetching the chart did not end")
+        })??;
+        cache.insert(key, Arc::new(archive.clone()));
+        Ok(archive)
+    }
+
+    async fn pull(&self, round: &Round<'_>, reference: String) -> Result<Vec<u8>, OperationError> {
+        let context = context(round).await?;
+        let keyring = Arc::new(keyring(round, context.as_ref()).await?);
+        let client = self.client.clone();
+        let what = json!(["pull", reference, keyring.identity()]);
+        self.known(round, &what, move || {
+            let pulled = client.pull(&reference, &keyring, LARGEST);
+            pulled.map_err(|error| {
+                unreachable(format!("unable to fetch helm chart from {reference:?}: {error}"), &error)
+            })
+        })
+        .await
+    }
+
+    async fn of_repository(
+        &self,
+        round: &Round<'_>,
+        repository: &ChartRepository,
+    ) -> Result<Vec<u8>, OperationError> {
+        let ChartRepository { helm_chart_repo_url, helm_chart_name: name, helm_chart_version: version } =
+            repository;
+        if helm_chart_repo_url.is_empty() || name.is_empty() || version.is_empty() {
+            let text =
+                "chart.helmChartRepo: helmChartRepoUrl, helmChartName and helmChartVersion must be given";
+            return Err(broken(text.to_owned()));
+        }
+        if helm_chart_repo_url.starts_with("oci://") {
+            let base = helm_chart_repo_url.trim_end_matches('/');
+            return self.pull(round, format!("{base}/{name}:{version}")).await;
+        }
+        let base = normalized(helm_chart_repo_url);
+        if !base.starts_with("http://") && !base.starts_with("https://") {
+            let scheme = base.split("://").next().unwrap_or_default();
+            let text = format!(
+                "cannot get chart repository {base:?}: could not find protocol handler for: {scheme}"
+            );
+            return Err(for_information(text));
+        }
+        let context = context(round).await?;
+        let authorization = authorization(round, context.as_ref(), &base).await?;
+        let (client, name, version) = (self.client.clone(), name.clone(), version.clone());
+        let identity = json!([authorization.header, authorization.roots]).to_string();
+        let what = json!(["repository", base, name, version, identity]);
+        self.known(round, &what, move || of_index(&client, &base, &name, &version, &authorization)).await
+    }
+}
+
+/// The chart that the index of a repository names.
+fn of_index(
+    client: &ChartClient,
+    base: &str,
+    name: &str,
+    version: &str,
+    authorization: &Authorization,
+) -> Result<Vec<u8>, OperationError> {
+    let (path, query) = base.split_once('?').map_or((base, ""), |(path, query)| (path, query));
+    let with_query = |url: String| if query.is_empty() { url } else { format!("{url}?{query}") };
+    let path = path.trim_end_matches('/');
+    let index = client.get(&with_query(format!("{path}/index.yaml")), authorization, LARGEST_INDEX);
+    let index = index.map_err(|error| {
+        let text = format!(
+            "cannot download repository index for {path:?}: failed to fetch {path}/index.yaml : {error}"
+        );
+        unreachable(text, &error)
+    })?;
+    let entry = find_in_index(&index, name, version).map_err(|error| match error {
+        IndexError::NoName => for_information(error.to_string()),
+        error => OperationError::transient("TemplateChart", "GetHelmChart", error.to_string()),
+    })?;
+    let is_absolute = entry.url.contains("://");
+    let url = if is_absolute {
+        entry.url
+    } else {
+        with_query(format!("{path}/{}", entry.url.trim_start_matches('/')))
+    };
+    // Credentials are for the repository's host alone.
+    let is_own = origin(&url) == origin(base);
+    let none = Authorization::default();
+    let archive = client.get(&url, if is_own { authorization } else { &none }, LARGEST);
+    let archive = archive.map_err(|error| {
+        unreachable(format!("failed to download chart {name} from helm repository: {error}"), &error)
+    })?;
+    let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&archive));
+    match entry.digest {
+        Some(expected) if !expected.trim_start_matches("sha256:").eq_ignore_ascii_case(&digest) => {
+            Err(broken(format!(
+                "the chart {name} has the digest {digest}, and the index of its repository says {expected}"
+            )))
+        }
+        _ => Ok(archive),
+    }
+}
+
+fn origin(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    Some(&url[..url.len() - rest.len() + end])
+}
+
+/// Trimmed, without a slash at its end, and with a scheme.
+fn normalized(url: &str) -> String {
+    let url = url.trim();
+    let url = url.strip_suffix('/').unwrap_or(url);
+    if url.contains("://") { url.to_owned() } else { format!("https://{url}") }
+}
+
+async fn context(round: &Round<'_>) -> Result<Option<Context>, OperationError> {
+    let name = round.item.spec.context.as_deref().filter(|name| !name.is_empty()).unwrap_or("default");
+    let namespace = round.item.namespace().unwrap_or_default();
+    let found = round.objects.get::<Context>(&namespace, name).await;
+    found.map_err(|error| OperationError::transient("TemplateChart", "GetHelmChart", error.to_string()))
+}
+
+async fn secret(round: &Round<'_>, name: &str) -> Result<Option<Secret>, OperationError> {
+    let namespace = round.item.namespace().unwrap_or_default();
+    let found = round.objects.get::<Secret>(&namespace, name).await;
+    found.map_err(|error| OperationError::transient("TemplateChart", "GetHelmChart", error.to_string()))
+}
+
+/// What the pull secrets of the Context hold.
+async fn keyring(round: &Round<'_>, context: Option<&Context>) -> Result<Keyring, OperationError> {
+    let mut keyring = Keyring::default();
+    let references = context.into_iter().flat_map(|context| context.registry_pull_secrets.iter());
+    for name in references.map(|reference| reference.name.as_str()) {
+        let Some(secret) = secret(round, name).await? else {
+            return Err(broken(format!("registry pull secret {name:?} of the context not found")));
+        };
+        let source = format!("secret {name:?}");
+        let value = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
+        let added = match (value(".dockerconfigjson"), value(".dockercfg")) {
+            (Some(text), _) => keyring.add_docker_config(&source, &text.0),
+            (None, Some(text)) => keyring.add_dockercfg(&source, &text.0),
+            (None, None) => Ok(()),
+        };
+        added.map_err(|problem| broken(format!("registry pull secret {name:?}: {problem}")))?;
+    }
+    Ok(keyring)
+}
+
+/// What the Context has for a chart repository: the entry whose address is the longest beginning of the repository's (R29).
+async fn authorization(
+    round: &Round<'_>,
+    context: Option<&Context>,
+    base: &str,
+) -> Result<Authorization, OperationError> {
+    let Some(auths) = context
+        .and_then(|context| context.configurations.get("helmChartRepoCredentials"))
+        .and_then(|credentials| credentials.get())
+        .map(|credentials| credentials["auths"].clone())
+        .filter(|auths| !auths.is_null())
+    else {
+        return Ok(Authorization::default());
+    };
+    let auths: Vec<RepositoryAuth> = serde_json::from_value(auths)
+        .map_err(|_| broken("helmChartRepoCredentials of the context has another form".to_owned()))?;
+    let fitting = auths.into_iter().filter(|auth| is_below(base, &normalized(&auth.url)));
+    let Some(auth) = fitting.max_by_key(|auth| normalized(&auth.url).len()) else {
+        return Ok(Authorization::default());
+    };
+    let header = match (auth.auth_header, auth.secret_ref) {
+        (Some(_), Some(_)) => {
+            return Err(broken(
+                "failed to get auth header: auth header and secret ref are both set".to_owned(),
+            ));
+        }
+        (None, None) => {
+            return Err(broken(
+                "failed to get auth header: neither auth header nor secret ref is set".to_owned(),
+            ));
+        }
+        (Some(header), None) => header,
+        (None, Some(reference)) => {
+            let key = reference.key.as_deref().filter(|key| !key.is_empty()).unwrap_or("authHeader");
+            let found = secret(round, &reference.name).await?;
+            let value = found.and_then(|secret| secret.data?.remove(key));
+            let value = value
+                .ok_or_else(|| broken(format!("failed to get auth header: key {key} not found in secret")))?;
+            String::from_utf8_lossy(&value.0).trim().to_owned()
+        }
+    };
+    let roots =
+        auth.custom_ca_data.filter(|data| !data.is_empty()).map(|data| match data.contains("-----BEGIN") {
+            true => data.into_bytes(),
+            false => BASE64.decode(data.trim().as_bytes()).unwrap_or_else(|_| data.into_bytes()),
+        });
+    Ok(Authorization { header: Some(header), roots })
+}
+
+/// Whether an address is another one, or below it by whole segments.
+fn is_below(address: &str, other: &str) -> bool {
+    let plain = |url: &str| url.split('?').next().unwrap_or(url).trim_end_matches('/').to_owned();
+    let (address, other) = (plain(address), plain(other));
+    address == other || address.strip_prefix(&other).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn unpacked(raw: &str) -> Result<Vec<u8>, OperationError> {
     // Four letters are three bytes.
-    if raw.len() / 4 * 3 > LARGEST {
+    if raw.len() as u64 / 4 * 3 > LARGEST {
         return Err(broken(format!("chart archive larger than {LARGEST} bytes")));
     }
     let letters: Vec<u8> = raw.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -45,19 +350,49 @@ pub(super) fn broken(message: String) -> OperationError {
     OperationError::new("TemplateChart", "GetHelmChart", message)
 }
 
+/// What may come, and is no error of anybody.
+fn for_information(message: String) -> OperationError {
+    OperationError {
+        codes: vec![ErrorCode::ForInfoOnly],
+        ..OperationError::transient("TemplateChart", "GetHelmChart", message)
+    }
+}
+
+/// A reference that is none stays so; everything else may be another time otherwise.
+fn unreachable(text: String, error: &ChartError) -> OperationError {
+    match error {
+        ChartError::NoTag(_) | ChartError::NoReference(_) => broken(text),
+        ChartError::Status { status: 404, .. } => for_information(text),
+        _ => OperationError::transient("TemplateChart", "GetHelmChart", text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn archives_in_the_item() {
-        let source = |raw: &str| ChartSource {
-            archive: Some(Archive { raw: Some(raw.to_owned()), remote: None }),
-            ..ChartSource::default()
-        };
-        assert_eq!(fetch(&source("YWJj\nZA==")).await, Ok(b"abcd".to_vec()));
-        assert!(fetch(&source("%")).await.unwrap_err().message.contains("is no base64"));
-        let large = "A".repeat(LARGEST / 3 * 4 + 8);
-        assert!(fetch(&source(&large)).await.unwrap_err().message.contains("larger than"));
+    #[test]
+    fn archives_in_the_item() {
+        assert_eq!(unpacked("YWJj\nZA=="), Ok(b"abcd".to_vec()));
+        assert!(unpacked("%").unwrap_err().message.contains("is no base64"));
+        let large = "A".repeat(usize::try_from(LARGEST).unwrap() / 3 * 4 + 8);
+        assert!(unpacked(&large).unwrap_err().message.contains("larger than"));
+    }
+
+    #[test]
+    fn whose_credentials() {
+        for (address, other, expected) in [
+            ("https://a/charts", "https://a/charts", true),
+            ("https://a/charts/x", "https://a/charts", true),
+            ("https://a/charts2", "https://a/charts", false),
+            ("https://a/charts?token=x", "https://a", true),
+            ("http://a/charts", "https://a", false),
+            ("https://a:1/charts", "https://a", false),
+        ] {
+            assert_eq!(is_below(address, other), expected, "{address} {other}");
+        }
+        assert_eq!(normalized(" a.org/charts/ "), "https://a.org/charts");
+        assert_eq!(origin("https://a:1/x?y"), Some("https://a:1"));
+        assert_eq!(origin("https://a"), Some("https://a"));
     }
 }
