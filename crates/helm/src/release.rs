@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(hook.get("delete_policies"), None);
     }
 
-    /// What nobody here knows survives (16.6).
+    /// What nobody here knows survives (`helm.md` 16, 6).
     #[test]
     fn records_come_back_as_they_were() {
         let mut record = record();

@@ -4,13 +4,14 @@ use anyhow::{Context as _, Result, ensure};
 use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use groundwork_api::{Context, DeployItem};
+use groundwork_api::{Context, DataObject, DeployItem, Installation};
 use groundwork_testkit::{Registry, RegistryOptions, Server, servers_or_skip};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::shared;
+use crate::support::outcome as outcome_of;
 use crate::target_cluster::{TargetCluster, cluster, give_job, job_over, outcome, run_job};
 
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-config\ndata:\n  color: {{ .Values.color }}\n";
@@ -431,6 +432,34 @@ async fn charts_come_from_registries_and_repositories() -> Result<()> {
         let (phase, error) = outcome(&run_job(&case, name, "1").await?);
         ensure!(phase == "Failed" && error.contains(part), "{name}: {phase} {error}");
         ensure!(!error.contains("canary") && !error.contains(LOGIN), "{error}");
+    }
+    Ok(())
+}
+
+/// The example, as its page says: into the cluster that it is installed in, by a service account that its Target names.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_deploys() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    system.kubectl(&["apply", "-f", "examples/deploy/access"]).await?;
+    system.kubectl(&["apply", "-f", "examples/deploy"]).await?;
+    let case = Case::existing(system, "deploy").await?;
+    let installation = case.finished("greeter").await?;
+    ensure!(outcome_of(&installation).0 == "Succeeded", "{:?}", outcome_of(&installation));
+    let page = case.get::<DataObject>("greeter-page").await?;
+    ensure!(page.data.get() == Some(&json!("Good morning, says revision 1.")), "{page:?}");
+    case.get::<ConfigMap>("settings").await?;
+    case.delete::<Service>("greeter").await?;
+    case.reconcile("greeter").await?;
+    case.get::<Service>("greeter").await?;
+    let mapping = json!({"spec": {"importDataMappings": {"greeting": "Good evening"}}});
+    case.change::<Installation>("greeter", &mapping).await?;
+    case.finished("greeter").await?;
+    let page = case.get::<DataObject>("greeter-page").await?;
+    ensure!(page.data.get() == Some(&json!("Good evening, says revision 2.")), "{page:?}");
+    case.delete::<Installation>("greeter").await?;
+    case.gone::<Installation>("greeter").await?;
+    for gone in ["greeter-page", "settings"] {
+        case.gone::<ConfigMap>(gone).await?;
     }
     Ok(())
 }
