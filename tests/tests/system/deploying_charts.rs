@@ -68,7 +68,7 @@ async fn change(case: &Case<'_>, name: &str, chart: &str, namespace: &str, more:
 }
 
 /// Revision and status of every record of the release, and what each says.
-async fn records(cluster: &TargetCluster, namespace: &str) -> Result<Vec<(i64, String, Value)>> {
+pub(crate) async fn records(cluster: &TargetCluster, namespace: &str) -> Result<Vec<(i64, String, Value)>> {
     let path = format!("/api/v1/namespaces/{namespace}/secrets?labelSelector=owner%3Dhelm,name%3Dshop");
     let list = cluster.get(&path).await?.unwrap_or_default();
     let mut found = Vec::new();

@@ -7,6 +7,7 @@ mod command;
 mod cuts;
 mod data_flow;
 mod deleting;
+mod deployer_cuts;
 mod deploying;
 mod deploying_charts;
 mod echo_server;

@@ -1,0 +1,195 @@
+//! The deployer is killed after each of its writes in turn, to the home cluster and to that of the Target: what it did is done, and it never
+//! learns of it. The end is the same as without: no release is left pending, nothing is there twice, nothing is lost (`helm.md` 16, 8).
+//!
+//! A few of these points are tried with every run, all of them by `cargo xtask faults`.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use groundwork_api::{DeployItem, Target};
+use groundwork_tests::{Proxy, System, SystemOptions};
+use serde_json::{Value, json};
+
+use crate::case::Case;
+use crate::deploying_charts::{archive, records};
+use crate::support::PATIENCE;
+use crate::target_cluster::{TargetCluster, cluster, configuration, give_job, outcome, target};
+
+/// With any value every point is tried.
+const ALL_POINTS: &str = "GROUNDWORK_ALL_CUTS";
+/// Otherwise so many of each cluster.
+const FEW: usize = 3;
+const SERVICE: &str = "deployer";
+
+/// When the deployer is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Never,
+    Home(usize),
+    Target(usize),
+}
+
+/// One life of two items: deployed, changed, taken away.
+struct Life<'a> {
+    system: &'a mut System,
+    namespace: String,
+    proxy: Proxy,
+    cluster: TargetCluster,
+}
+
+impl Life<'_> {
+    /// Waits until `is_so`, while the deployer may be killed.
+    async fn until(&mut self, what: &str, is_so: impl AsyncFn(&Case<'_>) -> Result<bool>) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            if self.system.proxy(SERVICE)?.take_cut() || self.proxy.take_cut() {
+                self.system.service_mut(SERVICE)?.program.kill().await?;
+            }
+            if !self.system.service(SERVICE)?.program.is_running() {
+                self.system.service_mut(SERVICE)?.program.start_again()?;
+            }
+            let case = Case::existing(self.system, &self.namespace).await?;
+            if is_so(&case).await? {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("{what}: not after {PATIENCE:?}\n{}", self.system.logs());
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    }
+
+    /// Gives both items a job, and waits for its end.
+    async fn run(&mut self, job: &str) -> Result<()> {
+        let case = Case::existing(self.system, &self.namespace).await?;
+        for name in ["chart", "manifests"] {
+            give_job(&case, name, job).await?;
+        }
+        self.until(&format!("job {job} has ended"), async |case| {
+            for name in ["chart", "manifests"] {
+                let item = case.get::<DeployItem>(name).await?;
+                let status = item.status.clone().unwrap_or_default();
+                if status.job_id_finished.as_deref() != Some(job) {
+                    return Ok(false);
+                }
+                ensure!(outcome(&item).0 == "Succeeded", "{name}: {:?}", outcome(&item));
+            }
+            Ok(true)
+        })
+        .await
+    }
+
+    /// What the cluster holds, without what differs between two lives.
+    async fn state(&self) -> Result<Vec<String>> {
+        let mut lines = Vec::new();
+        for (revision, status, record) in records(&self.cluster, &self.namespace).await? {
+            let hooks = record["hooks"].as_array().into_iter().flatten();
+            let hooks: Vec<_> = hooks.map(|hook| hook["last_run"]["phase"].to_string()).collect();
+            lines.push(format!("{revision} {status} {} {hooks:?}", record["info"]["description"]));
+        }
+        let path = format!("/api/v1/namespaces/{}/configmaps", self.namespace);
+        let list = self.cluster.get(&path).await?.unwrap_or_default();
+        for object in list["items"].as_array().into_iter().flatten() {
+            let metadata = &object["metadata"];
+            lines.push(format!("{} {} {}", metadata["name"], metadata["labels"], object["data"]));
+        }
+        Ok(lines)
+    }
+}
+
+fn chart(color: &str) -> Result<String> {
+    let object = |name: &str, annotations: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n{annotations}data:\n  color: {color}\n  revision: \
+             \"{{{{ .Release.Revision }}}}\"\n"
+        )
+    };
+    let hook = "  annotations: {helm.sh/hook: \"pre-install,pre-upgrade,post-delete\", helm.sh/hook-delete-policy: before-hook-creation}\n";
+    archive(&[
+        ("Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n"),
+        ("templates/a.yaml", &object("a", "")),
+        ("templates/b.yaml", &object(&format!("only-{color}"), "")),
+        ("templates/hook.yaml", &object("hook", hook)),
+    ])
+}
+
+fn spec(kind: &str, namespace: &str, config: &Value) -> Value {
+    json!({"spec": {"type": kind, "target": {"name": "dev", "namespace": namespace}, "config": config}})
+}
+
+fn items(namespace: &str, color: &str) -> Result<[(&'static str, Value); 2]> {
+    let helm = json!({
+        "apiVersion": "helm.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
+        "chart": {"archive": {"raw": chart(color)?}}, "name": "shop", "namespace": namespace,
+    });
+    let object = |name: &str| json!({"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"color": color}}});
+    let manifests = json!({"manifests": [object("manifest"), object(&format!("also-{color}"))]});
+    Ok([
+        ("chart", spec("landscaper.gardener.cloud/helm", namespace, &helm)),
+        (
+            "manifests",
+            spec("landscaper.gardener.cloud/kubernetes-manifest", namespace, &configuration(&manifests)),
+        ),
+    ])
+}
+
+/// The states on the way, and how many writes there were to either cluster.
+async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<String>>, usize, usize)> {
+    // Both lives have the same names in their clusters, so that their states can be compared.
+    let namespace = format!("deployer-cuts-{number}");
+    system.plane.create_namespace(&namespace).await?;
+    let cluster = cluster().await?;
+    cluster.plane.create_namespace(&namespace).await?;
+    let proxy = Proxy::start(cluster.plane.client().await?).await?;
+    let mut kubeconfig = cluster.kubeconfig()?;
+    kubeconfig["clusters"][0]["cluster"] = json!({"server": proxy.url()});
+    system.proxy(SERVICE)?.cut_after(if let Cut::Home(write) = cut { Some(write) } else { None });
+    proxy.cut_after(if let Cut::Target(write) = cut { Some(write) } else { None });
+    let mut life = Life { system, namespace: namespace.clone(), proxy, cluster };
+    let case = Case::existing(life.system, &namespace).await?;
+    case.create::<Target>("dev", &target(&json!({"kubeconfig": kubeconfig.to_string()}))).await?;
+    for (name, object) in items(&namespace, "red")? {
+        case.create::<DeployItem>(name, &object).await?;
+    }
+    life.run("1").await?;
+    let mut states = vec![life.state().await?];
+    let case = Case::existing(life.system, &namespace).await?;
+    for (name, object) in items(&namespace, "blue")? {
+        case.change::<DeployItem>(name, &object).await?;
+    }
+    life.run("2").await?;
+    states.push(life.state().await?);
+    let case = Case::existing(life.system, &namespace).await?;
+    for name in ["chart", "manifests"] {
+        case.delete::<DeployItem>(name).await?;
+        give_job(&case, name, "3").await?;
+    }
+    life.until("the items are gone", async |case| Ok(case.list::<DeployItem>("").await?.is_empty())).await?;
+    states.push(life.state().await?);
+    let (home, target) = (life.system.proxy(SERVICE)?.writes(), life.proxy.writes());
+    let states =
+        states.into_iter().map(|state| state.iter().map(|line| line.replace(&namespace, "NS")).collect());
+    Ok((states.collect(), home, target))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_write_may_be_the_last_of_a_deployer() -> Result<()> {
+    let options = SystemOptions { proxied: true, ..SystemOptions::default() };
+    let Some(mut system) = System::start(options).await? else { return Ok(()) };
+    let (calm, home, target) = live(&mut system, 0, Cut::Never).await?;
+    ensure!(home > 6 && target > 15, "{home} writes at home, {target} to the target");
+    ensure!(calm[2].iter().all(|line| line.contains("hook") || line.contains("kube-root")), "{:?}", calm[2]);
+    let is_long = std::env::var_os(ALL_POINTS).is_some();
+    let step = |count: usize| if is_long { 1 } else { count.div_ceil(FEW) };
+    let cuts = (0..home).step_by(step(home)).map(Cut::Home);
+    let cuts = cuts.chain((0..target).step_by(step(target)).map(Cut::Target));
+    let mut tried = 0;
+    for (number, cut) in cuts.enumerate() {
+        let (states, ..) =
+            live(&mut system, number + 1, cut).await.with_context(|| format!("killed at {cut:?}"))?;
+        ensure!(states == calm, "killed at {cut:?}: {states:#?}, without: {calm:#?}");
+        tried += 1;
+    }
+    println!("killed at {tried} points of {home} writes at home and {target} to the target, no divergence");
+    Ok(())
+}
