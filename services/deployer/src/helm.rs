@@ -177,10 +177,7 @@ impl HelmDeployer {
         if !history.last().is_some_and(|last| last.is_of_item(&uid)) {
             return Ok(());
         }
-        while let Some(revision) = history.last().map(|stored| stored.record.revision()) {
-            history.delete(revision).await?;
-        }
-        Ok(())
+        history.forget().await
     }
 
     async fn keep_release(&self, mut prepared: Prepared<'_>) -> Result<Step, Failure> {

@@ -150,8 +150,16 @@ impl<'a> History<'a> {
         Ok(())
     }
 
+    /// Takes all records away. The last one goes last: it says how far a deletion has come, should a process end on the way.
+    pub(super) async fn forget(&mut self) -> Result<(), ApplyError> {
+        while let Some(revision) = self.revisions.first().map(|stored| stored.record.revision()) {
+            self.delete(revision).await?;
+        }
+        Ok(())
+    }
+
     /// Takes a revision away.
-    pub(super) async fn delete(&mut self, revision: i64) -> Result<(), ApplyError> {
+    async fn delete(&mut self, revision: i64) -> Result<(), ApplyError> {
         if let Some(stored) = self.revision(revision) {
             self.cluster.delete(&self.kind, &stored.secret).await?;
             self.revisions.retain(|stored| stored.record.revision() != revision);

@@ -493,9 +493,7 @@ impl ReleaseRun<'_> {
                 Err(error) => return Err(error),
             }
         }
-        while let Some(revision) = self.history.last().map(|stored| stored.record.revision()) {
-            self.history.delete(revision).await?;
-        }
+        self.history.forget().await?;
         Ok(Carried::Done)
     }
 
