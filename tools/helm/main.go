@@ -1,5 +1,6 @@
 // Program helm-original renders charts with Helm's own library. It reads and writes the lines that
-// `groundwork template helm --jsonl` reads and writes, so that a test can compare the two.
+// `groundwork template helm --jsonl` reads and writes, so that a test can compare the two. With the argument `client` it does to a
+// release in a cluster what the ordinary client does.
 package main
 
 import (
@@ -16,20 +17,23 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/kube"
 	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
 // version changes when the answers may.
-const version = "1.0.0"
+const version = "1.1.0"
 
 type request struct {
 	Name        *string           `json:"name"`
@@ -81,7 +85,105 @@ type answer struct {
 	Error  *failure `json:"error,omitempty"`
 }
 
+// client does to a release what the ordinary client does, and prints what it would show, as JSON.
+func client(kubeconfig, namespace, command string, arguments []string) error {
+	// As the command calls itself.
+	kube.ManagedFieldsManager = "helm"
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.KubeConfig, flags.Namespace = &kubeconfig, &namespace
+	configuration := new(action.Configuration)
+	if err := configuration.Init(flags, namespace, "secret", func(string, ...any) {}); err != nil {
+		return err
+	}
+	show := func(value any, err error) error {
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(value)
+	}
+	about := func(r *release.Release, err error) error {
+		if err != nil {
+			return err
+		}
+		return show(map[string]any{
+			"name": r.Name, "revision": r.Version, "status": r.Info.Status, "chart": r.Chart.Metadata.Name + "-" + r.Chart.Metadata.Version,
+			"notes": r.Info.Notes, "description": r.Info.Description,
+		}, nil)
+	}
+	chartOf := func(archive string) (*chart.Chart, error) {
+		data, err := base64.StdEncoding.DecodeString(archive)
+		if err != nil {
+			return nil, err
+		}
+		return loader.LoadArchive(bytes.NewReader(data))
+	}
+	name := ""
+	if len(arguments) > 0 {
+		name = arguments[0]
+	}
+	switch command {
+	case "list":
+		releases, err := action.NewList(configuration).Run()
+		names := []string{}
+		for _, r := range releases {
+			names = append(names, fmt.Sprintf("%s %d %s", r.Name, r.Version, r.Info.Status))
+		}
+		return show(names, err)
+	case "status":
+		return about(action.NewStatus(configuration).Run(name))
+	case "history":
+		releases, err := action.NewHistory(configuration).Run(name)
+		revisions := []string{}
+		for _, r := range releases {
+			revisions = append(revisions, fmt.Sprintf("%d %s", r.Version, r.Info.Status))
+		}
+		slices.Sort(revisions)
+		return show(revisions, err)
+	case "values":
+		values, err := action.NewGetValues(configuration).Run(name)
+		return show(values, err)
+	case "manifest":
+		r, err := action.NewGet(configuration).Run(name)
+		if err != nil {
+			return err
+		}
+		return show(r.Manifest, nil)
+	case "rollback":
+		rollback := action.NewRollback(configuration)
+		rollback.Version, _ = strconv.Atoi(arguments[1])
+		return rollback.Run(name)
+	case "uninstall":
+		_, err := action.NewUninstall(configuration).Run(name)
+		return err
+	case "install", "upgrade":
+		c, err := chartOf(arguments[1])
+		if err != nil {
+			return err
+		}
+		values := map[string]any{}
+		if err := json.Unmarshal([]byte(arguments[2]), &values); err != nil {
+			return err
+		}
+		if command == "upgrade" {
+			upgrade := action.NewUpgrade(configuration)
+			upgrade.Namespace = namespace
+			return about(upgrade.Run(name, c, values))
+		}
+		install := action.NewInstall(configuration)
+		install.ReleaseName, install.Namespace = name, namespace
+		return about(install.Run(c, values))
+	}
+	return fmt.Errorf("unknown command %q", command)
+}
+
 func main() {
+	if len(os.Args) > 4 && os.Args[1] == "client" {
+		if err := client(os.Args[2], os.Args[3], os.Args[4], os.Args[5:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == "--version" {
 		fmt.Println("helm-original", version)
 		return

@@ -5,7 +5,7 @@ use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use groundwork_api::{Context, DataObject, DeployItem, Installation};
-use groundwork_testkit::{Registry, RegistryOptions, Server, servers_or_skip};
+use groundwork_testkit::{Registry, RegistryOptions, Server, find, servers_or_skip};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use serde_json::{Value, json};
 
@@ -504,4 +504,85 @@ impl Repository {
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(Self { url })
     }
+}
+
+/// L9, and item 6 of `helm.md` 16: the ordinary client lists, shows and rolls back a release of ours, ours goes on from there; one that the client has
+/// made is upgraded by an item, and what the client has removed comes back as a first revision.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ordinary_client_and_the_deployer_share_releases() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    if !servers_or_skip(&[Server::Helm]) {
+        return Ok(());
+    }
+    let (case, cluster) = (Case::new(system, "shared-releases").await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    cluster.plane.create_namespace("shared-releases").await?;
+    let helm = async |arguments: &[&str]| helm(&cluster, "shared-releases", arguments).await;
+    let notes = ("templates/NOTES.txt", "Enjoy {{ .Release.Name }}.");
+    let first = chart("0.1.0", &[notes])?;
+    case.create::<DeployItem>(
+        "web",
+        &item(&case, &first, "shared-releases", &json!({"values": {"color": "red"}})),
+    )
+    .await?;
+    run_job(&case, "web", "1").await?;
+    ensure!(helm(&["list"]).await? == json!(["shop 1 deployed"]), "{}", helm(&["list"]).await?);
+    let status = helm(&["status", "shop"]).await?;
+    ensure!(status["chart"] == "web-0.1.0" && status["notes"] == "Enjoy shop.", "{status}");
+    ensure!(
+        helm(&["values", "shop"]).await? == json!({"color": "red"}),
+        "{}",
+        helm(&["values", "shop"]).await?
+    );
+    ensure!(helm(&["manifest", "shop"]).await?.as_str().is_some_and(|text| text.contains("color: red")));
+
+    // A second revision of ours, a rollback of theirs, and a third of ours, with the fields that the client took.
+    change(&case, "web", &first, "shared-releases", &json!({"values": {"color": "green"}})).await?;
+    run_job(&case, "web", "2").await?;
+    helm(&["rollback", "shop", "1"]).await?;
+    let config = cluster.get(&address("shared-releases", "shop-config")).await?.unwrap_or_default();
+    ensure!(config["data"] == json!({"color": "red"}), "{config}");
+    let found = run_job(&case, "web", "3").await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+    let config = cluster.get(&address("shared-releases", "shop-config")).await?.unwrap_or_default();
+    ensure!(config["data"] == json!({"color": "green"}), "{config}");
+    let history = helm(&["history", "shop"]).await?;
+    ensure!(history == json!(["1 superseded", "2 superseded", "3 superseded", "4 deployed"]), "{history}");
+    helm(&["upgrade", "shop", &chart("0.3.0", &[])?, "{\"color\": \"white\"}"]).await?;
+    helm(&["uninstall", "shop"]).await?;
+    ensure!(
+        cluster.get(&address("shared-releases", "shop-config")).await?.is_none(),
+        "the client left an object"
+    );
+    run_job(&case, "web", "4").await?;
+    ensure!(helm(&["list"]).await? == json!(["shop 1 deployed"]), "{}", helm(&["list"]).await?);
+    case.delete::<DeployItem>("web").await?;
+    give_job(&case, "web", "5").await?;
+    case.gone::<DeployItem>("web").await?;
+    ensure!(helm(&["list"]).await? == json!([]), "{}", helm(&["list"]).await?);
+
+    // One that the client has made: what has left the chart goes, although the client applied it (R17).
+    let theirs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\ndata: {kept: a, gone: b}\n";
+    let ours = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\ndata: {kept: a}\n";
+    helm(&["install", "shop", &chart("0.1.0", &[("templates/two.yaml", theirs)])?, "{}"]).await?;
+    let next = chart("0.2.0", &[("templates/two.yaml", ours)])?;
+    case.create::<DeployItem>("taken", &item(&case, &next, "shared-releases", &json!({}))).await?;
+    let found = run_job(&case, "taken", "1").await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+    let two = cluster.get(&address("shared-releases", "two")).await?.unwrap_or_default();
+    ensure!(two["data"] == json!({"kept": "a"}), "{two}");
+    let history = helm(&["history", "shop"]).await?;
+    ensure!(history == json!(["1 superseded", "2 deployed"]), "{history}");
+    Ok(())
+}
+
+/// What the ordinary client answers.
+async fn helm(cluster: &TargetCluster, namespace: &str, arguments: &[&str]) -> Result<Value> {
+    let program = find(Server::Helm).map_err(|error| anyhow::anyhow!("{error}"))?.path;
+    let mut command = tokio::process::Command::new(program);
+    command.arg("client").arg(cluster.plane.kubeconfig()).arg(namespace).args(arguments);
+    let output = command.output().await?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "helm {}: {error}", arguments.first().copied().unwrap_or_default());
+    if output.stdout.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_slice(&output.stdout)?) }
 }
