@@ -63,6 +63,13 @@ pub struct Step {
     pub warnings: Vec<Warning>,
 }
 
+impl Step {
+    /// The item is looked at again; with what is waited for.
+    pub fn waiting(what: String, provider_status: Option<AnyJson>, warnings: Vec<Warning>) -> Self {
+        Self { outcome: Outcome::Waiting(what), provider_status, exports: None, warnings }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done,

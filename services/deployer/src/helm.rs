@@ -9,10 +9,13 @@
 
 mod chart_source;
 mod configuration;
+mod errors;
 mod history;
 mod hooks;
 mod objects;
+mod prepared;
 mod release;
+mod removal;
 mod render_only;
 mod rendering;
 mod value_exports;
@@ -21,56 +24,35 @@ mod waiting;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use groundwork_api::{AnyJson, DeployItem, ErrorCode, ResourceExt};
-use groundwork_apply::{
-    ApplyError, Cluster, Deadline, Deletion, DeletionGroup, ManagedResource, OtherClusters,
-    Owner as ItemOwner, Progress, Reference, Task, delete_round, failed_check, read_exports, round,
-};
-use groundwork_controller::ApiError;
-use groundwork_deploy::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
-use groundwork_helm::{Capabilities, Record, Release, Rendered, Status, values};
+use groundwork_api::ResourceExt;
+use groundwork_apply::{ApplyError, Deadline, Progress, Task, round};
+use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
+use groundwork_helm::{Record, Release, Rendered, Status, values};
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::missing_configuration;
 use groundwork_registry::NetworkOptions;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
 use crate::manifest::{operation_error, other_clusters, own_cluster, record, step};
 use chart_source::ChartSources;
-use configuration::{API_VERSION, Configuration, OperationOptions};
-use history::{Author, History};
-use objects::Owner;
-use release::{Carried, ITEM_LABEL, Next, ReleaseRun, as_helm, next};
-use rendering::{Input, Parsed, Rendering, RenderingError, capabilities};
+use configuration::{Configuration, OperationOptions};
+use errors::{release_error, rendering_error, unreachable_cluster};
+use history::History;
+use prepared::{Prepared, item_owner, releases, target_names, warnings};
+use release::{Carried, Next, ReleaseRun, as_helm, next};
+use rendering::{Input, Rendering, capabilities};
 
 /// The type of items that it works on.
 pub(crate) const TYPE: &str = "landscaper.gardener.cloud/helm";
 /// How long somebody else may be at work on a release.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
-/// Kinds whose readiness counts in release mode (10.6).
-const WORKLOADS: [&str; 6] =
-    ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"];
 
 /// Deploys charts.
 #[derive(Debug, Clone)]
 pub(crate) struct HelmDeployer {
     sources: ChartSources,
     rendering: Rendering,
-}
-
-/// What every round of an item begins with.
-struct Prepared<'a> {
-    round: &'a Round<'a>,
-    configuration: Configuration,
-    cluster: Arc<Cluster>,
-    others: OtherClusters,
-    chart: Parsed,
-    capabilities: Capabilities,
-    /// The given values, with the numbers of the mode.
-    values: Map<String, Value>,
-    exports: Map<String, Value>,
-    former: Vec<ManagedResource>,
-    warnings: Vec<Warning>,
 }
 
 impl HelmDeployer {
@@ -216,7 +198,7 @@ impl HelmDeployer {
         prepared.warn(std::mem::take(&mut run.warnings));
         let status = prepared.release_status(&run);
         if let Carried::Waiting(what) = carried {
-            return Ok(waiting(what, status, prepared.warnings));
+            return Ok(Step::waiting(what, status, prepared.warnings));
         }
         if is_rollback {
             // Trying once more would only go back and forth.
@@ -297,296 +279,6 @@ fn earlier(deadline: Deadline, run: &ReleaseRun<'_>, options: OperationOptions) 
     })
 }
 
-fn waiting(what: String, provider_status: Option<AnyJson>, warnings: Vec<Warning>) -> Step {
-    Step { outcome: Outcome::Waiting(what), provider_status, exports: None, warnings }
-}
-
-impl Prepared<'_> {
-    fn release(&self, revision: i64, is_upgrade: bool) -> Release {
-        Release {
-            name: self.configuration.name.clone(),
-            namespace: self.configuration.namespace.clone(),
-            revision,
-            is_upgrade,
-        }
-    }
-
-    fn input(&self, release: Release) -> Input {
-        Input {
-            values: self.values.clone(),
-            release,
-            capabilities: self.capabilities.clone(),
-            skip_schema: !self.configuration.keeps_releases(),
-        }
-    }
-
-    fn warn(&mut self, texts: impl IntoIterator<Item = String>) {
-        let warnings = texts.into_iter().map(|message| Warning { reason: "ChartWarning", message });
-        self.warnings.extend(warnings);
-    }
-
-    async fn run<'c>(&self, cluster: &'c Cluster) -> Result<ReleaseRun<'c>, ApplyError> {
-        let item = self.round.item;
-        let (name, namespace) = (self.configuration.name.clone(), self.configuration.namespace.clone());
-        let history = History::load(cluster, &namespace, &name).await?;
-        if history.last().is_none() && history.is_in_config_maps(&name).await? {
-            let text = format!(
-                "release {name} is kept in ConfigMaps, by another storage driver than Secrets: move its records"
-            );
-            return Err(ApplyError::Configuration(text));
-        }
-        let unreadable = history.unreadable.iter().map(|secret| {
-            format!("the Secret {namespace}/{secret} looks like a record of the release and cannot be read; it was left out")
-        });
-        let warnings = unreadable.collect();
-        Ok(ReleaseRun {
-            cluster,
-            history,
-            owner: Owner { name, namespace },
-            author: author(item),
-            item: item.name_any(),
-            options: OperationOptions::default(),
-            deadline: self.round.deadline,
-            former: applied(item),
-            applied: Vec::new(),
-            seen: groundwork_apply::Seen::new(),
-            warnings,
-        })
-    }
-
-    /// Two items of one release would overwrite one another (R39).
-    async fn check_other_item(&self, run: &ReleaseRun<'_>) -> Result<(), Failure> {
-        let Some(last) = run.history.last() else { return Ok(()) };
-        let (uid, name) = last.item();
-        let Some((namespace, item)) =
-            name.split_once('/').filter(|_| !uid.is_empty() && uid != run.author.uid)
-        else {
-            return Ok(());
-        };
-        let found = self.round.objects.get::<DeployItem>(namespace, item).await;
-        let found = found.map_err(|error| {
-            OperationError::transient("RealHelmDeployer.Deploy", "installRelease", error.to_string())
-        })?;
-        if found.is_some_and(|found| found.uid().as_deref() == Some(uid)) {
-            let message = format!("release {} is managed by DeployItem {name}", self.configuration.name);
-            return Err(OperationError::new("RealHelmDeployer.Deploy", "installRelease", message).into());
-        }
-        Ok(())
-    }
-
-    /// Notes in the record that the operation failed, unless the cluster could not be asked.
-    async fn failed(&self, mut run: ReleaseRun<'_>, error: &ApplyError, reason: &'static str) -> Failure {
-        let mut text = error.to_string();
-        if !matches!(error, ApplyError::Retry(_)) {
-            match run.fail(&text).await {
-                Ok(told) => text = told,
-                Err(second) => tracing::warn!(error = %second, "a failed release could not be noted"),
-            }
-        }
-        let verb = if reason == "installRelease" { "install" } else { "upgrade" };
-        let error = match error {
-            ApplyError::Timeout(_) => {
-                OperationError { message: text, ..operation_error("RealHelmDeployer.Deploy", error) }
-            }
-            _ => OperationError::transient(
-                "RealHelmDeployer.Deploy",
-                reason,
-                format!("unable to {verb} helm chart release: {text}"),
-            ),
-        };
-        Failure { error, provider_status: self.release_status(&run) }
-    }
-
-    /// Readiness and exports of a release that is brought about.
-    async fn conclude(self, run: ReleaseRun<'_>, status: Option<AnyJson>) -> Result<Step, Failure> {
-        let told = |error: &ApplyError| Failure {
-            error: operation_error("WaitForObjectsReady", error),
-            provider_status: status.clone(),
-        };
-        let workloads = workloads(&run.applied);
-        let checks = &self.configuration.readiness_checks;
-        let wanted: Vec<&Reference> = workloads.iter().collect();
-        let deadline = self.round.deadline;
-        let unready = failed_check(&self.cluster, &self.others, checks, &wanted, &run.seen).await;
-        if let Some(what) = unready.map_err(|error| told(&error))? {
-            deadline.check(&what).map_err(|error| told(&error))?;
-            return Ok(waiting(what, status, self.warnings));
-        }
-        let exports = self.configuration.exports_from_resources();
-        match read_exports(&self.cluster, &self.others, &exports, &run.seen)
-            .await
-            .map_err(|error| told(&error))?
-        {
-            Ok(values) => Ok(step(Progress::Done(self.all_exports(values)), status.clone(), self.warnings)),
-            Err(what) => {
-                deadline.check(&what).map_err(|error| told(&error))?;
-                Ok(waiting(what, status.clone(), self.warnings))
-            }
-        }
-    }
-
-    /// What is read from objects goes over what comes from values.
-    fn all_exports(&self, from_resources: Map<String, Value>) -> Map<String, Value> {
-        let mut all = self.exports.clone();
-        values::overlay(&mut all, from_resources);
-        all
-    }
-
-    fn release_status(&self, run: &ReleaseRun<'_>) -> Option<AnyJson> {
-        let managed: Vec<ManagedResource> = workloads(&run.applied)
-            .into_iter()
-            .filter_map(|resource| run.applied.iter().find(|managed| managed.resource == resource))
-            .map(|managed| ManagedResource { applied: None, ..managed.clone() })
-            .collect();
-        let mut known: Vec<ManagedResource> = run.applied.clone();
-        known.extend(
-            run.former
-                .iter()
-                .filter(|former| !run.applied.iter().any(|one| one.resource.is_same(&former.resource)))
-                .cloned(),
-        );
-        let current = run.history.last().map(|last| {
-            json!({
-                "name": last.record.name(), "namespace": last.record.namespace(), "revision": last.record.revision(),
-                "status": last.record.status().as_str(), "chart": last.record.chart_name(),
-                "chartVersion": last.record.chart_version(), "chartDigest": self.chart.digest, "current": true,
-            })
-        });
-        self.status(&managed, &current.into_iter().collect::<Vec<_>>(), &known)
-    }
-
-    /// The provider status. Releases that the item had under other names stay known, until it goes.
-    fn status(
-        &self,
-        managed: &[ManagedResource],
-        current: &[Value],
-        applied: &[ManagedResource],
-    ) -> Option<AnyJson> {
-        let is_named = |release: &Value| {
-            release["name"] == json!(self.configuration.name)
-                && release["namespace"] == json!(self.configuration.namespace)
-        };
-        let mut all = current.to_vec();
-        for mut release in releases(self.round.item) {
-            if !is_named(&release) {
-                release["current"] = json!(false);
-                all.push(release);
-            }
-        }
-        let mut status =
-            json!({"apiVersion": API_VERSION, "kind": "ProviderStatus", "managedResources": managed});
-        if !all.is_empty() {
-            status["releases"] = json!(all);
-        }
-        if !applied.is_empty() {
-            status["applied"] = json!(applied);
-        }
-        Some(AnyJson::from(status))
-    }
-}
-
-fn author(item: &DeployItem) -> Author {
-    Author {
-        uid: item.uid().unwrap_or_default(),
-        job: item.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default(),
-        name: format!("{}/{}", item.namespace().unwrap_or_default(), item.name_any()),
-    }
-}
-
-fn workloads(applied: &[ManagedResource]) -> Vec<Reference> {
-    let is_workload = |resource: &Reference| {
-        let group =
-            if matches!(resource.kind.as_str(), "Pod" | "ReplicationController") { "" } else { "apps" };
-        WORKLOADS.contains(&resource.kind.as_str()) && resource.group() == group
-    };
-    applied.iter().map(|managed| managed.resource.clone()).filter(is_workload).collect()
-}
-
-fn known_status(item: &DeployItem, member: &str) -> Value {
-    let status = item.status.as_ref().and_then(|status| status.provider_status.get());
-    status.map(|status| status[member].clone()).unwrap_or_default()
-}
-
-/// Releases that the item has, as its status remembers them.
-fn releases(item: &DeployItem) -> Vec<Value> {
-    known_status(item, "releases").as_array().cloned().unwrap_or_default()
-}
-
-fn applied(item: &DeployItem) -> Vec<ManagedResource> {
-    serde_json::from_value(known_status(item, "applied")).unwrap_or_default()
-}
-
-fn item_owner(round: &Round<'_>) -> ItemOwner {
-    ItemOwner { label: ITEM_LABEL, item: round.item.name_any() }
-}
-
-fn target_names(configuration: &Configuration) -> Vec<&str> {
-    let exports = configuration.exports.exports.iter().chain(&configuration.exports_from_manifests);
-    let exports = exports.map(|export| export.target_name.as_deref());
-    let checks = configuration.readiness_checks.custom.iter().map(|check| check.target_name.as_deref());
-    let groups = configuration.deletion_groups.iter().chain(&configuration.deletion_groups_during_update);
-    let groups = groups
-        .filter_map(|group| group.custom_resource_group.as_ref())
-        .map(|group| group.target_name.as_deref());
-    let mut names: Vec<&str> = exports.chain(checks).chain(groups).flatten().collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
-fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let mut tell = |message: String| warnings.push(Warning { reason: "ConfigurationWithoutEffect", message });
-    if !configuration.unknown.is_empty() {
-        let members: Vec<&str> = configuration.unknown.keys().map(String::as_str).collect();
-        tell(format!("without effect on the helm deployer: {} of spec.config", members.join(", ")));
-    }
-    if configuration.chart.count() > 1 {
-        tell("of several sources in spec.config.chart only the first counts: archive, ref, helmChartRepo, fromResource, resourceRef".to_owned());
-    }
-    if item.annotations().contains_key(render_only::OLD_RULES) {
-        tell(format!("the annotation {} is without effect", render_only::OLD_RULES));
-    }
-    warnings
-}
-
-fn unreachable_cluster(error: &ApiError) -> OperationError {
-    let text = ApplyError::from(error.clone()).to_string();
-    OperationError::transient(
-        "RealHelmDeployer.Deploy",
-        "TargetCluster",
-        format!("Kubernetes cluster unreachable: {text}"),
-    )
-}
-
-fn release_error(reason: &'static str, error: &ApplyError) -> Failure {
-    let text = error.to_string();
-    match error {
-        ApplyError::Configuration(_) => OperationError::new("RealHelmDeployer.Deploy", reason, text).into(),
-        _ => OperationError::transient("RealHelmDeployer.Deploy", reason, text).into(),
-    }
-}
-
-/// What depends on the cluster may be another time otherwise.
-fn rendering_error(
-    reason: &'static str,
-    error: &RenderingError,
-    is_cluster_dependent: bool,
-) -> OperationError {
-    match error {
-        RenderingError::Chart(error) if !is_cluster_dependent => {
-            OperationError::new("TemplateChart", reason, error.to_string())
-        }
-        RenderingError::Chart(error) => OperationError::transient("TemplateChart", reason, error.to_string()),
-        RenderingError::Work(text) => OperationError {
-            operation: "TemplateChart".into(),
-            reason: reason.into(),
-            message: text.clone(),
-            codes: vec![ErrorCode::ConfigurationProblem],
-        },
-    }
-}
-
 #[async_trait]
 impl Deployer for HelmDeployer {
     fn type_name(&self) -> &'static str {
@@ -602,95 +294,6 @@ impl Deployer for HelmDeployer {
     }
 
     async fn delete(&self, round: &Round<'_>) -> Result<Removal, Failure> {
-        let config = round.item.spec.config.get().and_then(|config| Configuration::parse(config).ok());
-        let Some(configuration) = config else {
-            // What cannot be read was never deployed, unless the status says so.
-            return if releases(round.item).is_empty() && record(round).is_empty() {
-                Ok(Removal::Done)
-            } else {
-                let text = "spec.config cannot be read any more: mend it, or delete without uninstall";
-                Err(OperationError::new("DeleteHelmRelease", "Uninstall", text).into())
-            };
-        };
-        let cluster = own_cluster(round).await?;
-        let mut names: Vec<(String, String)> = Vec::new();
-        if configuration.keeps_releases() {
-            names.push((configuration.namespace.clone(), configuration.name.clone()));
-        }
-        for release in releases(round.item) {
-            let text = |member: &str| release[member].as_str().unwrap_or_default().to_owned();
-            if !names.contains(&(text("namespace"), text("name"))) {
-                names.push((text("namespace"), text("name")));
-            }
-        }
-        for (namespace, name) in names {
-            if let Some(what) = uninstall(round, &cluster, &configuration, namespace, name).await? {
-                return Ok(Removal::Waiting { what, provider_status: None });
-            }
-        }
-        if configuration.keeps_releases() {
-            return Ok(Removal::Done);
-        }
-        delete_rendered(round, &cluster, &configuration).await
-    }
-}
-
-async fn delete_rendered(
-    round: &Round<'_>,
-    cluster: &Cluster,
-    configuration: &Configuration,
-) -> Result<Removal, Failure> {
-    let others = other_clusters(round, &target_names(configuration)).await?;
-    let groups: &[DeletionGroup] = &configuration.deletion_groups;
-    let owner = item_owner(round);
-    let deletion = Deletion { cluster, others: &others, owner: &owner, groups, deadline: round.deadline };
-    let deleted = delete_round(&deletion, &record(round)).await;
-    let deleted = deleted.map_err(|error| operation_error("DeleteManifests", &error))?;
-    Ok(deleted.waiting.map_or(Removal::Done, |what| Removal::Waiting { what, provider_status: None }))
-}
-
-/// Takes a release of an item away; what is waited for, if it is not gone.
-async fn uninstall(
-    round: &Round<'_>,
-    cluster: &Arc<Cluster>,
-    configuration: &Configuration,
-    namespace: String,
-    name: String,
-) -> Result<Option<String>, Failure> {
-    let failed = |error: &ApplyError| -> Failure {
-        let text = format!("unable to delete helm chart release: {error}");
-        match error {
-            ApplyError::Timeout(_) => operation_error("DeleteHelmRelease", error).into(),
-            _ => OperationError::transient("DeleteHelmRelease", "Uninstall", text).into(),
-        }
-    };
-    let helm = as_helm(cluster);
-    let history = History::load(&helm, &namespace, &name).await.map_err(|error| failed(&error))?;
-    let options = configuration.helm_deployment_config.uninstall();
-    let mut run = ReleaseRun {
-        cluster: &helm,
-        history,
-        owner: Owner { name, namespace },
-        author: author(round.item),
-        item: round.item.name_any(),
-        options,
-        deadline: round.deadline,
-        former: Vec::new(),
-        applied: Vec::new(),
-        seen: groundwork_apply::Seen::new(),
-        warnings: Vec::new(),
-    };
-    // A release that another item took over is that one's.
-    let is_of_another = run.history.last().is_some_and(|last| {
-        let (uid, _) = last.item();
-        !uid.is_empty() && uid != run.author.uid
-    });
-    if is_of_another {
-        return Ok(None);
-    }
-    match run.uninstall(options.wait).await {
-        Ok(Carried::Done) => Ok(None),
-        Ok(Carried::Waiting(what)) => Ok(Some(what)),
-        Err(error) => Err(failed(&error)),
+        removal::delete(round).await
     }
 }

@@ -215,11 +215,13 @@ impl Deployer for ManifestDeployer {
 
 /// What a round came to, in the words of the contract.
 pub(crate) fn step(progress: Progress, provider_status: Option<AnyJson>, warnings: Vec<Warning>) -> Step {
-    let (outcome, exports) = match progress {
-        Progress::Done(exports) => (Outcome::Done, (!exports.is_empty()).then_some(exports)),
-        Progress::Waiting(what) => (Outcome::Waiting(what), None),
-    };
-    Step { outcome, provider_status, exports, warnings }
+    match progress {
+        Progress::Done(exports) => {
+            let exports = (!exports.is_empty()).then_some(exports);
+            Step { outcome: Outcome::Done, provider_status, exports, warnings }
+        }
+        Progress::Waiting(what) => Step::waiting(what, provider_status, warnings),
+    }
 }
 
 /// An error of the cluster, in the form of the status.

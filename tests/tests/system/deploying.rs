@@ -290,6 +290,28 @@ async fn items_wait_until_all_is_ready() -> Result<()> {
     Ok(())
 }
 
+/// B-04: items of types that nobody here works on are left alone, for deployers of others.
+#[tokio::test(flavor = "multi_thread")]
+async fn items_of_other_types_are_left_alone() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(system, "other-types").await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    let foreign = json!({"spec": {"type": "example.org/container", "config": {"a": "b"}}});
+    case.create::<DeployItem>("foreign", &foreign).await?;
+    give_job(&case, "foreign", "1").await?;
+    let before = case.get::<DeployItem>("foreign").await?;
+    // Whoever works on these has seen that one, too.
+    create_item(&case, "own", "dev", &json!({"manifests": [namespace("other-types-target")]})).await?;
+    run_job(&case, "own", "1").await?;
+    let mock = json!({"spec": {"type": "landscaper.gardener.cloud/mock", "config": {
+        "apiVersion": "mock.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration"}}});
+    case.create::<DeployItem>("mock", &mock).await?;
+    run_job(&case, "mock", "1").await?;
+    let after = case.get::<DeployItem>("foreign").await?;
+    ensure!(after == before, "{after:?}");
+    Ok(())
+}
+
 /// Targets that lead nowhere: what can never work fails at once and says why, what may come back is waited for; nothing that a Target says
 /// is quoted.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,46 @@
+//! Errors of the helm deployer, in the form of the status (`helm.md` 10.7).
+
+use groundwork_api::ErrorCode;
+use groundwork_apply::ApplyError;
+use groundwork_controller::ApiError;
+use groundwork_deploy::Failure;
+use groundwork_lifecycle::OperationError;
+
+use super::rendering::RenderingError;
+
+pub(super) fn unreachable_cluster(error: &ApiError) -> OperationError {
+    let text = ApplyError::from(error.clone()).to_string();
+    OperationError::transient(
+        "RealHelmDeployer.Deploy",
+        "TargetCluster",
+        format!("Kubernetes cluster unreachable: {text}"),
+    )
+}
+
+pub(super) fn release_error(reason: &'static str, error: &ApplyError) -> Failure {
+    let text = error.to_string();
+    match error {
+        ApplyError::Configuration(_) => OperationError::new("RealHelmDeployer.Deploy", reason, text).into(),
+        _ => OperationError::transient("RealHelmDeployer.Deploy", reason, text).into(),
+    }
+}
+
+/// What depends on the cluster may be another time otherwise.
+pub(super) fn rendering_error(
+    reason: &'static str,
+    error: &RenderingError,
+    is_cluster_dependent: bool,
+) -> OperationError {
+    match error {
+        RenderingError::Chart(error) if !is_cluster_dependent => {
+            OperationError::new("TemplateChart", reason, error.to_string())
+        }
+        RenderingError::Chart(error) => OperationError::transient("TemplateChart", reason, error.to_string()),
+        RenderingError::Work(text) => OperationError {
+            operation: "TemplateChart".into(),
+            reason: reason.into(),
+            message: text.clone(),
+            codes: vec![ErrorCode::ConfigurationProblem],
+        },
+    }
+}

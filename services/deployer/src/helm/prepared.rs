@@ -1,0 +1,298 @@
+//! What a round of an item knows before it begins, and what it tells at its end.
+
+use std::sync::Arc;
+
+use groundwork_api::{AnyJson, DeployItem, ResourceExt};
+use groundwork_apply::{
+    ApplyError, Cluster, ManagedResource, OtherClusters, Owner as ItemOwner, Progress, Reference, Seen,
+    failed_check, read_exports,
+};
+use groundwork_deploy::{Failure, Round, Step, Warning};
+use groundwork_helm::{Capabilities, Release, values};
+use groundwork_lifecycle::OperationError;
+use serde_json::{Map, Value, json};
+
+use super::configuration::{API_VERSION, Configuration, OperationOptions};
+use super::history::{Author, History};
+use super::objects::Owner;
+use super::release::{ITEM_LABEL, ReleaseRun};
+use super::render_only;
+use super::rendering::{Input, Parsed};
+use crate::manifest::{operation_error, step};
+
+/// Kinds whose readiness counts in release mode (10.6).
+const WORKLOADS: [&str; 6] =
+    ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"];
+
+/// What every round of an item begins with.
+pub(super) struct Prepared<'a> {
+    pub(super) round: &'a Round<'a>,
+    pub(super) configuration: Configuration,
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) others: OtherClusters,
+    pub(super) chart: Parsed,
+    pub(super) capabilities: Capabilities,
+    /// The given values, with the numbers of the mode.
+    pub(super) values: Map<String, Value>,
+    pub(super) exports: Map<String, Value>,
+    pub(super) former: Vec<ManagedResource>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Prepared<'_> {
+    pub(super) fn release(&self, revision: i64, is_upgrade: bool) -> Release {
+        Release {
+            name: self.configuration.name.clone(),
+            namespace: self.configuration.namespace.clone(),
+            revision,
+            is_upgrade,
+        }
+    }
+
+    pub(super) fn input(&self, release: Release) -> Input {
+        Input {
+            values: self.values.clone(),
+            release,
+            capabilities: self.capabilities.clone(),
+            skip_schema: !self.configuration.keeps_releases(),
+        }
+    }
+
+    pub(super) fn warn(&mut self, texts: impl IntoIterator<Item = String>) {
+        let warnings = texts.into_iter().map(|message| Warning { reason: "ChartWarning", message });
+        self.warnings.extend(warnings);
+    }
+
+    pub(super) async fn run<'c>(&self, cluster: &'c Cluster) -> Result<ReleaseRun<'c>, ApplyError> {
+        let item = self.round.item;
+        let (name, namespace) = (self.configuration.name.clone(), self.configuration.namespace.clone());
+        let history = History::load(cluster, &namespace, &name).await?;
+        if history.last().is_none() && history.is_in_config_maps(&name).await? {
+            let text = format!(
+                "release {name} is kept in ConfigMaps, by another storage driver than Secrets: move its records"
+            );
+            return Err(ApplyError::Configuration(text));
+        }
+        let unreadable = history.unreadable.iter().map(|secret| {
+            format!("the Secret {namespace}/{secret} looks like a record of the release and cannot be read; it was left out")
+        });
+        let warnings = unreadable.collect();
+        Ok(ReleaseRun {
+            cluster,
+            history,
+            owner: Owner { name, namespace },
+            author: author(item),
+            item: item.name_any(),
+            options: OperationOptions::default(),
+            deadline: self.round.deadline,
+            former: applied(item),
+            applied: Vec::new(),
+            seen: Seen::new(),
+            warnings,
+        })
+    }
+
+    /// Two items of one release would overwrite one another (R39).
+    pub(super) async fn check_other_item(&self, run: &ReleaseRun<'_>) -> Result<(), Failure> {
+        let Some(last) = run.history.last() else { return Ok(()) };
+        let (uid, name) = last.item();
+        let Some((namespace, item)) =
+            name.split_once('/').filter(|_| !uid.is_empty() && uid != run.author.uid)
+        else {
+            return Ok(());
+        };
+        let found = self.round.objects.get::<DeployItem>(namespace, item).await;
+        let found = found.map_err(|error| {
+            OperationError::transient("RealHelmDeployer.Deploy", "installRelease", error.to_string())
+        })?;
+        if found.is_some_and(|found| found.uid().as_deref() == Some(uid)) {
+            let message = format!("release {} is managed by DeployItem {name}", self.configuration.name);
+            return Err(OperationError::new("RealHelmDeployer.Deploy", "installRelease", message).into());
+        }
+        Ok(())
+    }
+
+    /// Notes in the record that the operation failed, unless the cluster could not be asked.
+    pub(super) async fn failed(
+        &self,
+        mut run: ReleaseRun<'_>,
+        error: &ApplyError,
+        reason: &'static str,
+    ) -> Failure {
+        let mut text = error.to_string();
+        if !matches!(error, ApplyError::Retry(_)) {
+            match run.fail(&text).await {
+                Ok(told) => text = told,
+                Err(second) => tracing::warn!(error = %second, "a failed release could not be noted"),
+            }
+        }
+        let verb = if reason == "installRelease" { "install" } else { "upgrade" };
+        let error = match error {
+            ApplyError::Timeout(_) => {
+                OperationError { message: text, ..operation_error("RealHelmDeployer.Deploy", error) }
+            }
+            _ => OperationError::transient(
+                "RealHelmDeployer.Deploy",
+                reason,
+                format!("unable to {verb} helm chart release: {text}"),
+            ),
+        };
+        Failure { error, provider_status: self.release_status(&run) }
+    }
+
+    /// Readiness and exports of a release that is brought about.
+    pub(super) async fn conclude(
+        self,
+        run: ReleaseRun<'_>,
+        status: Option<AnyJson>,
+    ) -> Result<Step, Failure> {
+        let told = |error: &ApplyError| Failure {
+            error: operation_error("WaitForObjectsReady", error),
+            provider_status: status.clone(),
+        };
+        let workloads = workloads(&run.applied);
+        let checks = &self.configuration.readiness_checks;
+        let wanted: Vec<&Reference> = workloads.iter().collect();
+        let deadline = self.round.deadline;
+        let unready = failed_check(&self.cluster, &self.others, checks, &wanted, &run.seen).await;
+        if let Some(what) = unready.map_err(|error| told(&error))? {
+            deadline.check(&what).map_err(|error| told(&error))?;
+            return Ok(Step::waiting(what, status, self.warnings));
+        }
+        let exports = self.configuration.exports_from_resources();
+        match read_exports(&self.cluster, &self.others, &exports, &run.seen)
+            .await
+            .map_err(|error| told(&error))?
+        {
+            Ok(values) => Ok(step(Progress::Done(self.all_exports(values)), status.clone(), self.warnings)),
+            Err(what) => {
+                deadline.check(&what).map_err(|error| told(&error))?;
+                Ok(Step::waiting(what, status.clone(), self.warnings))
+            }
+        }
+    }
+
+    /// What is read from objects goes over what comes from values.
+    pub(super) fn all_exports(&self, from_resources: Map<String, Value>) -> Map<String, Value> {
+        let mut all = self.exports.clone();
+        values::overlay(&mut all, from_resources);
+        all
+    }
+
+    pub(super) fn release_status(&self, run: &ReleaseRun<'_>) -> Option<AnyJson> {
+        let managed: Vec<ManagedResource> = workloads(&run.applied)
+            .into_iter()
+            .filter_map(|resource| run.applied.iter().find(|managed| managed.resource == resource))
+            .map(|managed| ManagedResource { applied: None, ..managed.clone() })
+            .collect();
+        let mut known: Vec<ManagedResource> = run.applied.clone();
+        known.extend(
+            run.former
+                .iter()
+                .filter(|former| !run.applied.iter().any(|one| one.resource.is_same(&former.resource)))
+                .cloned(),
+        );
+        let current = run.history.last().map(|last| {
+            json!({
+                "name": last.record.name(), "namespace": last.record.namespace(), "revision": last.record.revision(),
+                "status": last.record.status().as_str(), "chart": last.record.chart_name(),
+                "chartVersion": last.record.chart_version(), "chartDigest": self.chart.digest, "current": true,
+            })
+        });
+        self.status(&managed, &current.into_iter().collect::<Vec<_>>(), &known)
+    }
+
+    /// The provider status. Releases that the item had under other names stay known, until it goes.
+    pub(super) fn status(
+        &self,
+        managed: &[ManagedResource],
+        current: &[Value],
+        applied: &[ManagedResource],
+    ) -> Option<AnyJson> {
+        let is_named = |release: &Value| {
+            release["name"] == json!(self.configuration.name)
+                && release["namespace"] == json!(self.configuration.namespace)
+        };
+        let mut all = current.to_vec();
+        for mut release in releases(self.round.item) {
+            if !is_named(&release) {
+                release["current"] = json!(false);
+                all.push(release);
+            }
+        }
+        let mut status =
+            json!({"apiVersion": API_VERSION, "kind": "ProviderStatus", "managedResources": managed});
+        if !all.is_empty() {
+            status["releases"] = json!(all);
+        }
+        if !applied.is_empty() {
+            status["applied"] = json!(applied);
+        }
+        Some(AnyJson::from(status))
+    }
+}
+
+pub(super) fn author(item: &DeployItem) -> Author {
+    Author {
+        uid: item.uid().unwrap_or_default(),
+        job: item.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default(),
+        name: format!("{}/{}", item.namespace().unwrap_or_default(), item.name_any()),
+    }
+}
+
+fn workloads(applied: &[ManagedResource]) -> Vec<Reference> {
+    let is_workload = |resource: &Reference| {
+        let group =
+            if matches!(resource.kind.as_str(), "Pod" | "ReplicationController") { "" } else { "apps" };
+        WORKLOADS.contains(&resource.kind.as_str()) && resource.group() == group
+    };
+    applied.iter().map(|managed| managed.resource.clone()).filter(is_workload).collect()
+}
+
+fn known_status(item: &DeployItem, member: &str) -> Value {
+    let status = item.status.as_ref().and_then(|status| status.provider_status.get());
+    status.map(|status| status[member].clone()).unwrap_or_default()
+}
+
+/// Releases that the item has, as its status remembers them.
+pub(super) fn releases(item: &DeployItem) -> Vec<Value> {
+    known_status(item, "releases").as_array().cloned().unwrap_or_default()
+}
+
+pub(super) fn applied(item: &DeployItem) -> Vec<ManagedResource> {
+    serde_json::from_value(known_status(item, "applied")).unwrap_or_default()
+}
+
+pub(super) fn item_owner(round: &Round<'_>) -> ItemOwner {
+    ItemOwner { label: ITEM_LABEL, item: round.item.name_any() }
+}
+
+pub(super) fn target_names(configuration: &Configuration) -> Vec<&str> {
+    let exports = configuration.exports.exports.iter().chain(&configuration.exports_from_manifests);
+    let exports = exports.map(|export| export.target_name.as_deref());
+    let checks = configuration.readiness_checks.custom.iter().map(|check| check.target_name.as_deref());
+    let groups = configuration.deletion_groups.iter().chain(&configuration.deletion_groups_during_update);
+    let groups = groups
+        .filter_map(|group| group.custom_resource_group.as_ref())
+        .map(|group| group.target_name.as_deref());
+    let mut names: Vec<&str> = exports.chain(checks).chain(groups).flatten().collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut tell = |message: String| warnings.push(Warning { reason: "ConfigurationWithoutEffect", message });
+    if !configuration.unknown.is_empty() {
+        let members: Vec<&str> = configuration.unknown.keys().map(String::as_str).collect();
+        tell(format!("without effect on the helm deployer: {} of spec.config", members.join(", ")));
+    }
+    if configuration.chart.count() > 1 {
+        tell("of several sources in spec.config.chart only the first counts: archive, ref, helmChartRepo, fromResource, resourceRef".to_owned());
+    }
+    if item.annotations().contains_key(render_only::OLD_RULES) {
+        tell(format!("the annotation {} is without effect", render_only::OLD_RULES));
+    }
+    warnings
+}

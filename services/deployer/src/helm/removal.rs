@@ -1,0 +1,109 @@
+//! An item that goes takes along what it has deployed (`helm.md` 10.8).
+
+use std::sync::Arc;
+
+use groundwork_api::ResourceExt;
+use groundwork_apply::{ApplyError, Cluster, Deletion, DeletionGroup, Seen, delete_round};
+use groundwork_deploy::{Failure, Removal, Round};
+use groundwork_lifecycle::OperationError;
+
+use super::configuration::Configuration;
+use super::history::History;
+use super::objects::Owner;
+use super::prepared::{author, item_owner, releases, target_names};
+use super::release::{Carried, ReleaseRun, as_helm};
+use crate::manifest::{operation_error, other_clusters, own_cluster, record};
+
+/// Takes away the releases that an item has had, or the objects that it has applied.
+pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
+    let config = round.item.spec.config.get().and_then(|config| Configuration::parse(config).ok());
+    let Some(configuration) = config else {
+        // What cannot be read was never deployed, unless the status says so.
+        return if releases(round.item).is_empty() && record(round).is_empty() {
+            Ok(Removal::Done)
+        } else {
+            let text = "spec.config cannot be read any more: mend it, or delete without uninstall";
+            Err(OperationError::new("DeleteHelmRelease", "Uninstall", text).into())
+        };
+    };
+    let cluster = own_cluster(round).await?;
+    let mut names: Vec<(String, String)> = Vec::new();
+    if configuration.keeps_releases() {
+        names.push((configuration.namespace.clone(), configuration.name.clone()));
+    }
+    for release in releases(round.item) {
+        let text = |member: &str| release[member].as_str().unwrap_or_default().to_owned();
+        if !names.contains(&(text("namespace"), text("name"))) {
+            names.push((text("namespace"), text("name")));
+        }
+    }
+    for (namespace, name) in names {
+        if let Some(what) = uninstall(round, &cluster, &configuration, namespace, name).await? {
+            return Ok(Removal::Waiting { what, provider_status: None });
+        }
+    }
+    if configuration.keeps_releases() {
+        return Ok(Removal::Done);
+    }
+    delete_rendered(round, &cluster, &configuration).await
+}
+
+async fn delete_rendered(
+    round: &Round<'_>,
+    cluster: &Cluster,
+    configuration: &Configuration,
+) -> Result<Removal, Failure> {
+    let others = other_clusters(round, &target_names(configuration)).await?;
+    let groups: &[DeletionGroup] = &configuration.deletion_groups;
+    let owner = item_owner(round);
+    let deletion = Deletion { cluster, others: &others, owner: &owner, groups, deadline: round.deadline };
+    let deleted = delete_round(&deletion, &record(round)).await;
+    let deleted = deleted.map_err(|error| operation_error("DeleteManifests", &error))?;
+    Ok(deleted.waiting.map_or(Removal::Done, |what| Removal::Waiting { what, provider_status: None }))
+}
+
+/// Takes a release of an item away; what is waited for, if it is not gone.
+async fn uninstall(
+    round: &Round<'_>,
+    cluster: &Arc<Cluster>,
+    configuration: &Configuration,
+    namespace: String,
+    name: String,
+) -> Result<Option<String>, Failure> {
+    let failed = |error: &ApplyError| -> Failure {
+        let text = format!("unable to delete helm chart release: {error}");
+        match error {
+            ApplyError::Timeout(_) => operation_error("DeleteHelmRelease", error).into(),
+            _ => OperationError::transient("DeleteHelmRelease", "Uninstall", text).into(),
+        }
+    };
+    let helm = as_helm(cluster);
+    let history = History::load(&helm, &namespace, &name).await.map_err(|error| failed(&error))?;
+    let options = configuration.helm_deployment_config.uninstall();
+    let mut run = ReleaseRun {
+        cluster: &helm,
+        history,
+        owner: Owner { name, namespace },
+        author: author(round.item),
+        item: round.item.name_any(),
+        options,
+        deadline: round.deadline,
+        former: Vec::new(),
+        applied: Vec::new(),
+        seen: Seen::new(),
+        warnings: Vec::new(),
+    };
+    // A release that another item took over is that one's.
+    let is_of_another = run.history.last().is_some_and(|last| {
+        let (uid, _) = last.item();
+        !uid.is_empty() && uid != run.author.uid
+    });
+    if is_of_another {
+        return Ok(None);
+    }
+    match run.uninstall(options.wait).await {
+        Ok(Carried::Done) => Ok(None),
+        Ok(Carried::Waiting(what)) => Ok(Some(what)),
+        Err(error) => Err(failed(&error)),
+    }
+}
