@@ -54,6 +54,22 @@ impl ComponentVersion {
         Self { descriptor, reference, repositories: repository.into_iter().collect(), unopened: None }
     }
 
+    /// The digest of the manifest of an artifact, if one of the repositories can tell.
+    ///
+    /// # Errors
+    ///
+    /// As [`ComponentVersion::fetch`].
+    pub fn artifact_digest(&self, access: &Access) -> Result<Option<String>, RepositoryError> {
+        let (name, version) = (self.descriptor.name(), self.descriptor.version());
+        for repository in &self.repositories {
+            match repository.artifact_digest(name, version, access) {
+                Ok(None) | Err(RepositoryError::Elsewhere { .. } | RepositoryError::Offline { .. }) => {}
+                answer => return answer,
+            }
+        }
+        Ok(None)
+    }
+
     /// The content that an access of this version describes.
     ///
     /// # Errors

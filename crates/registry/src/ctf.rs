@@ -149,6 +149,10 @@ impl Repository for CtfRepository {
         };
         blobs::local(&*self.archive, &self.archive.tree.address(""), reference, media_type)
     }
+
+    fn artifact_digest(&self, _: &str, _: &str, access: &Access) -> Result<Option<String>, RepositoryError> {
+        Ok(blobs::manifest_of(access))
+    }
 }
 
 #[cfg(test)]
