@@ -14,7 +14,7 @@ use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
 use groundwork_component::{Access, ComponentVersion, Reference, Repositories, Repository, RepositoryError};
 use groundwork_controller::{ApiError, Objects, Workers};
 use groundwork_grpc::{Access as Callers, ResourceAttributes};
-use groundwork_lifecycle::{OperationError, Resolution};
+use groundwork_lifecycle::{OperationError, Resolution, SignaturePolicy};
 use groundwork_proto::MAX_MESSAGE;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::resolver::v1::resolver_server::Resolver;
@@ -48,6 +48,7 @@ pub(crate) struct Service {
     objects: Objects,
     contexts: Arc<DefaultContexts>,
     stores: Stores,
+    signatures: SignaturePolicy,
     permitted: PermittedVersionsCache,
     readers: Arc<Semaphore>,
     senders: Arc<Semaphore>,
@@ -68,10 +69,11 @@ impl Service {
         contexts: Arc<DefaultContexts>,
         stores: Stores,
         workers: WorkerPools,
+        signatures: SignaturePolicy,
     ) -> Self {
         let [readers, senders] = [READERS, SENDERS].map(|count| Arc::new(Semaphore::new(count)));
         let permitted = PermittedVersionsCache::new();
-        Self { callers, objects, contexts, stores, permitted, readers, senders, workers }
+        Self { callers, objects, contexts, stores, signatures, permitted, readers, senders, workers }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
@@ -191,7 +193,12 @@ impl Resolver for Service {
         let stores = self.stores.of_new_job(&name.namespace, &name.name, &job, Arc::clone(&keyring));
         let recording = RecordingRepositories { inner: stores, permitted: PermittedVersions::default() };
         let known = Known { permitted: recording.permitted.clone(), keyring };
-        let answer = self.blocking(move || answer(&inputs, &resolution, walk(&resolution, &recording)));
+        let policy = self.signatures;
+        let answer = self.blocking(move || {
+            let checked = inputs.verify(policy, &resolution, &recording.inner);
+            let closure = checked.and_then(|()| walk(&resolution, &recording));
+            answer(&inputs, &resolution, closure)
+        });
         let answer = answer.await?;
         self.permitted.insert(&name.namespace, &name.name, known);
         answer.map(Response::new)
