@@ -106,6 +106,29 @@ fn a_change_of_rules_concerns_those_who_use_them() {
     }
 }
 
+/// Of 1,000 Installations in 50 Contexts those are looked at that an overwrites object concerns, and no others.
+#[test]
+fn a_change_of_rules_costs_what_it_concerns() {
+    let index = Index::new();
+    let part = index.part(Vec::new());
+    let mut world = World { index, part, sequence: 0 };
+    for context in 0..50 {
+        let fields = json!({"componentVersionOverwrites": format!("rules-{context}")});
+        world.add(kind::<Context>(), "team", &format!("context-{context}"), snapshot(1, &fields));
+    }
+    for number in 0..1000 {
+        let context = format!("context-{}", number % 50);
+        let fields = installation_fields(Some(&context), "j", "j");
+        world.add(kind::<Installation>(), "team", &format!("i-{number}"), snapshot(1, &fields));
+    }
+    let changed = Change::Applied(snapshot(2, &json!({})));
+    let rules = ObjectId::new(kind::<ComponentVersionOverwrites>(), Some("team"), "rules-7");
+    let keys = handler(&Settings::default()).keys(&rules, &changed, &world.index);
+    let mut numbers: Vec<usize> = keys.iter().map(|key| key.name[2..].parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..20).map(|nth| 50 * nth + 7).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_change_of_the_spec_counts_between_jobs() {
     let (handler, world) = (handler(&Settings::default()), world());
