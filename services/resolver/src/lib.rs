@@ -240,7 +240,7 @@ impl Resolver {
                     "no policy for signatures has this name: it counts as Enforce"
                 );
             }
-            let contexts_of_jobs = Arc::clone(&contexts);
+            let (contexts_of_jobs, stores_of_events) = (Arc::clone(&contexts), stores.clone());
             let service = grpc::Service::new(
                 access.clone(),
                 objects.clone(),
@@ -260,7 +260,11 @@ impl Resolver {
             let controller = Controller {
                 bus,
                 objects,
-                handler: Arc::new(ResolverHandler { contexts: Arc::clone(&contexts), workers: jobs }),
+                handler: Arc::new(ResolverHandler {
+                    contexts: Arc::clone(&contexts),
+                    workers: jobs,
+                    stores: stores_of_events,
+                }),
                 options: Options {
                     service: SERVICE,
                     work,

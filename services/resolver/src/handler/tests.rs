@@ -3,10 +3,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Settings;
+use crate::map_file::MapFile;
+use groundwork_registry::NetworkOptions;
 
 fn handler(arguments: &Settings) -> ResolverHandler {
     let contexts = Arc::new(DefaultContexts::new(arguments).unwrap());
-    ResolverHandler { contexts, workers: Workers::default() }
+    let map = MapFile::open(None, NetworkOptions::default()).unwrap();
+    ResolverHandler { contexts, workers: Workers::default(), stores: Stores::new(map, None) }
 }
 
 fn snapshot(generation: i64, fields: &Value) -> Snapshot {
