@@ -220,13 +220,18 @@ impl Repository for OciRepository {
         }
     }
 
-    fn artifact_digest(&self, _: &str, _: &str, access: &Access) -> Result<Option<String>, RepositoryError> {
+    fn artifact_digest(
+        &self,
+        name: &str,
+        version: &str,
+        access: &Access,
+    ) -> Result<Option<String>, RepositoryError> {
         let (client, rest) = match access {
             Access::Artifact { reference } => self.client_of(reference)?,
             Access::RelativeArtifact { reference } => {
                 (Arc::clone(&self.client), reference.trim_start_matches('/').to_owned())
             }
-            other => return Ok(blobs::manifest_of(other)),
+            other => return artifact_set::digest_of_local(self, (name, version), other),
         };
         let (_, digest) = find_artifact(&client, &rest)?;
         Ok(Some(digest.hex().to_owned()))
