@@ -5,6 +5,7 @@ mod pack;
 mod place;
 #[cfg(feature = "cluster")]
 mod push;
+mod sign;
 mod tree;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -40,6 +41,14 @@ enum ComponentCommand {
     ///
     /// The same sources always give the same bytes. Exit code 2: nothing is written.
     Pack(pack::PackArguments),
+    /// Check that a component version, and all that it refers to, is what somebody has signed.
+    ///
+    /// All contents are read and compared. Exit code 1: the signature does not hold. 2: something cannot be had.
+    Verify(sign::VerifyArguments),
+    /// Sign a component version in an archive, with the digests of all that it refers to.
+    ///
+    /// Exit code 2: nothing is written.
+    Sign(sign::SignArguments),
     /// Write component versions into a registry.
     ///
     /// Exit code 1: a version is there with other content; those before it are written. 2: the registry refuses, or cannot be reached.
@@ -86,6 +95,8 @@ pub(crate) fn run(arguments: &ComponentArguments) -> Ending {
         ComponentCommand::Tree(arguments) => tree::run(arguments),
         ComponentCommand::Fetch(arguments) => fetch::run(arguments),
         ComponentCommand::Pack(arguments) => pack::run(arguments),
+        ComponentCommand::Verify(arguments) => sign::verify_version(arguments),
+        ComponentCommand::Sign(arguments) => sign::sign_version(arguments),
         #[cfg(feature = "cluster")]
         ComponentCommand::Push(arguments) => push::run(arguments),
         #[cfg(not(feature = "cluster"))]

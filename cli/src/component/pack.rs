@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use groundwork_component::RepositoryContext;
-use groundwork_registry::{CtfWriter, Store, write_archive};
+use groundwork_registry::{CtfWriter, PackError, Store, write_archive};
 use serde_json::json;
 
 use super::place::context_of;
@@ -31,38 +31,59 @@ pub(super) struct PackArguments {
 }
 
 pub(super) fn run(arguments: &PackArguments) -> Result<Ending, Diagnostic> {
-    let target = &arguments.to;
-    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let is_compressed = name.ends_with(".tgz") || name.ends_with(".tar.gz");
-    let is_file = is_compressed || name.ends_with(".tar");
-    if !is_file {
-        check_directory(target)?;
-    }
-    let staging = staging(target)?;
-    let packed = pack(&arguments.sources, &arguments.sub_path, staging.path()).and_then(|versions| {
+    let staged = Staged { sub_path: &arguments.sub_path, target: &arguments.to };
+    let packed =
+        staged.write(|writer| arguments.sources.iter().try_for_each(|source| writer.add_all(source)))?;
+    let lines = packed.iter().map(|(name, version)| format!("{}\n", shown(&format!("{name}:{version}"))));
+    Ok(output::write(&lines.collect::<String>()))
+}
+
+/// Writes an archive as a whole or not at all, and tells what is in it.
+pub(super) fn write_packed(
+    target: &Path,
+    add: impl FnOnce(&mut CtfWriter) -> Result<(), PackError>,
+) -> Result<Vec<(String, String)>, Diagnostic> {
+    Staged { sub_path: "", target }.write(add)
+}
+
+struct Staged<'a> {
+    sub_path: &'a str,
+    target: &'a Path,
+}
+
+impl Staged<'_> {
+    fn write(
+        &self,
+        add: impl FnOnce(&mut CtfWriter) -> Result<(), PackError>,
+    ) -> Result<Vec<(String, String)>, Diagnostic> {
+        let target = self.target;
+        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_compressed = name.ends_with(".tgz") || name.ends_with(".tar.gz");
+        let is_file = is_compressed || name.ends_with(".tar");
+        if !is_file {
+            check_directory(target)?;
+        }
+        let staging = staging(target)?;
+        let versions = pack(self.sub_path, staging.path(), add)?;
         if is_file {
             write_archive(staging.path(), target, is_compressed).map_err(|error| failed(&error))?;
         } else {
             replace(target, staging.path())?;
         }
         Ok(versions)
-    })?;
-    let lines = packed.iter().map(|(name, version)| format!("{}\n", shown(&format!("{name}:{version}"))));
-    Ok(output::write(&lines.collect::<String>()))
+    }
 }
 
 /// Packs into a directory, and tells what is in it.
 pub(super) fn pack(
-    sources: &[PathBuf],
     sub_path: &str,
     directory: &Path,
+    add: impl FnOnce(&mut CtfWriter) -> Result<(), PackError>,
 ) -> Result<Vec<(String, String)>, Diagnostic> {
     let context = json!({"type": "CommonTransportFormat", "filePath": "archive", "subPath": sub_path});
     let context = RepositoryContext::new(context).expect("an object is not null");
     let mut writer = CtfWriter::create(directory, context).map_err(|error| failed(&error))?;
-    for source in sources {
-        writer.add_all(source).map_err(|error| failed(&error))?;
-    }
+    add(&mut writer).map_err(|error| failed(&error))?;
     writer.finish().map_err(|error| failed(&error))?;
     let store = Store::Directory(directory.to_owned());
     store.versions(&context_of(&store, "archive")).map_err(|error| failed(&error))

@@ -1,6 +1,6 @@
 //! Where a command finds component versions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use groundwork_component::{
@@ -83,6 +83,16 @@ pub(super) struct Place {
 }
 
 impl PlaceArguments {
+    /// A directory or archive.
+    pub(super) fn of_files(path: &Path) -> Self {
+        Self {
+            from: Some(path.display().to_string()),
+            repositories: None,
+            context: None,
+            registry: RegistryArguments { docker_config: None, ca: None },
+        }
+    }
+
     pub(super) fn open(&self) -> Result<Place, Diagnostic> {
         let Some(from) = &self.from else { return self.open_map() };
         let RegistryArguments { docker_config, ca } = &self.registry;

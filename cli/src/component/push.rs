@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use groundwork_registry::{PushError, Registry, push};
+use groundwork_registry::{CtfWriter, PushError, Registry, push};
 
 use super::pack::{failed, pack};
 use super::place::RegistryArguments;
@@ -40,7 +40,8 @@ pub(super) fn run(arguments: &PushArguments) -> Result<Ending, Diagnostic> {
         .map_err(|problem| Diagnostic::error(format!("--to: {problem}")))?;
     let staging =
         tempfile::tempdir().map_err(|error| failed(&format!("cannot make a folder for a while: {error}")))?;
-    pack(&arguments.sources, &arguments.sub_path, staging.path())?;
+    let add = |writer: &mut CtfWriter| arguments.sources.iter().try_for_each(|source| writer.add_all(source));
+    pack(&arguments.sub_path, staging.path(), add)?;
     let pushed = match push(staging.path(), &registry, arguments.replace) {
         Ok(pushed) => pushed,
         Err(error @ PushError::Exists { .. }) => {

@@ -262,6 +262,7 @@ impl Input<'_> {
             states: None,
             cache: None,
             offline: None,
+            signatures: None,
         });
         let rules = overwrites.map(Overwrites::from).unwrap_or_default();
         let entries = resolution.graph(self.repositories);

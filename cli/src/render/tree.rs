@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use groundwork_api::{Context, DEFAULT_CONTEXT, Installation, InstallationTemplate, ObjectMeta, ResourceExt};
 use groundwork_blueprint::{Capabilities, SiblingGraph};
 use groundwork_lifecycle::{
-    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, export, export_objects, import_copies, render,
-    scope_name,
+    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, SignatureCheck, SignaturePolicy, export,
+    export_objects, import_copies, render, scope_name,
 };
 use groundwork_registry::RepositoryMap;
 use serde_json::{Map, Value};
@@ -249,6 +249,10 @@ impl<'a> Runner<'a> {
             offline: Some(Offline {
                 given: if node.is_root() { &self.given } else { &nothing },
                 show_values: self.show_values,
+            }),
+            signatures: Some(SignatureCheck {
+                policy: SignaturePolicy::default(),
+                now: jiff::Timestamp::now().as_second(),
             }),
         })
     }

@@ -461,14 +461,14 @@ fn signatures_and_pull_secrets() {
             input.replace("installation.yaml", "spec:\n", "spec:\n  verification: {signatureName: release}\n")
         },
         "InitPrerequisites",
-        "VerifySignature",
-        &["the signature \"release\" is not verified: this version cannot verify signatures"],
+        "ExtractVerifyInfo",
+        &["context.VerificationSignatures does not contain a key for signature name 'release'"],
     );
     let echo_server = EchoServer::new();
-    echo_server.replace("context.yaml", "metadata:", "registryPullSecrets: [{name: pull}]\nmetadata:");
+    echo_server.replace("context.yaml", "metadata:", "configurations: {notes: 1}\nmetadata:");
     let run = echo_server.render(&[]);
     assert_eq!(run.code, 0);
-    assert!(run.err.contains("registryPullSecrets of the context: without effect"), "{}", run.err);
+    assert!(run.err.contains("configurations of the context: without effect"), "{}", run.err);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `groundwork component`: archives in every form, with no server at all (`components.md` 6.4, 6.5; 11, items 7 and 10).
 
 use super::*;
+use groundwork_keys::{Algorithm, SigningKey, to_pem};
 
 const DESCRIPTOR: &str = "\
 meta: {schemaVersion: v2}
@@ -144,6 +145,112 @@ fn bad_input() {
         assert_eq!(run.code, 2, "{arguments:?}");
         assert!(run.err.contains(expected), "{arguments:?}: {}", run.err);
     }
+}
+
+/// Item 15 of `components.md` 11, from the command line: signed, verified, altered, and rendered with the key in a Secret.
+#[test]
+fn signatures() {
+    let sources = sources();
+    fs::write(
+        sources.path().join("db/component-descriptor.yaml"),
+        DATABASE.replace(
+            "  references:\n  - {name: gone, componentName: example.org/gone, version: 3.0.0}\n",
+            "  references: []\n",
+        ),
+    )
+    .unwrap();
+    // An image cannot be reached from here, so it is not covered.
+    let excluded = "digest: {hashAlgorithm: NO-DIGEST, normalisationAlgorithm: EXCLUDE-FROM-SIGNATURE, value: NO-DIGEST}, access: {type: ociArtifact";
+    fs::write(
+        sources.path().join("shop/component-descriptor.yaml"),
+        DESCRIPTOR.replace("access: {type: ociArtifact", excluded),
+    )
+    .unwrap();
+    let target = tempfile::tempdir().unwrap();
+    let keys = ["own", "other"].map(|name| {
+        let key = SigningKey::generate(Algorithm::Rsa2048).unwrap();
+        let (private, public) =
+            (path(&target, &format!("{name}.pem")), path(&target, &format!("{name}.pub")));
+        fs::write(&private, key.to_pem().unwrap()).unwrap();
+        fs::write(&public, to_pem("PUBLIC KEY", &key.public_key_info().unwrap())).unwrap();
+        (private, public)
+    });
+    let [(private, public), (_, other)] = &keys;
+    let (plain, archive) = (path(&target, "plain.tgz"), path(&target, "ctf"));
+    let run = |arguments: &[&str]| groundwork(&[&["component"], arguments].concat(), "");
+    assert_eq!(run(&["pack", &path(&sources, ""), "--to", &plain]).code, 0);
+    let verify = |public: &str, from: &str, signature: &str| {
+        run(&[
+            "verify",
+            "example.org/shop:1.0.0+7",
+            "--signature",
+            signature,
+            "--public-key",
+            public,
+            "--from",
+            from,
+        ])
+    };
+    let missing = verify(public, &plain, "release");
+    assert!(
+        missing.code == 1 && missing.err.contains("example.org/shop:1.0.0+7 has none"),
+        "{}",
+        missing.err
+    );
+    for normalisation in ["v1", "v2", "v3"] {
+        let signed = run(&[
+            "sign",
+            "example.org/shop:1.0.0+7",
+            "--signature",
+            "release",
+            "--private-key",
+            private,
+            "--from",
+            &plain,
+            "--to",
+            &archive,
+            "--normalisation",
+            normalisation,
+        ]);
+        assert_eq!((signed.code, signed.out.lines().count()), (0, 2), "{}", signed.err);
+        let verified = verify(public, &archive, "release");
+        assert_eq!(
+            verified.out, "example.org/shop:1.0.0+7: the signature \"release\" holds\n",
+            "{}",
+            verified.err
+        );
+    }
+    let forged = verify(other, &archive, "release");
+    assert!(forged.code == 1 && forged.err.contains("was not made with the key"), "{}", forged.err);
+    let fetched = run(&["fetch", "example.org/shop:1.0.0+7", "text", "--from", &archive]);
+    assert_eq!(fetched.out, "seven\n", "{}", fetched.err);
+
+    // Offline, an Installation that asks for a signature gets what a cluster would give it.
+    let input = tempfile::tempdir().unwrap();
+    let indented = fs::read_to_string(public).unwrap().replace('\n', "\n    ");
+    let text = format!(
+        "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\nmetadata: {{name: default}}\nrepositoryContext: {{type: CommonTransportFormat, filePath: x}}\n\
+         verificationSignatures: {{release: {{publicKeySecretReference: {{name: key, key: public.pem}}}}}}\n---\n\
+         apiVersion: v1\nkind: Secret\nmetadata: {{name: key}}\nstringData:\n  public.pem: |\n    {indented}\n---\n\
+         apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\nmetadata: {{name: shop}}\nspec:\n  verification: {{signatureName: release}}\n\
+         \x20 componentDescriptor: {{ref: {{componentName: example.org/shop, version: 1.0.0+7}}}}\n  blueprint: {{ref: {{resourceName: bp}}}}\n"
+    );
+    fs::write(input.path().join("objects.yaml"), &text).unwrap();
+    let render = |from: &str| {
+        let map =
+            format!("repositories:\n- context: {{type: CommonTransportFormat, filePath: x}}\n  {from}\n");
+        fs::write(input.path().join("repositories.yaml"), map).unwrap();
+        groundwork(&["render", &input.path().display().to_string()], "")
+    };
+    let good = render(&format!("directory: {archive}"));
+    assert_eq!(good.code, 0, "{}", good.err);
+    let unsigned = render(&format!("archive: {plain}"));
+    assert!(
+        unsigned.code == 1
+            && unsigned.err.contains("failed verifying signature: signature \"release\" not found"),
+        "{}",
+        unsigned.err
+    );
 }
 
 /// The lean command says how to get one that reaches registries.

@@ -251,6 +251,9 @@ part! {
         pub conditions: List<Condition>,
         /// Component version that the current or last job uses, overwrites applied.
         pub component_reference: Option<Box<ComponentVersionReference>>,
+        /// SHA-256 of all component versions that the component of the current or last job refers to, overwrites applied; absent if it
+        /// refers to none.
+        pub component_closure: Option<String>,
         /// Error that stopped the last job.
         pub last_error: Option<LastError>,
         /// Execution that carries the deploy items.

@@ -69,6 +69,10 @@ pub struct Resource {
 
 impl Resource {
     /// The typed object that tells where the content is.
+    pub(crate) fn digest(&self) -> Option<&Value> {
+        self.element.get("digest")
+    }
+
     pub fn access(&self) -> &Value {
         self.element.get("access").unwrap_or(&Value::Null)
     }
@@ -236,6 +240,21 @@ impl Descriptor {
         };
         let component = format!("{}:{}", self.name(), self.version());
         Err(DescriptorError::Resource { component, name: name.to_owned(), reason })
+    }
+
+    pub(crate) fn set_resource_digest(&mut self, index: usize, digest: Value) {
+        self.set_digest(ElementKind::Resource, index, digest);
+    }
+
+    pub(crate) fn set_reference_digest(&mut self, index: usize, digest: Value) {
+        self.set_digest(ElementKind::Reference, index, digest);
+    }
+
+    fn set_digest(&mut self, kind: ElementKind, index: usize, digest: Value) {
+        let element = self.document.pointer_mut(&format!("{}/{index}", kind.pointer(self.schema)));
+        if let Some(Value::Object(element)) = element {
+            element.insert("digest".to_owned(), digest);
+        }
     }
 
     fn identity(&self) -> &Value {

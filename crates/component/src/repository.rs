@@ -23,6 +23,15 @@ pub trait Repository: Send + Sync {
     ///
     /// As [`Repository::descriptor`], and when there is no such content. Reading the body may fail as well.
     fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError>;
+
+    /// The SHA-256 of the manifest that an access leads to, in hex, without what that names; `None` where the repository cannot tell.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::content`].
+    fn artifact_digest(&self, _: &str, _: &str, _: &Access) -> Result<Option<String>, RepositoryError> {
+        Ok(None)
+    }
 }
 
 /// Turns repository contexts into repositories.

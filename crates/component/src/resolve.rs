@@ -4,6 +4,9 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
+use groundwork_keys::Hash;
+
 use crate::access::Access;
 use crate::descriptor::{Descriptor, DescriptorError};
 use crate::inline::InlineSet;
@@ -52,6 +55,22 @@ impl ComponentVersion {
             version: descriptor.version().to_owned(),
         };
         Self { descriptor, reference, repositories: repository.into_iter().collect(), unopened: None }
+    }
+
+    /// The digest of the manifest of an artifact, if one of the repositories can tell.
+    ///
+    /// # Errors
+    ///
+    /// As [`ComponentVersion::fetch`].
+    pub fn artifact_digest(&self, access: &Access) -> Result<Option<String>, RepositoryError> {
+        let (name, version) = (self.descriptor.name(), self.descriptor.version());
+        for repository in &self.repositories {
+            match repository.artifact_digest(name, version, access) {
+                Ok(None) | Err(RepositoryError::Elsewhere { .. } | RepositoryError::Offline { .. }) => {}
+                answer => return answer,
+            }
+        }
+        Ok(None)
     }
 
     /// The content that an access of this version describes.
@@ -118,6 +137,22 @@ impl ResolveError {
             _ => None,
         }
     }
+}
+
+/// What tells one closure from another: the SHA-256, in hex, of the references that were looked up, in their order. `None` of one that is the root
+/// alone, which its own reference tells.
+pub fn closure_digest(versions: &[ComponentVersion]) -> Option<String> {
+    let [_, rest @ ..] = versions else { return None };
+    if rest.is_empty() {
+        return None;
+    }
+    let mut hash = Hash::Sha256.begin();
+    for version in versions {
+        let Reference { repository, name, version } = &version.reference;
+        let context = repository.as_ref().map(RepositoryContext::to_json).unwrap_or_default();
+        hash.update(format!("{context}\n{name}\n{version}\n").as_bytes());
+    }
+    Some(HEXLOWER.encode(&hash.finish()))
 }
 
 /// Looks up component versions for one Installation.

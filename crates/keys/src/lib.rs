@@ -5,6 +5,7 @@
 //!
 //! * [`pem_block`], [`to_pem`]: the text around a key.
 //! * [`PrivateKey`], [`PublicKey`], [`Certificate`]: reading, without any randomness and in Rust alone.
+//! * [`PublicKey::verifies`], [`verify_chain`]: signatures of RSA and who vouches for a key, in Rust alone.
 //! * `SigningKey`, `TbsCertificate` and `new_dsa_key`, with the feature `make`: new keys and certificates, by a library in C
 //!   that draws its own randomness.
 
@@ -21,8 +22,9 @@ mod signing;
 #[cfg(feature = "make")]
 mod tbs;
 mod usage;
+mod verify;
 
-pub use block::{pem_block, to_pem};
+pub use block::{pem_block, pem_blocks, to_pem};
 pub use certificate::Certificate;
 #[cfg(feature = "make")]
 pub use dsa::{DSA_RANDOM_BYTES, new_dsa_key};
@@ -35,3 +37,4 @@ pub use signing::{Algorithm, SigningKey};
 #[cfg(feature = "make")]
 pub use tbs::{Issuer, Subject, TbsCertificate};
 pub use usage::{ExtendedKeyUsage, KeyUsage};
+pub use verify::{Hash, Padding, RunningHash, verify_chain};

@@ -5,7 +5,8 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{self, KeySize};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
-    EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
+    EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384,
+    RSA_PKCS1_SHA512,
 };
 use x509_parser::der_parser::parse_der;
 
@@ -13,6 +14,7 @@ use crate::block::{pem_block, to_pem};
 use crate::der::members;
 use crate::error::KeyError;
 use crate::private_key::PrivateKey;
+use crate::verify::Hash;
 
 /// What kind of key is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +161,38 @@ impl SigningKey {
                 (of_curve.map_or("", |(_, id)| id), false)
             }
             Self::Ed25519(_) => ("1.3.101.112", false),
+        }
+    }
+
+    /// Signs a text with RSASSA-PKCS1-v1_5 (RFC 8017, 8.2.1).
+    ///
+    /// # Errors
+    ///
+    /// A key that is not one of RSA, or the library fails.
+    pub fn sign_rsa(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, KeyError> {
+        let Self::Rsa(key) = self else { return Err(KeyError::CannotSign) };
+        let encoding = match hash {
+            Hash::Sha256 => &RSA_PKCS1_SHA256,
+            Hash::Sha384 => &RSA_PKCS1_SHA384,
+            Hash::Sha512 => &RSA_PKCS1_SHA512,
+        };
+        let mut signature = vec![0; key.public_modulus_len()];
+        key.sign(encoding, &SystemRandom::new(), message, &mut signature)
+            .map_err(|_| KeyError::Library("nothing could be signed"))?;
+        Ok(signature)
+    }
+
+    /// Reads a private key of RSA from PEM, in PKCS#1 (`RSA PRIVATE KEY`) or PKCS#8 (`PRIVATE KEY`).
+    ///
+    /// # Errors
+    ///
+    /// There is no such block, or the library does not sign with the key.
+    pub fn parse_rsa(text: &[u8]) -> Result<Self, KeyError> {
+        let block = pem_block(text).ok_or(KeyError::NoBlock("private key"))?;
+        match block.tag() {
+            "RSA PRIVATE KEY" => Self::from_pkcs1(block.contents()),
+            "PRIVATE KEY" => Self::from_pkcs8(block.contents()),
+            other => Err(KeyError::PrivateKeyBlock(other.to_owned())),
         }
     }
 

@@ -22,11 +22,6 @@ pub(crate) struct Written<'a> {
 /// Everything that people can write and that is not built.
 pub const GAPS: &[Gap] = &[
     Gap {
-        topic: "signatures",
-        field: "verificationSignatures of the context",
-        is_used: |written| written.context.is_some_and(|context| !context.verification_signatures.is_empty()),
-    },
-    Gap {
         topic: "the Helm deployer",
         field: "configurations of the context",
         is_used: |written| written.context.is_some_and(|context| !context.configurations.is_empty()),
@@ -76,7 +71,6 @@ mod tests {
         let context: Context = serde_json::from_value(json!({
             "metadata": {"name": "default"},
             "configurations": {"a": 1},
-            "verificationSignatures": {"a": {}},
         }))
         .unwrap();
         let item: DeployItemTemplate =

@@ -6,6 +6,7 @@ mod blueprint;
 mod component;
 mod resolution;
 mod schemas;
+mod signature;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ use crate::validate::validate_as;
 pub use blueprint::{BlueprintCache, BlueprintDigest};
 pub use component::findings;
 pub use resolution::{OverwriteChange, Resolution, resolve};
+pub use signature::{SignatureCheck, SignaturePolicy, signature_secrets};
 
 use component::Selection;
 use schemas::{Closure, ComponentSchemas};
@@ -60,6 +62,8 @@ pub struct Inputs<'a> {
     pub cache: Option<&'a dyn BlueprintCache>,
     /// Of a caller without a cluster.
     pub offline: Option<Offline<'a>>,
+    /// How signatures are checked; `None` where somebody else has done so before.
+    pub signatures: Option<SignatureCheck>,
 }
 
 /// What a caller without a cluster knows of an Installation beside its object.
@@ -303,6 +307,9 @@ struct Material {
 impl Material {
     fn gather(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Self, JobError> {
         let selection = begin(inputs, outcome)?;
+        if let (Some(check), Some(selection)) = (inputs.signatures, &selection) {
+            signature::verify(check, inputs, selection, inputs.repositories)?;
+        }
         let root = selection.as_ref().map(|selection| selection.root(inputs.repositories)).transpose()?;
         let blueprint =
             blueprint::resolve(inputs.installation, root.as_ref(), inputs.blueprint, inputs.cache)?;
@@ -378,20 +385,7 @@ fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>
     if !violations.is_empty() {
         return Err(OperationError::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
     }
-    let selection = component::select(inputs, outcome)?;
-    refuse_signature(inputs.installation)?;
-    Ok(selection)
-}
-
-/// A demand that cannot be met must not pass for one that was.
-fn refuse_signature(installation: &Installation) -> Result<(), JobError> {
-    let Some(verification) = &installation.spec.verification else { return Ok(()) };
-    let message = format!(
-        "the signature {:?} is not verified: this version cannot verify signatures; remove spec.verification to go on \
-         without",
-        verification.signature_name
-    );
-    Err(OperationError::new(PREREQUISITES, "VerifySignature", message).into())
+    component::select(inputs, outcome)
 }
 
 /// What templates see of the closure.

@@ -36,7 +36,8 @@ pub use gaps::{GAPS, Gap, topics};
 pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet, is_import_of};
 pub use job::{
     BlueprintCache, BlueprintDigest, Child, ExportOutcome, Inputs, JobError, Offline, Outcome,
-    OverwriteChange, OverwriteReport, Resolution, Subject, Warning, export, findings, render, resolve,
+    OverwriteChange, OverwriteReport, Resolution, SignatureCheck, SignaturePolicy, Subject, Warning, export,
+    findings, render, resolve, signature_secrets,
 };
 pub use message::is_shortened;
 pub use names::{

@@ -1,9 +1,10 @@
 //! A whole artifact as one archive (`components.md` 6.8), made while it is read.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, Read};
 
-use groundwork_component::{Blob, RepositoryError};
-use serde_json::json;
+use flate2::read::MultiGzDecoder;
+use groundwork_component::{Access, Blob, Repository, RepositoryError};
+use serde_json::{Value, json};
 
 use crate::artifact::{self, Manifest};
 use crate::blobs::{self, Blobs, LARGEST_BLOB};
@@ -14,6 +15,74 @@ use crate::write::tar_header;
 /// Layers that an artifact may have.
 const MOST_LAYERS: usize = 1_000;
 const BLOCK: u64 = 512;
+const LARGEST_MANIFEST: u64 = 4 << 20;
+const INDEX_FILES: [&str; 2] = ["index.json", "artifact-descriptor.json"];
+
+/// Whether content of this media type is an artifact packed into an archive.
+fn is_packed(media_type: &str) -> bool {
+    let packed = media_type.strip_suffix("+gzip").unwrap_or(media_type);
+    packed
+        .strip_suffix("+tar")
+        .is_some_and(|artifact| artifact::is_manifest_type(&format!("{artifact}+json")))
+}
+
+/// The digest of the manifest of an artifact that lies beside its component, in hex; `None` of everything else.
+pub(crate) fn digest_of_local(
+    repository: &dyn Repository,
+    (name, version): (&str, &str),
+    access: &Access,
+) -> Result<Option<String>, RepositoryError> {
+    let Access::Local { media_type, .. } = access else { return Ok(None) };
+    if !is_packed(media_type) {
+        return Ok(blobs::manifest_of(access));
+    }
+    main_digest(repository.content(name, version, access)?, &access.to_string()).map(Some)
+}
+
+/// The main manifest of a packed artifact. It has to be there, and be what its digest says; whoever reads the layers compares them with it.
+fn main_digest(blob: Blob, address: &str) -> Result<String, RepositoryError> {
+    let broken = |error: io::Error| match error.get_ref() {
+        Some(source) if source.is::<RepositoryError>() => RepositoryError::of_read(&error, address),
+        _ => malformed(address.to_owned(), &format!("it is no artifact as an archive: {error}")),
+    };
+    let mut body = io::BufReader::new(blob.body);
+    let is_compressed = body.fill_buf().map_err(broken)?.starts_with(&[0x1f, 0x8b]);
+    let body: Box<dyn Read> =
+        if is_compressed { Box::new(MultiGzDecoder::new(body)) } else { Box::new(body) };
+    let mut archive = tar::Archive::new(body.take(LARGEST_BLOB));
+    let (mut index, mut documents) = (None, Vec::new());
+    for entry in archive.entries().map_err(broken)? {
+        let mut entry = entry.map_err(broken)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).trim_start_matches("./").to_owned();
+        let is_index = INDEX_FILES.contains(&name.as_str());
+        // Manifests are small; what is larger is a layer.
+        if entry.size() > LARGEST_MANIFEST || !(is_index || name.starts_with("blobs/")) {
+            continue;
+        }
+        let mut content = Vec::new();
+        entry.by_ref().take(LARGEST_MANIFEST).read_to_end(&mut content).map_err(broken)?;
+        if is_index {
+            index = Some(content);
+        } else if documents.len() < MOST_LAYERS {
+            documents.push(Digest::of(&content));
+        }
+    }
+    // To its end, where its own digest is compared.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
+    let wrong = |problem: &str| malformed(address.to_owned(), problem);
+    let index: Value = serde_json::from_slice(&index.ok_or_else(|| wrong("it has no index.json"))?)
+        .map_err(|_| wrong("its index.json is not JSON"))?;
+    let main = index.pointer("/annotations/software.ocm~1main").and_then(Value::as_str);
+    let only = match index.get("manifests").and_then(Value::as_array).map(Vec::as_slice) {
+        Some([only]) => only.get("digest").and_then(Value::as_str),
+        _ => None,
+    };
+    let main = main.or(only).and_then(Digest::parse);
+    match main.filter(|digest| documents.contains(digest)) {
+        Some(digest) => Ok(digest.hex().to_owned()),
+        None => Err(wrong("its index.json leads to no manifest that is in it")),
+    }
+}
 
 /// The archive of the artifact that a digest leads to; of an index its first manifest.
 pub(crate) fn of_manifest(blobs: &(impl Blobs + ?Sized), digest: &Digest) -> Result<Blob, RepositoryError> {
@@ -106,5 +175,60 @@ impl Read for Exact {
             .checked_sub(count as u64)
             .ok_or_else(|| io::Error::other("the content is longer than its manifest says"))?;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::pack;
+
+    fn digest(files: &[(&str, &[u8])]) -> Result<String, String> {
+        let blob = Blob::from_bytes("", pack(files.iter().copied()));
+        main_digest(blob, "set").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_manifest_of_a_packed_artifact() {
+        let manifest = br#"{"schemaVersion": 2}"#;
+        let main = Digest::of(manifest);
+        let entry = json!({"digest": main.to_string()});
+        let only = json!({"manifests": [entry]}).to_string();
+        let chosen = json!({
+            "manifests": [entry, {"digest": Digest::of(b"x").to_string()}], "annotations": {"software.ocm/main": main.to_string()},
+        });
+        let chosen = chosen.to_string();
+        let flat = format!("blobs/{}", main.file_name());
+        let nested = format!("./blobs/sha256/{}", main.hex());
+        for (index, text, place) in
+            [("index.json", &only, &flat), ("artifact-descriptor.json", &chosen, &nested)]
+        {
+            // Whichever comes first.
+            for files in [
+                [(index, text.as_bytes()), (place.as_str(), &manifest[..])],
+                [(place, manifest), (index, text.as_bytes())],
+            ] {
+                assert_eq!(digest(&files).as_deref(), Ok(main.hex()));
+            }
+        }
+        let altered: &[u8] = br#"{"schemaVersion": 3}"#;
+        for (files, problem) in [
+            (vec![("index.json", only.as_bytes()), (flat.as_str(), altered)], "no manifest that is in it"),
+            (vec![("index.json", only.as_bytes())], "no manifest that is in it"),
+            (vec![(flat.as_str(), &manifest[..])], "has no index.json"),
+            (vec![("index.json", &b"x"[..])], "is not JSON"),
+            (vec![("index.json", &br#"{"manifests": []}"#[..])], "no manifest that is in it"),
+        ] {
+            let error = digest(&files).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        }
+        assert!(main_digest(Blob::from_bytes("", vec![7; 2000]), "set").is_err());
+        assert!(
+            is_packed("application/vnd.oci.image.manifest.v1+tar+gzip")
+                && is_packed("application/vnd.oci.image.index.v1+tar")
+        );
+        assert!(
+            !is_packed("application/x-tar+gzip") && !is_packed("application/vnd.oci.image.manifest.v1+json")
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use groundwork_component::{Blob, RepositoryError};
+use groundwork_component::{Access, Blob, RepositoryError};
 use serde::de::DeserializeOwned;
 
 use crate::artifact::{self, ComponentConfig, LARGEST_DOCUMENT, Manifest};
@@ -147,6 +147,16 @@ pub(crate) fn local(
         body = Box::new(body.chain(part.body));
     }
     Ok(Blob { media_type: String::new(), size, body: Box::new(body.take(LARGEST_BLOB)) })
+}
+
+/// The digest of an artifact that lies beside its component as a manifest.
+pub(crate) fn manifest_of(access: &Access) -> Option<String> {
+    match access {
+        Access::Local { reference, media_type } if artifact::is_manifest_type(media_type) => {
+            Digest::parse(reference).map(|digest| digest.hex().to_owned())
+        }
+        _ => None,
+    }
 }
 
 pub(crate) fn parse(

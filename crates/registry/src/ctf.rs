@@ -7,6 +7,7 @@ use groundwork_component::{Access, Blob, Repository, RepositoryContext, Reposito
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::{self, LARGEST_DOCUMENT};
+use crate::artifact_set;
 use crate::blobs::{self, Blobs};
 use crate::digest::Digest;
 use crate::flat::identity;
@@ -148,6 +149,15 @@ impl Repository for CtfRepository {
             return Err(RepositoryError::Offline { address: access.to_string() });
         };
         blobs::local(&*self.archive, &self.archive.tree.address(""), reference, media_type)
+    }
+
+    fn artifact_digest(
+        &self,
+        name: &str,
+        version: &str,
+        access: &Access,
+    ) -> Result<Option<String>, RepositoryError> {
+        artifact_set::digest_of_local(self, (name, version), access)
     }
 }
 

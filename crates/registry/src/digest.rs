@@ -27,6 +27,11 @@ impl Digest {
         (hex.len() == 64 && hex.bytes().all(lower_hex)).then(|| Self(hex.to_owned()))
     }
 
+    /// Without the name of the algorithm.
+    pub(crate) fn hex(&self) -> &str {
+        &self.0
+    }
+
     /// The name of the file that holds the content in a transport archive.
     pub fn file_name(&self) -> String {
         format!("sha256.{}", self.0)

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use groundwork_component::{Access, Blob, Repository, RepositoryError};
 
 use crate::artifact::{DESCRIPTOR_FILE, LARGEST_DOCUMENT};
+use crate::artifact_set;
 use crate::blobs::LARGEST_BLOB;
 use crate::digest::{Digest, Verified};
 use crate::tree::{Stamp, Tree, is_inside, malformed};
@@ -147,6 +148,15 @@ impl Repository for Flat {
             Access::Local { reference, .. } => self.blob(reference),
             _ => Err(RepositoryError::Offline { address: access.to_string() }),
         }
+    }
+
+    fn artifact_digest(
+        &self,
+        name: &str,
+        version: &str,
+        access: &Access,
+    ) -> Result<Option<String>, RepositoryError> {
+        artifact_set::digest_of_local(self, (name, version), access)
     }
 }
 

@@ -168,6 +168,12 @@ impl OciRepository {
 
 /// An artifact as an archive.
 fn fetch_artifact(client: &Client, reference: &str) -> Result<Blob, RepositoryError> {
+    let (place, digest) = find_artifact(client, reference)?;
+    artifact_set::of_manifest(&place, &digest)
+}
+
+/// Where an artifact is, and the digest of its manifest, or of its index.
+fn find_artifact<'a>(client: &'a Client, reference: &str) -> Result<(Place<'a>, Digest), RepositoryError> {
     let (tagged, digest) = match reference.split_once('@') {
         Some((tagged, digest)) => (tagged, Some(digest)),
         None => (reference, None),
@@ -179,7 +185,7 @@ fn fetch_artifact(client: &Client, reference: &str) -> Result<Blob, RepositoryEr
             .ok_or_else(|| malformed(place.tagged(tag), &format!("{text:?} is not a sha256 digest")))?,
         None => place.find(tag)?.ok_or_else(|| RepositoryError::Missing { address: place.tagged(tag) })?,
     };
-    artifact_set::of_manifest(&place, &digest)
+    Ok((place, digest))
 }
 
 impl Repository for OciRepository {
@@ -212,6 +218,23 @@ impl Repository for OciRepository {
                 blobs::blob(&place, &Digest::parse(digest).ok_or_else(problem)?, LARGEST_BLOB)
             }
         }
+    }
+
+    fn artifact_digest(
+        &self,
+        name: &str,
+        version: &str,
+        access: &Access,
+    ) -> Result<Option<String>, RepositoryError> {
+        let (client, rest) = match access {
+            Access::Artifact { reference } => self.client_of(reference)?,
+            Access::RelativeArtifact { reference } => {
+                (Arc::clone(&self.client), reference.trim_start_matches('/').to_owned())
+            }
+            other => return artifact_set::digest_of_local(self, (name, version), other),
+        };
+        let (_, digest) = find_artifact(&client, &rest)?;
+        Ok(Some(digest.hex().to_owned()))
     }
 }
 

@@ -15,7 +15,8 @@ use crate::artifact::{BlobDescriptor, DESCRIPTOR_FILE, LARGEST_DOCUMENT, MANIFES
 use crate::blobs::{self, Blobs, LARGEST_BLOB};
 use crate::ctf::{BLOB_DIRECTORY, Ctf, INDEX_FILE};
 use crate::digest::Digest;
-use crate::flat::Flat;
+use crate::flat::{Flat, identity};
+use crate::map::Store;
 use crate::tree::{Tree, malformed};
 use crate::write::{CtfWriter, WriteError, local_access, pack as pack_files, tar_header};
 
@@ -141,6 +142,48 @@ impl CtfWriter {
         let files = files_below(&path).map_err(|error| unreadable(&error))?;
         let packed = pack_files(files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())));
         Ok(self.write_body(&packed[..], &input.media_type, &path.display().to_string())?)
+    }
+
+    /// Gives a version that was added another descriptor; its contents stay, and the name of its repository.
+    ///
+    /// # Errors
+    ///
+    /// The store is no transport archive, or does not hold the version.
+    pub fn replace_descriptor(
+        &mut self,
+        source: &Store,
+        name: &str,
+        version: &str,
+        document: &Value,
+    ) -> Result<(), PackError> {
+        let tree = match source {
+            Store::Directory(path) => Tree::Directory(path.clone()),
+            Store::Archive(path) => Tree::open_archive(path)?,
+            Store::Registry(registry) => {
+                return Err(RepositoryError::Offline { address: registry.url.clone() }.into());
+            }
+        };
+        let archive = Ctf::new(tree);
+        for (repository, tag, digest) in archive.artifacts()? {
+            if !blobs::is_component(&archive, &digest)? {
+                continue;
+            }
+            let text = blobs::descriptor(&archive, &digest)?;
+            if text
+                .as_deref()
+                .and_then(identity)
+                .is_none_or(|found| found != (name.to_owned(), version.to_owned()))
+            {
+                continue;
+            }
+            let (_, _, manifest) = blobs::main_manifest(&archive, &digest)?;
+            // The first layer is the descriptor; the others are contents.
+            let contents = manifest.layers.get(1..).unwrap_or_default();
+            self.add_with_layers(document, contents)?;
+            self.rename_last(repository, tag);
+            return Ok(());
+        }
+        Err(PackError::Nothing { path: PathBuf::from(format!("{name}:{version}")) })
     }
 
     /// Copies the artifacts of another archive.

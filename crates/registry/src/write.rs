@@ -118,6 +118,14 @@ impl CtfWriter {
         });
     }
 
+    /// Puts the version that was added last in the place of one that was added before, under the name that this has.
+    pub(crate) fn rename_last(&mut self, repository: String, tag: String) {
+        let Some(mut last) = self.artifacts.pop() else { return };
+        self.artifacts.retain(|known| known.repository != repository || known.tag.as_ref() != Some(&tag));
+        (last.repository, last.tag) = (repository, Some(tag));
+        self.artifacts.push(last);
+    }
+
     /// Writes content as it is read; it is in no memory as a whole.
     pub(crate) fn write_body(
         &self,

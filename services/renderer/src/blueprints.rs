@@ -125,6 +125,7 @@ mod tests {
             states: None,
             cache: Some(blueprints),
             offline: None,
+            signatures: None,
         };
         assert_eq!(render(&inputs).error, None);
     }

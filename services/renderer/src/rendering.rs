@@ -79,6 +79,7 @@ impl Material {
             states,
             cache: Some(blueprints),
             offline: None,
+            signatures: None,
         })
     }
 

@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
-use groundwork_component::{Access, ComponentVersion, Reference, Repositories, Repository, RepositoryError};
+use groundwork_component::{
+    Access, ComponentVersion, Reference, Repositories, Repository, RepositoryError, closure_digest,
+};
 use groundwork_controller::{ApiError, Objects, Workers};
 use groundwork_grpc::{Access as Callers, ResourceAttributes};
-use groundwork_lifecycle::{OperationError, Resolution};
+use groundwork_lifecycle::{OperationError, Resolution, SignaturePolicy};
 use groundwork_proto::MAX_MESSAGE;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::resolver::v1::resolver_server::Resolver;
@@ -48,6 +50,7 @@ pub(crate) struct Service {
     objects: Objects,
     contexts: Arc<DefaultContexts>,
     stores: Stores,
+    signatures: SignaturePolicy,
     permitted: PermittedVersionsCache,
     readers: Arc<Semaphore>,
     senders: Arc<Semaphore>,
@@ -68,10 +71,11 @@ impl Service {
         contexts: Arc<DefaultContexts>,
         stores: Stores,
         workers: WorkerPools,
+        signatures: SignaturePolicy,
     ) -> Self {
         let [readers, senders] = [READERS, SENDERS].map(|count| Arc::new(Semaphore::new(count)));
         let permitted = PermittedVersionsCache::new();
-        Self { callers, objects, contexts, stores, permitted, readers, senders, workers }
+        Self { callers, objects, contexts, stores, signatures, permitted, readers, senders, workers }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
@@ -138,6 +142,33 @@ impl Service {
         Err(errors::contended(name))
     }
 
+    /// Notes in the status what the component of a job refers to, if the job before found something else. Most components refer to
+    /// nothing, and then nothing is written.
+    async fn note_closure(
+        &self,
+        mut installation: Installation,
+        name: &ObjectName,
+        job: &str,
+        versions: &[ComponentVersion],
+    ) -> Result<Installation, Status> {
+        for attempt in 1..=ATTEMPTS {
+            let Some(statement) = Statement::of_closure(&installation, closure_digest(versions)) else {
+                return Ok(installation);
+            };
+            match statement.write(installation, &self.objects).await {
+                Ok(stored) => return Ok(stored),
+                Err(ApiError::Conflict(_)) => tokio::time::sleep(PAUSE * attempt).await,
+                Err(ApiError::NotFound(_)) => return Err(errors::no_installation(name)),
+                Err(error) => return Err(errors::api(&error)),
+            }
+            installation = self.installation(name).await?;
+            if !has_job(&installation, job) {
+                return Err(errors::superseded(name));
+            }
+        }
+        Err(errors::contended(name))
+    }
+
     /// Lets only component versions pass that belong to the Installation: who may get one Installation may not read whole stores.
     async fn ensure_permitted(&self, name: &ObjectName, reference: &Reference) -> Result<Known, Status> {
         if let Some(known) = self.permitted.get(&name.namespace, &name.name)
@@ -191,9 +222,18 @@ impl Resolver for Service {
         let stores = self.stores.of_new_job(&name.namespace, &name.name, &job, Arc::clone(&keyring));
         let recording = RecordingRepositories { inner: stores, permitted: PermittedVersions::default() };
         let known = Known { permitted: recording.permitted.clone(), keyring };
-        let answer = self.blocking(move || answer(&inputs, &resolution, walk(&resolution, &recording)));
-        let answer = answer.await?;
+        let policy = self.signatures;
+        let walked = self.blocking(move || {
+            let checked = inputs.verify(policy, &resolution, &recording.inner);
+            let closure = checked.and_then(|()| walk(&resolution, &recording));
+            (inputs, resolution, closure)
+        });
+        let (mut inputs, resolution, closure) = walked.await?;
         self.permitted.insert(&name.namespace, &name.name, known);
+        if let Ok(versions) = &closure {
+            inputs.installation = self.note_closure(inputs.installation, &name, &job, versions).await?;
+        }
+        let answer = self.blocking(move || answer(&inputs, &resolution, closure)).await?;
         answer.map(Response::new)
     }
 

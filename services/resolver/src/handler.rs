@@ -8,12 +8,16 @@ use groundwork_api::{
     ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, Kind as Typed, view,
 };
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
-use groundwork_controller::{ApiError, Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
+use groundwork_component::closure_digest;
+use groundwork_controller::{
+    ApiError, Handler, Key, Objects, ReconcileError, ReconcileRequest, Reconciled, Workers,
+};
 use jiff::Timestamp;
 
 use crate::contexts::DefaultContexts;
 use crate::resolution_inputs::{Depth, ResolutionInputs};
-use crate::status::Statement;
+use crate::status::{NextClosure, Statement};
+use crate::stores::Stores;
 
 /// Time that is left to whoever makes a namespace to make its Context too.
 const GRACE: Duration = Duration::from_secs(2);
@@ -25,6 +29,8 @@ const JOB: Duration = Duration::from_secs(5);
 pub(crate) struct ResolverHandler {
     pub(crate) contexts: Arc<DefaultContexts>,
     pub(crate) workers: Workers,
+    /// For what components refer to.
+    pub(crate) stores: Stores,
 }
 
 /// The kind of a type, for the bus.
@@ -109,12 +115,20 @@ impl Handler for ResolverHandler {
         else {
             return Ok(Reconciled::default());
         };
-        let inputs = ResolutionInputs::read(installation, Depth::Reference, request.objects).await?;
-        let evaluated = self.workers.run(move || {
-            let statement = Statement::between_jobs(&inputs.installation, &inputs.resolve());
-            (inputs, statement)
-        });
-        let (inputs, statement) = evaluated.await.map_err(|error| ReconcileError::new(error.to_string()))?;
+        let has_references =
+            installation.status.as_ref().is_some_and(|status| status.component_closure.is_some());
+        let (inputs, statement) = if has_references {
+            self.with_references(installation, request.objects).await?
+        } else {
+            let inputs = ResolutionInputs::read(installation, Depth::Reference, request.objects).await?;
+            let evaluated = self.workers.run(move || {
+                let resolution = inputs.resolve();
+                let statement =
+                    Statement::between_jobs(&inputs.installation, &resolution, &NextClosure::Alone);
+                (inputs, statement)
+            });
+            evaluated.await.map_err(|error| ReconcileError::new(error.to_string()))?
+        };
         let Some(statement) = statement else { return Ok(Reconciled::default()) };
         match statement.write(inputs.installation, request.objects).await {
             Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
@@ -124,6 +138,28 @@ impl Handler for ResolverHandler {
 }
 
 impl ResolverHandler {
+    /// What is to be said of an Installation whose component refers to others: repositories are read, as the next job would.
+    async fn with_references(
+        &self,
+        installation: Installation,
+        objects: &Objects,
+    ) -> Result<(ResolutionInputs, Option<Statement>), ReconcileError> {
+        let inputs = ResolutionInputs::read(installation, Depth::Repositories, objects).await?;
+        let stores = self.stores.fresh(inputs.keyring());
+        let read = move || {
+            let resolution = inputs.resolve();
+            let closure = match resolution.closure(&stores) {
+                Ok(versions) => NextClosure::Known(closure_digest(&versions)),
+                Err(_) => NextClosure::Unknown,
+            };
+            let statement = Statement::between_jobs(&inputs.installation, &resolution, &closure);
+            (inputs, statement)
+        };
+        let span = tracing::Span::current();
+        let task = tokio::task::spawn_blocking(move || span.in_scope(read));
+        task.await.map_err(|error| ReconcileError::new(error.to_string()))
+    }
+
     fn default_context(&self, namespace: &ObjectId, change: &Change) -> Option<Key> {
         let is_there = matches!(change, Change::Applied(snapshot) if !snapshot.is_deleting());
         let concerns = is_there && self.contexts.concern(&namespace.name);

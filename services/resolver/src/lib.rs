@@ -31,6 +31,7 @@ use groundwork_controller::{
     ServiceArguments, ServiceError, TakeoverArguments, Workers,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
+use groundwork_lifecycle::SignaturePolicy;
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
 use groundwork_registry::{DiskCache, MapError, NetworkOptions};
 use groundwork_telemetry::Telemetry;
@@ -115,6 +116,10 @@ pub struct Settings {
     #[arg(long, env = "GROUNDWORK_COMPONENT_CACHE_SIZE", value_name = "BYTES", default_value_t = CACHE_SIZE)]
     pub component_cache_size: u64,
 
+    /// Whose components have to carry a signature: DoNotEnforce (of Installations that ask for it), Enforce (all) or Disabled (none)
+    #[arg(long, env = "GROUNDWORK_SIGNATURE_POLICY", value_name = "POLICY", default_value = "DoNotEnforce")]
+    pub signature_policy: String,
+
     /// Repository context, as a JSON object, that every Context "default" is made to have
     #[arg(long, env = "GROUNDWORK_DEFAULT_REPOSITORY_CONTEXT", value_name = "JSON")]
     pub default_repository_context: Option<String>,
@@ -146,6 +151,7 @@ impl Default for Settings {
             registry_ca: None,
             plain_http_hosts: Vec::new(),
             only_public_registries: false,
+            signature_policy: "DoNotEnforce".to_owned(),
             component_cache: None,
             component_cache_size: CACHE_SIZE,
             default_repository_context: None,
@@ -227,8 +233,22 @@ impl Resolver {
                 .map(|folder| DiskCache::open(folder, arguments.settings.component_cache_size))
                 .transpose();
             let stores = Stores::new(map, disk.map_err(StartError::Cache)?);
-            let service =
-                grpc::Service::new(access.clone(), objects.clone(), Arc::clone(&contexts), stores, workers);
+            let signatures = SignaturePolicy::parse(&arguments.settings.signature_policy);
+            if signatures == SignaturePolicy::Enforce && arguments.settings.signature_policy != "Enforce" {
+                tracing::warn!(
+                    policy = arguments.settings.signature_policy,
+                    "no policy for signatures has this name: it counts as Enforce"
+                );
+            }
+            let (contexts_of_jobs, stores_of_events) = (Arc::clone(&contexts), stores.clone());
+            let service = grpc::Service::new(
+                access.clone(),
+                objects.clone(),
+                contexts_of_jobs,
+                stores,
+                workers,
+                signatures,
+            );
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(ResolverServer::new(service)));
             let mut work =
@@ -240,7 +260,11 @@ impl Resolver {
             let controller = Controller {
                 bus,
                 objects,
-                handler: Arc::new(ResolverHandler { contexts: Arc::clone(&contexts), workers: jobs }),
+                handler: Arc::new(ResolverHandler {
+                    contexts: Arc::clone(&contexts),
+                    workers: jobs,
+                    stores: stores_of_events,
+                }),
                 options: Options {
                     service: SERVICE,
                     work,

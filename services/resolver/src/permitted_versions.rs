@@ -152,4 +152,13 @@ impl Repository for RecordingRepository {
     fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
         self.inner.content(name, version, access)
     }
+
+    fn artifact_digest(
+        &self,
+        name: &str,
+        version: &str,
+        access: &Access,
+    ) -> Result<Option<String>, RepositoryError> {
+        self.inner.artifact_digest(name, version, access)
+    }
 }

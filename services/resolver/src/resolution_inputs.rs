@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation, ResourceExt};
 use groundwork_blueprint::Capabilities;
+use groundwork_component::Repositories;
 use groundwork_controller::{ApiError, Objects, Stored};
-use groundwork_lifecycle::{Inputs, ObjectSet, OperationError, ROOT_SCOPE, Resolution, resolve};
+use groundwork_lifecycle::{
+    Inputs, ObjectSet, OperationError, ROOT_SCOPE, Resolution, SignatureCheck, SignaturePolicy, resolve,
+    signature_secrets,
+};
 use groundwork_registry::{Keyring, RepositoryMap};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use crate::pull_secrets::{PullSecrets, SETUP_REGISTRIES};
 
@@ -57,6 +61,13 @@ impl ResolutionInputs {
         {
             set.add_config_map(map);
         }
+        if let (Some(context), Depth::Repositories) = (&context, depth) {
+            for name in signature_secrets(&installation, context) {
+                if let Some(secret) = get::<Secret>(objects, &namespace, Some(name)).await? {
+                    set.add_secret(secret);
+                }
+            }
+        }
         let PullSecrets { keyring, notes, error } = secrets;
         Ok(Self { installation, context, overwrites, objects: set, keyring: Arc::new(keyring), notes, error })
     }
@@ -91,8 +102,23 @@ impl ResolutionInputs {
         resolution
     }
 
+    /// Checks the signature of the component, if it has to carry one.
+    pub(crate) fn verify(
+        &self,
+        policy: SignaturePolicy,
+        resolution: &Resolution,
+        repositories: &dyn Repositories,
+    ) -> Result<(), OperationError> {
+        let check = SignatureCheck { policy, now: jiff::Timestamp::now().as_second() };
+        self.with_inputs(|inputs| resolution.verify(check, inputs, repositories))
+    }
+
     fn evaluate(&self) -> Resolution {
-        resolve(&Inputs {
+        self.with_inputs(resolve)
+    }
+
+    fn with_inputs<T>(&self, work: impl FnOnce(&Inputs<'_>) -> T) -> T {
+        work(&Inputs {
             installation: &self.installation,
             context: self.context.as_ref(),
             overwrites: self.overwrites.as_ref(),
@@ -104,6 +130,7 @@ impl ResolutionInputs {
             states: None,
             cache: None,
             offline: None,
+            signatures: None,
         })
     }
 }

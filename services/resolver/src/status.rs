@@ -27,7 +27,21 @@ pub(crate) struct Statement {
     outdated: Option<ConditionUpdate>,
     /// What the job uses. `None`: it uses no component.
     reference: Option<Box<ComponentVersionReference>>,
+    /// What tells its closure from others.
+    closure: Option<String>,
 }
+
+/// What is known of the closure that the next job would use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NextClosure {
+    /// The last job used a component that refers to nothing: its own reference tells all.
+    Alone,
+    /// It cannot be read just now.
+    Unknown,
+    Known(Option<String>),
+}
+
+const REFERENCES_OUTDATED: &str = "the next reconcile will use other versions of what the component refers to; `groundwork explain overwrites` tells which";
 
 impl Statement {
     /// At the start of a job. `None` when nothing could be evaluated: what an earlier job said stays.
@@ -35,18 +49,24 @@ impl Statement {
         let overwrite = resolution.condition.clone();
         match (&resolution.reference, &overwrite) {
             (None, OverwriteChange::Keep) => None,
-            (None, _) => Some(Self { overwrite, outdated: None, reference: None }),
+            (None, _) => Some(Self { overwrite, outdated: None, reference: None, closure: None }),
             (Some(substitution), _) => Some(Self {
                 overwrite,
                 outdated: Some(up_to_date(installation)),
                 reference: Some(Box::new(written(&substitution.effective))),
+                // That of the last job, until the one of this job is known.
+                closure: closure_of(installation),
             }),
         }
     }
 
     /// Between two jobs: compares what the next one would use with what the last one used. `None` where there is nothing to
     /// compare: no job yet, one that runs, or no component in one of them.
-    pub(crate) fn between_jobs(installation: &Installation, resolution: &Resolution) -> Option<Self> {
+    pub(crate) fn between_jobs(
+        installation: &Installation,
+        resolution: &Resolution,
+        closure: &NextClosure,
+    ) -> Option<Self> {
         let status = installation.status.as_ref()?;
         let job = installation.job();
         if job.id.is_empty() || job.is_running() || installation.metadata.deletion_timestamp.is_some() {
@@ -55,13 +75,26 @@ impl Statement {
         let reference = status.component_reference.clone()?;
         let next = &resolution.reference.as_ref()?.effective;
         let last = read(&reference);
-        let outdated = if *next == last {
-            up_to_date(installation)
-        } else {
-            let message = outdated_message(next, &last);
-            update(installation, true, "OverwriteChanged", message)
+        let outdated = match closure {
+            _ if *next != last => {
+                update(installation, true, "OverwriteChanged", outdated_message(next, &last))
+            }
+            NextClosure::Unknown => return None,
+            NextClosure::Known(closure) if *closure != closure_of(installation) => {
+                update(installation, true, "OverwriteChanged", REFERENCES_OUTDATED.to_owned())
+            }
+            NextClosure::Alone | NextClosure::Known(_) => up_to_date(installation),
         };
-        Some(Self { overwrite: OverwriteChange::Keep, outdated: Some(outdated), reference: Some(reference) })
+        let (reference, closure) = (Some(reference), closure_of(installation));
+        Some(Self { overwrite: OverwriteChange::Keep, outdated: Some(outdated), reference, closure })
+    }
+
+    /// Once a job has found the closure of its component. What was said at its start stays.
+    pub(crate) fn of_closure(installation: &Installation, closure: Option<String>) -> Option<Self> {
+        let status = installation.status.as_ref()?;
+        let reference = status.component_reference.clone()?;
+        let outdated = Some(up_to_date(installation));
+        Some(Self { overwrite: OverwriteChange::Keep, outdated, reference: Some(reference), closure })
     }
 
     /// The conditions as they should be; those of others are left alone.
@@ -86,7 +119,10 @@ impl Statement {
         let status = installation.status.as_ref();
         let current = status.map(|status| status.conditions.clone()).unwrap_or_default();
         let reference = status.and_then(|status| status.component_reference.as_ref());
-        if wanted == current && self.reference.as_ref() == reference {
+        if wanted == current
+            && self.reference.as_ref() == reference
+            && self.closure == closure_of(installation)
+        {
             return None;
         }
         let ours: Vec<&Condition> =
@@ -97,6 +133,9 @@ impl Statement {
         }
         if let Some(reference) = &self.reference {
             part["componentReference"] = json!(reference);
+        }
+        if let Some(closure) = &self.closure {
+            part["componentClosure"] = json!(closure);
         }
         Some(part)
     }
@@ -114,6 +153,9 @@ impl Statement {
         }
         if self.reference.is_none() {
             status.component_reference = None;
+        }
+        if self.closure.is_none() {
+            status.component_closure = None;
         }
         (cleaned.status != stored.status).then_some(cleaned)
     }
@@ -142,6 +184,10 @@ impl Statement {
             None => Ok(stored),
         }
     }
+}
+
+fn closure_of(installation: &Installation) -> Option<String> {
+    installation.status.as_ref()?.component_closure.clone()
 }
 
 fn up_to_date(installation: &Installation) -> ConditionUpdate {

@@ -255,6 +255,15 @@ impl Repository for PinnedRepository {
             _ => blob,
         })
     }
+
+    fn artifact_digest(
+        &self,
+        name: &str,
+        version: &str,
+        access: &Access,
+    ) -> Result<Option<String>, RepositoryError> {
+        self.inner.artifact_digest(name, version, access)
+    }
 }
 
 #[cfg(test)]

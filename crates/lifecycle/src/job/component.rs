@@ -4,7 +4,7 @@ use groundwork_api::{Context, ErrorCode, Installation};
 use groundwork_component::{
     ComponentVersion, Descriptor, Finding, GraphEntry, InlineSet, OCM_CONFIG_KEY, OVERWRITE_CONDITION,
     Overwrites, Reference, Repositories, RepositoryContext, RepositoryError, ResolveError, Resolver,
-    ResolverRules, Substitution, lint,
+    ResolverRules, SignatureError, Substitution, TrustAnchor, lint,
 };
 
 use super::{Inputs, JobError, Outcome, OverwriteReport, PREREQUISITES, Subject, Warning, record_overwrites};
@@ -67,6 +67,20 @@ impl Selection {
 
     pub(super) fn inline(&self) -> &[Descriptor] {
         self.inline.descriptors()
+    }
+
+    /// Step 7: without overwrites, since a signature is about what its signer has seen.
+    pub(super) fn verify(
+        &self,
+        repositories: &dyn Repositories,
+        root: &ComponentVersion,
+        name: &str,
+        trust: &TrustAnchor,
+    ) -> Result<(), SignatureError> {
+        let none = Overwrites::default();
+        let resolver =
+            Resolver::new(repositories, &none, &self.inline, &self.substitution).with_rules(&self.rules);
+        groundwork_component::verify(&resolver, root, name, trust)
     }
 
     /// The closure reference by reference, as far as it can be had.

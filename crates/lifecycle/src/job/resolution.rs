@@ -5,6 +5,7 @@ use groundwork_component::{
 };
 
 use super::component::Selection;
+use super::signature::{self, SignatureCheck};
 use super::{Inputs, Outcome, OverwriteReport, Warning, begin};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
@@ -70,6 +71,23 @@ impl Resolution {
         }
         let Some(selection) = &self.selection else { return Ok(Vec::new()) };
         selection.closure(repositories, &selection.root(repositories)?)
+    }
+
+    /// Checks the signature of the component, if it has to carry one (4.1, step 7). Comes before anything is made of the component.
+    ///
+    /// # Errors
+    ///
+    /// The signature does not hold, or nothing says what it is to be checked with.
+    pub fn verify(
+        &self,
+        check: SignatureCheck,
+        inputs: &Inputs<'_>,
+        repositories: &dyn Repositories,
+    ) -> Result<(), OperationError> {
+        match (&self.error, &self.selection) {
+            (None, Some(selection)) => signature::verify(check, inputs, selection, repositories),
+            _ => Ok(()),
+        }
     }
 
     /// Descriptors that are written into the Installation.

@@ -6,7 +6,9 @@ use groundwork_api::{
     ComponentVersionOverwrites, Context, DataObject, Installation, Kind, ResourceExt, Target,
 };
 use groundwork_blueprint::{ExportValues, Filesystem, States};
-use groundwork_lifecycle::{Inputs, ObjectSet, Offline, Outcome, ROOT_SCOPE};
+use groundwork_lifecycle::{
+    Inputs, ObjectSet, Offline, Outcome, ROOT_SCOPE, SignatureCheck, SignaturePolicy,
+};
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1::Json;
 use groundwork_proto::renderer::v1::{ExportValues as WireValues, RenderInput};
@@ -111,6 +113,10 @@ impl Inline {
             states: Some(&self.states),
             cache: Some(blueprints),
             offline: Some(Offline { given: &self.given, show_values: false }),
+            signatures: Some(SignatureCheck {
+                policy: SignaturePolicy::default(),
+                now: jiff::Timestamp::now().as_second(),
+            }),
         })
     }
 

@@ -3,10 +3,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Settings;
+use crate::map_file::MapFile;
+use groundwork_registry::NetworkOptions;
 
 fn handler(arguments: &Settings) -> ResolverHandler {
     let contexts = Arc::new(DefaultContexts::new(arguments).unwrap());
-    ResolverHandler { contexts, workers: Workers::default() }
+    let map = MapFile::open(None, NetworkOptions::default()).unwrap();
+    ResolverHandler { contexts, workers: Workers::default(), stores: Stores::new(map, None) }
 }
 
 fn snapshot(generation: i64, fields: &Value) -> Snapshot {
@@ -104,6 +107,29 @@ fn a_change_of_rules_concerns_those_who_use_them() {
         );
         assert_eq!(names(&keys(kind::<ComponentVersionOverwrites>(), "unused", change)), [""; 0]);
     }
+}
+
+/// Of 1,000 Installations in 50 Contexts those are looked at that an overwrites object concerns, and no others.
+#[test]
+fn a_change_of_rules_costs_what_it_concerns() {
+    let index = Index::new();
+    let part = index.part(Vec::new());
+    let mut world = World { index, part, sequence: 0 };
+    for context in 0..50 {
+        let fields = json!({"componentVersionOverwrites": format!("rules-{context}")});
+        world.add(kind::<Context>(), "team", &format!("context-{context}"), snapshot(1, &fields));
+    }
+    for number in 0..1000 {
+        let context = format!("context-{}", number % 50);
+        let fields = installation_fields(Some(&context), "j", "j");
+        world.add(kind::<Installation>(), "team", &format!("i-{number}"), snapshot(1, &fields));
+    }
+    let changed = Change::Applied(snapshot(2, &json!({})));
+    let rules = ObjectId::new(kind::<ComponentVersionOverwrites>(), Some("team"), "rules-7");
+    let keys = handler(&Settings::default()).keys(&rules, &changed, &world.index);
+    let mut numbers: Vec<usize> = keys.iter().map(|key| key.name[2..].parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..20).map(|nth| 50 * nth + 7).collect::<Vec<_>>());
 }
 
 #[test]

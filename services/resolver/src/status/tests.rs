@@ -143,7 +143,7 @@ fn between_jobs_the_next_one_is_compared_with_the_last() {
     let next =
         |version: &str, context: &str| resolution(Some(reference(context, version)), OverwriteChange::Remove);
     let told = |next: &Resolution| {
-        let statement = Statement::between_jobs(&installation(&current), next).unwrap();
+        let statement = Statement::between_jobs(&installation(&current), next, &NextClosure::Alone).unwrap();
         part(&statement, &current)
     };
     assert_eq!(told(&next("1", "R1")), None);
@@ -167,9 +167,42 @@ fn between_jobs_there_must_have_been_one() {
         (json!({"jobID": "j2", "jobIDFinished": "j1", "componentReference": used}), "a job runs"),
         (json!({"jobID": "j1", "jobIDFinished": "j1"}), "the last job used no component"),
     ] {
-        assert_eq!(Statement::between_jobs(&installation(&status), &next), None, "{why}");
+        assert_eq!(
+            Statement::between_jobs(&installation(&status), &next, &NextClosure::Alone),
+            None,
+            "{why}"
+        );
     }
     let idle = json!({"jobID": "j1", "jobIDFinished": "j1", "componentReference": used});
     let failing = resolution(None, OverwriteChange::Keep);
-    assert_eq!(Statement::between_jobs(&installation(&idle), &failing), None);
+    assert_eq!(Statement::between_jobs(&installation(&idle), &failing, &NextClosure::Alone), None);
+}
+
+/// What the component refers to counts, too, as far as it is known.
+#[test]
+fn references_that_lead_elsewhere() {
+    let status = json!({
+        "jobID": "j", "jobIDFinished": "j", "componentReference": shown("R1", "1"), "componentClosure": "abc",
+    });
+    let subject = installation(&status);
+    let found = resolution(Some(reference("R1", "1")), OverwriteChange::Keep);
+    let between = |closure: &NextClosure| Statement::between_jobs(&subject, &found, closure);
+    let told = |closure: NextClosure| part(&between(&closure).unwrap(), &status).unwrap();
+    let other = told(NextClosure::Known(Some("xyz".to_owned())));
+    let condition = outdated("True", "OverwriteChanged", REFERENCES_OUTDATED, 3, [NOW, NOW]);
+    assert_eq!(other["conditions"], json!([condition]));
+    // What the last job used stays, since server-side apply takes away what is left out.
+    assert_eq!(
+        (&other["componentClosure"], &other["componentReference"]),
+        (&json!("abc"), &shown("R1", "1"))
+    );
+    let same = told(NextClosure::Known(Some("abc".to_owned())));
+    assert_eq!(same["conditions"], json!([outdated("False", "UpToDate", SAME, 3, [NOW, NOW])]));
+    // Of a repository that does not answer nothing is concluded.
+    assert_eq!(between(&NextClosure::Unknown), None);
+    let elsewhere = resolution(Some(reference("R2", "1")), OverwriteChange::Keep);
+    assert!(Statement::between_jobs(&subject, &elsewhere, &NextClosure::Unknown).is_some());
+
+    let ended = Statement::of_closure(&subject, None).unwrap();
+    assert_eq!(ended.without_leftovers(&subject).unwrap().status.unwrap().component_closure, None);
 }

@@ -245,3 +245,63 @@ async fn a_job_that_ran_while_nobody_watched_is_looked_at_when_it_ends() {
     publish_installation(&world, "shop").await;
     until_told(&world, "shop", "True", &instead("3.0.0", "2.0.0")).await;
 }
+
+/// The condition tells of what the component refers to, too: a rule about a transitive reference changes nothing of the Installation's own.
+#[tokio::test]
+async fn a_rule_about_a_transitive_reference_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("repositories.yaml");
+    std::fs::write(&map, "repositories:\n- context: {type: local, filePath: store}\n  directory: store\n")
+        .unwrap();
+    let store = folder.path().join("store");
+    std::fs::create_dir(&store).unwrap();
+    for (file, name, version, references) in [
+        ("a", "shop", "1.0.0", "{name: db, componentName: example.org/db, version: 1.0.0}"),
+        ("b", "db", "1.0.0", ""),
+        ("c", "db", "2.0.0", ""),
+    ] {
+        let text = format!(
+            "meta: {{schemaVersion: v2}}\ncomponent: {{name: example.org/{name}, version: {version}, provider: p, sources: [], resources: [], \
+             repositoryContexts: [], componentReferences: [{references}]}}\n"
+        );
+        std::fs::write(store.join(file), text).unwrap();
+    }
+    let settings = Settings { repositories: Some(map), no_default_contexts: true, ..Settings::default() };
+    let Some(world) = World::start("transitive", Arguments { settings, ..Arguments::default() }).await else {
+        return;
+    };
+    let rules = |version: &str| {
+        format!(
+            "{{kind: ComponentVersionOverwrites, metadata: {{name: rules}}, overwrites: [{{source: {{componentName: example.org/db}}, substitution: {{version: {version}}}}}]}}"
+        )
+    };
+    let context = "{kind: Context, metadata: {name: default}, repositoryContext: {type: local, filePath: store}, componentVersionOverwrites: rules}";
+    world.apply_text(&[context, &rules("1.0.0"), &shop("shop", "1.0.0")].join("\n---\n")).await;
+    let answer = world.run_job("shop", "job-1").await;
+    assert_eq!((answer.failure, answer.closure.len()), (None, 2));
+    let first = world.set_jobs("shop", "job-1", Some("job-1")).await;
+    let closure = first.status.unwrap().component_closure.unwrap();
+    world.publish_markers().await;
+    world.publish::<Context>("default").await;
+    publish_installation(&world, "shop").await;
+
+    world.apply_text(&rules("2.0.0")).await;
+    world.publish::<ComponentVersionOverwrites>("rules").await;
+    let message = "the next reconcile will use other versions of what the component refers to; `groundwork explain overwrites` tells which";
+    let told = until_told(&world, "shop", "True", message).await;
+    assert_eq!(told.status.unwrap().component_closure.as_deref(), Some(closure.as_str()));
+
+    // The next job takes it up.
+    let answer = world.run_job("shop", "job-2").await;
+    assert_eq!(answer.failure, None);
+    let second = world.set_jobs("shop", "job-2", Some("job-2")).await;
+    assert_eq!(condition(&second, OUTDATED).unwrap().1, "UpToDate");
+    assert_ne!(second.status.unwrap().component_closure.unwrap(), closure);
+
+    world.apply_text(&rules("1.0.0")).await;
+    world.publish::<ComponentVersionOverwrites>("rules").await;
+    until_told(&world, "shop", "True", message).await;
+    world.apply_text(&rules("2.0.0")).await;
+    world.publish::<ComponentVersionOverwrites>("rules").await;
+    until_told(&world, "shop", "False", SAME).await;
+}

@@ -2,7 +2,8 @@
 
 use crate::common::*;
 use groundwork_api::{ComponentVersionOverwrites, Condition, Context, ResourceExt};
-use groundwork_component::RepositoryContext;
+use groundwork_component::{Descriptor, Leniency, Normalisation, RepositoryContext};
+use groundwork_keys::{Algorithm, Hash, SigningKey, to_pem};
 use groundwork_proto::resolver::v1::ResolveRequest;
 use groundwork_proto::status;
 use groundwork_registry::CtfWriter;
@@ -425,4 +426,100 @@ async fn a_registry_behind_a_pull_secret() {
     world.apply(secret("secret")).await;
     let answer = world.run_job("shop", "job-3").await;
     assert_eq!((answer.failure, answer.closure.len()), (None, 1));
+}
+
+/// A store with a version of the shop that is signed, and what it would be if somebody had changed it since.
+fn signed_store(folder: &std::path::Path, key: &SigningKey, provider: Option<&str>) {
+    let context = RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": "R1"})).unwrap();
+    let document = json!({
+        "meta": {"schemaVersion": "v2"},
+        "component": {
+            "name": "example.org/shop", "version": "1.0.0", "provider": "p", "sources": [], "resources": [],
+            "repositoryContexts": [], "componentReferences": [],
+        },
+    });
+    let descriptor = Descriptor::from_document(document, Leniency::Strict).unwrap();
+    let bytes = Normalisation::V2.apply(&descriptor);
+    let signature = key.sign_rsa(Hash::Sha256, &bytes).unwrap();
+    let mut document =
+        groundwork_component::signed(&descriptor, "release", Normalisation::V2, &bytes, &signature);
+    if let Some(provider) = provider {
+        document["component"]["provider"] = json!(provider);
+    }
+    let mut writer = CtfWriter::create(folder, context).unwrap();
+    writer.add(&document, &[]).unwrap();
+    writer.finish().unwrap();
+}
+
+/// Item 15, and the policies of 7.6: a job goes on only with a component that is what was signed.
+#[tokio::test]
+async fn signatures_are_checked_before_anything_else() {
+    let key = SigningKey::generate(Algorithm::Rsa2048).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("repositories.yaml");
+    std::fs::write(&map, "repositories:\n- context: {type: ociRegistry, baseUrl: R1}\n  directory: store\n")
+        .unwrap();
+    let store = folder.path().join("store");
+    signed_store(&store, &key, None);
+    let settings = Settings { repositories: Some(map), ..Settings::default() };
+    let arguments = Arguments { settings, ..Arguments::default() };
+    let Some(world) = World::start("signed", arguments).await else { return };
+    let installation = |verification: &str| {
+        format!(
+            "kind: Installation\nmetadata: {{name: shop}}\nspec:\n  context: default\n  {verification}\n  \
+             componentDescriptor: {{ref: {{componentName: example.org/shop, version: 1.0.0}}}}\n  blueprint: {{ref: {{resourceName: bp}}}}\n"
+        )
+    };
+    let context = |signatures: &str| {
+        format!(
+            "kind: Context\nmetadata: {{name: default}}\nrepositoryContext: {{type: ociRegistry, baseUrl: R1}}\nverificationSignatures: {signatures}\n"
+        )
+    };
+    let asking = installation("verification: {signatureName: release}");
+    world.apply_text(&format!("{}---\n{asking}", context("{}"))).await;
+    let failed = async |job: &str| {
+        let failure = world.run_job("shop", job).await.failure.unwrap();
+        assert_eq!(failure.operation, "InitPrerequisites");
+        (failure.reason, failure.message)
+    };
+    let (reason, message) = failed("job-1").await;
+    assert_eq!(reason, "ExtractVerifyInfo");
+    assert_eq!(message, "context.VerificationSignatures does not contain a key for signature name 'release'");
+
+    world.apply_text(&context("{release: {publicKeySecretReference: {name: key, key: public.pem}}}")).await;
+    assert_eq!(failed("job-2").await.1, "secret \"signed/key\" not found");
+    let public = to_pem("PUBLIC KEY", &key.public_key_info().unwrap());
+    world
+        .apply(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"public.pem": public}}))
+        .await;
+    let answer = world.run_job("shop", "job-3").await;
+    assert_eq!((answer.failure, answer.closure.len()), (None, 1));
+
+    // Somebody has changed what is stored.
+    signed_store(&store, &key, Some("q"));
+    let (reason, message) = failed("job-4").await;
+    assert_eq!(reason, "VerifySignature");
+    assert!(message.starts_with("failed verifying signature: signature digest ("), "{message}");
+    // Who does not ask for a signature gets none checked, unless the service demands it.
+    world.apply_text(&installation("automaticReconcile: {}")).await;
+    assert_eq!(world.run_job("shop", "job-5").await.failure, None);
+}
+
+#[tokio::test]
+async fn a_service_that_demands_signatures() {
+    let key = SigningKey::generate(Algorithm::Rsa2048).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("repositories.yaml");
+    std::fs::write(&map, "repositories:\n- context: {type: ociRegistry, baseUrl: R1}\n  directory: store\n")
+        .unwrap();
+    signed_store(&folder.path().join("store"), &key, None);
+    let settings =
+        Settings { repositories: Some(map), signature_policy: "Enforce".to_owned(), ..Settings::default() };
+    let Some(world) = World::start("enforced", Arguments { settings, ..Arguments::default() }).await else {
+        return;
+    };
+    world.apply_text(&[CONTEXT, RULES, SHOP].join("\n---\n")).await;
+    let failure = world.run_job("shop", "job-1").await.failure.unwrap();
+    assert_eq!(failure.reason, "ExtractVerifyInfo");
+    assert!(failure.message.contains("every component has to be signed here"), "{}", failure.message);
 }

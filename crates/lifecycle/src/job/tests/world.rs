@@ -83,6 +83,7 @@ impl World {
             states: Some(&self.states),
             cache: None,
             offline: None,
+            signatures: None,
         }
     }
 

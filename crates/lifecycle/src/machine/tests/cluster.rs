@@ -319,6 +319,7 @@ impl Cluster {
                 states: states.as_ref(),
                 cache: None,
                 offline: None,
+                signatures: None,
             });
             match done {
                 Ok(done) => return done,

@@ -1,0 +1,281 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groundwork_keys::{
+    Algorithm, Certificate, Issuer, KeyUsage, SigningKey, Subject, TbsCertificate, to_pem,
+};
+
+use super::*;
+use crate::inline::InlineSet;
+use crate::overwrite::Overwrites;
+use crate::reference::{Reference, RepositoryContext};
+use crate::repository::{Blob, Repositories, Repository};
+
+/// Descriptors by name and version, and contents by their references.
+#[derive(Clone, Default)]
+struct Store {
+    descriptors: BTreeMap<String, Value>,
+    contents: BTreeMap<String, Vec<u8>>,
+}
+
+impl Repository for Store {
+    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+        Ok(self.descriptors.get(&format!("{name}:{version}")).map(|value| value.to_string().into_bytes()))
+    }
+
+    fn content(&self, _: &str, _: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        let found = access.local_reference().and_then(|reference| self.contents.get(reference));
+        let found = found.ok_or_else(|| RepositoryError::Missing { address: access.to_string() })?;
+        Ok(Blob::from_bytes("", found.clone()))
+    }
+
+    fn artifact_digest(&self, _: &str, _: &str, access: &Access) -> Result<Option<String>, RepositoryError> {
+        Ok(self.contents.get(&access.to_string()).map(|content| HEXLOWER.encode(&Hash::Sha256.of(content))))
+    }
+}
+
+impl Repositories for Store {
+    fn open(&self, _: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+fn reference(name: &str) -> Reference {
+    let context = RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": "r"}));
+    Reference { repository: context, name: name.to_owned(), version: "1.0.0".to_owned() }
+}
+
+/// A shop that refers to a database; the shop has a local content, an image and something that is not covered.
+fn store() -> Store {
+    let document = |name: &str, references: Value, resources: Value| {
+        json!({"meta": {"schemaVersion": "v2"}, "component": {
+            "name": name, "version": "1.0.0", "provider": "p", "sources": [], "repositoryContexts": [],
+            "componentReferences": references, "resources": resources,
+        }})
+    };
+    let local = |name: &str| {
+        json!({"name": name, "version": "1.0.0", "type": "t", "relation": "local",
+            "access": {"type": "localBlob", "localReference": name, "mediaType": "text/plain"}})
+    };
+    let image = json!({"name": "image", "version": "1.0.0", "type": "ociImage", "relation": "external",
+        "access": {"type": "ociArtifact", "imageReference": "r/image:1"}});
+    let excluded = json!({"name": "excluded", "version": "1.0.0", "type": "t", "relation": "external",
+        "access": {"type": "s3"},
+        "digest": {"hashAlgorithm": "NO-DIGEST", "normalisationAlgorithm": EXCLUDED, "value": "NO-DIGEST"}});
+    let database = json!([{"name": "db", "componentName": "e.org/db", "version": "1.0.0"}]);
+    let mut store = Store::default();
+    let shop = document("e.org/shop", database, json!([local("notes"), image, excluded]));
+    store.descriptors.insert("e.org/shop:1.0.0".to_owned(), shop);
+    store
+        .descriptors
+        .insert("e.org/db:1.0.0".to_owned(), document("e.org/db", json!([]), json!([local("data")])));
+    for (key, content) in [("notes", "seven"), ("data", "eight"), ("artifact r/image:1", "manifest")] {
+        store.contents.insert(key.to_owned(), content.into());
+    }
+    store
+}
+
+fn with<T>(store: &Store, work: impl FnOnce(&Resolver<'_>, &ComponentVersion) -> T) -> T {
+    let (overwrites, inline) = (Overwrites::default(), InlineSet::default());
+    let substitution = overwrites.apply(&reference("e.org/shop"));
+    let resolver = Resolver::new(store, &overwrites, &inline, &substitution);
+    let version = resolver.lookup(&substitution.effective).unwrap();
+    work(&resolver, &version)
+}
+
+fn sign(store: &mut Store, key: &SigningKey, normalisation: Normalisation) {
+    let document = with(store, |resolver, version| {
+        let (completed, bytes) = prepare(resolver, version, normalisation).unwrap();
+        let signature = key.sign_rsa(Hash::Sha256, &bytes).unwrap();
+        signed(&completed, "release", normalisation, &bytes, &signature)
+    });
+    store.descriptors.insert("e.org/shop:1.0.0".to_owned(), document);
+}
+
+fn trust(key: &SigningKey) -> TrustAnchor {
+    let public_key = Some(to_pem("PUBLIC KEY", &key.public_key_info().unwrap()));
+    TrustAnchor { public_key, authorities: None, now: 1500 }
+}
+
+fn refused(store: &Store, name: &str, trust: &TrustAnchor) -> String {
+    with(store, |resolver, version| verify(resolver, version, name, trust)).unwrap_err().to_string()
+}
+
+/// Item 15 of `components.md` 11: valid, altered resource, altered descriptor, missing name; in every normalisation.
+#[test]
+fn signed_and_verified() {
+    let (key, other) = (
+        SigningKey::generate(Algorithm::Rsa2048).unwrap(),
+        SigningKey::generate(Algorithm::Rsa2048).unwrap(),
+    );
+    for normalisation in [Normalisation::V1, Normalisation::V2, Normalisation::V3] {
+        let mut store = store();
+        sign(&mut store, &key, normalisation);
+        let trust = trust(&key);
+        with(&store, |resolver, version| verify(resolver, version, "release", &trust)).unwrap();
+
+        assert_eq!(
+            refused(&store, "other", &trust),
+            "signature \"other\" not found; e.org/shop:1.0.0 has \"release\""
+        );
+        assert_eq!(refused(&store, "release", &self::trust(&other)), SignatureError::Forged.to_string());
+
+        // Contents, those of what is referred to, and artifacts.
+        for (key, element) in [
+            ("notes", "e.org/shop:1.0.0: the digest of resource \"notes\""),
+            ("artifact r/image:1", "e.org/shop:1.0.0: the digest of resource \"image\""),
+            ("data", "e.org/shop:1.0.0: the digest of reference \"db\""),
+        ] {
+            let mut altered = store.clone();
+            altered.contents.insert(key.to_owned(), b"altered".to_vec());
+            let message = refused(&altered, "release", &trust);
+            assert!(message.starts_with(element), "{message}");
+        }
+        let mut altered = store.clone();
+        altered.descriptors.get_mut("e.org/shop:1.0.0").unwrap()["component"]["provider"] = json!("q");
+        let message = refused(&altered, "release", &trust);
+        assert!(message.starts_with("signature digest ("), "{message}");
+
+        // What is not signed may change: where things are stored, and labels that do not ask for it.
+        let mut moved = store.clone();
+        let component = &mut moved.descriptors.get_mut("e.org/shop:1.0.0").unwrap()["component"];
+        component["repositoryContexts"] = json!([{"type": "ociRegistry", "baseUrl": "elsewhere"}]);
+        component["labels"] = json!([{"name": "note", "value": "x"}]);
+        with(&moved, |resolver, version| verify(resolver, version, "release", &trust)).unwrap();
+    }
+}
+
+/// References are followed as they are written; what is missing, or comes back to itself, is an error.
+#[test]
+fn references() {
+    let key = SigningKey::generate(Algorithm::Rsa2048).unwrap();
+    let mut store = store();
+    sign(&mut store, &key, Normalisation::V2);
+    let mut gone = store.clone();
+    gone.descriptors.remove("e.org/db:1.0.0");
+    assert!(refused(&gone, "release", &trust(&key)).contains("\"e.org/db:1.0.0\" not found in r"));
+    let back = json!([{"name": "shop", "componentName": "e.org/shop", "version": "1.0.0"}]);
+    store.descriptors.get_mut("e.org/db:1.0.0").unwrap()["component"]["componentReferences"] = back;
+    assert_eq!(
+        refused(&store, "release", &trust(&key)),
+        "component references form a cycle: e.org/shop:1.0.0 -> e.org/db:1.0.0 -> e.org/shop:1.0.0"
+    );
+}
+
+fn certificate(
+    name: &str,
+    is_authority: bool,
+    key: &SigningKey,
+    issuer: Option<(&str, &SigningKey)>,
+) -> String {
+    let tbs = TbsCertificate {
+        serial: [7; 16],
+        subject: Subject { common_name: name.to_owned(), ..Subject::default() },
+        not_before: 1000,
+        not_after: 2000,
+        is_authority,
+        key_usage: if is_authority { KeyUsage::CERT_SIGN } else { KeyUsage::DIGITAL_SIGNATURE },
+        extended_key_usage: Vec::new(),
+        dns_names: Vec::new(),
+        ip_addresses: Vec::new(),
+    };
+    let info = key.public_key_info().unwrap();
+    match issuer {
+        None => tbs.sign(&info, Issuer::Subject(key)).unwrap(),
+        Some((authority, key)) => {
+            tbs.sign(&info, Issuer::Authority(&Certificate::parse(authority).unwrap(), key)).unwrap()
+        }
+    }
+}
+
+/// A signature that brings its certificates, in PEM, under an authority.
+#[test]
+fn certificates() {
+    let [root_key, key] = [(); 2].map(|()| SigningKey::generate(Algorithm::Rsa2048).unwrap());
+    let root = certificate("authority", true, &root_key, None);
+    let leaf = certificate("example.org", false, &key, Some((&root, &root_key)));
+    let mut store = store();
+    sign(&mut store, &key, Normalisation::V2);
+    let entry = &mut store.descriptors.get_mut("e.org/shop:1.0.0").unwrap()["signatures"][0]["signature"];
+    let bytes = HEXLOWER.decode(entry["value"].as_str().unwrap().as_bytes()).unwrap();
+    let block = to_pem("SIGNATURE", &bytes).replacen(
+        "-----\n",
+        "-----\nSignature Algorithm: RSASSA-PKCS1-V1_5\n\n",
+        1,
+    );
+    *entry = json!({
+        "algorithm": "RSASSA-PKCS1-V1_5", "mediaType": PEM_MEDIA_TYPE, "value": format!("{block}{leaf}"), "issuer": "CN=example.org",
+    });
+    let under = |authorities: &str, now: i64| TrustAnchor {
+        public_key: None,
+        authorities: Some(authorities.to_owned()),
+        now,
+    };
+    with(&store, |resolver, version| verify(resolver, version, "release", &under(&root, 1500))).unwrap();
+    assert!(refused(&store, "release", &under(&root, 3000)).contains("not valid at this time"));
+    let stranger = certificate("authority", true, &key, None);
+    assert!(refused(&store, "release", &under(&stranger, 1500)).contains("is signed by none"));
+    assert!(refused(&store, "release", &under("nothing", 1500)).contains("holds none in PEM"));
+    assert!(refused(&store, "release", &TrustAnchor::default()).contains("neither a public key nor"));
+    let mut other = store.clone();
+    other.descriptors.get_mut("e.org/shop:1.0.0").unwrap()["signatures"][0]["signature"]["issuer"] =
+        json!("CN=else.org");
+    assert!(refused(&other, "release", &under(&root, 1500)).contains("names \"CN=else.org\" as its issuer"));
+}
+
+/// Algorithms that are not known are named.
+#[test]
+fn unknown_algorithms() {
+    let key = SigningKey::generate(Algorithm::Rsa2048).unwrap();
+    let mut store = store();
+    sign(&mut store, &key, Normalisation::V2);
+    let altered = |pointer: &str, value: &str| {
+        let mut store = store.clone();
+        *store.descriptors.get_mut("e.org/shop:1.0.0").unwrap().pointer_mut(pointer).unwrap() = value.into();
+        refused(&store, "release", &trust(&key))
+    };
+    for (pointer, value, expected) in [
+        (
+            "/signatures/0/digest/normalisationAlgorithm",
+            "jsonNormalisation/v9",
+            "\"jsonNormalisation/v9\" is not known",
+        ),
+        ("/signatures/0/digest/hashAlgorithm", "MD5", "\"MD5\" is not known"),
+        ("/signatures/0/signature/algorithm", "sigstore", "\"sigstore\" is not supported"),
+        ("/signatures/0/signature/value", "xyz", "is not written in hex"),
+        ("/component/resources/0/digest/normalisationAlgorithm", "x/v1", "\"x/v1\" is not known"),
+        (
+            "/component/resources/2/digest/normalisationAlgorithm",
+            "genericBlobDigest/v1",
+            "which is behind the access",
+        ),
+    ] {
+        let message = altered(pointer, value);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+/// The digests that the original's command `hash componentversions --recursive` prints for a version that refers to another one.
+#[test]
+fn recorded_digest_of_a_reference() {
+    let document = |name: &str, references: Value| {
+        json!({"meta": {"schemaVersion": "v2"}, "component": {
+            "name": name, "version": "v1", "provider": "mandelsoft", "sources": [], "repositoryContexts": [],
+            "componentReferences": references, "resources": [],
+        }})
+    };
+    let mut store = Store::default();
+    let references = json!([{"name": "ref", "componentName": "test.de/y", "version": "v1"}]);
+    store.descriptors.insert("test.de/x:v1".to_owned(), document("test.de/x", references));
+    store.descriptors.insert("test.de/y:v1".to_owned(), document("test.de/y", json!([])));
+    let (overwrites, inline) = (Overwrites::default(), InlineSet::default());
+    let root = Reference { name: "test.de/x".to_owned(), version: "v1".to_owned(), ..reference("") };
+    let substitution = overwrites.apply(&root);
+    let resolver = Resolver::new(&store, &overwrites, &inline, &substitution);
+    let version = resolver.lookup(&root).unwrap();
+    let (completed, bytes) = prepare(&resolver, &version, Normalisation::V3).unwrap();
+    let hash = |bytes: &[u8]| HEXLOWER.encode(&Hash::Sha256.of(bytes));
+    assert_eq!(hash(&bytes), "4ca827281d94cdfee77e7ab2d89164f5e0d38890d12f035c2cbe19d72851fb17");
+    let digest = &completed.document()["component"]["componentReferences"][0]["digest"]["value"];
+    assert_eq!(digest, "bd420aea257660f444b39165cee42b905e48165021781e2468dcf8e1cbc0151d");
+}
