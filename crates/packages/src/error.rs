@@ -78,15 +78,15 @@ impl From<SettingsError> for StoreError {
     }
 }
 
-impl From<groundwork_variant::Refusal> for StoreError {
-    fn from(refusal: groundwork_variant::Refusal) -> Self {
+impl From<groundwork_fleet::Refusal> for StoreError {
+    fn from(refusal: groundwork_fleet::Refusal) -> Self {
         Self::Refused(refusal.to_string())
     }
 }
 
-impl From<groundwork_variant::CreationError> for StoreError {
-    fn from(error: groundwork_variant::CreationError) -> Self {
-        use groundwork_variant::CreationError as Error;
+impl From<groundwork_fleet::CreationError> for StoreError {
+    fn from(error: groundwork_fleet::CreationError) -> Self {
+        use groundwork_fleet::CreationError as Error;
         let text = error.to_string();
         match error {
             Error::WorkspaceExists { .. } => Self::AlreadyExists(text),

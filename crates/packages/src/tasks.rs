@@ -9,8 +9,8 @@ use groundwork_api::{
     CloneTask, EditTask, GitLock, InitTask, PackageRevision, PackageRevisionRef, Task, UpgradeTask,
     UpstreamPackage,
 };
+use groundwork_fleet::{Package, Repositories, check_creation, check_names, normalized};
 use groundwork_krm::{Origin, Strategy};
-use groundwork_variant::{Package, Repositories, check_creation, check_names, normalized};
 
 use crate::draft::Staged;
 use crate::error::StoreError;

@@ -10,12 +10,12 @@ use groundwork_api::{
     ResolvedUpstream, ResourceExt as _, Time,
 };
 use groundwork_controller::{ApiError, ReconcileError};
-use groundwork_krm::Package as Files;
-use groundwork_packages::{Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
-use groundwork_variant::{
+use groundwork_fleet::{
     Adoption, Base, Freshness, Package, Repositories, VariantError, Withdrawal, base, freshness, is_owned,
     next_workspace, orphaned, release, resolve_upstream, revision_name, select,
 };
+use groundwork_krm::Package as Files;
+use groundwork_packages::{Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
 
 use super::injection::{Injection, mutate};
 use super::objects::{self, Attributes};

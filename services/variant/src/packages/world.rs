@@ -8,9 +8,9 @@ use groundwork_api::{
 };
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects};
+use groundwork_fleet::{Git, VariantError};
 use groundwork_krm::{Package, Strategy};
 use groundwork_packages::{Actor, GitRepository, Revision, Store, StoreError};
-use groundwork_variant::{Git, VariantError};
 
 use super::downstream::{CONTROLLER, Failure, told};
 use super::objects::{self, Attributes};
