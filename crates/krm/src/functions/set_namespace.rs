@@ -406,7 +406,7 @@ mod tests {
         );
     }
 
-    /// 12.5: the Namespace is added, once.
+    /// V-022, 12.5: the Namespace is added, once.
     #[test]
     fn creation() {
         let to = config(&[("namespace", "new"), ("create", "true")]);

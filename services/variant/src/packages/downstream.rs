@@ -265,13 +265,15 @@ impl Work<'_, '_> {
                 let stage = move |store: &groundwork_packages::Store| {
                     store.stage_update(&namespace, &revision, &version, &update)
                 };
-                let staged = world.try_run(stage).await.map_err(failed)?;
+                let staged = world.try_run(stage).await;
+                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
                 let mutated = self.mutate(staged.files(), &name).await?;
                 self.commit(staged, Some(mutated)).await
             }
             _ => {
                 let new = self.new_draft(Source::Upgrade { local: name.clone(), update });
-                let staged = world.try_run(move |store| store.stage(&new)).await.map_err(failed)?;
+                let staged = world.try_run(move |store| store.stage(&new)).await;
+                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
                 let mutated = self.mutate(staged.files(), &staged.name()).await?;
                 self.commit(staged, Some(mutated)).await
             }
@@ -283,12 +285,30 @@ impl Work<'_, '_> {
         let new = self.new_draft(source);
         let package = Package { repository: &new.repository, path: &new.package };
         let name = revision_name(package, &new.workspace);
-        let staged = self.world.run(&name, move |store| store.stage(&new)).await?;
+        let staged = self.world.try_run(move |store| store.stage(&new)).await;
+        let staged = match files {
+            Some(_) => staged,
+            None => self.preflight(staged, &name).await?,
+        };
+        let staged = staged.map_err(|error| told(&error, &name))?;
         let mutated = match files {
             Some(files) => files,
             None => self.mutate(staged.files(), &name).await?,
         };
         self.commit(staged, Some(mutated)).await
+    }
+
+    /// Lets what is wrong with a change of the variant be told before what is wrong with a rendering: the change comes first, and who reads
+    /// that the pipeline cannot be edited knows what to do (2.14, phases 8 and 9).
+    async fn preflight(
+        &mut self,
+        staged: Result<Staged, StoreError>,
+        name: &str,
+    ) -> Result<Result<Staged, StoreError>, Failure> {
+        if let Err(StoreError::Render { files, .. }) = &staged {
+            self.mutate(files, name).await?;
+        }
+        Ok(staged)
     }
 
     fn new_draft(&self, source: Source) -> NewDraft {
