@@ -11,6 +11,7 @@
 //! misses something asks for; leases of pushes decide.
 
 pub(crate) mod calls;
+mod creation;
 pub(crate) mod downstream;
 mod functions;
 mod injection;
