@@ -41,7 +41,7 @@ use kube::Client;
 
 use handler::{Shared, VariantHandler, kind};
 use inputs::Selected;
-pub use packages::{FunctionArguments, Missing, StoreArguments};
+pub use packages::{FunctionArguments, Missing, StoreArguments, TurnArguments};
 pub use preview::{apply_sets, preview_namespace};
 use watches::Watches;
 

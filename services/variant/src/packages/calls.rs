@@ -84,7 +84,7 @@ impl Packages for Service {
         let present =
             self.objects.get::<PackageRevision>(&name.namespace, &name.name).await.map_err(of_api)?;
         let keeps_failures = present.as_ref().is_some_and(downstream::keeps_failures);
-        let saved = store.run(&key, move |store| {
+        let saved = store.write(&key, move |store| {
             let staged = store.stage_files(&name.namespace, &name.name, &version, files)?;
             staged.keep_failures(keeps_failures).commit(&actor)
         });
@@ -126,7 +126,7 @@ impl Packages for Service {
         let source = creation::Wanted::of(source)?;
         let actor = Actor { name: user.name.clone() };
         let place = namespace.clone();
-        let made = store.run(&key, move |store| {
+        let made = store.write(&key, move |store| {
             let source = source.source(store, &place)?;
             let new = NewDraft { namespace: place, repository, package, workspace, source, owner: None };
             store.stage(&new)?.commit(&actor)

@@ -272,7 +272,7 @@ impl Work<'_, '_> {
             }
             _ => {
                 let new = self.new_draft(Source::Upgrade { local: name.clone(), update });
-                let staged = world.try_run(move |store| store.stage(&new)).await;
+                let staged = world.stage(new).await;
                 let staged = self.preflight(staged, &name).await?.map_err(failed)?;
                 let mutated = self.mutate(staged.files(), &staged.name()).await?;
                 self.commit(staged, Some(mutated)).await
@@ -285,7 +285,7 @@ impl Work<'_, '_> {
         let new = self.new_draft(source);
         let package = Package { repository: &new.repository, path: &new.package };
         let name = revision_name(package, &new.workspace);
-        let staged = self.world.try_run(move |store| store.stage(&new)).await;
+        let staged = self.world.stage(new).await;
         let staged = match files {
             Some(_) => staged,
             None => self.preflight(staged, &name).await?,
@@ -341,7 +341,8 @@ impl Work<'_, '_> {
             staged.set_files(files);
         }
         let actor = Actor { name: CONTROLLER.to_owned() };
-        let Committed { revision, status, error } = world.run(&name, move |_| staged.commit(&actor)).await?;
+        let Committed { revision, status, error } =
+            world.write(&name, move |_| staged.commit(&actor)).await?;
         let present = world.object(&name).cloned();
         let attributes = if present.is_none() { attributes(world.variant) } else { Attributes::default() };
         let ensured =
