@@ -3,6 +3,7 @@
 use groundwork_api::{List, ResourceIdentifier, ResultItem};
 use groundwork_yaml::tree::Node;
 
+use crate::functions::meter::Meter;
 use crate::package::{base_name, is_kptfile, join};
 
 /// An object of a package.
@@ -86,6 +87,8 @@ pub struct ResourceList {
     pub results: Vec<ResultItem>,
     /// Whether the items are those that selectors or exclusions have left.
     pub is_selection: bool,
+    /// What a function that is built in has used.
+    pub(crate) meter: Meter,
 }
 
 /// How much a result matters.
