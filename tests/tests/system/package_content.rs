@@ -325,3 +325,42 @@ async fn packages_begin_and_go_on_by_hand() -> Result<()> {
     ensure!(remotes.refs("edge")?.len() == 4, "{:?}", remotes.refs("edge")?);
     Ok(())
 }
+
+/// 8.5: `kubeconform` with the schemas that a cluster tells about itself.
+#[tokio::test]
+async fn packages_are_checked_with_the_schemas_of_a_cluster() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let folder = tempfile::tempdir()?;
+    let schemas = folder.path().join("schemas.json");
+    fs::write(&schemas, system.kubectl(&["get", "--raw", "/openapi/v2"]).await?)?;
+    let package = folder.path().join("package");
+    fs::create_dir(&package)?;
+    let kptfile = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  validators:\n  - image: \
+                   ghcr.io/kptdev/krm-functions-catalog/kubeconform:v0.1.1\n    configMap: {strict: \"true\"}\n";
+    fs::write(package.join("Kptfile"), kptfile)?;
+    let deployment = |replicas: &str, more: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: {replicas}\n  selector: {{matchLabels: {{a: b}}}}\n  \
+             template:\n    metadata: {{labels: {{a: b}}}}\n    spec:\n      containers:\n      - name: web\n        image: web\n        \
+             resources: {{limits: {{cpu: 1, memory: 1Gi}}}}\n        livenessProbe: {{httpGet: {{port: 80}}}}\n{more}---\n\
+             apiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nmetadata:\n  name: v\nspec:\n  upstream: {{repo: r, package: p, \
+             revision: v1}}\n  downstream: {{repo: r, package: q}}\n"
+        )
+    };
+    let path = |path: &Path| path.to_str().map(str::to_owned).context("a path");
+    let (package_path, schemas) = (path(&package)?, path(&schemas)?);
+    let render = ["packages", "render", &package_path, "--schemas", &schemas];
+    for (text, code, says) in [
+        (deployment("1", ""), 0, ""),
+        (deployment("one", ""), 1, "spec.replicas"),
+        (deployment("1", "  replica: 2\n"), 1, "replica"),
+    ] {
+        fs::write(package.join("all.yaml"), text)?;
+        let (found, out, err) = run(system, &render).await?;
+        ensure!(found == code && err.contains(says), "{found} {out} {err}");
+    }
+    let without = ["packages", "render", &package_path];
+    let (found, _, err) = run(system, &without).await?;
+    ensure!(found == 1 && err.contains("is not available"), "{found} {err}");
+    Ok(())
+}

@@ -31,7 +31,6 @@ use std::time::Duration;
 use groundwork_api::Repository;
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
-use groundwork_grpc::ClientError;
 use groundwork_packages::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, Settings, Store, StoreError,
 };
@@ -39,7 +38,7 @@ use groundwork_telemetry::Metrics;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 
-pub use functions::{FunctionArguments, Missing};
+pub use functions::{FunctionArguments, FunctionsError, Missing};
 pub(crate) use relations::Relations;
 pub use turns::TurnArguments;
 use turns::{Turn, Turns};
@@ -74,8 +73,8 @@ impl StoreArguments {
     /// The store that they ask for.
     ///
     /// # Errors
-    /// The address of the function runner cannot be used.
-    pub(crate) fn store(&self, metrics: &Metrics) -> Result<Option<PackageStore>, ClientError> {
+    /// What they say of functions cannot be used.
+    pub(crate) fn store(&self, metrics: &Metrics) -> Result<Option<PackageStore>, FunctionsError> {
         let Some(directory) = self.package_store.clone() else { return Ok(None) };
         let protocols = match self.package_protocols.as_slice() {
             [] => PROTOCOLS.map(str::to_owned).to_vec(),

@@ -71,7 +71,7 @@ pub(super) fn update(root: &mut Node, renames: &Renames, meter: &Meter) {
     if let Some(pod) = pod_spec(root, &kind) {
         let mut update = |path: &str, wanted: &str| {
             visit(root, &format!("{pod}/{path}"), false, &mut |name| {
-                set(name, wanted, &namespace, renames, meter)
+                set(name, wanted, &namespace, renames, meter);
             });
         };
         for (wanted, path) in OF_PODS {
