@@ -26,6 +26,7 @@ mod overlays;
 mod package_content;
 mod package_cuts;
 mod package_order;
+mod package_replicas;
 mod package_rows;
 mod packages;
 mod pages;
