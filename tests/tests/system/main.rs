@@ -25,6 +25,7 @@ mod namespaces;
 mod overlays;
 mod package_content;
 mod package_cuts;
+mod package_example;
 mod package_order;
 mod package_replicas;
 mod package_rows;
