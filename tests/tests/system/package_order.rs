@@ -1,5 +1,7 @@
 //! In which order a variant's changes come, and what keeps a draft from being made (`packagevariants.md` 2.6, 2.14, 3).
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet};
 use groundwork_testkit::git;
@@ -12,7 +14,7 @@ use crate::case::Case;
 use crate::packages::{
     Remotes, catalog, let_watch_config_maps, lifecycle, look, ready, register, system, until_file, variant,
 };
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, requests};
 
 const CATALOG: &str = "ghcr.io/kptdev/krm-functions-catalog";
 const BRANCH: &str = "drafts/dns/packagevariant-1";
@@ -308,5 +310,66 @@ async fn variants_are_the_same_whoever_writes_them() -> Result<()> {
         .await?;
         ensure!(tree(repository)? == mine, "{repository} has the same files");
     }
+    Ok(())
+}
+
+/// What the service asks of the API server to bring one variant to another context, sorted.
+async fn cost(case: &Case<'_>, remotes: &Remotes, value: &str) -> Result<Vec<String>> {
+    let before = requests(case.system, "")?.len();
+    let change = json!({"spec": {"packageContext": {"data": {"step": value}}}});
+    case.change::<PackageVariant>("dns", &change).await?;
+    let place = ("edge", BRANCH, "dns/package-context.yaml");
+    until_file(remotes, place, |text| text.contains(&format!("step: {value}"))).await?;
+    ready(case, "dns", &[NAME]).await?;
+    let of_variants = ["packagevariants", "packagerevisions", "packagevariantsets"];
+    let mut found: Vec<String> = requests(case.system, "")?
+        .iter()
+        .skip(before)
+        .filter(|request| {
+            let object = &request["objectRef"];
+            request["user"]["username"] == "system:serviceaccount:groundwork-system:groundwork-variant"
+                && object["namespace"] == case.namespace
+                && of_variants.iter().any(|kind| object["resource"] == *kind)
+        })
+        .map(|request| {
+            let object = &request["objectRef"];
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            format!(
+                "{} {} {}",
+                text(&request["verb"]),
+                text(&object["resource"]),
+                text(&object["subresource"])
+            )
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// V-007: what one variant costs does not grow with the others beside it: the same requests among two and among many.
+#[tokio::test]
+async fn the_cost_of_one_does_not_grow_with_the_others() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "order-cost").await?;
+    let remotes = catalog(&case).await?;
+    case.create::<PackageVariant>("dns", &variant(&json!({}))).await?;
+    ready(&case, "dns", &[NAME]).await?;
+    let mut costs = Vec::new();
+    for (step, others) in [(1, 0..1), (2, 1..40)] {
+        for other in others.clone() {
+            let package = format!("other-{other}");
+            let fields = json!({"downstream": {"repo": "edge", "package": package}});
+            case.create::<PackageVariant>(&package, &variant(&fields)).await?;
+        }
+        for other in others {
+            let draft = format!("edge.other-{other}.packagevariant-1");
+            ready(&case, &format!("other-{other}"), &[&draft]).await?;
+        }
+        costs.push(cost(&case, &remotes, &format!("s{step}")).await?);
+    }
+    // The last answer of a reconcile may come a moment after what is waited for.
+    let [alone, among] = [&costs[0], &costs[1]].map(|found| found.iter().collect::<BTreeSet<_>>());
+    ensure!(alone == among && !alone.is_empty(), "{costs:#?}");
+    ensure!(costs[1].len() <= costs[0].len() + 2, "{costs:#?}");
     Ok(())
 }
