@@ -48,6 +48,15 @@ USER 65532:65532
 COPY --from=build /programs/groundwork-variant /usr/local/bin/groundwork-variant
 ENTRYPOINT ["/usr/local/bin/groundwork-variant"]
 
+# The git server of compose.packages.yaml.
+FROM debian:bookworm-slim AS git
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends git \
+    && rm -rf /var/lib/apt/lists/*
+COPY tools/git-server/serve /usr/local/bin/serve
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/serve"]
+
 # What compose.yaml runs before the services.
 FROM runtime AS bootstrap
 COPY --from=build /programs/groundwork-bootstrap /usr/local/bin/groundwork-bootstrap

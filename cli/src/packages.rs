@@ -69,12 +69,21 @@ enum PackagesCommand {
     /// Make a draft that goes on from a published revision of its package.
     #[cfg(feature = "cluster")]
     Copy(content::CopyArguments),
+    /// Make a draft of a new package.
+    #[cfg(feature = "cluster")]
+    Init(content::InitArguments),
+    /// Make a draft that goes on from a published revision of its package, with what has changed upstream since.
+    ///
+    /// Exit code 1: the three versions cannot be merged, or what comes of them cannot be rendered; nothing is written.
+    #[cfg(feature = "cluster")]
+    Upgrade(content::UpgradeArguments),
     /// Print what differs between two package revisions.
     #[cfg(feature = "cluster")]
     Diff(content::DiffArguments),
-    /// List, get, propose, approve, reject, propose-deletion, delete, pull, push, clone, copy, diff: package revisions of a cluster.
+    /// List, get, propose, approve, reject, propose-deletion, delete, pull, push, clone, copy, init, upgrade, diff: package revisions of
+    /// a cluster.
     #[cfg(not(feature = "cluster"))]
-    #[command(name = "list", aliases = ["get", "propose", "approve", "reject", "propose-deletion", "delete", "pull", "push", "clone", "copy", "diff"])]
+    #[command(name = "list", aliases = ["get", "propose", "approve", "reject", "propose-deletion", "delete", "pull", "push", "clone", "copy", "init", "upgrade", "diff"])]
     Cluster(crate::left_out::LeftOut),
 }
 
@@ -115,6 +124,10 @@ pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
         PackagesCommand::Clone(arguments) => content::clone(arguments),
         #[cfg(feature = "cluster")]
         PackagesCommand::Copy(arguments) => content::copy(arguments),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Init(arguments) => content::init(arguments),
+        #[cfg(feature = "cluster")]
+        PackagesCommand::Upgrade(arguments) => content::upgrade(arguments),
         #[cfg(feature = "cluster")]
         PackagesCommand::Diff(arguments) => content::diff(arguments),
         #[cfg(not(feature = "cluster"))]

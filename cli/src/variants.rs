@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use groundwork_api::{Kind as _, PackageVariant, PackageVariantSet};
-use groundwork_variant::{Bundle, ExpandError, Expanded};
+use groundwork_fleet::{Bundle, ExpandError, Expanded};
 use groundwork_yaml::{self as yaml, Position, Step};
 use serde_json::{Value, json};
 

@@ -188,7 +188,7 @@ impl System {
             if let Some(folder) = &self.options.package_store {
                 // Each replica has clones of its own.
                 command.env("GROUNDWORK_PACKAGE_STORE", folder.join(name));
-                command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,http,https,ssh");
+                command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,git,http,https,ssh");
             }
         }
         if let (true, Some(repositories)) = (service == "resolver", &self.options.repositories) {

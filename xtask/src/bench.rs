@@ -25,6 +25,8 @@ const FURTHER: [(&str, &str); 1] = [("parse", "parse.Parse")];
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) has_floor: bool,
+    /// Whether package stores have a few packages only.
+    pub(crate) is_small: bool,
     pub(crate) rounds: usize,
 }
 
@@ -43,6 +45,7 @@ pub(crate) fn system(
     arguments.extend(json.into_iter().flat_map(|path| ["--json".to_owned(), path.display().to_string()]));
     arguments.extend(["--rounds".to_owned(), load.rounds.to_string()]);
     arguments.extend(load.has_floor.then(|| "--floor".to_owned()));
+    arguments.extend(load.is_small.then(|| "--small".to_owned()));
     arguments.extend(scenarios);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     commands::run(workspace, &built.join("bench-system").display().to_string(), &arguments)

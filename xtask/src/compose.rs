@@ -20,6 +20,13 @@ use ports::port_variables;
 pub(crate) use test::run as test;
 pub(crate) use up::run as up;
 
+/// The file.
+const COMPOSE: &str = "compose.yaml";
+/// What adds a package store and a git server.
+const PACKAGES: &str = "compose.packages.yaml";
+/// Lists that another file replaces.
+const COMMANDS: [&str; 2] = ["command", "entrypoint"];
+
 /// What `compose.yaml` says, with all variables at their defaults.
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -36,7 +43,14 @@ pub(crate) struct Service<'a> {
 impl Model {
     /// Reads `compose.yaml`, with the defaults of its variables in their places.
     pub(crate) fn read(workspace: &Path) -> Result<Self> {
-        Ok(Self { document: parse(&interpolate(&text(workspace)?)?)? })
+        Ok(Self { document: parse(&interpolate(&text(workspace, COMPOSE)?)?)? })
+    }
+
+    /// The same with compose.packages.yaml on top, as `docker compose -f … -f …` puts it together.
+    pub(crate) fn with_packages(workspace: &Path) -> Result<Self> {
+        let mut document = parse(&interpolate(&text(workspace, COMPOSE)?)?)?;
+        overlay(&mut document, parse(&interpolate(&text(workspace, PACKAGES)?)?)?);
+        Ok(Self { document })
     }
 
     /// All services, by name.
@@ -49,8 +63,24 @@ impl Model {
     }
 }
 
-fn text(workspace: &Path) -> Result<String> {
-    fs::read_to_string(workspace.join("compose.yaml")).context("cannot read compose.yaml")
+fn text(workspace: &Path, file: &str) -> Result<String> {
+    fs::read_to_string(workspace.join(file)).with_context(|| format!("cannot read {file}"))
+}
+
+/// Puts one file on another: maps are merged, lists are joined but for commands, everything else is replaced.
+fn overlay(below: &mut Value, above: Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (name, value) in above {
+                match below.get_mut(&name) {
+                    Some(found) if !COMMANDS.contains(&name.as_str()) => overlay(found, value),
+                    _ => drop(below.insert(name, value)),
+                }
+            }
+        }
+        (Value::Array(below), Value::Array(above)) => below.extend(above),
+        (below, above) => *below = above,
+    }
 }
 
 fn parse(text: &str) -> Result<Value> {
@@ -58,9 +88,9 @@ fn parse(text: &str) -> Result<Value> {
     Ok(document.context("compose.yaml is not YAML")?.to_value())
 }
 
-/// The file with its variables as they are written.
-fn raw(workspace: &Path) -> Result<Value> {
-    parse(&text(workspace)?)
+/// A file with its variables as they are written.
+fn raw(workspace: &Path, file: &str) -> Result<Value> {
+    parse(&text(workspace, file)?)
 }
 
 impl<'a> Service<'a> {
@@ -73,9 +103,9 @@ impl<'a> Service<'a> {
         self.value.pointer("/build/target").and_then(Value::as_str)
     }
 
-    /// The program in that target's image.
+    /// The program in that target's image, if it is one of ours.
     pub(crate) fn program(&self) -> Option<String> {
-        self.target().map(|target| match target {
+        self.target().filter(|target| *target != "git").map(|target| match target {
             "groundwork" => target.to_owned(),
             service => format!("groundwork-{service}"),
         })
@@ -129,6 +159,20 @@ pub(crate) fn docker_compose(workspace: &Path, arguments: &[&str]) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As `docker compose config` shows it.
+    #[test]
+    fn one_file_on_another() {
+        let mut below = serde_json::json!({"services": {"a": {"command": ["x"], "ports": ["1"], "environment": {"A": "1"}}}});
+        let above = serde_json::json!({"services": {
+            "a": {"command": ["y"], "ports": ["2"], "environment": {"B": "2"}}, "b": {"image": "b"},
+        }});
+        overlay(&mut below, above);
+        let expected = serde_json::json!({"services": {
+            "a": {"command": ["y"], "ports": ["1", "2"], "environment": {"A": "1", "B": "2"}}, "b": {"image": "b"},
+        }});
+        assert_eq!(below, expected);
+    }
 
     #[test]
     fn variables_at_their_defaults() {

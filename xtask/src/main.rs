@@ -100,6 +100,9 @@ enum Subject {
         /// Have a client without any controller write the same objects as the load, in the same run.
         #[arg(long)]
         floor: bool,
+        /// Packages and store with a few packages only, to see that they run.
+        #[arg(long)]
+        small: bool,
         /// How often the load is repeated; its figures are medians.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
@@ -148,8 +151,8 @@ fn main() -> anyhow::Result<()> {
         Command::Test => test::run(workspace()),
         Command::Fuzz { cases } => fuzz::run(workspace(), cases),
         Command::Faults { sequences } => fuzz::faults(workspace(), sequences),
-        Command::Bench { subject: Subject::System { json, binaries, floor, rounds, scenarios } } => {
-            let load = bench::Load { has_floor: floor, rounds };
+        Command::Bench { subject: Subject::System { json, binaries, floor, small, rounds, scenarios } } => {
+            let load = bench::Load { has_floor: floor, is_small: small, rounds };
             bench::system(workspace(), json.as_deref(), binaries.as_deref(), load, scenarios)
         }
         Command::Bench { subject: Subject::Templates { rounds } } => bench::templates(workspace(), rounds),

@@ -5,16 +5,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use futures::stream;
 use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _};
 use groundwork_grpc::{Channel, with_limits};
+use groundwork_krm::Strategy;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::packages::v1::packages_client::PackagesClient;
 use groundwork_proto::packages::v1::pull_response::Part as Pulled;
 use groundwork_proto::packages::v1::push_request::Part as Pushed;
 use groundwork_proto::packages::v1::{
-    CreateRequest, CreateResponse, DiffRequest, File, FileChange, PullRequest, PulledRevision, PushRequest,
-    PushTarget, create_request,
+    CreateRequest, CreateResponse, DiffRequest, File, FileChange, InitSource, PullRequest, PulledRevision,
+    PushRequest, PushTarget, UpgradeSource, create_request,
 };
 use kube::Client;
 use kube::api::{Api, ListParams};
@@ -116,6 +118,66 @@ pub(super) struct CopyArguments {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct InitArguments {
+    /// Path of the new package.
+    package: String,
+
+    /// Name of the Repository for it.
+    #[arg(long, value_name = "NAME")]
+    repository: String,
+
+    /// What tells the draft from others of its package.
+    #[arg(long, value_name = "NAME", default_value = "v1")]
+    workspace: String,
+
+    /// What the package is, in a sentence.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    description: String,
+
+    /// A word to find it by; may be given several times.
+    #[arg(long = "keyword", value_name = "WORD")]
+    keywords: Vec<String>,
+
+    /// Address of its pages.
+    #[arg(long, value_name = "URL", default_value = "")]
+    site: String,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UpgradeArguments {
+    /// Name of the published package revision to go on from.
+    revision: String,
+
+    /// Name of the published revision of its upstream to bring it to.
+    #[arg(long, value_name = "NAME")]
+    upstream: String,
+
+    /// What tells the draft from others of its package.
+    #[arg(long, value_name = "NAME")]
+    workspace: String,
+
+    /// What becomes of changes that both sides have made.
+    #[arg(long, value_name = "NAME", default_value = "resource-merge", value_parser = strategies())]
+    strategy: String,
+
+    #[command(flatten)]
+    namespace: NamespaceArgument,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+fn strategies() -> PossibleValuesParser {
+    Strategy::names().into()
+}
+
+#[derive(Debug, Args)]
 pub(super) struct DiffArguments {
     /// Name of the package revision with the files after.
     name: String,
@@ -164,17 +226,26 @@ impl Store {
         Ok((revision, files))
     }
 
+    /// Makes a draft of a package, given by Repository, path and workspace.
     async fn create(
         &mut self,
-        of: &ObjectName,
+        namespace: &str,
         package: (String, String, String),
         source: create_request::Source,
     ) -> Result<Ending, LiveError> {
         let (repository, package, workspace) = package;
-        let namespace = of.namespace.clone();
+        let namespace = namespace.to_owned();
         let request = CreateRequest { namespace, repository, package, workspace, source: Some(source) };
         let CreateResponse { revision, .. } = self.calls.create(request).await.map_err(refused)?.into_inner();
         Ok(output::write(&format!("{} Draft\n", shown(&revision.unwrap_or_default().name))))
+    }
+
+    /// Another draft of a revision's package.
+    async fn next(&self, of: &ObjectName, workspace: &str) -> Result<(String, String, String), LiveError> {
+        let spec = self.object(of).await?.spec;
+        let (repository, package) =
+            (spec.repository.unwrap_or_default(), spec.package_name.unwrap_or_default());
+        Ok((repository, package, workspace.to_owned()))
     }
 
     /// The object of a revision.
@@ -318,7 +389,7 @@ pub(super) fn clone(arguments: &CloneArguments) -> Ending {
         };
         let target = (arguments.repository.clone(), package, arguments.workspace.clone());
         let source = create_request::Source::Clone(upstream.name.clone());
-        store.create(&upstream, target, source).await.or_else(failed)
+        store.create(&upstream.namespace, target, source).await.or_else(failed)
     })
 }
 
@@ -327,14 +398,37 @@ pub(super) fn copy(arguments: &CopyArguments) -> Ending {
     live::run(async || {
         let mut store = Store::connect(&arguments.server).await?;
         let from = store.name(&arguments.namespace, &arguments.revision);
-        let spec = store.object(&from).await?.spec;
-        let target = (
-            spec.repository.unwrap_or_default(),
-            spec.package_name.unwrap_or_default(),
-            arguments.workspace.clone(),
-        );
+        let target = store.next(&from, &arguments.workspace).await?;
         let source = create_request::Source::Edit(from.name.clone());
-        store.create(&from, target, source).await.or_else(failed)
+        store.create(&from.namespace, target, source).await.or_else(failed)
+    })
+}
+
+/// Makes a draft of a new package.
+pub(super) fn init(arguments: &InitArguments) -> Ending {
+    live::run(async || {
+        let mut store = Store::connect(&arguments.server).await?;
+        let InitArguments { package, repository, workspace, description, keywords, site, .. } = arguments;
+        let namespace = store.name(&arguments.namespace, "").namespace;
+        let source =
+            InitSource { description: description.clone(), keywords: keywords.clone(), site: site.clone() };
+        let target = (repository.clone(), package.clone(), workspace.clone());
+        store.create(&namespace, target, create_request::Source::Init(source)).await.or_else(failed)
+    })
+}
+
+/// Makes a draft that goes on from a revision, with what has changed upstream.
+pub(super) fn upgrade(arguments: &UpgradeArguments) -> Ending {
+    live::run(async || {
+        let mut store = Store::connect(&arguments.server).await?;
+        let from = store.name(&arguments.namespace, &arguments.revision);
+        let target = store.next(&from, &arguments.workspace).await?;
+        let source = UpgradeSource {
+            revision: from.name.clone(),
+            upstream: arguments.upstream.clone(),
+            strategy: arguments.strategy.clone(),
+        };
+        store.create(&from.namespace, target, create_request::Source::Upgrade(source)).await.or_else(failed)
     })
 }
 

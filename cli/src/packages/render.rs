@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use groundwork_api::FunctionResult;
-use groundwork_functions::Executables;
-use groundwork_krm::{Package, RenderOptions, Rendered, render};
+use groundwork_functions::{Executables, Kubeconform, Schemas};
+use groundwork_krm::{FunctionRunner, Package, RenderOptions, Rendered, render};
 use similar::TextDiff;
 
 use crate::diagnostic::{self, Diagnostic};
@@ -27,6 +27,10 @@ pub(crate) struct RenderArguments {
     #[arg(long)]
     dry_run: bool,
 
+    /// What `kubeconform` checks with: a folder with JSON schemas, or a file with what `kubectl get --raw /openapi/v2` prints.
+    #[arg(long, value_name = "PATH")]
+    schemas: Option<PathBuf>,
+
     /// A program that the package may run as a function (`exec`), by its path; may be given several times.
     #[arg(long, value_name = "PATH")]
     allow_exec: Vec<String>,
@@ -41,11 +45,22 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
         }
     };
     let executables = Executables::default();
+    let mut runners: Vec<&dyn FunctionRunner> = vec![&executables];
+    let defaults = RenderOptions::default();
+    let schemas = arguments.schemas.as_deref().map(Schemas::open).transpose();
+    let kubeconform = match schemas {
+        Ok(schemas) => schemas.map(|schemas| Kubeconform::new(schemas, defaults.native_prefixes.clone())),
+        Err(error) => {
+            diagnostic::print(&[Diagnostic::error(format!("--schemas: {error}"))]);
+            return Ending::Unusable;
+        }
+    };
+    runners.extend(kubeconform.as_ref().map(|found| -> &dyn FunctionRunner { found }));
     let options = RenderOptions {
         allow_exec: !arguments.allow_exec.is_empty(),
         exec_allowed: arguments.allow_exec.clone(),
-        runners: vec![&executables],
-        ..RenderOptions::default()
+        runners,
+        ..defaults
     };
     let rendered = render(&files, &options);
     let mut text = results(&rendered);

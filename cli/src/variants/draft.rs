@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use groundwork_api::{Kind as _, PackageVariant, Repository, ResourceExt as _, Upstream};
+use groundwork_fleet::{Package, check_names, reference, revision_name, validate_variant};
 use groundwork_krm::{Mutation, Origin, RenderOptions, clone_package, describe};
-use groundwork_variant::{Package, check_names, reference, revision_name, validate_variant};
 use serde_json::Value;
 
 use super::given::Given;

@@ -1,9 +1,9 @@
 //! Sets and variants line by line: what `variants expand`, `validate` and `mutate` do with `--jsonl`.
 
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_fleet::{Bundle, ExpandError, Expanded, validate_set, validate_variant};
 use groundwork_krm::Mutation;
 use groundwork_manifest::Schemas;
-use groundwork_variant::{Bundle, ExpandError, Expanded, validate_set, validate_variant};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use groundwork_variant::{Bundle, Fate, Field, Preview, SetPreview, Site};
+use groundwork_fleet::{Bundle, Fate, Field, Preview, SetPreview, Site};
 use serde_json::Value;
 
 use super::{Cluster, PlanArguments, PlanFormat};

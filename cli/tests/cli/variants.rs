@@ -305,3 +305,47 @@ fn isolated_failures_are_told() {
     assert_eq!(plan.code, 1);
     assert!(plan.out.contains("1 created") && plan.out.contains("  ! UnexpectedError: "), "{}", plan.out);
 }
+
+/// V-174: the object that a set aims at is injected only where the package has a point for it and the template names it.
+#[test]
+fn targets_are_not_injected_by_themselves() {
+    let folder = TempDir::new().unwrap();
+    let packages = folder.path().join("packages");
+    package(&packages, "catalog/foo/Kptfile", KPTFILE);
+    let point = "apiVersion: hr.example.org/v1\nkind: Team\nmetadata:\n  name: owner\n  annotations:\n    \
+                 kpt.dev/config-injection: required\nspec:\n  mail: nobody\n";
+    package(&packages, "catalog/foo/team.yaml", point);
+    let teams: String = ["blue", "red"]
+        .map(|name| {
+            format!(
+                "---\napiVersion: hr.example.org/v1\nkind: Team\nmetadata: {{namespace: fleet, name: {name}}}\nspec: {{mail: {name}}}\n"
+            )
+        })
+        .concat();
+    let shown = packages.display().to_string();
+    for (injectors, expected) in
+        [("", ["nobody", "nobody"]), ("      injectors: [{nameExpr: target.name}]\n", ["blue", "red"])]
+    {
+        let targets = format!(
+            "  - objectSelector: {{apiVersion: hr.example.org/v1, kind: Team}}\n    template:\n      downstream: {{repo: cluster-01, \
+             packageExpr: target.name}}\n{injectors}"
+        );
+        let input = format!("{}{teams}---\n{REPOSITORIES}", set(&targets));
+        let out = folder.path().join(format!("out{}", injectors.len()));
+        let dir = format!("dir={}", out.display());
+        let run = groundwork(&["variants", "draft", "-f", "-", "--packages", &shown, "-o", &dir], &input);
+        assert_eq!(run.code, 0, "{}", run.err);
+        let mails = ["blue", "red"].map(|name| {
+            let text = fs::read_to_string(out.join(format!("cluster-01/{name}/team.yaml"))).unwrap();
+            groundwork_yaml::from_str(&text).unwrap()["spec"]["mail"].as_str().unwrap().to_owned()
+        });
+        assert_eq!(mails, expected);
+        let kptfile = fs::read_to_string(out.join("cluster-01/blue/Kptfile")).unwrap();
+        let says = if injectors.is_empty() {
+            "no injectors defined"
+        } else {
+            "injected resource \"blue\" from cluster"
+        };
+        assert!(kptfile.contains(says), "{kptfile}");
+    }
+}

@@ -48,6 +48,18 @@ const MANIFESTS: [(&str, &str); 10] = [
     ),
 ];
 
+/// What a package store has beside them.
+const PACKAGE_STORE: [(&str, &str); 2] = [
+    (
+        "components/package-store/rights.yaml",
+        include_str!("../../../k8s/components/package-store/rights.yaml"),
+    ),
+    (
+        "components/package-store/admission.yaml",
+        include_str!("../../../k8s/components/package-store/admission.yaml"),
+    ),
+];
+
 /// Waits, applies, and writes tokens.
 pub(crate) fn run(arguments: &ClusterArguments) -> Result<(), BootstrapError> {
     let state = State::load(&arguments.folder)?;
@@ -58,7 +70,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<(), BootstrapError> {
     runtime.block_on(async {
         let client = client(&state, arguments)?;
         until_up(&client, arguments).await?;
-        apply_all(&client).await?;
+        apply_all(&client, arguments.package_store).await?;
         let owner = Owner { user: arguments.user, group: arguments.user };
         for service in SERVICES {
             let token = token(&client, service, None).await?;
@@ -112,7 +124,7 @@ async fn until_up(client: &Client, arguments: &ClusterArguments) -> Result<(), B
     }
 }
 
-async fn apply_all(client: &Client) -> Result<(), BootstrapError> {
+async fn apply_all(client: &Client, has_package_store: bool) -> Result<(), BootstrapError> {
     let mut kinds = crds();
     kinds.push(package_revision_crd());
     for kind in &kinds {
@@ -120,7 +132,8 @@ async fn apply_all(client: &Client) -> Result<(), BootstrapError> {
             .map_err(|error| BootstrapError::Manifest { what: "a CRD", reason: error.to_string() })?;
         apply(client, value).await?;
     }
-    for (what, text) in MANIFESTS {
+    let of_store = PACKAGE_STORE.into_iter().filter(|_| has_package_store);
+    for (what, text) in MANIFESTS.into_iter().chain(of_store) {
         for document in documents(what, text)? {
             apply(client, document).await?;
         }
@@ -202,20 +215,22 @@ mod tests {
     fn everything_in_the_folders_is_applied() {
         let k8s = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s");
         let mut found = Vec::new();
-        for folder in ["base", "admission", "components/mock-deployer"] {
+        for folder in ["base", "admission", "components/mock-deployer", "components/package-store"] {
             for entry in std::fs::read_dir(k8s.join(folder)).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
-                // Programs are started by compose.yaml.
-                if name.ends_with(".yaml") && name != "kustomization.yaml" && name != "workload.yaml" {
+                // Programs are started by compose.yaml, whose networks are its own.
+                let others = ["kustomization.yaml", "workload.yaml", "network.yaml"];
+                if name.ends_with(".yaml") && !others.contains(&name.as_str()) {
                     found.push(format!("{folder}/{name}"));
                 }
             }
         }
         found.sort();
-        let mut applied = MANIFESTS.map(|(name, _)| name.to_owned()).to_vec();
+        let all = || MANIFESTS.into_iter().chain(PACKAGE_STORE);
+        let mut applied: Vec<String> = all().map(|(name, _)| name.to_owned()).collect();
         applied.sort();
         assert_eq!(applied, found);
-        for (name, text) in MANIFESTS {
+        for (name, text) in all() {
             assert!(!documents(name, text).unwrap().is_empty(), "{name}");
         }
     }

@@ -103,6 +103,9 @@ pub(crate) struct ClusterArguments {
     /// How long it is waited for.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     limit: u64,
+    /// Apply what a package store may do, and what people may do with its package revisions.
+    #[arg(long)]
+    package_store: bool,
 }
 
 /// A user or group; an empty variable is none.

@@ -3,22 +3,27 @@
 //!
 //! ```text
 //! render ──ResourceList──┬─> Executables: a program, its process group and its limits
+//!                        ├─> Kubeconform: schemas that the operator keeps
 //!                        └─> RemoteRunner: a server that runs images (feature `remote`)
 //! ```
 //!
 //! They block while a function runs.
 
 mod executables;
+mod kubeconform;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(feature = "remote")]
 mod remote;
+mod schemas;
 
 use std::time::Duration;
 
 pub use executables::Executables;
+pub use kubeconform::Kubeconform;
 #[cfg(feature = "remote")]
 pub use remote::RemoteRunner;
+pub use schemas::{Schemas, SchemasError};
 
 /// The largest output by default, in bytes: what a package may hold (6.9).
 const MAX_OUTPUT: u64 = 6 << 20;

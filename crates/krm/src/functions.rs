@@ -6,6 +6,7 @@
 mod apply_replacements;
 mod apply_setters;
 mod fields;
+pub(crate) mod meter;
 mod names;
 mod remove;
 mod scope;

@@ -38,6 +38,6 @@ pub use merge::{MergeError, Merged, Strategy, merge};
 pub use mutate::{Cluster, Listed, Mutated, Mutation, MutationError, mutate};
 pub use package::Package;
 pub use render::{
-    Answer, FunctionRunner, Item, OnMissing, Outcome, RenderOptions, Rendered, ResourceList, RunError,
-    Target, on_wire, render,
+    Answer, FunctionRunner, Item, NativeLimits, OnMissing, Outcome, RenderOptions, Rendered, ResourceList,
+    RunError, Target, on_wire, render,
 };

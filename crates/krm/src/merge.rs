@@ -40,6 +40,11 @@ impl Strategy {
     const ALL: [Self; 4] =
         [Self::ResourceMerge, Self::FastForward, Self::ForceDeleteReplace, Self::CopyMerge];
 
+    /// The names that manifests use.
+    pub fn names() -> [&'static str; 4] {
+        Self::ALL.map(Self::as_str)
+    }
+
     /// The name that manifests use.
     pub const fn as_str(self) -> &'static str {
         match self {

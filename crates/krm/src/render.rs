@@ -18,6 +18,7 @@ mod wire;
 
 use groundwork_api::{RenderStatus, ResultList};
 
+pub use crate::functions::meter::NativeLimits;
 use crate::ignore::Ignored;
 use crate::package::{KPTFILE, Package};
 use image::Image;
@@ -98,6 +99,8 @@ pub struct RenderOptions<'a> {
     pub exec_allowed: Vec<String>,
     /// Bytes that a function may put out.
     pub max_output: Option<usize>,
+    /// What each function may use that is built in.
+    pub native_limits: NativeLimits,
     /// Asked in order, after the functions that are built in.
     pub runners: Vec<&'a dyn FunctionRunner>,
 }
@@ -111,6 +114,7 @@ impl Default for RenderOptions<'_> {
             allow_exec: false,
             exec_allowed: Vec::new(),
             max_output: None,
+            native_limits: NativeLimits::default(),
             runners: Vec::new(),
         }
     }
@@ -125,6 +129,7 @@ impl std::fmt::Debug for RenderOptions<'_> {
             .field("allow_exec", &self.allow_exec)
             .field("exec_allowed", &self.exec_allowed)
             .field("max_output", &self.max_output)
+            .field("native_limits", &self.native_limits)
             .field("runners", &self.runners.len())
             .finish()
     }

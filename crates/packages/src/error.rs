@@ -1,6 +1,7 @@
 //! Why an operation of a store failed, as callers tell it apart (`packagevariants.md` 6.2, 9.1).
 
 use groundwork_api::RenderStatus;
+use groundwork_krm::Package;
 
 use crate::clone::CloneError;
 use crate::objects::ObjectsError;
@@ -31,9 +32,9 @@ pub enum StoreError {
     /// The merge of an update failed (7).
     #[error("{0}")]
     Merge(String),
-    /// A function of the pipeline failed; the text alone, and what the functions said (8.1).
+    /// A function of the pipeline failed; the text alone, what the functions said (8.1), and the files that cannot be rendered.
     #[error("{error}")]
-    Render { error: String, status: Box<RenderStatus> },
+    Render { error: String, status: Box<RenderStatus>, files: Box<Package> },
     /// Asked for now, it cannot be had: the remote is away, refuses us, or nobody has registered it.
     #[error("{0}")]
     Unavailable(String),
@@ -78,15 +79,15 @@ impl From<SettingsError> for StoreError {
     }
 }
 
-impl From<groundwork_variant::Refusal> for StoreError {
-    fn from(refusal: groundwork_variant::Refusal) -> Self {
+impl From<groundwork_fleet::Refusal> for StoreError {
+    fn from(refusal: groundwork_fleet::Refusal) -> Self {
         Self::Refused(refusal.to_string())
     }
 }
 
-impl From<groundwork_variant::CreationError> for StoreError {
-    fn from(error: groundwork_variant::CreationError) -> Self {
-        use groundwork_variant::CreationError as Error;
+impl From<groundwork_fleet::CreationError> for StoreError {
+    fn from(error: groundwork_fleet::CreationError) -> Self {
+        use groundwork_fleet::CreationError as Error;
         let text = error.to_string();
         match error {
             Error::WorkspaceExists { .. } => Self::AlreadyExists(text),

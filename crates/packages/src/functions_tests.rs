@@ -117,7 +117,7 @@ fn saves_that_cannot_be_rendered() {
         world.store.stage_save("fleet", &draft.name, version, files).unwrap()
     };
     match save(&draft.version(), &fails).commit(&pat()) {
-        Err(StoreError::Render { error: found, status }) => {
+        Err(StoreError::Render { error: found, status, .. }) => {
             assert_eq!((found.as_str(), status.error.as_deref()), (error, Some(error)));
         }
         other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use groundwork_api::{Lifecycle, PackageRevision};
-use groundwork_variant::{
+use groundwork_fleet::{
     Actor as Permission, Package, Transition, approvable, deletion, next_revision, transition,
 };
 

@@ -80,7 +80,10 @@ impl GitRepository {
     pub(crate) fn render(&self, content: Content) -> Result<Rendered, StoreError> {
         let (rendered, error) = self.render_anyhow(content);
         match error {
-            Some(error) => Err(StoreError::Render { error, status: Box::new(rendered.status) }),
+            Some(error) => {
+                let Rendered { content, status } = rendered;
+                Err(StoreError::Render { error, status: Box::new(status), files: Box::new(content.texts) })
+            }
             None => Ok(rendered),
         }
     }

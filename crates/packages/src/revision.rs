@@ -7,8 +7,8 @@ use groundwork_api::{
     GitLock, Lifecycle, Locator, PackageMetadata, PackageRevision, PackageRevisionSpec,
     PackageRevisionStatus, Task,
 };
+use groundwork_fleet::{Package, revision_name};
 use groundwork_krm::Description;
-use groundwork_variant::{Package, revision_name};
 
 use crate::message::Owner;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use gix_hash::ObjectId;
 use groundwork_api::{
-    CloneTask, EditTask, GitLock, InitTask, PackageRevision, PackageRevisionRef, Task, UpgradeTask,
-    UpstreamPackage,
+    CloneTask, EditTask, GitLock, InitTask, PackageRevision, PackageRevisionRef, ResourceExt as _, Task,
+    UpgradeTask, UpstreamPackage,
 };
+use groundwork_fleet::{Base, Package, Repositories, base, check_creation, check_names, normalized};
 use groundwork_krm::{Origin, Strategy};
-use groundwork_variant::{Package, Repositories, check_creation, check_names, normalized};
 
 use crate::draft::Staged;
 use crate::error::StoreError;
@@ -139,6 +139,40 @@ impl Store {
             strategy: update.strategy.as_str().to_owned(),
         };
         Ok(Staged::update(&repository, &draft, repository.render(content)?, updated))
+    }
+
+    /// What a revision of a package was made from, as its Kptfile tells it (2.8).
+    ///
+    /// # Errors
+    /// There is no such revision, or nothing leads to what it was made from.
+    pub fn original_of(&self, namespace: &str, name: &str) -> Result<Original, StoreError> {
+        let (repository, local) = self.revision(namespace, name)?;
+        let repositories = self.repositories(namespace);
+        let heads: Vec<_> = repositories.iter().map(|found| found.settings().object()).collect();
+        let revisions: Vec<PackageRevision> = repositories
+            .iter()
+            .flat_map(|found| {
+                let place = found.settings().place();
+                found
+                    .snapshot()
+                    .revisions
+                    .values()
+                    .map(|revision| revision.object(&place))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let local = local.object(&repository.settings().place());
+        let lock = local.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
+        match base(&local, &revisions, &heads) {
+            Base::Revision(found) => Ok(Original::Revision(found.name_any())),
+            Base::Commit { url, directory, commit, .. } => Ok(Original::Commit {
+                url: url.to_owned(),
+                directory: directory.to_owned(),
+                reference: lock.and_then(|lock| lock.reference.clone()).unwrap_or_default(),
+                commit: commit.to_owned(),
+            }),
+            Base::Missing(error) => Err(StoreError::Refused(error.to_string())),
+        }
     }
 
     fn cloned(

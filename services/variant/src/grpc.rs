@@ -2,6 +2,7 @@
 
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
 use groundwork_controller::{ApiError, Objects, ReconcileError, WorkError, Workers};
+use groundwork_fleet::{Bundle, ExpandError, Expanded, child, plan};
 use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_manifest::Schemas;
@@ -12,7 +13,6 @@ use groundwork_proto::variant::v1::variants_server::Variants;
 use groundwork_proto::variant::v1::{
     ExpandFailure, ExpandInput, ExpandRequest, ExpandResponse, PreviewRequest, PreviewResponse,
 };
-use groundwork_variant::{Bundle, ExpandError, Expanded, child, plan};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 

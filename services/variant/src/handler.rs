@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use groundwork_api::{Kind as Typed, PackageRevision, PackageVariant, PackageVariantSet, Repository, view};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
+use groundwork_fleet::{FINALIZER, Retry};
 use groundwork_telemetry::Health;
-use groundwork_variant::{FINALIZER, Retry};
 use jiff::Timestamp;
 
 use crate::inputs::Selected;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::{Kind as _, ObjectSelector, PackageRevision, PackageVariantSet, Repository};
 use groundwork_controller::{ApiError, Objects, ReconcileError, WorkError, Workers};
-use groundwork_kubernetes::is_dns_subdomain;
-use groundwork_variant::{
+use groundwork_fleet::{
     Attributes, ExpandError, Expansion, Inputs, Objects as Selectable, Unavailable, expand,
 };
+use groundwork_kubernetes::is_dns_subdomain;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{Scope, oneshot};
@@ -103,7 +103,7 @@ pub(crate) async fn read_inputs(
 ) -> Result<SetInputs, ReconcileError> {
     let mut inputs = SetInputs::default();
     let checked = set.clone();
-    let violations = workers.run(move || groundwork_variant::validate_set(&checked));
+    let violations = workers.run(move || groundwork_fleet::validate_set(&checked));
     if !violations.await.map_err(|error| ReconcileError::new(error.to_string()))?.is_empty() {
         return Ok(inputs);
     }

@@ -41,7 +41,7 @@ use kube::Client;
 
 use handler::{Shared, VariantHandler, kind};
 use inputs::Selected;
-pub use packages::{FunctionArguments, Missing, StoreArguments};
+pub use packages::{FunctionArguments, FunctionsError, Missing, StoreArguments, TurnArguments};
 pub use preview::{apply_sets, preview_namespace};
 use watches::Watches;
 
@@ -132,8 +132,8 @@ pub enum StartError {
     Original(#[from] OriginalAtWorkError),
     #[error("--watcher: {0}")]
     Watcher(#[from] ClientError),
-    #[error("--function-runner: {0}")]
-    FunctionRunner(ClientError),
+    #[error(transparent)]
+    Functions(#[from] FunctionsError),
     /// Nobody would tell what people do with package revisions.
     #[error("--package-store needs --watcher, which tells what people do with package revisions")]
     StoreWithoutWatcher,
@@ -190,7 +190,7 @@ impl Variants {
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
             });
-            let packages = arguments.store.store(&telemetry.metrics).map_err(StartError::FunctionRunner)?;
+            let packages = arguments.store.store(&telemetry.metrics)?;
             if packages.is_some() && !watches.follow() {
                 return Err(StartError::StoreWithoutWatcher);
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use groundwork_api::{PackageVariant, ResourceExt as _, Time};
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, Metadata, Objects, ReconcileError, ReconcileRequest, Reconciled};
-use groundwork_variant::{FINALIZER, VariantError, retry, validate_variant, variant_conditions};
+use groundwork_fleet::{FINALIZER, VariantError, retry, validate_variant, variant_conditions};
 use jiff::Timestamp;
 
 use crate::handler::Shared;

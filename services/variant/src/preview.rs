@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, ResourceExt as _};
 use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
-use groundwork_variant::{Objects as Selectable, Preview, preview};
+use groundwork_fleet::{Objects as Selectable, Preview, preview};
 
 use crate::inputs::read_inputs;
 

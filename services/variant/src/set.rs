@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use groundwork_api::{PackageVariant, PackageVariantSet, PackageVariantSetStatus, ResourceExt as _, Time};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled, WarningEvent, Workers};
-use groundwork_variant::{
+use groundwork_fleet::{
     Action, ExpandError, Expansion, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
 };
 use jiff::Timestamp;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use groundwork_api::PackageRevision;
+use groundwork_api::{PackageRevision, PackageVariant};
 use groundwork_grpc::Channel;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::packages::v1::packages_client::PackagesClient;
@@ -22,7 +22,7 @@ use tonic::Code;
 use crate::case::Case;
 use crate::command::run;
 use crate::grpc::{account, channel, encode, told};
-use crate::packages::{catalog, lifecycle, system};
+use crate::packages::{catalog, lifecycle, look, ready, system, variant};
 
 /// A user of a namespace, who calls the service.
 struct Person<'a> {
@@ -227,5 +227,140 @@ async fn plans_are_told_to_programs() -> Result<()> {
     let answer = calls(&token)?.preview(none).await?.into_inner();
     let plan: Value = serde_json::from_str(&answer.plan.context("a plan")?.text)?;
     ensure!(plan["sets"] == json!([]), "{plan}");
+    Ok(())
+}
+
+/// V-019, V-020: functions of a variant take the Namespace out of a package and move the rest; what a person adds later and saves is moved as
+/// well.
+#[tokio::test]
+async fn functions_run_over_what_people_add() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-unprivileged").await?;
+    let remotes = catalog(&case).await?;
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: coredns\n";
+    remotes.publish("catalog", &[("net/coredns/namespace.yaml", namespace)], Some("net/coredns/v2"))?;
+    look(&case, "catalog").await?;
+    let catalog = "ghcr.io/kptdev/krm-functions-catalog";
+    let fields = json!({
+        "upstream": {"repo": "catalog", "package": "net/coredns", "revision": "v2"},
+        "pipeline": {"mutators": [
+            {"name": "none", "image": format!("{catalog}/delete-resource:v0.1"), "selectors": [{"kind": "Namespace"}]},
+            {"name": "ns", "image": format!("{catalog}/set-namespace:v0.4.1"), "configMap": {"namespace": "tenant"}},
+        ]},
+    });
+    case.create::<PackageVariant>("dns", &variant(&fields)).await?;
+    let name = "edge.dns.packagevariant-1";
+    ready(&case, "dns", &[name]).await?;
+    let branch = "drafts/dns/packagevariant-1";
+    let files = || git(&remotes.path("edge"), &["ls-tree", "-r", "--name-only", &format!("{branch}:dns")]);
+    ensure!(!files()?.contains("namespace.yaml"), "{}", files()?);
+    ensure!(remotes.file("edge", branch, "dns/config.yaml")?.contains("namespace: tenant"));
+
+    let folder = tempfile::tempdir()?;
+    let author = Person::new(&case, "author", folder.path(), &[["get", FILES], ["update", FILES]]).await?;
+    let copy = folder.path().join("dns");
+    let copy = copy.to_str().context("a path")?;
+    let (code, text) = author.packages(&["pull", name, copy]).await?;
+    ensure!(code == 0, "{code} {text}");
+    let added = format!("{namespace}---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: mine\n");
+    fs::write(Path::new(copy).join("mine.yaml"), added)?;
+    let (code, text) = author.packages(&["push", copy]).await?;
+    ensure!(code == 0, "{code} {text}");
+    let mine = remotes.file("edge", branch, "dns/mine.yaml")?;
+    ensure!(mine.contains("name: mine\n  namespace: tenant") && !mine.contains("kind: Namespace"), "{mine}");
+    Ok(())
+}
+
+/// 6.6: packages from scratch, and merges that people ask for: what nothing leads to, or what is none, is refused with nothing written.
+#[tokio::test]
+async fn packages_begin_and_go_on_by_hand() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-tasks").await?;
+    let remotes = catalog(&case).await?;
+    case.until::<PackageRevision>("the upstream is there", "catalog.net.coredns.v1", |_| true).await?;
+    let folder = tempfile::tempdir()?;
+    let rules = [["get", FILES], ["update", FILES], ["create", "packagerevisions"]];
+    let author = Person::new(&case, "author", folder.path(), &rules).await?;
+    let init = ["init", "net/ntp", "--repository", "edge", "--description", "Time", "--keyword", "clock"];
+    let (code, text) = author.packages(&init).await?;
+    ensure!((code, text.as_str()) == (0, "edge.net.ntp.v1 Draft\n"), "{code} {text}\n{}", case.system.logs());
+    let kptfile = remotes.file("edge", "drafts/net/ntp/v1", "net/ntp/Kptfile")?;
+    let kptfile = groundwork_yaml::from_str(&kptfile)?;
+    ensure!(
+        kptfile["info"]["description"] == "Time" && kptfile["info"]["keywords"] == json!(["clock"]),
+        "{kptfile}"
+    );
+    let context = remotes.file("edge", "drafts/net/ntp/v1", "net/ntp/package-context.yaml")?;
+    ensure!(context.contains("name: ntp") && context.contains("package-path: net/ntp"), "{context}");
+    let made: PackageRevision = case.get("edge.net.ntp.v1").await?;
+    ensure!(made.spec.tasks.iter().map(|task| task.type_.as_str()).eq(["init"]), "{made:?}");
+    let (code, text) = author.packages(&["init", "net/ntp/sub", "--repository", "edge"]).await?;
+    ensure!(code == 1 && text.contains("packages cannot be nested"), "{code} {text}");
+
+    let clone = ["clone", "catalog.net.coredns.v1", "--repository", "edge", "--package", "dns"];
+    ensure!(author.packages(&clone).await?.0 == 0);
+    let next = remotes.file("catalog", "main", "net/coredns/config.yaml")?.replace("\"30\"", "\"60\"");
+    remotes.publish("catalog", &[("net/coredns/config.yaml", &next)], Some("net/coredns/v2"))?;
+    look(&case, "catalog").await?;
+    case.until::<PackageRevision>("the next version is there", "catalog.net.coredns.v2", |_| true).await?;
+    let upgrade = |revision: &'static str, upstream: &'static str| {
+        ["upgrade", revision, "--upstream", upstream, "--workspace", "v2"]
+    };
+    let (code, text) = author.packages(&upgrade("edge.dns.v1", "catalog.net.coredns.v2")).await?;
+    ensure!(code == 1 && text.contains("must be published"), "a draft is none: {code} {text}");
+    lifecycle(&case, "edge.dns.v1", "Proposed").await?;
+    lifecycle(&case, "edge.dns.v1", "Published").await?;
+    for (revision, upstream, says) in [
+        ("edge.dns.v1", "catalog.net.coredns.v9", "catalog.net.coredns.v9"),
+        ("catalog.net.coredns.v1", "catalog.net.coredns.v2", "cannot find the upstream revision"),
+    ] {
+        let (code, text) = author.packages(&upgrade(revision, upstream)).await?;
+        ensure!(code == 1 && text.contains(says), "{code} {text}");
+    }
+    let (code, text) = author.packages(&upgrade("edge.dns.v1", "catalog.net.coredns.v2")).await?;
+    ensure!((code, text.as_str()) == (0, "edge.dns.v2 Draft\n"), "{code} {text}");
+    ensure!(remotes.file("edge", "drafts/dns/v2", "dns/config.yaml")?.contains("cache: \"60\""));
+    let made: PackageRevision = case.get("edge.dns.v2").await?;
+    ensure!(made.spec.tasks.iter().map(|task| task.type_.as_str()).eq(["upgrade"]), "{made:?}");
+    ensure!(remotes.refs("edge")?.len() == 4, "{:?}", remotes.refs("edge")?);
+    Ok(())
+}
+
+/// 8.5: `kubeconform` with the schemas that a cluster tells about itself.
+#[tokio::test]
+async fn packages_are_checked_with_the_schemas_of_a_cluster() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let folder = tempfile::tempdir()?;
+    let schemas = folder.path().join("schemas.json");
+    fs::write(&schemas, system.kubectl(&["get", "--raw", "/openapi/v2"]).await?)?;
+    let package = folder.path().join("package");
+    fs::create_dir(&package)?;
+    let kptfile = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  validators:\n  - image: \
+                   ghcr.io/kptdev/krm-functions-catalog/kubeconform:v0.1.1\n    configMap: {strict: \"true\"}\n";
+    fs::write(package.join("Kptfile"), kptfile)?;
+    let deployment = |replicas: &str, more: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: {replicas}\n  selector: {{matchLabels: {{a: b}}}}\n  \
+             template:\n    metadata: {{labels: {{a: b}}}}\n    spec:\n      containers:\n      - name: web\n        image: web\n        \
+             resources: {{limits: {{cpu: 1, memory: 1Gi}}}}\n        livenessProbe: {{httpGet: {{port: 80}}}}\n{more}---\n\
+             apiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nmetadata:\n  name: v\nspec:\n  upstream: {{repo: r, package: p, \
+             revision: v1}}\n  downstream: {{repo: r, package: q}}\n"
+        )
+    };
+    let path = |path: &Path| path.to_str().map(str::to_owned).context("a path");
+    let (package_path, schemas) = (path(&package)?, path(&schemas)?);
+    let render = ["packages", "render", &package_path, "--schemas", &schemas];
+    for (text, code, says) in [
+        (deployment("1", ""), 0, ""),
+        (deployment("one", ""), 1, "spec.replicas"),
+        (deployment("1", "  replica: 2\n"), 1, "replica"),
+    ] {
+        fs::write(package.join("all.yaml"), text)?;
+        let (found, out, err) = run(system, &render).await?;
+        ensure!(found == code && err.contains(says), "{found} {out} {err}");
+    }
+    let without = ["packages", "render", &package_path];
+    let (found, _, err) = run(system, &without).await?;
+    ensure!(found == 1 && err.contains("is not available"), "{found} {err}");
     Ok(())
 }

@@ -194,7 +194,7 @@ pub(crate) async fn until_file(
     .await
 }
 
-/// V-001 and figure 1: a clone, what people do with it, and the upstream's next version in it.
+/// V-001, V-002 and figure 1: a clone, what people do with it, and the upstream's next version in it.
 #[tokio::test]
 async fn from_upstream_to_published_and_on() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -207,7 +207,16 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     ensure!(draft.labels().get("tier").map(String::as_str) == Some("edge"), "{draft:?}");
     let owner = draft.owner_references().first().context("an owner")?;
     ensure!(owner.uid == made.metadata.uid.clone().unwrap_or_default() && owner.controller == Some(true));
+    let listed: Vec<String> =
+        case.list::<PackageRevision>("").await?.iter().map(ResourceExt::name_any).collect();
+    ensure!(listed.iter().any(|name| name == "edge.dns.packagevariant-1"), "{listed:?}");
     let branch = "drafts/dns/packagevariant-1";
+    let lock =
+        draft.status.clone().unwrap_or_default().self_lock.and_then(|lock| lock.git).context("a place")?;
+    ensure!(
+        lock.reference.as_deref() == Some(branch)
+            && remotes.refs("edge")?.iter().any(|found| found == branch)
+    );
     let kptfile = remotes.file("edge", branch, "dns/Kptfile")?;
     ensure!(kptfile.contains("name: dns") && kptfile.contains("ref: net/coredns/v1"), "{kptfile}");
     let context = remotes.file("edge", branch, "dns/package-context.yaml")?;
@@ -482,7 +491,7 @@ pub(crate) async fn let_watch_config_maps(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Figures 2 to 4: context, functions and an injected object; a change of that object is drafted again.
+/// V-155 and figures 2 to 4: context, functions and an injected object; a change of that object is drafted again.
 #[tokio::test]
 async fn functions_and_injected_objects() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

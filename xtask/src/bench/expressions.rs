@@ -13,15 +13,8 @@ const TARGETS: usize = 10_000;
 
 /// Runs both sides in turns and prints ratios. Ours is the whole expansion, objects and names included.
 pub(crate) fn run(workspace: &Path, rounds: usize) -> Result<()> {
-    let arguments = [
-        "build",
-        "--release",
-        "--package",
-        "groundwork-variant",
-        "--example",
-        "bench-expressions",
-        "--locked",
-    ];
+    let arguments =
+        ["build", "--release", "--package", "groundwork-fleet", "--example", "bench-expressions", "--locked"];
     commands::run(workspace, "cargo", &arguments)?;
     let ours = commands::target_folder(workspace)?.join("release/examples/bench-expressions");
     let folder = tempfile::tempdir()?;

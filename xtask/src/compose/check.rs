@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use groundwork_testkit::{Server, find};
 use serde_json::Value;
 
-use super::ports::PortVariable;
-use super::{Model, Service, entries, port_variables};
+use super::ports::{PortVariable, port_variables_of};
+use super::{Model, PACKAGES, Service, entries, port_variables};
 use crate::commands;
 
 /// Variables of our programs that no help text lists.
@@ -21,17 +21,22 @@ const COMPLETED: &str = "service_completed_successfully";
 pub(crate) fn run(workspace: &Path) -> Result<()> {
     commands::build_all(workspace, &["--quiet"])?;
     let model = Model::read(workspace)?;
-    let mut problems = structure(&model, workspace);
-    problems.extend(documented(workspace)?);
-    problems.extend(dockerfile(&model, workspace)?);
+    let with_packages = Model::with_packages(workspace)?;
+    let mut problems = documented(workspace)?;
     let programs = commands::target_folder(workspace)?.join("debug");
-    for service in model.services() {
-        problems.extend(arguments(service, &programs)?);
+    for model in [&model, &with_packages] {
+        problems.extend(structure(model, workspace));
+        problems.extend(dockerfile(model, workspace)?);
+        for service in model.services() {
+            problems.extend(arguments(service, &programs)?);
+        }
     }
+    problems.sort();
+    problems.dedup();
     if !problems.is_empty() {
         bail!("{}", problems.join("\n"));
     }
-    println!("{} services of compose.yaml name only what exists", model.services().count());
+    println!("{} services of compose files name only what exists", with_packages.services().count());
     Ok(())
 }
 
@@ -105,7 +110,8 @@ fn references<'a>(service: Service<'a>, field: &str) -> Vec<&'a str> {
 fn documented(workspace: &Path) -> Result<Vec<String>> {
     let page =
         fs::read_to_string(workspace.join("docs/compose.md")).context("cannot read docs/compose.md")?;
-    let ports = port_variables(workspace)?;
+    let mut ports = port_variables(workspace)?;
+    ports.extend(port_variables_of(workspace, PACKAGES)?);
     ensure!(!ports.is_empty(), "compose.yaml publishes no port by a variable");
     let missing = ports.iter().filter(|PortVariable { name, default, .. }| {
         !page.lines().any(|line| line.contains(&format!("`{name}`")) && line.contains(&default.to_string()))

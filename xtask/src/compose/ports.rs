@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::{entries, raw};
+use super::{COMPOSE, entries, raw};
 
 /// A port of the host, and what of compose.yaml publishes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,12 @@ pub(crate) struct PortVariable {
 
 /// The variables of all ports that are published, by name.
 pub(crate) fn port_variables(workspace: &Path) -> Result<Vec<PortVariable>> {
-    let document = raw(workspace)?;
+    port_variables_of(workspace, COMPOSE)
+}
+
+/// Those of one file.
+pub(super) fn port_variables_of(workspace: &Path, file: &str) -> Result<Vec<PortVariable>> {
+    let document = raw(workspace, file)?;
     let mut all = Vec::new();
     for (service, value) in entries(document.get("services")) {
         for text in value["ports"].as_array().into_iter().flatten().filter_map(Value::as_str) {

@@ -2,13 +2,16 @@
 
 mod path;
 
-use groundwork_yaml::tree::{Content, Kind, Node};
+use groundwork_yaml::tree::{Content, Kind, Layout, Node, write};
 
+use super::meter::Meter;
 use super::selector::{Exact, Pattern};
 use super::{id, text, type_of};
 use crate::render::{Item, ResourceList};
 use crate::value::assign;
 
+/// What it costs to compare one object with the expressions of a selector.
+const STEPS_OF_SELECTION: usize = 32;
 const KIND: (&str, &str) = ("ApplyReplacements", "fn.kpt.dev/v1alpha1");
 
 pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
@@ -22,9 +25,13 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     }
     for replacement in items(config, "replacements") {
         let targets = items(replacement, "targets");
+        // A source is looked for among all objects, and so are the places of each target.
+        if !list.meter.steps(list.items.len().saturating_mul(STEPS_OF_SELECTION)) {
+            break;
+        }
         let value = value(replacement, targets.is_empty(), &list.items)?;
         for target in targets {
-            replace(target, &value, &mut list.items)?;
+            replace(target, &value, &mut list.items, &list.meter)?;
         }
     }
     Ok(())
@@ -72,7 +79,7 @@ fn index(node: &Node) -> Result<i64, String> {
     index.parse().map_err(|_| format!("options.index {index:?} must be a number"))
 }
 
-fn replace(target: &Node, value: &Node, objects: &mut [Item]) -> Result<(), String> {
+fn replace(target: &Node, value: &Node, objects: &mut [Item], meter: &Meter) -> Result<(), String> {
     let select = target.get("select").filter(|select| !select.is_null());
     let select = Pattern::of(select.ok_or("target must specify resources to select")?)?;
     let rejects: Vec<Pattern> = items(target, "reject").iter().map(Pattern::of).collect::<Result<_, _>>()?;
@@ -84,13 +91,25 @@ fn replace(target: &Node, value: &Node, objects: &mut [Item]) -> Result<(), Stri
     let delimiter = text(target, &["options", "delimiter"]);
     let index = index(target)?;
     let create = text(target, &["options", "create"]) == "true";
+    let size = match value.text() {
+        Some(text) => text.len(),
+        None => write(value, Layout::default()).len().saturating_mul(16),
+    };
     for item in objects {
+        if !meter.steps((rejects.len() + 1).saturating_mul(STEPS_OF_SELECTION)) {
+            return Ok(());
+        }
         let is_rejected = rejects.iter().any(|reject| !reject.is_empty() && reject.selects(&item.root));
         if is_rejected || !select.selects(&item.root) {
             continue;
         }
         for field in &fields {
-            let mut set = |found: &mut Node| set(found, value, delimiter, index);
+            let mut set = |found: &mut Node| {
+                let whole = if delimiter.is_empty() { 0 } else { found.text().unwrap_or_default().len() };
+                // The parts, the whole, and the text of the object.
+                let is_granted = meter.bytes((size + whole).saturating_mul(2)) && meter.steps(whole);
+                if is_granted { set(found, value, delimiter, index) } else { Ok(()) }
+            };
             if path::visit(&mut item.root, &path::split(field), create, &mut set)? == 0 {
                 return Err(format!("unable to find field \"{field}\" in replacement target"));
             }

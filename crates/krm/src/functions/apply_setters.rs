@@ -4,6 +4,7 @@ use groundwork_yaml::tree::{Content, Node, Pair};
 use regex::Regex;
 
 use super::fields::{Strings, pairs, set_inferred};
+use super::meter::Meter;
 use super::type_of;
 use crate::file::File;
 use crate::render::ResourceList;
@@ -13,10 +14,13 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
         Some((("ConfigMap", "v1"), config)) => pairs(config.get("data")),
         _ => return Err("failed to apply setters: `functionConfig` must be a `ConfigMap`".to_owned()),
     };
-    let setters = Setters(setters);
+    let setters = Setters { values: setters, meter: &list.meter };
     let mut all = Vec::new();
     for item in &mut list.items {
         let mut set = Vec::new();
+        if list.meter.passed().is_some() {
+            break;
+        }
         setters
             .visit(&mut item.root, &mut set)
             .map_err(|cause| format!("failed to apply setters: {cause}"))?;
@@ -31,7 +35,10 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     Ok(())
 }
 
-struct Setters(Strings);
+struct Setters<'a> {
+    values: Strings,
+    meter: &'a Meter,
+}
 
 /// The pattern in a comment.
 fn pattern(comment: &str) -> Option<&str> {
@@ -52,13 +59,16 @@ fn split(pattern: &str) -> Vec<&str> {
     parts
 }
 
-impl Setters {
+impl Setters<'_> {
     fn value(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Whether a pattern holds one of the setters.
     fn concern(&self, pattern: &str) -> bool {
+        if !self.meter.steps(pattern.len().saturating_mul(self.values.len().max(1))) {
+            return false;
+        }
         split(pattern).iter().skip(1).step_by(2).any(|name| self.value(name).is_some())
     }
 
@@ -86,6 +96,11 @@ impl Setters {
     fn scalar(&self, node: &mut Node, comment: &str, set: &mut Vec<String>) -> Result<(), String> {
         let Some(pattern) = pattern(comment).filter(|pattern| self.concern(pattern)) else { return Ok(()) };
         let parts = split(pattern);
+        let longest: usize = parts.iter().map(|part| self.value(part).unwrap_or(part).len()).sum();
+        // Once in the object, twice on the way to what is said.
+        if !self.meter.bytes(longest.saturating_mul(3)) {
+            return Ok(());
+        }
         let present = if node.is_null() { "" } else { node.text().unwrap_or_default() };
         let derived = derive(&parts, present);
         let (mut text, mut open) = (String::new(), Vec::new());
@@ -122,6 +137,10 @@ impl Setters {
             return Err(format!("invalid setter pattern for array node: \"{pattern}\""));
         };
         let value = self.value(name).unwrap_or_default();
+        // Nodes of a list take more than its text.
+        if !self.meter.bytes(value.len().saturating_mul(16)) {
+            return Ok(());
+        }
         let (of_key, of_value) = (&mut pair.key.comments.line, &mut pair.value.comments.line);
         if value.is_empty() {
             list.items.clear();

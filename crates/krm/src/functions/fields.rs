@@ -1,5 +1,6 @@
 //! Fields by paths such as `spec/template/metadata/labels`; a part that ends with `[]` stands for every item of a list.
 
+use super::meter::Meter;
 use groundwork_yaml::tree::{Content, Kind, Node, Notation, Pair};
 
 /// Keys and values in the order in which they are written.
@@ -45,15 +46,20 @@ pub(super) fn template(group: &str, kind: &str) -> Option<&'static str> {
 }
 
 /// Sets pairs of strings in a map: all of them, or only those whose keys are there. Says how many it looked at.
-pub(super) fn set_strings(map: &mut Node, values: &[(String, String)], create: bool) -> usize {
+pub(super) fn set_strings(map: &mut Node, values: &[(String, String)], create: bool, meter: &Meter) -> usize {
     let Some(mapping) = map.as_mapping_mut() else { return 0 };
     let mut count = 0;
     for (key, value) in values {
+        if !meter.steps(mapping.pairs.len()) {
+            break;
+        }
         match mapping.get_mut(key) {
             Some(found) if found.as_str() == Some(value) => {}
-            Some(found) => found.set_text(value),
-            None if create => mapping.pairs.push(Pair::new(key, Node::string(value))),
-            None => continue,
+            Some(found) if meter.bytes(value.len()) => found.set_text(value),
+            None if create && meter.bytes(key.len() + value.len()) => {
+                mapping.pairs.push(Pair::new(key, Node::string(value)));
+            }
+            Some(_) | None => continue,
         }
         count += 1;
     }

@@ -65,7 +65,13 @@ fn rename(list: &mut ResourceList, new_name: impl Fn(&str) -> Option<String>) {
     let mut renames = Renames::new();
     for item in list.items.iter_mut().filter(|item| !keeps_name(item)) {
         let old = text(&item.root, &["metadata", "name"]).to_owned();
-        let Some(new) = new_name(&old).filter(|_| !old.is_empty()) else { continue };
+        if list.meter.passed().is_some() {
+            return;
+        }
+        let Some(new) = new_name(&old).filter(|new| !old.is_empty() && list.meter.bytes(2 * new.len()))
+        else {
+            continue;
+        };
         let kind = text(&item.root, &["kind"]).to_owned();
         let is_cluster_scoped = is_namespaced(group(&item.root), &kind) == Some(false);
         let namespace = if is_cluster_scoped { String::new() } else { namespace_of(&item.root).to_owned() };
@@ -78,7 +84,7 @@ fn rename(list: &mut ResourceList, new_name: impl Fn(&str) -> Option<String>) {
         return;
     }
     for item in &mut list.items {
-        references::update(&mut item.root, &renames);
+        references::update(&mut item.root, &renames, &list.meter);
     }
 }
 

@@ -4,6 +4,7 @@ use groundwork_yaml::tree::{Content, Node, Pair};
 use regex::{Captures, Regex};
 
 use super::fields::{pairs, set_inferred};
+use super::meter::Meter;
 use super::type_of;
 use crate::ignore::glob;
 use crate::render::ResourceList;
@@ -23,7 +24,10 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
             continue;
         }
         let mut found = Vec::new();
-        search.visit(&mut item.root, &mut Vec::new(), &mut found).map_err(failed)?;
+        if list.meter.passed().is_some() {
+            break;
+        }
+        search.visit(&mut item.root, &mut Vec::new(), &mut found, &list.meter).map_err(failed)?;
         if found.is_empty() {
             found.extend(search.create(&mut item.root));
         }
@@ -82,13 +86,19 @@ impl Search {
         Ok(search)
     }
 
-    fn visit(&self, node: &mut Node, path: &mut Vec<String>, said: &mut Vec<String>) -> Result<(), String> {
+    fn visit(
+        &self,
+        node: &mut Node,
+        path: &mut Vec<String>,
+        said: &mut Vec<String>,
+        meter: &Meter,
+    ) -> Result<(), String> {
         match &mut node.content {
-            Content::Scalar(_) => self.scalar(node, path, said),
+            Content::Scalar(_) => self.scalar(node, path, said, meter),
             Content::Sequence(list) => {
                 for (index, item) in list.items.iter_mut().enumerate() {
                     path.push(format!("[{index}]"));
-                    self.visit(item, path, said)?;
+                    self.visit(item, path, said, meter)?;
                     path.pop();
                 }
                 Ok(())
@@ -96,7 +106,7 @@ impl Search {
             Content::Mapping(mapping) => {
                 for Pair { key, value } in &mut mapping.pairs {
                     path.push(key.text().unwrap_or_default().to_owned());
-                    self.visit(value, path, said)?;
+                    self.visit(value, path, said, meter)?;
                     path.pop();
                 }
                 Ok(())
@@ -104,7 +114,21 @@ impl Search {
         }
     }
 
-    fn scalar(&self, node: &mut Node, path: &[String], said: &mut Vec<String>) -> Result<(), String> {
+    fn scalar(
+        &self,
+        node: &mut Node,
+        path: &[String],
+        said: &mut Vec<String>,
+        meter: &Meter,
+    ) -> Result<(), String> {
+        let fitting = self.path.as_ref().map_or(1, |pattern| pattern.len().saturating_mul(path.len()));
+        // A search costs at most the product of both lengths, and mostly a small part of it.
+        let searching = self.regex.as_ref().map_or(0, |regex| {
+            node.text().unwrap_or_default().len().saturating_mul(regex.as_str().len() / 16 + 1)
+        });
+        if !meter.steps(fitting.saturating_add(searching)) {
+            return Ok(());
+        }
         if self.path.as_ref().is_some_and(|pattern| !fits(pattern, path)) {
             return Ok(());
         }
@@ -118,6 +142,17 @@ impl Search {
             (None, None) if self.path.is_none() => return Ok(()),
             _ => None,
         };
+        let put = [&self.put_value, &self.put_comment].into_iter().flatten().map(String::len).sum::<usize>();
+        // Groups may bring the whole text along as often as they are named; what is said of it is as long again.
+        let groups_named = put / 4 + 1;
+        let longest = put.saturating_add(if groups.is_some() {
+            text.len().saturating_mul(groups_named)
+        } else {
+            text.len()
+        });
+        if !meter.bytes(longest.saturating_mul(2)) {
+            return Ok(());
+        }
         if let Some(comment) = &self.put_comment {
             let comment = resolve(comment, groups.as_ref())?;
             node.comments.line =

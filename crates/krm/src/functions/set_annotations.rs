@@ -24,11 +24,14 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     let shown = serde_json::Value::Object(
         annotations.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect(),
     );
+    let shown_size = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
     let mut set = Vec::new();
     for item in &mut list.items {
         for (path, create) in paths(&item.root, &places) {
             let mut count = 0;
-            visit(&mut item.root, &path, create, &mut |map| count += set_strings(map, &annotations, create));
+            visit(&mut item.root, &path, create, &mut |map| {
+                count += set_strings(map, &annotations, create, &list.meter);
+            });
             if count > 0 {
                 set.push((item.reference(), path.replace('/', ".")));
             }
@@ -38,6 +41,9 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
         list.info("no annotations applied");
     }
     for (resource, path) in set {
+        if !list.meter.bytes(shown_size) {
+            break;
+        }
         list.info_of(resource, format!("set annotations: {shown}"));
         if let Some(last) = list.results.last_mut() {
             last.field = Some(ResultField { path: Some(path), ..ResultField::default() });

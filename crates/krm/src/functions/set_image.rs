@@ -22,7 +22,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
         for containers in ["containers", "initContainers"] {
             visit(&mut item.root, &format!("{pod}/{containers}[]/image"), false, &mut |image| {
                 let new = image.as_str().and_then(|old| config.apply(old).filter(|new| new != old));
-                if let Some(new) = new {
+                if let Some(new) = new.filter(|new| list.meter.bytes(new.len())) {
                     image.set_text(&new);
                     count += 1;
                 }

@@ -30,7 +30,9 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     let mut count = 0;
     for item in list.items.iter_mut().filter(|item| !is_local_config(&item.root)) {
         for (path, create) in paths(&item.root) {
-            visit(&mut item.root, &path, create, &mut |map| count += set_strings(map, &labels, create));
+            visit(&mut item.root, &path, create, &mut |map| {
+                count += set_strings(map, &labels, create, &list.meter);
+            });
         }
     }
     list.info(format!("set {count} labels in total"));

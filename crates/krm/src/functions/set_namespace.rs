@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_yaml::tree::{Node, Pair};
 
+use super::meter::Meter;
 use super::scope::is_namespaced;
 use super::{group, id, is_local_config, text, type_of};
 use crate::identity::UPSTREAM_IDENTIFIER;
@@ -23,6 +24,7 @@ struct Change<'a> {
     /// Values that were replaced, and how many there were.
     old: BTreeSet<String>,
     count: usize,
+    meter: &'a Meter,
 }
 
 /// Namespace and name that an object had upstream.
@@ -35,13 +37,21 @@ struct Origin {
 type Known = BTreeMap<[String; 4], Option<String>>;
 
 pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
+    // Apart from the list, which is changed and spoken to meanwhile.
+    let meter = std::mem::take(&mut list.meter);
+    let result = set(list, &meter);
+    list.meter = meter;
+    result
+}
+
+fn set(list: &mut ResourceList, meter: &Meter) -> Result<(), String> {
     let (namespace, matcher) = config(list.config.as_ref())?;
     let creates = list.config.as_ref().is_some_and(|config| text(config, &["data", CREATE]) == "true");
     check_origins(list, matcher.as_deref())?;
     let known = known(list);
     let matcher = matcher.as_deref();
-    let mut fields = Change { namespace: &namespace, matcher, old: BTreeSet::new(), count: 0 };
-    let mut references = Change { namespace: &namespace, matcher, old: BTreeSet::new(), count: 0 };
+    let mut fields = Change { namespace: &namespace, matcher, old: BTreeSet::new(), count: 0, meter };
+    let mut references = Change { namespace: &namespace, matcher, old: BTreeSet::new(), count: 0, meter };
     let mut matching = Vec::new();
     for item in list.items.iter_mut().filter(|item| !is_local_config(&item.root)) {
         let origin = origin(&item.root);
@@ -184,6 +194,7 @@ impl Change<'_> {
     fn concerns(&self, value: &str, origin: Option<&str>) -> bool {
         self.matcher.is_none_or(|matcher| matcher == value || origin == Some(matcher))
             && value != self.namespace
+            && self.meter.bytes(self.namespace.len() + value.len())
     }
 
     fn note(&mut self, old: &str) {
@@ -406,7 +417,7 @@ mod tests {
         );
     }
 
-    /// 12.5: the Namespace is added, once.
+    /// V-022, 12.5: the Namespace is added, once.
     #[test]
     fn creation() {
         let to = config(&[("namespace", "new"), ("create", "true")]);

@@ -1,6 +1,6 @@
 //! `upsert-resource` (`packagevariants.md` 8.5): the config is what is to be there.
 
-use groundwork_yaml::tree::Node;
+use groundwork_yaml::tree::{Layout, Node, write};
 
 use super::{group, text};
 use crate::render::{Item, ResourceList};
@@ -18,12 +18,16 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     };
     for mut object in wanted {
         let path = take_target(&mut object);
+        if !list.meter.steps(list.items.len()) {
+            break;
+        }
+        let size = write(&object, Layout::default()).len();
         let mut is_there = false;
         for item in &mut list.items {
             let is_placed = path
                 .as_ref()
                 .is_none_or(|path| item.package == list.package && item.path.as_ref() == Some(path));
-            if is_placed && key(&item.root) == key(&object) {
+            if is_placed && key(&item.root) == key(&object) && list.meter.bytes(size) {
                 assign(&mut item.root, &object);
                 is_there = true;
             }

@@ -1,6 +1,7 @@
 //! Files of resources, object by object (`packagevariants.md` 7.3, 7.4).
 
 use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
 
 use groundwork_yaml::tree::Node;
 
@@ -13,21 +14,27 @@ use crate::schema::Schema;
 /// Names of the versions in messages about duplicates.
 const SOURCES: [&str; 3] = ["original", "updated", "dest"];
 
-/// The versions of a file: original, updated, local.
-type Versions = [Option<File>; 3];
+/// The versions of a file: original, updated, local. Those of one text are one.
+type Versions = [Option<Rc<File>>; 3];
 
 /// Merges the files at some paths; answers with those that are to be taken or left as a whole instead.
 pub(super) fn merge_files<'a>(merge: &mut Merge<'_>, paths: &[&'a str]) -> Result<Vec<&'a str>, MergeError> {
     let mut read: BTreeMap<&str, Versions> = paths.iter().map(|path| (*path, [const { None }; 3])).collect();
     for (at, tree) in TREES.into_iter().enumerate() {
         for (path, versions) in &mut read {
-            let Some(text) = merge.trees.texts(path)[at] else { continue };
+            let texts = merge.trees.texts(path);
+            let Some(text) = texts[at] else { continue };
+            // Most files differ in one version at most, and reading is the larger part of a merge.
+            if let Some(same) = texts[..at].iter().position(|former| *former == Some(text)) {
+                versions[at] = versions[same].clone();
+                continue;
+            }
             let file = File::read(text).map_err(|cause| MergeError::Syntax {
                 tree,
                 path: (*path).to_owned(),
                 cause,
             })?;
-            versions[at] = Some(file);
+            versions[at] = Some(Rc::new(file));
         }
     }
     let mut whole = Vec::new();
@@ -41,7 +48,7 @@ pub(super) fn merge_files<'a>(merge: &mut Merge<'_>, paths: &[&'a str]) -> Resul
     });
     for (at, source_name) in SOURCES.into_iter().enumerate() {
         for (path, versions) in &read {
-            if versions[at].as_ref().is_some_and(has_duplicates) {
+            if versions[at].as_ref().is_some_and(|file| has_duplicates(file)) {
                 return Err(MergeError::Duplicate { source_name, path: (*path).to_owned() });
             }
         }
@@ -85,7 +92,7 @@ struct Found {
 /// The new text; none if nothing is left.
 fn merge_file(merge: &mut Merge<'_>, path: &str, versions: &Versions) -> Result<Option<String>, MergeError> {
     let [original, updated, local] = versions;
-    let files = [original, updated, local].map(Option::as_ref);
+    let files = [original, updated, local].map(Option::as_deref);
     let mut known = HashSet::new();
     let documents = files.into_iter().flatten().flat_map(|file| &file.documents);
     let identities: Vec<Identity> = documents
@@ -98,10 +105,10 @@ fn merge_file(merge: &mut Merge<'_>, path: &str, versions: &Versions) -> Result<
         found.extend(merge_object(merge, path, original, updated, local)?);
     }
     found.sort_by_key(|found| found.position);
-    let (Some(file), false) = (local.as_ref().or(updated.as_ref()), found.is_empty()) else {
+    let (Some(file), false) = (local.as_deref().or(updated.as_deref()), found.is_empty()) else {
         return Ok(None);
     };
-    let other = updated.as_ref().unwrap_or(file);
+    let other = updated.as_deref().unwrap_or(file);
     let documents: Vec<(&Document, &File)> =
         found.iter().map(|found| (&found.document, if found.is_local { file } else { other })).collect();
     Ok(Some(file.with(&documents)))

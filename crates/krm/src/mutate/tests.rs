@@ -272,3 +272,98 @@ fn without_resources() {
         ("Error", "nil resources found for PackageRevisionResources 'n/r'")
     );
 }
+
+/// V-053: a function of a variant comes with all that a Kptfile can say of one, mutators and validators alike.
+#[test]
+fn functions_come_whole() {
+    let function = json!({
+        "name": "f", "image": "set-namespace", "tag": "~0.4", "configPath": "ns.yaml",
+        "selectors": [{"apiVersion": "v1", "kind": "Service", "name": "dns", "namespace": "x", "labels": {"a": "b"}}],
+        "exclude": [{"kind": "Namespace", "annotations": {"c": "d"}}],
+    });
+    let other = json!({"exec": "./run.sh", "configMap": {"a": "b"}});
+    let spec = json!({"pipeline": {"mutators": [function, other], "validators": [other, function]}});
+    let found = mutated(&[("Kptfile", KPTFILE)], &spec, Vec::new()).unwrap();
+    let kptfile = groundwork_yaml::from_str(&found.files["Kptfile"]).unwrap();
+    for list in ["mutators", "validators"] {
+        for (index, wanted) in spec["pipeline"][list].as_array().unwrap().iter().enumerate() {
+            let mut wanted = wanted.clone();
+            let name = wanted["name"].as_str().unwrap_or_default();
+            wanted["name"] = format!("PackageVariant.my-pv.{name}.{index}").into();
+            assert_eq!(kptfile["pipeline"][list][index], wanted, "{list} {index}");
+        }
+    }
+}
+
+/// An injection point of a kind, with nothing in it.
+fn point(kind: &str, name: &str) -> String {
+    format!(
+        "apiVersion: net.example/v1\nkind: {kind}\nmetadata:\n  name: {name}\n  annotations:\n    \
+         kpt.dev/config-injection: optional\nspec: {{}}\n"
+    )
+}
+
+/// The objects that fill points of these kinds, in order; nothing where one stays as it was.
+fn filled(kinds: &[&str], injectors: &Value, objects: &[Value]) -> Vec<String> {
+    let mut files = vec![("Kptfile".to_owned(), KPTFILE.to_owned())];
+    for (index, kind) in kinds.iter().enumerate() {
+        files.push((format!("{index}.yaml"), point(kind, &format!("p{index}"))));
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let found = mutated(&files, &json!({"injectors": injectors}), objects.to_vec()).unwrap();
+    (0..kinds.len())
+        .map(|index| {
+            let text = &found.files[&format!("{index}.yaml")];
+            let object = groundwork_yaml::from_str(text).unwrap();
+            assert_eq!(object["metadata"]["name"], format!("p{index}"), "points keep their names");
+            let by = object["metadata"]["annotations"]["kpt.dev/injected-resource-name"].as_str();
+            assert_eq!(
+                object["spec"]["from"].as_str(),
+                by,
+                "the annotation names what is in the spec: {text}"
+            );
+            by.unwrap_or_default().to_owned()
+        })
+        .collect()
+}
+
+fn of_kind(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {"from": name}})
+}
+
+/// V-078 to V-080, V-082, V-105, V-106: selectors are tried in their order; what they give has to be so of the object and of the point; and an
+/// object is one of the point's own version.
+#[test]
+fn selectors_of_injectors() {
+    const API: &str = "net.example/v1";
+    let all: Vec<Value> = ["K1", "K2"]
+        .into_iter()
+        .flat_map(|kind| ["foo", "bar"].map(|name| of_kind(API, kind, name)))
+        .collect();
+    let two = ["K1", "K2"];
+    for (injectors, expected) in [
+        // The vector of 3.4.5, and its two entries the other way round.
+        (json!([{"kind": "K1", "name": "foo"}, {"kind": "K2", "name": "bar"}]), ["foo", "bar"]),
+        (json!([{"kind": "K2", "name": "bar"}, {"kind": "K1", "name": "foo"}]), ["foo", "bar"]),
+        (json!([{"name": "foo"}, {"name": "bar"}]), ["foo", "foo"]),
+        (json!([{"name": "bar"}, {"name": "foo"}]), ["bar", "bar"]),
+        (json!([{"name": "gone"}, {"name": "bar"}]), ["bar", "bar"]),
+        // A `foo` of the other kind is there, and is not asked for.
+        (json!([{"kind": "K1", "name": "foo"}]), ["foo", ""]),
+        (json!([{"version": "v2", "name": "foo"}]), ["", ""]),
+        (json!([{"group": "other.example", "name": "foo"}]), ["", ""]),
+        (json!([{"group": "", "name": "foo"}]), ["", ""]),
+        (
+            json!([{"group": "net.example", "version": "v2", "kind": "K1", "name": "foo"},
+                {"group": "net.example", "version": "v1", "kind": "K1", "name": "bar"}]),
+            ["bar", ""],
+        ),
+    ] {
+        assert_eq!(filled(&two, &injectors, &all), expected, "{injectors}");
+    }
+    let ten = ["K1", "K2", "K1", "K2", "K2", "K2", "K1", "K2", "K2", "K2"];
+    let wanted = ten.map(|kind| if kind == "K1" { "foo" } else { "" });
+    assert_eq!(filled(&ten, &json!([{"kind": "K1", "name": "foo"}]), &all), wanted);
+    let older = [of_kind("net.example/v1beta1", "K1", "foo")];
+    assert_eq!(filled(&["K1"], &json!([{"name": "foo"}]), &older), [""]);
+}

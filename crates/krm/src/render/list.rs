@@ -2,8 +2,11 @@
 
 use groundwork_api::{List, ResourceIdentifier, ResultItem};
 use groundwork_yaml::tree::Node;
+use serde_json::Value;
 
+use crate::functions::meter::Meter;
 use crate::package::{base_name, is_kptfile, join};
+use crate::value::to_json;
 
 /// An object of a package.
 #[derive(Debug, Clone)]
@@ -62,8 +65,13 @@ impl Item {
         self.root.at(path).filter(|node| !node.is_null()).and_then(Node::text).unwrap_or_default()
     }
 
+    /// The object as data.
+    pub fn to_value(&self) -> Value {
+        to_json(&self.root)
+    }
+
     /// Names the object in results.
-    pub(crate) fn reference(&self) -> ResourceIdentifier {
+    pub fn reference(&self) -> ResourceIdentifier {
         let text = |path: &[&str]| Some(self.text(path).to_owned()).filter(|text| !text.is_empty());
         ResourceIdentifier {
             api_version: text(&["apiVersion"]),
@@ -86,6 +94,8 @@ pub struct ResourceList {
     pub results: Vec<ResultItem>,
     /// Whether the items are those that selectors or exclusions have left.
     pub is_selection: bool,
+    /// What a function that is built in has used.
+    pub(crate) meter: Meter,
 }
 
 /// How much a result matters.
@@ -107,6 +117,11 @@ impl Severity {
 }
 
 impl ResourceList {
+    /// `functionConfig` as data.
+    pub fn config_value(&self) -> Option<Value> {
+        self.config.as_ref().map(to_json)
+    }
+
     /// Adds a result.
     pub(crate) fn say(&mut self, severity: Severity, message: impl Into<String>) {
         self.results.push(ResultItem {

@@ -11,6 +11,7 @@ use super::list::{Item, Outcome, ResourceList, Severity, errors};
 use super::output::{Step, Steps};
 use super::{FunctionRunner, Image, OnMissing, RenderOptions, RunError, Target};
 use crate::comments::{copy, has_comments};
+use crate::functions::meter::Meter;
 use crate::functions::{Native, native};
 use crate::kptfile::read;
 use crate::package::{KPTFILE, Package, join, owner};
@@ -200,8 +201,9 @@ impl<'a> Renderer<'a> {
             items: chosen.cloned().collect(),
             package: package.to_owned(),
             config,
-            results: Vec::new(),
             is_selection,
+            meter: Meter::new(self.options.native_limits),
+            ..ResourceList::default()
         };
         let before: BTreeSet<usize> = list.items.iter().filter_map(|item| item.id).collect();
         let outcome = match engine {
@@ -362,7 +364,12 @@ fn cause_of(outcome: &Outcome) -> String {
 }
 
 fn run_native(native: Native, list: &mut ResourceList) -> Outcome {
-    let exit_code = match native(list) {
+    let result = native(list);
+    if let Some(limit) = list.meter.passed() {
+        // What it says is about half of the work, and may be much.
+        return Outcome { exit_code: 1, error: Some(limit.to_string()), ..Outcome::default() };
+    }
+    let exit_code = match result {
         Ok(()) => 0,
         Err(message) => {
             list.say(Severity::Error, message);

@@ -11,20 +11,21 @@ use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Objects};
 use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_kubernetes::is_dns_subdomain;
-use groundwork_packages::{Actor, Committed, Files, GitRepository, NewDraft, Revision, Source, StoreError};
+use groundwork_packages::{Actor, Committed, Files, GitRepository, NewDraft, Revision, StoreError};
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::packages::v1::packages_server::Packages;
 use groundwork_proto::packages::v1::pull_response::Part as Pulled;
 use groundwork_proto::packages::v1::push_request::Part as Pushed;
 use groundwork_proto::packages::v1::{
     CreateRequest, CreateResponse, DiffRequest, DiffResponse, File, FileChange, PullRequest, PullResponse,
-    PulledRevision, PushRequest, PushResponse, PushTarget, create_request,
+    PulledRevision, PushRequest, PushResponse, PushTarget,
 };
 use groundwork_proto::status::{self, reasons};
 use similar::TextDiff;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use super::creation;
 use super::objects::{Attributes, ensure};
 use super::revision::repository_key;
 use super::{MAX_PACKAGE_BYTES, PackageStore, downstream};
@@ -83,7 +84,7 @@ impl Packages for Service {
         let present =
             self.objects.get::<PackageRevision>(&name.namespace, &name.name).await.map_err(of_api)?;
         let keeps_failures = present.as_ref().is_some_and(downstream::keeps_failures);
-        let saved = store.run(&key, move |store| {
+        let saved = store.write(&key, move |store| {
             let staged = store.stage_files(&name.namespace, &name.name, &version, files)?;
             staged.keep_failures(keeps_failures).commit(&actor)
         });
@@ -104,13 +105,11 @@ impl Packages for Service {
                 return Err(invalid(field, "it must be a name as Kubernetes has them"));
             }
         }
-        let (from, source) = match source {
-            Some(create_request::Source::Clone(upstream)) => (upstream.clone(), Source::Clone { upstream }),
-            Some(create_request::Source::Edit(source)) => (source.clone(), Source::Edit { source }),
-            None => return Err(invalid("source", "it must be given")),
-        };
-        let from = named("source", Some(ObjectName { namespace: namespace.clone(), name: from }))?;
-        self.authorise("get", &metadata, &from).await?;
+        let source = source.ok_or_else(|| invalid("source", "it must be given"))?;
+        let from = creation::named_in(&source, &namespace)?;
+        for name in &from {
+            self.authorise("get", &metadata, name).await?;
+        }
         let draft = ResourceAttributes {
             group: PackageRevision::GROUP,
             resource: PackageRevision::PLURAL,
@@ -118,14 +117,20 @@ impl Packages for Service {
             name: None,
         };
         let user = self.access.authorise_to("create", &metadata, &[draft]).await?;
-        // What it is made from may be in another repository, which this replica has to know as well.
-        self.synced(&repository_of(&from)).await?;
+        // What it is made from may be in other repositories, which this replica has to know as well.
+        for name in &from {
+            self.synced(&repository_of(name)).await?;
+        }
         let key = ObjectId::new(kind::<Repository>(), Some(&namespace), &repository);
         let (store, registered) = self.synced(&key).await?;
-        let new =
-            NewDraft { namespace: namespace.clone(), repository, package, workspace, source, owner: None };
+        let source = creation::Wanted::of(source)?;
         let actor = Actor { name: user.name.clone() };
-        let made = store.run(&key, move |store| store.stage(&new)?.commit(&actor));
+        let place = namespace.clone();
+        let made = store.write(&key, move |store| {
+            let source = source.source(store, &place)?;
+            let new = NewDraft { namespace: place, repository, package, workspace, source, owner: None };
+            store.stage(&new)?.commit(&actor)
+        });
         let Committed { revision, status, .. } = made.await.map_err(|error| refused(&error))?;
         self.tell(&registered, &revision, None).await?;
         Ok(Response::new(CreateResponse {
@@ -276,7 +281,7 @@ fn text(file: Option<&Vec<u8>>) -> Option<&str> {
 }
 
 /// The name of a package revision, which begins with that of its repository.
-fn named(field: &str, name: Option<ObjectName>) -> Result<ObjectName, Status> {
+pub(super) fn named(field: &str, name: Option<ObjectName>) -> Result<ObjectName, Status> {
     let name = name.unwrap_or_default();
     match is_dns_subdomain(&name.namespace) && is_dns_subdomain(&name.name) && name.name.contains('.') {
         true => Ok(name),

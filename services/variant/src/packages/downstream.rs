@@ -10,12 +10,12 @@ use groundwork_api::{
     ResolvedUpstream, ResourceExt as _, Time,
 };
 use groundwork_controller::{ApiError, ReconcileError};
-use groundwork_krm::Package as Files;
-use groundwork_packages::{Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
-use groundwork_variant::{
+use groundwork_fleet::{
     Adoption, Base, Freshness, Package, Repositories, VariantError, Withdrawal, base, freshness, is_owned,
     next_workspace, orphaned, release, resolve_upstream, revision_name, select,
 };
+use groundwork_krm::Package as Files;
+use groundwork_packages::{Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
 
 use super::injection::{Injection, mutate};
 use super::objects::{self, Attributes};
@@ -265,13 +265,15 @@ impl Work<'_, '_> {
                 let stage = move |store: &groundwork_packages::Store| {
                     store.stage_update(&namespace, &revision, &version, &update)
                 };
-                let staged = world.try_run(stage).await.map_err(failed)?;
+                let staged = world.try_run(stage).await;
+                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
                 let mutated = self.mutate(staged.files(), &name).await?;
                 self.commit(staged, Some(mutated)).await
             }
             _ => {
                 let new = self.new_draft(Source::Upgrade { local: name.clone(), update });
-                let staged = world.try_run(move |store| store.stage(&new)).await.map_err(failed)?;
+                let staged = world.stage(new).await;
+                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
                 let mutated = self.mutate(staged.files(), &staged.name()).await?;
                 self.commit(staged, Some(mutated)).await
             }
@@ -283,12 +285,30 @@ impl Work<'_, '_> {
         let new = self.new_draft(source);
         let package = Package { repository: &new.repository, path: &new.package };
         let name = revision_name(package, &new.workspace);
-        let staged = self.world.run(&name, move |store| store.stage(&new)).await?;
+        let staged = self.world.stage(new).await;
+        let staged = match files {
+            Some(_) => staged,
+            None => self.preflight(staged, &name).await?,
+        };
+        let staged = staged.map_err(|error| told(&error, &name))?;
         let mutated = match files {
             Some(files) => files,
             None => self.mutate(staged.files(), &name).await?,
         };
         self.commit(staged, Some(mutated)).await
+    }
+
+    /// Lets what is wrong with a change of the variant be told before what is wrong with a rendering: the change comes first, and who reads
+    /// that the pipeline cannot be edited knows what to do (2.14, phases 8 and 9).
+    async fn preflight(
+        &mut self,
+        staged: Result<Staged, StoreError>,
+        name: &str,
+    ) -> Result<Result<Staged, StoreError>, Failure> {
+        if let Err(StoreError::Render { files, .. }) = &staged {
+            self.mutate(files, name).await?;
+        }
+        Ok(staged)
     }
 
     fn new_draft(&self, source: Source) -> NewDraft {
@@ -321,7 +341,8 @@ impl Work<'_, '_> {
             staged.set_files(files);
         }
         let actor = Actor { name: CONTROLLER.to_owned() };
-        let Committed { revision, status, error } = world.run(&name, move |_| staged.commit(&actor)).await?;
+        let Committed { revision, status, error } =
+            world.write(&name, move |_| staged.commit(&actor)).await?;
         let present = world.object(&name).cloned();
         let attributes = if present.is_none() { attributes(world.variant) } else { Attributes::default() };
         let ensured =

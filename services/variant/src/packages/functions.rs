@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use groundwork_functions::{Executables, Limits, RemoteRunner};
+use groundwork_functions::{Executables, Kubeconform, Limits, RemoteRunner, Schemas, SchemasError};
 use groundwork_grpc::ClientError;
+use groundwork_krm::RenderOptions;
 use groundwork_packages::{Functions, MAX_PACKAGE_BYTES, OnMissing, SharedRunner};
 use tokio::runtime::Handle;
 
@@ -36,6 +37,10 @@ pub struct FunctionArguments {
     )]
     pub function_runner_tls_ca: Option<PathBuf>,
 
+    /// What `kubeconform` checks with: a folder with JSON schemas, or a file with what `kubectl get --raw /openapi/v2` prints
+    #[arg(long, env = "GROUNDWORK_FUNCTION_SCHEMAS", value_name = "PATH", requires = "package_store")]
+    pub function_schemas: Option<PathBuf>,
+
     /// What becomes of a package with a function that nobody runs: it is not drafted, or it is drafted unrendered and cannot be published
     #[arg(
         long,
@@ -55,16 +60,29 @@ pub enum Missing {
     Defer,
 }
 
+/// Why functions cannot run as the options ask for it.
+#[derive(Debug, thiserror::Error)]
+pub enum FunctionsError {
+    #[error("--function-runner: {0}")]
+    Runner(#[from] ClientError),
+    #[error("--function-schemas: {0}")]
+    Schemas(#[from] SchemasError),
+}
+
 impl FunctionArguments {
     /// What they ask for. Calls are made on the runtime that this is called on.
     ///
     /// # Errors
-    /// The address of the function runner, or the file with certificates, cannot be used.
-    pub(super) fn functions(&self) -> Result<Functions, ClientError> {
+    /// The address of the function runner, the file with certificates, or the schemas cannot be used.
+    pub(super) fn functions(&self) -> Result<Functions, FunctionsError> {
         let limits = Limits { output: MAX_PACKAGE_BYTES, ..Limits::default() };
         let mut runners: Vec<SharedRunner> = Vec::new();
         if !self.function_exec.is_empty() {
             runners.push(Arc::new(Executables::new(limits)));
+        }
+        if let Some(path) = &self.function_schemas {
+            let prefixes = RenderOptions::default().native_prefixes;
+            runners.push(Arc::new(Kubeconform::new(Schemas::open(path)?, prefixes)));
         }
         if let Some(url) = &self.function_runner {
             let ca = self.function_runner_tls_ca.as_deref();

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use groundwork_api::{InjectionSource, PackageVariant};
+use groundwork_fleet::VariantError;
 use groundwork_krm::{Cluster, Listed, Mutated, Mutation, MutationError, Package};
-use groundwork_variant::VariantError;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::Value;

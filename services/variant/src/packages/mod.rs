@@ -11,6 +11,7 @@
 //! misses something asks for; leases of pushes decide.
 
 pub(crate) mod calls;
+mod creation;
 pub(crate) mod downstream;
 mod functions;
 mod injection;
@@ -19,9 +20,10 @@ mod relations;
 pub(crate) mod repository;
 pub(crate) mod revision;
 mod schedule;
+mod turns;
 pub(crate) mod world;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,26 +31,20 @@ use std::time::Duration;
 use groundwork_api::Repository;
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
-use groundwork_grpc::ClientError;
 use groundwork_packages::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, Settings, Store, StoreError,
 };
 use groundwork_telemetry::Metrics;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
-use tokio::sync::Semaphore;
 
-pub use functions::{FunctionArguments, Missing};
+pub use functions::{FunctionArguments, FunctionsError, Missing};
 pub(crate) use relations::Relations;
+pub use turns::TurnArguments;
+use turns::{Turn, Turns};
 
 use crate::handler::kind;
 
-/// Operations of the store at the same time; most of their time they wait for remotes (5.5).
-const MAX_OPERATIONS: usize = 32;
-/// Operations on one repository at the same time: a remote that does not answer must not take all turns.
-const MAX_PER_REPOSITORY: usize = 8;
-/// Who waits longer than this for a repository lets others go on.
-const BUSY: Duration = Duration::from_secs(5);
 /// What a replica knows of a remote is used for as long without asking, unless an event tells of news.
 const OLD: Duration = Duration::from_secs(120);
 /// Protocols of remotes unless the operator says otherwise: none of them reads disks of this machine.
@@ -67,6 +63,9 @@ pub struct StoreArguments {
     pub package_protocols: Vec<String>,
 
     #[command(flatten)]
+    pub turns: TurnArguments,
+
+    #[command(flatten)]
     pub functions: FunctionArguments,
 }
 
@@ -74,8 +73,8 @@ impl StoreArguments {
     /// The store that they ask for.
     ///
     /// # Errors
-    /// The address of the function runner cannot be used.
-    pub(crate) fn store(&self, metrics: &Metrics) -> Result<Option<PackageStore>, ClientError> {
+    /// What they say of functions cannot be used.
+    pub(crate) fn store(&self, metrics: &Metrics) -> Result<Option<PackageStore>, FunctionsError> {
         let Some(directory) = self.package_store.clone() else { return Ok(None) };
         let protocols = match self.package_protocols.as_slice() {
             [] => PROTOCOLS.map(str::to_owned).to_vec(),
@@ -87,8 +86,7 @@ impl StoreArguments {
             Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES, functions, meters };
         Ok(Some(PackageStore {
             store: Arc::new(Store::new(options)),
-            turns: Arc::new(Semaphore::new(MAX_OPERATIONS)),
-            repositories: Mutex::default(),
+            turns: Turns::new(self.turns, metrics),
             known: Mutex::default(),
         }))
     }
@@ -97,9 +95,7 @@ impl StoreArguments {
 /// The store, for tasks: its operations block, so each has a thread.
 pub(crate) struct PackageStore {
     store: Arc<Store>,
-    turns: Arc<Semaphore>,
-    /// The turns of each repository.
-    repositories: Mutex<HashMap<Key, Arc<Semaphore>>>,
+    turns: Turns,
     /// Repositories whose settings have been read, and have not changed since.
     known: Mutex<HashSet<Key>>,
 }
@@ -114,22 +110,36 @@ impl PackageStore {
         repository: &Key,
         operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let own = Arc::clone(
-            self.repositories
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(repository.clone())
-                .or_insert_with(|| Arc::new(Semaphore::new(MAX_PER_REPOSITORY))),
-        );
-        let Ok(own) = tokio::time::timeout(BUSY, own.acquire_owned()).await else {
-            let text = format!("repository {:?} is busy: its remote answers slowly", repository.name);
-            return Err(StoreError::Unavailable(text));
-        };
-        // The semaphores are never closed.
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let turn = self.turns.take(repository, false).await?;
+        self.work(turn, operation).await
+    }
+
+    /// The same, for what is pushed to the remote.
+    ///
+    /// # Errors
+    /// As those of `run`.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        repository: &Key,
+        operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let turn = self.turns.take(repository, true).await?;
+        self.work(turn, operation).await
+    }
+
+    /// Waits until another draft may be begun (5.5).
+    pub(crate) async fn draft(&self) {
+        self.turns.draft().await;
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let store = Arc::clone(&self.store);
         let work = move || {
-            let _turns = (own, turn);
+            let _turn = turn;
             operation(&store)
         };
         let panicked = |_| {
@@ -156,7 +166,7 @@ impl PackageStore {
     /// Forgets a repository that is gone.
     pub(crate) fn unregister(&self, key: &Key) {
         self.forget(key);
-        self.repositories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.turns.forget(key);
         self.store.unregister(key.namespace.as_deref().unwrap_or_default(), &key.name);
     }
 

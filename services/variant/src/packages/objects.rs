@@ -24,7 +24,7 @@ pub(crate) fn latest(repository: &GitRepository) -> BTreeSet<String> {
     let place = repository.settings().place();
     let objects: Vec<PackageRevision> =
         repository.snapshot().revisions.values().map(|revision| revision.object(&place)).collect();
-    groundwork_variant::latest(&objects).into_values().map(groundwork_api::ResourceExt::name_any).collect()
+    groundwork_fleet::latest(&objects).into_values().map(groundwork_api::ResourceExt::name_any).collect()
 }
 
 /// What the store answers to the generation of an object that it has looked at.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use groundwork_api::view;
 use groundwork_bus::{Change, ObjectId};
 use groundwork_controller::Key;
-use groundwork_variant::fixed_revision;
+use groundwork_fleet::fixed_revision;
 
 /// Namespace, and what the names of the package's revisions begin with: repository, package and a dot.
 type Package = (String, String);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use groundwork_api::{MetaCondition, PackageRevision, PackageVariant, Repository, ResourceExt as _, Time};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled};
+use groundwork_fleet::owner_reference;
 use groundwork_packages::{GitRepository, Revision, Snapshot, StoreError};
-use groundwork_variant::owner_reference;
 use jiff::Timestamp;
 
 use super::PackageStore;

@@ -104,7 +104,7 @@ impl Changed {
         let key = key_of(repository);
         let (repository, revision) = (Arc::clone(repository), Arc::clone(&self.revision));
         let (namespace, actor) = (object.namespace().unwrap_or_default(), actor_of(object));
-        let saved = store.run(&key, move |store| {
+        let saved = store.write(&key, move |store| {
             let mut files = repository.content(&revision)?.texts;
             let package = &revision.package;
             let refused = |error: CreationError| StoreError::Refused(error.to_string());
@@ -138,7 +138,7 @@ impl Changed {
         let (name, version) = (self.revision.name.clone(), self.revision.version());
         let namespace = namespace.to_owned();
         let moved = store
-            .run(&key, move |store| store.set_lifecycle(&namespace, &name, &version, wanted, &actor))
+            .write(&key, move |store| store.set_lifecycle(&namespace, &name, &version, wanted, &actor))
             .await;
         self.take(moved)
     }
@@ -187,7 +187,7 @@ async fn delete(
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let (version, actor) = (revision.version(), actor_of(object));
         let deleted = store
-            .run(&key_of(repository), move |store| store.delete(&namespace, &name, &version, &actor))
+            .write(&key_of(repository), move |store| store.delete(&namespace, &name, &version, &actor))
             .await;
         match deleted {
             Ok(()) | Err(StoreError::NotFound(_)) => {}

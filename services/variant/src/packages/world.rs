@@ -8,9 +8,9 @@ use groundwork_api::{
 };
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects};
+use groundwork_fleet::{Git, VariantError};
 use groundwork_krm::{Package, Strategy};
-use groundwork_packages::{Actor, GitRepository, Revision, Store, StoreError};
-use groundwork_variant::{Git, VariantError};
+use groundwork_packages::{Actor, GitRepository, NewDraft, Revision, Staged, Store, StoreError};
 
 use super::downstream::{CONTROLLER, Failure, told};
 use super::objects::{self, Attributes};
@@ -208,7 +208,22 @@ impl<'a> World<'a> {
         self.store.run(&self.downstream, operation).await.map_err(|error| told(&error, revision))
     }
 
-    /// The same, for who tells its errors in other words.
+    /// The same, for what is pushed to the remote.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        revision: &str,
+        operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.store.write(&self.downstream, operation).await.map_err(|error| told(&error, revision))
+    }
+
+    /// Makes the content of a new draft, once there may be another one.
+    pub(super) async fn stage(&self, new: NewDraft) -> Result<Staged, StoreError> {
+        self.store.draft().await;
+        self.try_run(move |store| store.stage(&new)).await
+    }
+
+    /// As `run`, for who tells its errors in other words.
     pub(super) async fn try_run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
@@ -271,7 +286,7 @@ impl<'a> World<'a> {
     /// Moves a revision on, in git and on its object.
     pub(super) async fn set_lifecycle(&self, name: &str, to: Lifecycle) -> Result<PackageRevision, Failure> {
         let (namespace, revision) = (self.namespace.clone(), name.to_owned());
-        let moved = self.run(name, move |store| {
+        let moved = self.write(name, move |store| {
             let version = store.revision(&namespace, &revision)?.1.version();
             let actor = Actor { name: CONTROLLER.to_owned() };
             let moved = store.set_lifecycle(&namespace, &revision, &version, to, &actor)?;
@@ -286,7 +301,7 @@ impl<'a> World<'a> {
     /// Deletes a revision in git. One that is gone already is deleted.
     pub(super) async fn delete(&self, name: &str) -> Result<(), Failure> {
         let (namespace, revision) = (self.namespace.clone(), name.to_owned());
-        let deleted = self.store.run(&self.downstream, move |store| {
+        let deleted = self.store.write(&self.downstream, move |store| {
             let version = store.revision(&namespace, &revision)?.1.version();
             store.delete(&namespace, &revision, &version, &Actor { name: CONTROLLER.to_owned() })
         });

@@ -38,11 +38,12 @@ async fn main() -> Result<()> {
         PathBuf::from(arguments.next().context("the first argument is the folder of the binaries")?);
     let mut json = None;
     let mut scenarios = Vec::new();
-    let (mut with_floor, mut rounds) = (false, ROUNDS);
+    let (mut with_floor, mut is_small, mut rounds) = (false, false, ROUNDS);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--json" => json = Some(PathBuf::from(arguments.next().context("--json needs a file")?)),
             "--floor" => with_floor = true,
+            "--small" => is_small = true,
             "--rounds" => rounds = arguments.next().context("--rounds needs a number")?.parse()?,
             _ => scenarios.push(argument),
         }
@@ -68,10 +69,12 @@ async fn main() -> Result<()> {
         }
     }
     if wanted("packages") {
-        tell(packages::packages(binaries.clone(), 20, MANY / 20).await?);
+        let (repositories, each) = if is_small { (4, 5) } else { (20, MANY / 20) };
+        tell(packages::packages(binaries.clone(), repositories, each).await?);
     }
     if wanted("store") {
-        tell(store::store(binaries, 20, 500).await?);
+        let (repositories, each) = if is_small { (2, 20) } else { (20, 500) };
+        tell(store::store(binaries, repositories, each).await?);
     }
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&Value::Object(figures))?;

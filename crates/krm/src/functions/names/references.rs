@@ -3,6 +3,7 @@
 use groundwork_yaml::tree::Node;
 
 use super::super::fields::{template, visit};
+use super::super::meter::Meter;
 use super::super::{group, text};
 use super::{Renames, namespace_of};
 
@@ -59,17 +60,19 @@ static WITH_NAMESPACE: &[(&str, &str, &str)] = &[
 ];
 
 /// Makes an object name others by their new names.
-pub(super) fn update(root: &mut Node, renames: &Renames) {
+pub(super) fn update(root: &mut Node, renames: &Renames, meter: &Meter) {
     let (kind, namespace) = (text(root, &["kind"]).to_owned(), namespace_of(root).to_owned());
     let mut update = |path: &str, wanted: &str| {
-        visit(root, path, false, &mut |name| set(name, wanted, &namespace, renames));
+        visit(root, path, false, &mut |name| set(name, wanted, &namespace, renames, meter));
     };
     for (_, wanted, path) in OF_KINDS.iter().filter(|(of, ..)| *of == kind) {
         update(path, wanted);
     }
     if let Some(pod) = pod_spec(root, &kind) {
         let mut update = |path: &str, wanted: &str| {
-            visit(root, &format!("{pod}/{path}"), false, &mut |name| set(name, wanted, &namespace, renames));
+            visit(root, &format!("{pod}/{path}"), false, &mut |name| {
+                set(name, wanted, &namespace, renames, meter);
+            });
         };
         for (wanted, path) in OF_PODS {
             update(path, wanted);
@@ -87,7 +90,7 @@ pub(super) fn update(root: &mut Node, renames: &Renames) {
             let own = text(reference, &["namespace"]).to_owned();
             let namespace = if own.is_empty() { &namespace } else { &own };
             if let Some(name) = reference.get_mut("name") {
-                set(name, wanted, namespace, renames);
+                set(name, wanted, namespace, renames, meter);
             }
         });
     }
@@ -102,12 +105,12 @@ fn pod_spec(root: &Node, kind: &str) -> Option<String> {
 }
 
 /// A name in the same namespace, or of an object that has none.
-fn set(name: &mut Node, kind: &str, namespace: &str, renames: &Renames) {
+fn set(name: &mut Node, kind: &str, namespace: &str, renames: &Renames, meter: &Meter) {
     let Some(old) = name.as_str() else { return };
     let new = [namespace, ""]
         .into_iter()
         .find_map(|namespace| renames.get(&[kind.to_owned(), namespace.to_owned(), old.to_owned()]));
-    if let Some(new) = new {
+    if let Some(new) = new.filter(|new| meter.bytes(new.len())) {
         name.set_text(new);
     }
 }

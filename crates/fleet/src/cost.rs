@@ -2,8 +2,6 @@
 //!
 //! Texts that double (`[x].map(y, y + y)`) and nested loops show in the bound long before they are run.
 
-use std::collections::BTreeMap;
-
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, LiteralValue};
 use cel::parser::Expression;
 
@@ -43,18 +41,24 @@ impl Size {
     }
 }
 
-/// Sizes of what an expression reads, by path: `target`, `target.labels`.
-pub(crate) type Sizes<'a> = BTreeMap<&'a str, Size>;
+/// Sizes of what an expression reads.
+pub(crate) trait Sizes {
+    /// Of a variable: `target`.
+    fn variable(&self, name: &str) -> Option<Size>;
+
+    /// Of a field of a variable: `target.labels`.
+    fn field(&self, variable: &str, field: &str) -> Option<Size>;
+}
 
 /// Units that evaluating costs at most.
-pub(crate) fn bound(expression: &Expression, sizes: &Sizes<'_>) -> u64 {
+pub(crate) fn bound(expression: &Expression, sizes: &dyn Sizes) -> u64 {
     let mut meter = Meter { sizes, locals: Vec::new(), units: 0 };
     meter.walk(&expression.expr, 1);
     meter.units
 }
 
 struct Meter<'a> {
-    sizes: &'a Sizes<'a>,
+    sizes: &'a dyn Sizes,
     /// Variables of the loops around, innermost last.
     locals: Vec<(&'a str, Size)>,
     units: u64,
@@ -72,9 +76,7 @@ impl<'a> Meter<'a> {
             Expr::Ident(name) => self.variable(name),
             Expr::Select(select) => {
                 let known = match &select.operand.expr {
-                    Expr::Ident(name) if self.local(name).is_none() => {
-                        self.sizes.get(format!("{name}.{}", select.field).as_str()).copied()
-                    }
+                    Expr::Ident(name) if self.local(name).is_none() => self.sizes.field(name, &select.field),
                     _ => None,
                 };
                 let operand = self.walk(&select.operand.expr, times);
@@ -159,7 +161,7 @@ impl<'a> Meter<'a> {
     }
 
     fn variable(&self, name: &str) -> Size {
-        self.local(name).or_else(|| self.sizes.get(name).copied()).unwrap_or(Size::SMALL)
+        self.local(name).or_else(|| self.sizes.variable(name)).unwrap_or(Size::SMALL)
     }
 
     fn local(&self, name: &str) -> Option<Size> {

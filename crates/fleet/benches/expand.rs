@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use groundwork_api::PackageVariantSet;
-use groundwork_variant::{Attributes, Inputs, Objects, expand, plan};
+use groundwork_fleet::{Attributes, Inputs, Objects, expand, plan};
 use serde_json::{Value, json};
 
 const TARGETS: usize = 10_000;

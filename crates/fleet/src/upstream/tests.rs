@@ -97,10 +97,12 @@ fn found(variant: &PackageVariant, revisions: &[PackageRevision]) -> String {
     }
 }
 
-/// V-027, V-032, V-109: the ways of 2.5 and 5.3.
+/// V-027, V-032, V-050, V-109: the ways of 2.5 and 5.3; a revision is a number or a text.
 #[test]
 fn upstreams_of_variants() {
     for (upstream, expected) in [
+        (json!({"revision": "v1"}), "one"),
+        (json!({"revision": 1}), "one"),
         (json!({"revision": "v2"}), "two"),
         (json!({"revision": 3}), "three; upstream \"three\" is proposed for deletion"),
         (json!({"revision": "latest"}), "three by latest; upstream \"three\" is proposed for deletion"),
@@ -191,4 +193,17 @@ fn the_status_keeps_its_time_until_something_changes() {
     assert_eq!(resolved.status(Some(&first), &time(2)), first);
     let moved = Resolved { floating_tag: Some("stable".to_owned()), ..Resolved::from(&world[0]) };
     assert_eq!(moved.status(Some(&first), &time(3)).resolved_at, Some(time(3)));
+}
+
+/// V-035: who names a revision by its number is not concerned by tags, whether there are any or not.
+#[test]
+fn fixed_revisions_know_no_tags() {
+    let without: Vec<PackageRevision> =
+        world().into_iter().filter(|revision| revision.spec.revision != Some(-1)).collect();
+    assert!(without.len() < world().len());
+    for revision in ["v1", "v2", "v3", "v9"] {
+        let spec = json!({"repo": "r", "package": "p", "revision": revision});
+        let variant = variant(&spec, &json!({}), &json!({}));
+        assert_eq!(found(&variant, &without), found(&variant, &world()), "{revision}");
+    }
 }

@@ -142,7 +142,7 @@ mod tests {
         spec
     }
 
-    /// V-055, V-060: every row of the table, in its order.
+    /// V-054, V-055, V-060, V-061: every row of the table, in its order.
     #[test]
     fn every_row() {
         check(&whole(&json!({})), &[]);

@@ -169,7 +169,7 @@ fn the_worked_example() {
     );
 }
 
-/// V-138, V-139, V-141 to V-147: every field of a template reaches the variant, and expressions win.
+/// V-138, V-139, V-141 to V-147, V-160, V-163: every field of a template reaches the variant, and expressions win.
 #[test]
 fn templates_reach_every_field() {
     let template = json!({
@@ -367,4 +367,98 @@ fn failures_are_isolated_where_the_set_says_so() {
     let (reason, message) = expansion.failure().unwrap();
     assert_eq!(reason, "NoMatchingTargets");
     assert!(message.contains("cluster-02") && message.contains("(targets[2], targets[3])"), "{message}");
+}
+
+/// V-043: one set may have targets of all three kinds, and makes what each of them makes.
+#[test]
+fn three_kinds_of_targets_in_one_set() {
+    let key = ("hr.example.org/v1".to_owned(), "Team".to_owned());
+    let others = Others::from([(key, Ok(vec![object("blue", &json!({})), object("red", &json!({}))]))]);
+    let targets = json!([
+        {"repositories": [{"name": "cluster-09", "packageNames": ["a", "b"]}]},
+        {"repositorySelector": {"matchLabels": {"org": "finance"}}},
+        {"objectSelector": {"apiVersion": "hr.example.org/v1", "kind": "Team"}},
+    ]);
+    let found = expansion_with(&targets, None, &others).unwrap();
+    let made: Vec<String> =
+        found.variants.iter().map(|variant| format!("{} {}", variant.repository, variant.package)).collect();
+    assert_eq!(made, ["blue foo", "cluster-02 foo", "cluster-09 a", "cluster-09 b", "red foo"]);
+    assert_eq!(found.target_counts, [1, 1, 2]);
+}
+
+/// V-044: figure 5, where a template renames the package of one target only.
+#[test]
+fn a_template_is_for_its_target() {
+    let targets = json!([
+        {"repositories": [{"name": "cluster-01"}, {"name": "cluster-02"}]},
+        {"repositories": [{"name": "cluster-03"}], "template": {"downstream": {"package": "bar"}}},
+    ]);
+    assert_eq!(pairs(&targets), ["cluster-01 foo", "cluster-02 foo", "cluster-03 bar"]);
+}
+
+/// V-137: names that are listed are defaults, for every kind of target, and a template makes others of them.
+#[test]
+fn listed_names_are_defaults() {
+    let template = json!({"downstream": {"packageExpr": "packageDefault + '-x'"}});
+    let listed =
+        json!([{"repositories": [{"name": "cluster-01", "packageNames": ["a", "b"]}], "template": template}]);
+    assert_eq!(pairs(&listed), ["cluster-01 a-x", "cluster-01 b-x"]);
+    let selected = json!([{
+        "repositorySelector": {"matchLabels": {"org": "finance"}}, "packageNames": ["a", "b"], "template": template,
+    }]);
+    assert_eq!(pairs(&selected), ["cluster-02 a-x", "cluster-02 b-x"]);
+}
+
+/// V-150, V-151: one package as often as there are namespaces; the variants differ in names only, with labels and without.
+#[test]
+fn a_package_for_each_namespace() {
+    let labels = json!({"package-type": "namespace", "org": "hr"});
+    for (template, given) in [(json!(null), json!(null)), (json!({"labels": labels}), labels)] {
+        let targets = json!([{
+            "repositories": [{"name": "cluster-01", "packageNames": ["ns-1", "ns-2", "ns-3"]}], "template": template,
+        }]);
+        let mut names = Vec::new();
+        for variant in expansion(&targets).unwrap().variants {
+            let mut spec = serde_json::to_value(&variant.spec).unwrap();
+            names.push(spec["downstream"]["package"].take());
+            let mut expected = json!({
+                "upstream": {"repo": "catalog", "package": "foo", "revision": "v1"},
+                "downstream": {"repo": "cluster-01", "package": null},
+            });
+            if !given.is_null() {
+                expected["labels"] = given.clone();
+            }
+            assert_eq!(spec, expected);
+        }
+        assert_eq!(names, ["ns-1", "ns-2", "ns-3"]);
+    }
+}
+
+/// V-168, V-169: all that `repoExpr` sees is there before the repository is chosen: by it, else by `repo`, else by the target.
+#[test]
+fn the_repository_is_chosen_first() {
+    let upstream: PackageRevision = serde_json::from_value(json!({
+        "metadata": {"name": "catalog.foo.v1", "labels": {"env": "prod"}},
+        "spec": {"repository": "catalog", "packageName": "foo", "revision": 1, "lifecycle": "Published"},
+    }))
+    .unwrap();
+    let all = "repoDefault == 'cluster-01' && packageDefault == 'foo' && upstream.labels['env'] == \
+               target.labels['env'] ? 'cluster-03' : 'nowhere'";
+    for (downstream, expected) in [
+        (json!({"repoExpr": all}), "cluster-03 useast2"),
+        (json!({"repo": "cluster-02"}), "cluster-02 uswest1"),
+        (json!({}), "cluster-01 useast1"),
+    ] {
+        let targets = json!([{
+            "repositorySelector": {"matchLabels": {"region": "useast1"}},
+            "template": {
+                "downstream": downstream,
+                "labelExprs": {"key": "region", "valueExpr": "repository.labels['region']"},
+            },
+        }]);
+        let revisions = [upstream.clone()];
+        let found = expansion_with(&targets, Some(&revisions), &Others::new()).unwrap();
+        let [variant] = found.variants.as_slice() else { panic!("{found:?}") };
+        assert_eq!(format!("{} {}", variant.repository, variant.spec.labels["region"]), expected);
+    }
 }

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use groundwork_api::{PackageRevision, PackageVariantSet};
-use groundwork_variant::{Attributes, Inputs, Objects, expand};
+use groundwork_fleet::{Attributes, Inputs, Objects, expand};
 use serde_json::{Value, json};
 
 const RUNS: usize = 5;

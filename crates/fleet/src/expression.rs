@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use cel::common::types::CelNull;
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
 use cel::parser::Expression;
 use cel::{Context, Env, Value, extensions};
 
@@ -27,50 +30,74 @@ const TOTAL_COST: u64 = 50_000_000;
 pub(crate) const STACK: usize = 64 << 20;
 
 const VARIABLES: [&str; 5] = ["repoDefault", "packageDefault", "upstream", "target", "repository"];
+/// What objects show.
+const FIELDS: [&str; 4] = ["labels", "annotations", "name", "namespace"];
+
 /// The variables of one target, ready to be read by expressions.
 pub(crate) struct Scope {
-    values: BTreeMap<&'static str, Value>,
-    sizes: Sizes<'static>,
+    /// In the order of [`VARIABLES`].
+    values: [Option<Shown>; VARIABLES.len()],
 }
 
 impl Scope {
     pub(crate) fn new(repo_default: &str, package_default: &str) -> Self {
-        let mut scope = Self { values: BTreeMap::new(), sizes: Sizes::new() };
+        let mut scope = Self { values: Default::default() };
         scope.set("repoDefault", &Shown::text(repo_default));
         scope.set("packageDefault", &Shown::text(package_default));
         scope
     }
 
     pub(crate) fn set(&mut self, variable: &'static str, shown: &Shown) {
-        self.values.insert(variable, shown.value.clone());
-        let paths = match variable {
-            "upstream" => {
-                ["upstream", "upstream.labels", "upstream.annotations", "upstream.name", "upstream.namespace"]
+        for (name, value) in VARIABLES.iter().zip(&mut self.values) {
+            if *name == variable {
+                *value = Some(shown.clone());
             }
-            "target" => ["target", "target.labels", "target.annotations", "target.name", "target.namespace"],
-            "repository" => [
-                "repository",
-                "repository.labels",
-                "repository.annotations",
-                "repository.name",
-                "repository.namespace",
-            ],
-            plain => [plain; 5],
-        };
-        self.sizes.extend(paths.into_iter().zip(shown.sizes));
+        }
+    }
+
+    fn get(&self, variable: &str) -> Option<&Shown> {
+        let found = VARIABLES.iter().position(|name| *name == variable);
+        self.values[found?].as_ref()
+    }
+}
+
+/// Variables are read where they are: to hand them over would be to copy them for each expression.
+impl VariableResolver for Scope {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        self.get(variable).map(|shown| CowVal::Borrowed(shown.value.as_ref().as_ref()))
+    }
+}
+
+impl Sizes for Scope {
+    fn variable(&self, name: &str) -> Option<Size> {
+        self.get(name).map(|shown| shown.sizes[0])
+    }
+
+    fn field(&self, variable: &str, field: &str) -> Option<Size> {
+        let at = FIELDS.iter().position(|name| *name == field)?;
+        // The other two are texts.
+        let shown = self.get(variable).filter(|_| !variable.ends_with("Default"))?;
+        Some(shown.sizes[at + 1])
     }
 }
 
 /// A value in the form that expressions read, made once and shared by all that read it.
+#[derive(Clone)]
 pub(crate) struct Shown {
-    value: Value,
-    /// Of the whole, its labels, its annotations, its name, its namespace.
-    sizes: [Size; 5],
+    value: Arc<Box<dyn Val>>,
+    /// Of the whole, and of [`FIELDS`].
+    sizes: [Size; 1 + FIELDS.len()],
 }
 
 impl Shown {
+    fn new(value: Value, sizes: [Size; 1 + FIELDS.len()]) -> Self {
+        // Only values that the interpreter itself has made have no such form.
+        let value = <Box<dyn Val>>::try_from(value).unwrap_or_else(|_| Box::new(CelNull));
+        Self { value: Arc::new(value), sizes }
+    }
+
     pub(crate) fn text(text: &str) -> Self {
-        Self { value: text.into(), sizes: [Size::text(text.len()); 5] }
+        Self::new(text.into(), [Size::text(text.len()); 5])
     }
 
     /// An object as expressions see it: what is known of its metadata.
@@ -97,7 +124,7 @@ impl Shown {
             ("labels".to_owned(), labels),
             ("annotations".to_owned(), annotations),
         ]);
-        Self { value: members.into(), sizes: [whole, labels_size, annotations_size, name, namespace] }
+        Self::new(members.into(), [whole, labels_size, annotations_size, name, namespace])
     }
 
     /// What a list target shows: its repository and its package.
@@ -106,7 +133,7 @@ impl Shown {
             ("repo".to_owned(), Value::from(repository)),
             ("package".to_owned(), Value::from(package)),
         ]);
-        Self { value: members.into(), sizes: [Size::text(repository.len() + package.len()); 5] }
+        Self::new(members.into(), [Size::text(repository.len() + package.len()); 5])
     }
 }
 
@@ -140,11 +167,11 @@ impl Expressions {
         if !self.programs.contains_key(source) {
             self.programs.insert(source.to_owned(), compile(&self.environment, source));
         }
-        let Compiled { expression, needs_helpers, gives_a_type, reads } = match &self.programs[source] {
+        let Compiled { expression, needs_helpers, gives_a_type, .. } = match &self.programs[source] {
             Ok(compiled) => compiled,
             Err(error) => return Err(error.clone()),
         };
-        let units = cost::bound(expression, &scope.sizes);
+        let units = cost::bound(expression, scope);
         if units > COST {
             return Err(format!(
                 "the expression may cost more than {COST} units: loop over less, or build shorter texts"
@@ -160,11 +187,7 @@ impl Expressions {
         if *needs_helpers {
             add_helpers(&mut context);
         }
-        for name in reads {
-            if let Some(value) = scope.values.get(name) {
-                context.add_variable_from_value(*name, value.clone());
-            }
-        }
+        context.set_variable_resolver(scope);
         match Value::resolve(expression, &context) {
             Ok(_) if *gives_a_type => Err("type conversion not supported for 'type'".to_owned()),
             Ok(Value::String(text)) if text.len() <= LONGEST_RESULT => Ok(text.to_string()),

@@ -1,0 +1,76 @@
+//! What callers want drafts to be made from (`packagevariants.md` 6.6).
+
+use groundwork_api::InitTask;
+use groundwork_krm::Strategy;
+use groundwork_packages::{Source, Store, StoreError, Update};
+use groundwork_proto::component::v1::ObjectName;
+use groundwork_proto::packages::v1::create_request::Source as Given;
+use groundwork_proto::packages::v1::{InitSource, UpgradeSource};
+use tonic::Status;
+
+use super::calls::named;
+use crate::grpc::invalid;
+
+/// A source as far as it is known before the store is asked.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    Known(Source),
+    /// What the package was made from is still to be found.
+    Upgrade {
+        local: String,
+        upstream: String,
+        strategy: Strategy,
+    },
+}
+
+/// The revisions that a source names; whoever asks for a draft of them must be allowed to read them.
+pub(super) fn named_in(source: &Given, namespace: &str) -> Result<Vec<ObjectName>, Status> {
+    let names: &[(&str, &String)] = match source {
+        Given::Init(_) => &[],
+        Given::Clone(name) => &[("clone", name)],
+        Given::Edit(name) => &[("edit", name)],
+        Given::Upgrade(UpgradeSource { revision, upstream, .. }) => {
+            &[("upgrade.revision", revision), ("upgrade.upstream", upstream)]
+        }
+    };
+    let of = |name: &str| ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
+    names.iter().map(|(field, name)| named(field, Some(of(name)))).collect()
+}
+
+impl Wanted {
+    pub(super) fn of(source: Given) -> Result<Self, Status> {
+        Ok(match source {
+            Given::Clone(upstream) => Self::Known(Source::Clone { upstream }),
+            Given::Edit(source) => Self::Known(Source::Edit { source }),
+            Given::Init(InitSource { description, keywords, site }) => {
+                let given = |text: String| Some(text).filter(|text| !text.is_empty());
+                Self::Known(Source::Init(InitTask {
+                    description: given(description),
+                    keywords: keywords.into(),
+                    site: given(site),
+                    ..InitTask::default()
+                }))
+            }
+            Given::Upgrade(UpgradeSource { revision, upstream, strategy }) => {
+                let strategy = match strategy.as_str() {
+                    "" => Strategy::ResourceMerge,
+                    given => given.parse().map_err(|error: groundwork_krm::MergeError| {
+                        invalid("upgrade.strategy", &error.to_string())
+                    })?,
+                };
+                Self::Upgrade { local: revision, upstream, strategy }
+            }
+        })
+    }
+
+    /// The whole source. Asks the store, which blocks.
+    pub(super) fn source(self, store: &Store, namespace: &str) -> Result<Source, StoreError> {
+        match self {
+            Self::Known(source) => Ok(source),
+            Self::Upgrade { local, upstream, strategy } => {
+                let original = store.original_of(namespace, &local)?;
+                Ok(Source::Upgrade { local, update: Update { original, upstream, strategy } })
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Who may use the store when: one upstream may concern thousands of variants, and all of them at once would be more than remotes, and the
+//! people who read drafts, can take (`packagevariants.md` 5.5).
+//!
+//! ```text
+//! a new draft ──rate of drafts──> a write ──writes of its repository──> any operation ──operations of its repository, of all──> a thread
+//! ```
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use groundwork_controller::Key;
+use groundwork_packages::StoreError;
+use groundwork_telemetry::Metrics;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Operations of the store at the same time; most of their time they wait for remotes.
+const MAX_OPERATIONS: usize = 32;
+/// Operations on one repository at the same time: a remote that does not answer must not take all turns.
+const MAX_PER_REPOSITORY: usize = 8;
+/// Who waits longer than this for a repository lets others go on.
+const BUSY: Duration = Duration::from_secs(5);
+/// Writes to one repository at the same time, by default.
+pub(super) const WRITES: usize = 4;
+/// New drafts in a second, by default.
+pub(super) const DRAFTS: u32 = 20;
+
+/// What the operator says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
+#[group(skip)]
+pub struct TurnArguments {
+    /// Drafts that variants may begin in a second, and in each second that was quiet before as many more; 0: any number
+    #[arg(long, env = "GROUNDWORK_PACKAGE_DRAFT_RATE", value_name = "NUMBER", default_value_t = DRAFTS)]
+    pub package_draft_rate: u32,
+
+    /// Writes to one git repository at the same time; 0 counts as 1
+    #[arg(long, env = "GROUNDWORK_PACKAGE_WRITES", value_name = "NUMBER", default_value_t = WRITES)]
+    pub package_writes: usize,
+}
+
+impl Default for TurnArguments {
+    fn default() -> Self {
+        Self { package_draft_rate: DRAFTS, package_writes: WRITES }
+    }
+}
+
+/// The turns of one process.
+pub(super) struct Turns {
+    all: Arc<Semaphore>,
+    repositories: Mutex<HashMap<Key, OfRepository>>,
+    writes: usize,
+    /// None if there may be any number.
+    drafts: Option<DefaultDirectRateLimiter>,
+    /// New drafts that wait for the second in which they may begin.
+    waiting: Gauge,
+}
+
+#[derive(Clone)]
+struct OfRepository {
+    operations: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
+}
+
+/// Held for as long as an operation runs.
+pub(super) struct Turn(#[allow(dead_code, reason = "given back when dropped")] Vec<OwnedSemaphorePermit>);
+
+/// One more that waits.
+struct Waiting<'a>(&'a Gauge);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Turns {
+    pub(super) fn new(arguments: TurnArguments, metrics: &Metrics) -> Self {
+        let TurnArguments { package_draft_rate, package_writes } = arguments;
+        Self {
+            all: Arc::new(Semaphore::new(MAX_OPERATIONS)),
+            repositories: Mutex::default(),
+            writes: package_writes.max(1),
+            drafts: NonZeroU32::new(package_draft_rate)
+                .map(|rate| RateLimiter::direct(Quota::per_second(rate))),
+            waiting: metrics.register(
+                "package_drafts_waiting",
+                "New drafts of variants that wait for their turn, because many were to be made at once",
+                &[],
+                Gauge::default(),
+            ),
+        }
+    }
+
+    /// Waits until another draft may be begun.
+    pub(super) async fn draft(&self) {
+        let Some(drafts) = &self.drafts else { return };
+        let clock = DefaultClock::default();
+        let mut waiting = None;
+        while let Err(early) = drafts.check() {
+            waiting.get_or_insert_with(|| {
+                self.waiting.inc();
+                Waiting(&self.waiting)
+            });
+            tokio::time::sleep(early.wait_time_from(clock.now())).await;
+        }
+    }
+
+    /// A turn to use a repository, or to write to it.
+    ///
+    /// # Errors
+    /// Others have been using it for long.
+    pub(super) async fn take(&self, repository: &Key, writes: bool) -> Result<Turn, StoreError> {
+        let own = self.of(repository);
+        let mut held = Vec::new();
+        // Who waits for a write must not keep readers from the repository.
+        for semaphore in writes.then_some(own.writes).into_iter().chain([own.operations]) {
+            match tokio::time::timeout(BUSY, semaphore.acquire_owned()).await {
+                // The semaphores are never closed.
+                Ok(permit) => held.extend(permit),
+                Err(_) => {
+                    let text = format!("repository {:?} is busy: its remote answers slowly", repository.name);
+                    return Err(StoreError::Unavailable(text));
+                }
+            }
+        }
+        held.extend(Arc::clone(&self.all).acquire_owned().await);
+        Ok(Turn(held))
+    }
+
+    pub(super) fn forget(&self, repository: &Key) {
+        self.repositories.lock().unwrap_or_else(PoisonError::into_inner).remove(repository);
+    }
+
+    fn of(&self, repository: &Key) -> OfRepository {
+        let new = || OfRepository {
+            operations: Arc::new(Semaphore::new(MAX_PER_REPOSITORY)),
+            writes: Arc::new(Semaphore::new(self.writes)),
+        };
+        let mut repositories = self.repositories.lock().unwrap_or_else(PoisonError::into_inner);
+        repositories.entry(repository.clone()).or_insert_with(new).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use futures::FutureExt as _;
+    use groundwork_api::Repository;
+    use groundwork_bus::ObjectId;
+
+    use super::*;
+    use crate::handler::kind;
+
+    fn turns(rate: u32, writes: usize) -> Turns {
+        let arguments = TurnArguments { package_draft_rate: rate, package_writes: writes };
+        Turns::new(arguments, &Metrics::default())
+    }
+
+    /// 5.5: what the rate lets through begins at once, and the rest waits and is counted.
+    #[tokio::test]
+    async fn drafts_have_a_rate() {
+        let turns = turns(20, WRITES);
+        let begun = Instant::now();
+        for _ in 0..20 {
+            assert!(turns.draft().now_or_never().is_some(), "a second's drafts begin at once");
+        }
+        {
+            let next = turns.draft();
+            futures::pin_mut!(next);
+            assert!(futures::poll!(&mut next).is_pending());
+            assert_eq!(turns.waiting.get(), 1);
+        }
+        assert_eq!(turns.waiting.get(), 0, "who gives up does not wait any more");
+        turns.draft().await;
+        let took = begun.elapsed();
+        assert!(took >= Duration::from_millis(49), "{took:?}");
+        assert_eq!(turns.waiting.get(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_rate_of_nothing_is_none() {
+        let turns = turns(0, WRITES);
+        for _ in 0..1000 {
+            assert!(turns.draft().now_or_never().is_some());
+        }
+    }
+
+    /// 5.5: few write to one repository at once; readers, and writers of other repositories, go on.
+    #[tokio::test]
+    async fn writes_of_a_repository_are_few() {
+        let turns = turns(DRAFTS, 2);
+        let key = |name: &str| ObjectId::new(kind::<Repository>(), Some("fleet"), name);
+        let take =
+            |name: &str, writes: bool| turns.take(&key(name), writes).now_or_never().transpose().unwrap();
+        let first = take("edge", true).unwrap();
+        let _second = take("edge", true).unwrap();
+        assert!(take("edge", true).is_none(), "a third one waits");
+        assert!(take("edge", false).is_some() && take("other", true).is_some());
+        drop(first);
+        assert!(take("edge", true).is_some());
+    }
+
+    /// A remote that hangs has a few turns, and whoever waits for one is told.
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_long_is_told() {
+        let turns = turns(DRAFTS, WRITES);
+        let key = ObjectId::new(kind::<Repository>(), Some("fleet"), "edge");
+        let mut held = Vec::new();
+        for _ in 0..MAX_PER_REPOSITORY {
+            held.push(turns.take(&key, false).await.unwrap());
+        }
+        let Err(error) = turns.take(&key, false).await else { panic!("a turn too many") };
+        assert_eq!(error.to_string(), "repository \"edge\" is busy: its remote answers slowly");
+    }
+}
