@@ -78,7 +78,8 @@ pub(crate) async fn records(cluster: &TargetCluster, namespace: &str) -> Result<
         let record: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed.as_slice()))?;
         let labels = &secret["metadata"]["labels"];
         ensure!(labels["status"] == record["info"]["status"], "{labels}: {}", record["info"]);
-        ensure!(labels["version"] == record["version"].to_string(), "{labels}");
+        let version = record["version"].to_string();
+        ensure!(labels["version"].as_str() == Some(version.as_str()), "{labels}");
         let status = record["info"]["status"].as_str().unwrap_or_default().to_owned();
         found.push((record["version"].as_i64().unwrap_or_default(), status, record));
     }
