@@ -16,6 +16,8 @@ use crate::object::{Reference, resource_version};
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// How long it is known what a cluster says of itself.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
+/// Whatever takes longer than this to fail holds others up.
+const LATE: Duration = Duration::from_secs(5);
 /// What server-side apply says of lists in which a key is there twice.
 pub(crate) const REPEATED_KEYS: &str = "duplicate entries for key";
 /// Objects that one answer of a list holds.
@@ -30,11 +32,38 @@ pub struct ResourceKind {
     pub is_namespaced: bool,
 }
 
+/// Whether a cluster hangs. One that takes requests and does not answer would hold up as many items as are worked on at a time, and so
+/// everybody else: while it is silent, one request at a time finds out whether it still is.
+#[derive(Debug, Default)]
+struct Silence(Mutex<Option<Instant>>);
+
+impl Silence {
+    /// Whether a request may be made.
+    fn may_ask(&self) -> bool {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *since {
+            Some(asked) if asked.elapsed() < REQUEST_LIMIT => false,
+            // This one finds out; others wait for what it finds.
+            Some(_) => {
+                *since = Some(Instant::now());
+                true
+            }
+            None => true,
+        }
+    }
+
+    fn note(&self, has_answered: bool) {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = (!has_answered).then(Instant::now);
+    }
+}
+
 /// An API server that objects are applied to. What it says of its kinds is kept for as long as this lives.
 pub struct Cluster {
     client: Client,
     manager: &'static str,
     kinds: Arc<Mutex<HashMap<String, Arc<Vec<ResourceKind>>>>>,
+    silence: Arc<Silence>,
     /// What the cluster said of itself, and when.
     versions: Arc<tokio::sync::Mutex<Option<Known>>>,
 }
@@ -71,7 +100,7 @@ pub enum PatchKind {
 impl Cluster {
     /// `manager` is the field manager of all writes.
     pub fn new(client: Client, manager: &'static str) -> Self {
-        Self { client, manager, kinds: Arc::default(), versions: Arc::default() }
+        Self { client, manager, kinds: Arc::default(), silence: Arc::default(), versions: Arc::default() }
     }
 
     /// The same cluster for writes of another field manager.
@@ -80,6 +109,7 @@ impl Cluster {
             client: self.client.clone(),
             manager,
             kinds: Arc::clone(&self.kinds),
+            silence: Arc::clone(&self.silence),
             versions: Arc::clone(&self.versions),
         }
     }
@@ -333,7 +363,16 @@ impl Cluster {
         verb: &'static str,
         object: &str,
     ) -> Result<Value, ApiError> {
-        match tokio::time::timeout(REQUEST_LIMIT, self.client.request::<Value>(request)).await {
+        if !self.silence.may_ask() {
+            let problem = "it has not answered to others; the next one asks in a moment".to_owned();
+            return Err(ApiError::Transient { verb, object: object.to_owned(), problem });
+        }
+        let begun = Instant::now();
+        let answer = tokio::time::timeout(REQUEST_LIMIT, self.client.request::<Value>(request)).await;
+        // One that refuses connections says so at once, and is not silent.
+        let is_late = begun.elapsed() > LATE && !matches!(answer, Ok(Ok(_) | Err(kube::Error::Api(_))));
+        self.silence.note(!is_late);
+        match answer {
             Ok(Err(kube::Error::Api(status))) if status.message.contains(REPEATED_KEYS) => {
                 Err(ApiError::Invalid { object: object.to_owned(), causes: REPEATED_KEYS.to_owned() })
             }
@@ -409,6 +448,18 @@ mod tests {
             namespace: namespace.map(str::to_owned),
             name: name.into(),
         }
+    }
+
+    #[test]
+    fn a_silent_cluster_is_asked_by_one_alone() {
+        let silence = Silence::default();
+        assert!(silence.may_ask() && silence.may_ask());
+        silence.note(false);
+        assert!(!silence.may_ask());
+        *silence.0.lock().unwrap() = Instant::now().checked_sub(REQUEST_LIMIT);
+        assert!(silence.may_ask() && !silence.may_ask());
+        silence.note(true);
+        assert!(silence.may_ask() && silence.may_ask());
     }
 
     #[test]

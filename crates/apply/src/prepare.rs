@@ -11,7 +11,7 @@ use crate::error::ApplyError;
 use crate::object::{Reference, set_metadata};
 
 /// How many objects an item may have.
-const MAX_OBJECTS: usize = 10_000;
+const MAX_OBJECTS: usize = 5000;
 /// How deep lists may hold lists.
 const MAX_LIST_DEPTH: usize = 8;
 
@@ -98,7 +98,7 @@ pub(crate) async fn prepare(
 ) -> Result<Groups, ApplyError> {
     let coming = coming_kinds(&objects);
     let mut groups: Groups = Default::default();
-    let mut problems = Vec::new();
+    let (mut problems, mut unknown) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     for mut manifest in objects {
         let reference = Reference::of(&manifest.manifest);
@@ -108,7 +108,7 @@ pub(crate) async fn prepare(
             None => coming.iter().find(|coming| coming.is(&reference)).map(|coming| coming.is_namespaced),
         };
         let Some(is_namespaced) = scope else {
-            problems.push(format!("the cluster has no kind {} in {}", reference.kind, reference.api_version));
+            unknown.push(format!("the cluster has no kind {} in {}", reference.kind, reference.api_version));
             continue;
         };
         place(&mut manifest.manifest, is_namespaced, default_namespace);
@@ -130,7 +130,12 @@ pub(crate) async fn prepare(
         };
         groups[group].push(Member { reference, kind, manifest });
     }
-    if problems.is_empty() { Ok(groups) } else { Err(ApplyError::Configuration(problems.join("; "))) }
+    match (problems.is_empty(), unknown.is_empty()) {
+        (true, true) => Ok(groups),
+        // An operator that another item has deployed may bring its kinds in a moment.
+        (true, false) => Err(ApplyError::Retry(unknown.join("; "))),
+        (false, _) => Err(ApplyError::Configuration(problems.join("; "))),
+    }
 }
 
 fn place(object: &mut Value, is_namespaced: bool, default_namespace: Option<&str>) {

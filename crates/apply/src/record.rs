@@ -37,6 +37,19 @@ impl Applied {
     }
 }
 
+/// Records that a status has room for: fingerprints are left out of those that are larger, and then every job writes.
+const LARGEST: usize = 500_000;
+
+/// Resources for a status, whose object has to stay below what the API server stores.
+pub fn fitting(mut resources: Vec<ManagedResource>) -> Vec<ManagedResource> {
+    if serde_json::to_string(&resources).is_ok_and(|text| text.len() > LARGEST) {
+        for managed in &mut resources {
+            managed.applied = None;
+        }
+    }
+    resources
+}
+
 /// What the cluster says about an object is no change of it.
 fn live_digest(manifest: &Value, live: &Value) -> String {
     let mut live = without_server_fields(live);
@@ -76,6 +89,27 @@ mod tests {
         assert_eq!(Applied::new(&manifest, &before), Applied::new(&manifest, &after));
         after["spec"]["y"] = json!(3);
         assert_ne!(Applied::new(&manifest, &before).live, Applied::new(&manifest, &after).live);
+    }
+
+    #[test]
+    fn large_records_do_without_fingerprints() {
+        let resource = Reference {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            namespace: Some("a".into()),
+            name: "b".into(),
+        };
+        let managed = ManagedResource {
+            annotate_before_delete: Map::new(),
+            patch_before_delete: None,
+            policy: Policy::Manage,
+            resource,
+            applied: Some(Applied::new(&json!({}), &json!({}))),
+        };
+        assert!(fitting(vec![managed.clone(); 100]).iter().all(|managed| managed.applied.is_some()));
+        let left = fitting(vec![managed; 5000]);
+        assert!(left.iter().all(|managed| managed.applied.is_none()));
+        assert!(serde_json::to_string(&left).unwrap().len() < 1_000_000);
     }
 
     #[test]

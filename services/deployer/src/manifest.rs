@@ -7,7 +7,8 @@ use groundwork_api::metadata::label;
 use groundwork_api::{AnyJson, ErrorCode, ResourceExt, Target};
 use groundwork_apply::{
     ApplyError, Cluster, Deletion, DeletionGroup, Exports, ManagedResource, Manifest, OtherClusters, Owner,
-    Policy, Progress, ReadinessChecks, Task, UpdateStrategy, delete_round, null_is_default, problems, round,
+    Policy, Progress, ReadinessChecks, Task, UpdateStrategy, delete_round, fitting, null_is_default,
+    problems, round,
 };
 use groundwork_deploy::{Deployer, Failure, Outcome, Removal, Round, Step, TargetError, Warning};
 use groundwork_lifecycle::OperationError;
@@ -127,7 +128,8 @@ pub(crate) fn record(round: &Round<'_>) -> Vec<ManagedResource> {
     serde_json::from_value(managed).unwrap_or_default()
 }
 
-fn provider_status(managed: &[ManagedResource]) -> Option<AnyJson> {
+fn provider_status(managed: Vec<ManagedResource>) -> Option<AnyJson> {
+    let managed = fitting(managed);
     Some(AnyJson::from(
         json!({"apiVersion": API_VERSION, "kind": "ProviderStatus", "managedResources": managed}),
     ))
@@ -169,7 +171,7 @@ impl Deployer for ManifestDeployer {
             deadline: round_of_work.deadline,
         };
         let result = round(&task).await;
-        let provider_status = provider_status(&result.managed);
+        let provider_status = provider_status(result.managed);
         match result.outcome {
             Ok(progress) => Ok(step(progress, provider_status, configuration.warnings())),
             Err(error) => Err(Failure { error: operation_error("ApplyManifests", &error), provider_status }),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use groundwork_api::{AnyJson, DeployItem, ResourceExt};
 use groundwork_apply::{
     ApplyError, Cluster, ManagedResource, OtherClusters, Owner as ItemOwner, Progress, Reference, Seen,
-    failed_check, read_exports,
+    failed_check, fitting, read_exports,
 };
 use groundwork_deploy::{Failure, Round, Step, Warning};
 use groundwork_helm::{Capabilities, Release, values};
@@ -209,6 +209,7 @@ impl Prepared<'_> {
         current: &[Value],
         applied: &[ManagedResource],
     ) -> Option<AnyJson> {
+        let (managed, applied) = (fitting(managed.to_vec()), fitting(applied.to_vec()));
         let is_named = |release: &Value| {
             release["name"] == json!(self.configuration.name)
                 && release["namespace"] == json!(self.configuration.namespace)

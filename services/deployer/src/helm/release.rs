@@ -119,6 +119,7 @@ impl ReleaseRun<'_> {
         if creates_namespace {
             self.create_namespace().await?;
         }
+        self.end_interrupted(record.revision()).await?;
         let now = Timestamp::now().to_string();
         record.set_time("last_deployed", &now);
         match self.history.deployed().or_else(|| self.history.last()).map(|stored| stored.record.clone()) {
@@ -134,6 +135,17 @@ impl ReleaseRun<'_> {
         }
         self.history.create(record, &self.author).await?;
         Ok(Carried::Done)
+    }
+
+    /// A revision that nobody is at work on any more does not stay pending.
+    async fn end_interrupted(&mut self, revision: i64) -> Result<(), ApplyError> {
+        let is_left =
+            |stored: &&Stored| stored.record.status().is_pending() && stored.record.revision() != revision;
+        let Some(mut left) = self.history.last().filter(is_left).map(|stored| stored.record.clone()) else {
+            return Ok(());
+        };
+        left.set_status(Status::Failed, "interrupted");
+        self.history.update(left, &self.author).await
     }
 
     async fn create_crds(&self, crds: &[Document]) -> Result<Carried, ApplyError> {
