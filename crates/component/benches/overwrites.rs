@@ -1,10 +1,16 @@
-//! 100 rules against 1,000 references: what an Installation with a large component costs.
+//! 100 rules against 1,000 references, the closure of 1,000 versions under them, and a descriptor of a megabyte: what an Installation with a large
+//! component costs.
 
+use std::collections::HashMap;
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use groundwork_component::{Attributes, Overwrites, Reference, RepositoryContext, Rule};
-use serde_json::json;
+use groundwork_component::{
+    Access, Attributes, Blob, Descriptor, InlineSet, Normalisation, Overwrites, Reference, Repositories,
+    Repository, RepositoryContext, RepositoryError, Resolver, Rule,
+};
+use serde_json::{Value, json};
 
 fn context(base_url: &str) -> Option<RepositoryContext> {
     RepositoryContext::new(
@@ -47,5 +53,83 @@ fn overwrites(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, overwrites);
+/// Descriptors in memory, as bytes.
+#[derive(Clone, Default)]
+struct Store(Arc<HashMap<(String, String), Vec<u8>>>);
+
+impl Repository for Store {
+    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+        Ok(self.0.get(&(name.to_owned(), version.to_owned())).cloned())
+    }
+
+    fn content(&self, _: &str, _: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        Err(RepositoryError::Missing { address: access.to_string() })
+    }
+}
+
+impl Repositories for Store {
+    fn open(&self, _: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+fn document(name: &str, version: &str, references: &[Value], resources: usize) -> Vec<u8> {
+    let resources: Vec<Value> = (0..resources)
+        .map(|n| {
+            json!({
+                "name": format!("image-{n}"), "version": "1.0.0", "type": "ociImage", "relation": "external",
+                "access": {"type": "ociArtifact", "imageReference": format!("registry.example.org/images/image-{n}:1.0.0")},
+                "digest": {"hashAlgorithm": "SHA-256", "normalisationAlgorithm": "ociArtifactDigest/v1", "value": "0".repeat(64)},
+                "labels": [{"name": "team", "value": {"name": "shop", "mail": "shop@example.org"}, "signing": true}],
+            })
+        })
+        .collect();
+    let document = json!({"meta": {"schemaVersion": "v2"}, "component": {
+        "name": name, "version": version, "provider": "example.org", "sources": [], "repositoryContexts": [],
+        "componentReferences": references, "resources": resources,
+    }});
+    document.to_string().into_bytes()
+}
+
+/// Each version refers to the next ten; the rules give every tenth another version.
+fn closure(criterion: &mut Criterion) {
+    let name = |n: usize| format!("example.org/team/component-{n}");
+    let mut store = HashMap::new();
+    for n in 0..1000 {
+        let references: Vec<Value> = (n + 1..(n + 11).min(1000))
+            .map(|n| json!({"name": format!("c-{n}"), "componentName": name(n), "version": "v1.0.0"}))
+            .collect();
+        for version in ["v1.0.0".to_owned(), format!("v2.{n}.0")] {
+            store.insert((name(n), version.clone()), document(&name(n), &version, &references, 3));
+        }
+    }
+    let store = Store(Arc::new(store));
+    let (rules, inline) = (rules(), InlineSet::default());
+    let root = references().remove(0);
+    let substitution = rules.apply(&root);
+    let limits = groundwork_component::Limits { versions: 10_000, depth: 1000 };
+    criterion.bench_function("closure of 1000 versions, 100 rules", |bencher| {
+        bencher.iter(|| {
+            let resolver = Resolver::new(&store, &rules, &inline, &substitution).with_limits(limits);
+            let root = resolver.lookup(&substitution.effective).expect("the root is there");
+            assert_eq!(resolver.closure(&root).expect("all of it is there").len(), 1000);
+        });
+    });
+}
+
+fn large_descriptor(criterion: &mut Criterion) {
+    let bytes = document("example.org/team/large", "v1.0.0", &[], 2800);
+    let descriptor = Descriptor::parse(&bytes).expect("the descriptor is valid");
+    let mut group = criterion.benchmark_group("descriptor of 1 MB");
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    group.bench_function("parse", |bencher| bencher.iter(|| Descriptor::parse(black_box(&bytes))));
+    for normalisation in [Normalisation::V1, Normalisation::V2] {
+        group.bench_function(normalisation.name(), |bencher| {
+            bencher.iter(|| normalisation.apply(black_box(&descriptor)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, overwrites, closure, large_descriptor);
 criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! Where every reference of a closure leads, and which rules had a say in it: for people who ask why.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::overwrite::{RuleOutcome, Substitution};
 use crate::reference::Reference;
@@ -41,24 +41,28 @@ impl Resolver<'_> {
     /// Unlike [`Resolver::closure`] it goes on where a version cannot be had, and names a version at each reference to it.
     pub fn graph(&self, original: &Reference) -> Vec<GraphEntry> {
         let mut seen = HashSet::new();
+        // What became of a reference: most versions are referred to from many places.
+        let mut looked_up: HashMap<(String, String, bool), GraphState> = HashMap::new();
         let mut entries = Vec::new();
         // References still to follow, the next one last.
         let mut open = vec![(0, String::new(), original.clone())];
         while let Some((depth, name, reference)) = open.pop() {
             let (substitution, outcomes) = self.overwrites().explain(&reference);
             let limit = self.limit(depth, seen.len(), entries.len());
-            let state = match limit.map_or_else(|| Ok(self.lookup(&substitution.effective)), Err) {
-                Err(limit) => GraphState::Limit(limit),
-                Ok(Err(error)) => GraphState::Failed(error.to_string()),
-                Ok(Ok(version)) if !seen.insert(id(&version)) => GraphState::Repeated,
-                Ok(Ok(version)) => {
+            // The root alone may have another repository.
+            let key = (reference.name.clone(), reference.version.clone(), depth == 0);
+            let state = match (limit, looked_up.get(&key)) {
+                (Some(limit), _) => GraphState::Limit(limit),
+                (None, Some(GraphState::Followed)) => GraphState::Repeated,
+                (None, Some(known)) => known.clone(),
+                (None, None) => self.look_up(&substitution.effective, &mut seen, |version| {
                     let references: Vec<_> = version.descriptor.references().collect();
                     open.extend(references.into_iter().rev().map(|found| {
                         (depth + 1, found.name, self.reference(&found.component_name, &found.version))
                     }));
-                    GraphState::Followed
-                }
+                }),
             };
+            looked_up.entry(key).or_insert_with(|| state.clone());
             let ends = matches!(state, GraphState::Limit(_));
             entries.push(GraphEntry { depth, name, substitution, outcomes, state });
             if ends {
@@ -66,6 +70,23 @@ impl Resolver<'_> {
             }
         }
         entries
+    }
+
+    /// Looks a version up, and hands it over if it has not been seen.
+    fn look_up(
+        &self,
+        effective: &Reference,
+        seen: &mut HashSet<(String, String)>,
+        follow: impl FnOnce(ComponentVersion),
+    ) -> GraphState {
+        match self.lookup(effective) {
+            Err(error) => GraphState::Failed(error.to_string()),
+            Ok(version) if !seen.insert(id(&version)) => GraphState::Repeated,
+            Ok(version) => {
+                follow(version);
+                GraphState::Followed
+            }
+        }
     }
 
     fn limit(&self, depth: usize, versions: usize, entries: usize) -> Option<String> {

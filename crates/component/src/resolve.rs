@@ -317,10 +317,15 @@ impl<'a> Resolver<'a> {
             limit,
         };
         let mut seen = HashSet::from([id(root)]);
+        // Most versions are referred to from many places: what was looked up leads nowhere new.
+        let mut looked_up = HashSet::new();
         let mut found = vec![root.clone()];
         // References still to follow, the next one last.
         let mut open = pending(root, None);
         while let Some(path) = open.pop() {
+            if !looked_up.insert((path.component.clone(), path.version.clone())) {
+                continue;
+            }
             let version = self.follow_path(&path)?;
             if !seen.insert(id(&version)) {
                 continue;

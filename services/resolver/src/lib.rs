@@ -3,7 +3,7 @@
 //! ```text
 //! gRPC Resolve ──> resolution_inputs (GET Installation, Context, overwrites) ──> lifecycle::resolve
 //!     └─ status (conditions, componentReference) ──> API server
-//!     └─ Resolution::closure ──stores (pinned for the job)──> RepositoryMap
+//!     └─ Resolution::verify, closure ──stores (pinned for the job, shared with those that wait)──> RepositoryMap, with pull_secrets
 //! Namespace events ──> contexts: the Context "default"
 //! Context, ComponentVersionOverwrites, Installation events ──> status: ComponentReferenceOutdated
 //! ```

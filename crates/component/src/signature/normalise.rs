@@ -1,5 +1,7 @@
 //! The bytes of a descriptor that signatures are made of (`components.md` 7.6).
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::descriptor::{Descriptor, SchemaVersion};
@@ -141,11 +143,12 @@ impl Model {
     }
 
     fn resources(&self, list: &[Value]) -> Value {
+        let twins = twins(list);
         list.iter()
             .map(|element| {
                 let members = ["name", "version", "type", "relation", "digest", "extraIdentity"];
                 let mut object = self.element(element, &members);
-                if self.normalisation != Normalisation::V3 && has_twin(list, element) {
+                if self.normalisation != Normalisation::V3 && twins.contains(&identity(element)) {
                     add_version(&mut object, element);
                 }
                 if is_none(element.get("access")) {
@@ -224,14 +227,24 @@ fn put_labels(object: &mut Map<String, Value>, holder: Option<&Value>) {
     }
 }
 
-/// Whether another resource has the same name and extra identity.
-fn has_twin(list: &[Value], element: &Value) -> bool {
-    let identity = |element: &Value| {
-        let extra =
-            element.get("extraIdentity").filter(|extra| extra.as_object().is_some_and(|map| !map.is_empty()));
-        (element.get("name").cloned(), extra.cloned())
-    };
-    list.iter().filter(|other| identity(other) == identity(element)).count() > 1
+/// Name and extra identity.
+fn identity(element: &Value) -> (&str, String) {
+    let name = element.get("name").and_then(Value::as_str).unwrap_or_default();
+    let extra =
+        element.get("extraIdentity").filter(|extra| extra.as_object().is_some_and(|map| !map.is_empty()));
+    // Members are in the order of their keys.
+    (name, extra.map(Value::to_string).unwrap_or_default())
+}
+
+/// The identities that several resources have.
+fn twins(list: &[Value]) -> HashSet<(&str, String)> {
+    let (mut seen, mut twins) = (HashSet::new(), HashSet::new());
+    for element in list {
+        if !seen.insert(identity(element)) {
+            twins.insert(identity(element));
+        }
+    }
+    twins
 }
 
 fn add_version(object: &mut Map<String, Value>, element: &Value) {
