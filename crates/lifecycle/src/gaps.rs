@@ -1,6 +1,6 @@
 //! What this version does not do yet: one table for the command, the calls and the cluster. The sentence of the README comes from it.
 
-use groundwork_api::{Context, DeployItemTemplate};
+use groundwork_api::DeployItemTemplate;
 
 /// Something that people can write and that has no effect yet.
 #[derive(Debug, Clone, Copy)]
@@ -15,26 +15,22 @@ pub struct Gap {
 /// What was written, as far as it is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written<'a> {
-    pub(crate) context: Option<&'a Context>,
     pub(crate) items: &'a [DeployItemTemplate],
 }
 
 /// Everything that people can write and that is not built.
-pub const GAPS: &[Gap] = &[
-    Gap {
-        topic: "the Helm deployer",
-        field: "configurations of the context",
-        is_used: |written| written.context.is_some_and(|context| !context.configurations.is_empty()),
-    },
-    Gap {
-        topic: "reactions of deploy items to vanished clusters",
-        field: "onDelete of a deploy item",
-        is_used: |written| written.items.iter().any(|item| item.on_delete.is_some()),
-    },
-];
+pub const GAPS: &[Gap] = &[Gap {
+    topic: "reactions of deploy items to vanished clusters",
+    field: "onDelete of a deploy item",
+    is_used: |written| written.items.iter().any(|item| item.on_delete.is_some()),
+}];
 
 /// Topics that are refused where they are met, by whatever meets them.
-const FURTHER_TOPICS: &[&str] = &["packages on a Porch server", "package functions in containers"];
+const FURTHER_TOPICS: &[&str] = &[
+    "charts that are resources of components",
+    "packages on a Porch server",
+    "package functions in containers",
+];
 
 /// All topics, each once, in the order of the tables.
 pub fn topics() -> Vec<&'static str> {
@@ -68,16 +64,11 @@ mod tests {
     /// Each row is met by something that people can write.
     #[test]
     fn every_gap_is_told() {
-        let context: Context = serde_json::from_value(json!({
-            "metadata": {"name": "default"},
-            "configurations": {"a": 1},
-        }))
-        .unwrap();
         let item: DeployItemTemplate =
             serde_json::from_value(json!({"name": "a", "type": "t", "onDelete": {}})).unwrap();
-        let written = Written { context: Some(&context), items: std::slice::from_ref(&item) };
+        let written = Written { items: std::slice::from_ref(&item) };
         assert_eq!(left_out(&written).len(), GAPS.len());
-        let written = Written { context: None, items: &[] };
+        let written = Written { items: &[] };
         assert_eq!(left_out(&written), Vec::<String>::new());
     }
 

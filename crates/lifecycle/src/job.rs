@@ -211,10 +211,8 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), JobError> {
     outcome.has_exports = exports_something(inputs.installation, &material.blueprint);
     let supplied = load_imports(inputs, &material.blueprint, outcome)?;
     let rendered = groundwork_blueprint::render(&material.request(inputs, &supplied), &mut outcome.states);
-    let written = Written {
-        context: inputs.context,
-        items: rendered.as_ref().map(|rendered| &rendered.deploy_items[..]).unwrap_or_default(),
-    };
+    let written =
+        Written { items: rendered.as_ref().map(|rendered| &rendered.deploy_items[..]).unwrap_or_default() };
     outcome.warnings.extend(gaps::left_out(&written).into_iter().map(Warning::from));
     record(&rendered, outcome);
     let rendered = rendered.map_err(|error| render_error(&error))?;
