@@ -466,9 +466,9 @@ fn signatures_and_pull_secrets() {
     );
     let echo_server = EchoServer::new();
     echo_server.replace("context.yaml", "metadata:", "configurations: {notes: 1}\nmetadata:");
+    // They are for deployers, who are known to nobody here.
     let run = echo_server.render(&[]);
-    assert_eq!(run.code, 0);
-    assert!(run.err.contains("configurations of the context: without effect"), "{}", run.err);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
 }
 
 #[test]

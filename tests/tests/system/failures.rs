@@ -174,7 +174,7 @@ async fn what_a_job_leaves_out_is_a_warning_once_a_job() -> Result<()> {
     assert_eq!(outcome(&installed), ("Succeeded".to_owned(), String::new()));
     let warning = (
         "RenderWarnings".to_owned(),
-        "onDelete of a deploy item: without effect, this version does not have deployers other than the mock one yet"
+        "onDelete of a deploy item: without effect, this version does not have reactions of deploy items to vanished clusters yet"
             .to_owned(),
     );
     for jobs in 1..=2 {
