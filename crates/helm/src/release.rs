@@ -16,7 +16,7 @@ use crate::values::Table;
 /// Larger than this, compressed and in base64, a record is not stored; the API server takes 48,576 bytes more.
 const LARGEST: usize = 1_000_000;
 /// What a record unpacks to at most.
-const LARGEST_UNPACKED: u64 = 64 << 20;
+const LARGEST_UNPACKED: u64 = 24 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const LONGEST_NAME: usize = 53;
 /// What [`is_release_name`] tests, as it is told.

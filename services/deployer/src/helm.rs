@@ -39,7 +39,7 @@ use chart_source::ChartSources;
 use configuration::{Configuration, OperationOptions};
 use errors::{release_error, rendering_error, unreachable_cluster};
 use history::History;
-use prepared::{Prepared, item_owner, releases, target_names, warnings};
+use prepared::{OwnRelease, Prepared, item_owner, releases, target_names, warnings};
 use release::{Carried, Next, ReleaseRun, as_helm, next};
 use rendering::{Input, Rendering, capabilities};
 
@@ -132,13 +132,14 @@ impl HelmDeployer {
             deadline: prepared.round.deadline,
         };
         let result = round(&task).await;
-        let status = prepared.status(&result.managed, &[], &[]);
+        let status = prepared.status(&result.managed, OwnRelease::AsBefore, &[]);
         match result.outcome {
             Ok(Progress::Done(values)) => {
                 let progress = Progress::Done(prepared.all_exports(values));
                 self.forget_release(&prepared)
                     .await
                     .map_err(|error| operation_error("ApplyManifests", &error))?;
+                let status = prepared.status(&result.managed, OwnRelease::Forgotten, &[]);
                 Ok(step(progress, status, prepared.warnings))
             }
             Ok(waiting) => Ok(step(waiting, status, prepared.warnings)),

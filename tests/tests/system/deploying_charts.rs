@@ -352,8 +352,18 @@ async fn charts_are_rendered_and_applied() -> Result<()> {
     );
     let same = cluster.get(&address("rendered", "shop-config")).await?.unwrap_or_default();
     ensure!(same["metadata"]["uid"] == config["metadata"]["uid"], "the object was made anew");
-    change(&case, "web", &with_crd, "rendered", &said).await?;
-    run_job(&case, "web", "3").await?;
+    // The records go when all is done, however many rounds that takes.
+    let waiting = json!({"createNamespace": true, "helmDeployment": false, "exports": {"exports": [{"key": "late", "jsonPath": ".data.a",
+        "fromResource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "late", "namespace": "rendered"}}]}});
+    change(&case, "web", &with_crd, "rendered", &waiting).await?;
+    give_job(&case, "web", "3").await?;
+    case.until("it waits", "web", |item: &DeployItem| outcome(item).0 == "Progressing").await?;
+    ensure!(!records(&cluster, "rendered").await?.is_empty(), "the records went before the end");
+    let late =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}, "data": {"a": "b"}});
+    cluster.create("/api/v1/namespaces/rendered/configmaps", &late).await?;
+    let found = job_over(&case, "web", "3").await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
     ensure!(records(&cluster, "rendered").await?.is_empty(), "the records are left");
     let same = cluster.get(&address("rendered", "shop-config")).await?.unwrap_or_default();
     ensure!(same["metadata"]["uid"] == config["metadata"]["uid"], "the object was made anew");

@@ -17,6 +17,8 @@ const TRUNCATED_LABEL: &str = "groundwork.dev/truncated";
 pub(super) const ITEM_ANNOTATION: &str = "groundwork.dev/deployitem-name";
 /// Records that are kept.
 const KEPT: usize = 10;
+/// Records that are read: who may write Secrets in a cluster must not decide how much memory that costs here.
+const MOST_READ: usize = 30;
 
 /// A record as it is stored.
 #[derive(Debug, Clone)]
@@ -91,7 +93,13 @@ impl<'a> History<'a> {
             plural: "secrets".to_owned(),
             is_namespaced: true,
         };
-        let secrets = cluster.list(&kind, Some(namespace), &format!("name={name},owner=helm")).await?;
+        let mut secrets = cluster.list(&kind, Some(namespace), &format!("name={name},owner=helm")).await?;
+        let number = |secret: &Value| -> i64 {
+            let text = secret["metadata"]["labels"]["version"].as_str().unwrap_or_default();
+            text.parse().unwrap_or_default()
+        };
+        secrets.sort_by_key(|secret| std::cmp::Reverse(number(secret)));
+        secrets.truncate(MOST_READ);
         let (mut revisions, mut unreadable) = (Vec::new(), Vec::new());
         for secret in secrets {
             let data = secret["data"]["release"].as_str().unwrap_or_default();

@@ -199,27 +199,28 @@ impl Prepared<'_> {
                 "chartVersion": last.record.chart_version(), "chartDigest": self.chart.digest, "current": true,
             })
         });
-        self.status(&managed, &current.into_iter().collect::<Vec<_>>(), &known)
+        self.status(&managed, current.map_or(OwnRelease::AsBefore, OwnRelease::Is), &known)
     }
 
     /// The provider status. Releases that the item had under other names stay known, until it goes.
     pub(super) fn status(
         &self,
         managed: &[ManagedResource],
-        current: &[Value],
+        own: OwnRelease,
         applied: &[ManagedResource],
     ) -> Option<AnyJson> {
         let (managed, applied) = (fitting(managed.to_vec()), fitting(applied.to_vec()));
-        let is_named = |release: &Value| {
-            release["name"] == json!(self.configuration.name)
-                && release["namespace"] == json!(self.configuration.namespace)
-        };
-        let mut all = current.to_vec();
+        let mut all = Vec::new();
         for mut release in releases(self.round.item) {
-            if !is_named(&release) {
+            if !is_named(&release, &self.configuration) {
                 release["current"] = json!(false);
                 all.push(release);
+            } else if own == OwnRelease::AsBefore {
+                all.push(release);
             }
+        }
+        if let OwnRelease::Is(release) = own {
+            all.insert(0, release);
         }
         let mut status =
             json!({"apiVersion": API_VERSION, "kind": "ProviderStatus", "managedResources": managed});
@@ -231,6 +232,18 @@ impl Prepared<'_> {
         }
         Some(AnyJson::from(status))
     }
+}
+
+/// What the status says of the release that the configuration names.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum OwnRelease {
+    Is(Value),
+    AsBefore,
+    Forgotten,
+}
+
+fn is_named(release: &Value, configuration: &Configuration) -> bool {
+    release["name"] == json!(configuration.name) && release["namespace"] == json!(configuration.namespace)
 }
 
 pub(super) fn author(item: &DeployItem) -> Author {
@@ -294,6 +307,16 @@ pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<
     }
     if item.annotations().contains_key(render_only::OLD_RULES) {
         tell(format!("the annotation {} is without effect", render_only::OLD_RULES));
+    }
+    // The status tells it once: then the release is known as one of before.
+    for release in releases(item).iter().filter(|release| release["current"] == true) {
+        if !is_named(release, configuration) {
+            let (namespace, name) = (&release["namespace"], &release["name"]);
+            let message = format!(
+                "the release {name} of the namespace {namespace} is left as it is, until the item goes"
+            );
+            warnings.push(Warning { reason: "HelmReleaseAbandoned", message });
+        }
     }
     warnings
 }
