@@ -177,7 +177,10 @@ impl System {
             .env("GROUNDWORK_ADMIN_ADDRESS", format!("127.0.0.1:{admin}"))
             .env("GROUNDWORK_LOG_FORMAT", "json")
             .env("RUST_BACKTRACE", "0");
-        if service != "deployer" {
+        if service == "deployer" {
+            // Replicas of a test are on one host.
+            command.env("GROUNDWORK_DEPLOYER_IDENTITY", name);
+        } else {
             command.env("GROUNDWORK_GRPC_ADDRESS", format!("127.0.0.1:{grpc}"));
         }
         if service == "renderer" {

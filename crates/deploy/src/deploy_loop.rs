@@ -27,6 +27,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long an item may take if it does not say so (7.6).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long an item is left to the process that works on it, counted from when that has said so last.
+const OWNED: SignedDuration = SignedDuration::from_secs(60);
+/// How old that may become while it works.
+const RENEWED: SignedDuration = SignedDuration::from_secs(15);
 /// Who reports Events.
 pub(crate) const COMPONENT: &str = "groundwork-deployer";
 
@@ -102,7 +106,11 @@ impl Handler for DeployLoop {
                 }
                 stored
             }
-            Work::Continue => item,
+            Work::Continue => match self.owned_for(&item) {
+                // Two processes at one release would take one another's hooks away. Who is gone is followed after a while.
+                Some(left) => return Ok(Reconciled::requeue_after(left)),
+                None => self.claimed(item, objects).await?,
+            },
         };
         if item.metadata.deletion_timestamp.is_some() {
             return self.remove(&item, target.as_ref(), objects).await;
@@ -120,6 +128,34 @@ impl DeployLoop {
     fn waits(&self, snapshot: &Snapshot) -> bool {
         let item = view::DeployItem(snapshot);
         item.deployer_type() == self.deployer.type_name() && item.job().is_running()
+    }
+
+    /// How long another process may still be at work on an item that touches a cluster. A process that starts again under its name goes on
+    /// at once.
+    fn owned_for(&self, item: &DeployItem) -> Option<Duration> {
+        let status = item.status.as_ref()?;
+        let is_own =
+            status.deployer.as_ref().is_none_or(|deployer| deployer.identity == self.information.identity);
+        if is_own || !self.deployer.has_timeout() {
+            return None;
+        }
+        let end = status.last_reconcile_time.as_ref()?.0.checked_add(OWNED).ok()?;
+        Duration::try_from(end.duration_since(Timestamp::now())).ok().filter(|left| !left.is_zero())
+    }
+
+    /// The item with this process as the one that works on it.
+    async fn claimed(&self, item: DeployItem, objects: &Objects) -> Result<DeployItem, ApiError> {
+        let deployer = item.status.as_ref().and_then(|status| status.deployer.as_ref());
+        if deployer.is_none_or(|deployer| deployer.identity == self.information.identity)
+            || !self.deployer.has_timeout()
+        {
+            return Ok(item);
+        }
+        let mut item = item;
+        let status = item.status.get_or_insert_default();
+        status.deployer = Some(self.information.clone());
+        status.last_reconcile_time = Some(now());
+        objects.replace_status(&item).await
     }
 
     /// When an item has to be done; none if it has no limit.
@@ -241,7 +277,10 @@ impl DeployLoop {
     ) -> Result<Reconciled, ReconcileError> {
         let is_end = Phase::of(Some(&verdict.phase)).is_final();
         let error = verdict.error.clone();
-        let concluded = conclude(item, verdict, &now());
+        let mut concluded = conclude(item, verdict, &now());
+        if !is_end && self.deployer.has_timeout() {
+            renew(&mut concluded);
+        }
         if concluded != *item {
             let stored = match objects.replace_status(&concluded).await {
                 Err(ApiError::NotFound(_)) if item.metadata.deletion_timestamp.is_some() => {
@@ -254,6 +293,15 @@ impl DeployLoop {
             }
         }
         Ok(Reconciled { requeue_after: (!is_end).then(|| pause(item)), ..Reconciled::default() })
+    }
+}
+
+/// Says now and then that the item is still worked on.
+fn renew(item: &mut DeployItem) {
+    let status = item.status.get_or_insert_default();
+    let said = status.last_reconcile_time.as_ref().map(|time| time.0);
+    if said.is_none_or(|said| Timestamp::now().duration_since(said) > RENEWED) {
+        status.last_reconcile_time = Some(now());
     }
 }
 
@@ -342,6 +390,48 @@ mod tests {
             "status": {"phase": "Progressing", "jobID": "1", "transitionTimes": {"initTime": start.to_string()}},
         }))
         .unwrap()
+    }
+
+    /// Does nothing.
+    struct Idle;
+
+    #[async_trait]
+    impl Deployer for Idle {
+        fn type_name(&self) -> &'static str {
+            "t"
+        }
+
+        async fn reconcile(&self, _: &Round<'_>) -> Result<Step, Failure> {
+            Ok(Step::waiting("nothing".to_owned(), None, Vec::new()))
+        }
+
+        async fn delete(&self, _: &Round<'_>) -> Result<Removal, Failure> {
+            Ok(Removal::Done)
+        }
+    }
+
+    /// Another process is left alone for as long as it says now and then that it works; the same one goes on at once.
+    #[test]
+    fn items_of_other_processes() {
+        let deploy_loop = DeployLoop {
+            deployer: Arc::new(Idle),
+            information: identity("own".to_owned(), "deployer", "1"),
+            selectors: TargetSelectors::default(),
+            targets: Targets::new(None, "test"),
+        };
+        for (owner, said_ago, is_left_alone) in
+            [("own", 0, false), ("other", 0, true), ("other", 50, true), ("other", 61, false)]
+        {
+            let mut item = item(100);
+            let status = item.status.get_or_insert_default();
+            status.deployer = Some(identity(owner.to_owned(), "deployer", "1"));
+            status.last_reconcile_time = Some(Time(Timestamp::now() - SignedDuration::from_secs(said_ago)));
+            let left = deploy_loop.owned_for(&item);
+            assert_eq!(left.is_some(), is_left_alone, "{owner} {said_ago}: {left:?}");
+            let before = item.clone();
+            renew(&mut item);
+            assert_eq!(item == before, said_ago == 0, "{said_ago}");
+        }
     }
 
     /// What is done soon is seen soon; nobody waits longer than the contract says.

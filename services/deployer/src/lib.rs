@@ -83,7 +83,8 @@ pub struct Settings {
     /// A name for deployers that share their queues; needed where several serve one type with different selectors.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_INSTANCE", default_value = "", value_parser = instance)]
     pub instance: String,
-    /// Identity that is written to `status.deployer` of the items; by default it names the type.
+    /// Identity that is written to `status.deployer` of the items; by default it names the type and the host. It has to differ between
+    /// processes that share their queues.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_IDENTITY", default_value = "")]
     pub identity: String,
     #[command(flatten)]
@@ -232,13 +233,22 @@ pub fn run(
 }
 
 fn deploy_loop(settings: &Settings, item_type: ItemType, targets: Targets) -> DeployLoop {
-    let own = format!("groundwork-{}", item_type.name());
-    let identity = if settings.identity.is_empty() { own } else { settings.identity.clone() };
+    let identity = identity(&settings.identity, item_type, std::env::var("HOSTNAME").ok().as_deref());
     DeployLoop {
         deployer: item_type.deployer(&settings.charts),
         information: groundwork_deploy::identity(identity, SERVICE, env!("CARGO_PKG_VERSION")),
         selectors: settings.target_selectors.clone(),
         targets,
+    }
+}
+
+/// What tells this process from others that serve the same items, and is the same when it starts again.
+fn identity(given: &str, item_type: ItemType, host: Option<&str>) -> String {
+    let own = format!("groundwork-{}", item_type.name());
+    match (given, host) {
+        ("", None | Some("")) => own,
+        ("", Some(host)) => format!("{own}.{host}"),
+        (given, _) => given.to_owned(),
     }
 }
 
@@ -268,5 +278,8 @@ mod tests {
         assert!(selectors("{}").is_err() && selectors("[{\"label\": []}]").is_err());
         assert!(instance("dev1").is_ok() && instance("Dev").is_err() && instance("a.b").is_err());
         assert_eq!(queue(ItemType::Manifest, "dev"), "deployer_manifest_dev");
+        assert_eq!(identity("", ItemType::Helm, Some("pod-1")), "groundwork-helm.pod-1");
+        assert_eq!(identity("", ItemType::Helm, None), "groundwork-helm");
+        assert_eq!(identity("mine", ItemType::Helm, Some("pod-1")), "mine");
     }
 }

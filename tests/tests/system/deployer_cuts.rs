@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::case::Case;
 use crate::deploying_charts::{archive, records};
 use crate::support::PATIENCE;
-use crate::target_cluster::{TargetCluster, cluster, configuration, give_job, outcome, target};
+use crate::target_cluster::{TargetCluster, cluster, configuration, give_job, job_over, outcome, target};
 
 /// With any value every point is tried.
 const ALL_POINTS: &str = "GROUNDWORK_ALL_CUTS";
@@ -192,4 +192,54 @@ async fn every_write_may_be_the_last_of_a_deployer() -> Result<()> {
     }
     println!("killed at {tried} points of {home} writes at home and {target} to the target, no divergence");
     Ok(())
+}
+
+/// Two replicas share the items of each type: every object is created once, and every release has one revision (`helm.md` 16, 9).
+#[tokio::test(flavor = "multi_thread")]
+async fn two_replicas_share_the_items() -> Result<()> {
+    let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    system.run_as("deployer-2", SERVICE).await?;
+    system.until_ready("deployer-2").await?;
+    let (case, cluster) = (Case::new(&system, "two-replicas").await?, cluster().await?);
+    cluster.plane.create_namespace("two-replicas").await?;
+    cluster.create_target(&case, "dev").await?;
+    let mut names = Vec::new();
+    for number in 0..12 {
+        let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("object-{number}"), "namespace": "two-replicas"}});
+        let config = configuration(&json!({"manifests": [{"manifest": manifest}]}));
+        let object = spec("landscaper.gardener.cloud/kubernetes-manifest", "two-replicas", &config);
+        names.push((format!("manifests-{number}"), object));
+        let helm = json!({
+            "apiVersion": "helm.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
+            "chart": {"archive": {"raw": release_chart()?}}, "name": format!("web-{number}"), "namespace": "two-replicas",
+        });
+        names
+            .push((format!("chart-{number}"), spec("landscaper.gardener.cloud/helm", "two-replicas", &helm)));
+    }
+    for (name, object) in &names {
+        case.create::<DeployItem>(name, object).await?;
+    }
+    for (name, _) in &names {
+        give_job(&case, name, "1").await?;
+    }
+    for (name, _) in &names {
+        let item = job_over(&case, name, "1").await?;
+        ensure!(outcome(&item).0 == "Succeeded", "{name}: {:?}", outcome(&item));
+    }
+    for (kind, expected) in [("configmaps", 24), ("secrets", 12)] {
+        let part = format!("/namespaces/two-replicas/{kind}");
+        let requests = cluster.requests(&part)?;
+        let created = requests.iter().filter(|(verb, _)| verb == "create").count();
+        ensure!(created == expected, "{created} {kind} were created, and not {expected}");
+    }
+    Ok(())
+}
+
+/// A chart whose object has the name of its release.
+fn release_chart() -> Result<String> {
+    archive(&[
+        ("Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n"),
+        ("templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}\n"),
+    ])
 }
