@@ -83,7 +83,7 @@ fn settings(index: usize, size: usize) -> String {
 }
 
 /// What was spent since a moment.
-struct Meter {
+pub(crate) struct Meter {
     log: AuditLog,
     services: Vec<(&'static str, Usage)>,
     api_server: Usage,
@@ -91,14 +91,14 @@ struct Meter {
 }
 
 impl Meter {
-    fn start(bench: &Bench) -> Result<Self> {
+    pub(crate) fn start(bench: &Bench) -> Result<Self> {
         let log = AuditLog::open(&bench.system.plane.audit_log().context("there is an audit log")?)?;
         let api_server = usage(bench.system.plane.api_server_pid()?)?;
         Ok(Self { log, services: bench.usages()?, api_server, start: Instant::now() })
     }
 
     /// The figures of `count` Installations, under a name.
-    fn stop(mut self, bench: &Bench, name: &str, count: usize) -> Result<Figures> {
+    pub(crate) fn stop(mut self, bench: &Bench, name: &str, count: usize) -> Result<Figures> {
         let seconds = self.start.elapsed().as_secs_f64();
         let mut figures = Figures::new();
         let mut tell =

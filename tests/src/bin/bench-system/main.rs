@@ -1,6 +1,7 @@
 //! Figures of the running system, for `cargo xtask bench system`: services as processes, a real API server and NATS on
 //! the same machine.
 
+mod deployers;
 mod floor;
 mod load;
 mod packages;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
+use deployers::Kind;
 use scenario::Bench;
 
 /// Installations, or PackageVariants, in the scenarios with many of them.
@@ -24,8 +26,8 @@ const MANY: usize = 1000;
 /// What is measured, in this order: those that come later find what the former left.
 const SCENARIOS: [&str; 9] =
     ["variants", "load", "idle", "reaction", "restart", "items", "beside", "growth", "standing"];
-/// What is measured on a system of its own, since only that has a package store.
-const OF_STORE: [&str; 2] = ["packages", "store"];
+/// What is measured on a system of its own: one with a package store, or with a second cluster.
+const APART: [&str; 4] = ["packages", "store", "manifests", "charts"];
 /// What is said without them.
 const NO_SERVERS: &str = "the servers are missing: cargo xtask servers";
 /// How often the load is repeated if nothing is said.
@@ -48,7 +50,7 @@ async fn main() -> Result<()> {
             _ => scenarios.push(argument),
         }
     }
-    let all = [&SCENARIOS[..], &OF_STORE].concat();
+    let all = [&SCENARIOS[..], &APART].concat();
     if let Some(unknown) = scenarios.iter().find(|name| !all.contains(&name.as_str())) {
         bail!("there is no scenario {unknown:?}, only {}", all.join(", "))
     }
@@ -74,7 +76,13 @@ async fn main() -> Result<()> {
     }
     if wanted("store") {
         let (repositories, each) = if is_small { (2, 20) } else { (20, 500) };
-        tell(store::store(binaries, repositories, each).await?);
+        tell(store::store(binaries.clone(), repositories, each).await?);
+    }
+    for (name, kind) in [("manifests", Kind::Manifests), ("charts", Kind::Charts)] {
+        if wanted(name) {
+            let count = if is_small { 20 } else { 300 };
+            tell(deployers::deployers(binaries.clone(), kind, count).await?);
+        }
     }
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&Value::Object(figures))?;

@@ -19,7 +19,7 @@ use crate::watch;
 type Figures = Map<String, Value>;
 
 const NAMESPACE: &str = "bench";
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 /// Requests under way at once when objects are created.
 const CREATORS: usize = 16;
 
