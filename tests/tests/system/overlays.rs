@@ -48,17 +48,21 @@ impl Overlay {
 
 #[tokio::test]
 async fn one_of_each() -> Result<()> {
-    check("dev", 1, &groundwork_tests::ALL).await
+    let services = [&groundwork_tests::ALL[..], &["deployer-manifest", "deployer-helm"]].concat();
+    check("dev", 1, &services).await
 }
 
 #[tokio::test]
 async fn replicas_with_tls_and_a_stream_on_three_servers() -> Result<()> {
-    // Without the mock deployer.
+    // Without any deployer.
     check("ha", 3, &["watcher", "resolver", "renderer", "variant"]).await
 }
 
 async fn check(name: &str, bus_servers: usize, services: &[&str]) -> Result<()> {
     let Some(system) = System::servers(SystemOptions::default()).await? else { return Ok(()) };
+    for component in ["manifest-deployer", "helm-deployer"] {
+        system.kubectl(&["apply", "-k", &format!("k8s/components/{component}")]).await?;
+    }
     let overlay = Overlay::build(&system, name).await?;
     system
         .kubectl(&["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", &overlay.folder])
@@ -207,7 +211,10 @@ async fn kept_on(running: &Running, servers: usize, services: &[&str]) -> Result
         .split("\"$JS.API.CONSUMER.CREATE.GROUNDWORK.")
         .filter_map(|rest| rest.split_once(".groundwork.v1.").map(|(name, _)| name))
         .filter(|name| *name != "*" && !name.contains(char::is_whitespace))
-        .filter(|name| name.split_once('-').is_some_and(|(service, _)| services.contains(&service)))
+        .filter(|name| {
+            name.split_once('-')
+                .is_some_and(|(service, _)| services.contains(&service.replace('_', "-").as_str()))
+        })
         .collect();
     ensure!(allowed.len() > 5, "{allowed:?}");
     let port = running.port("groundwork-nats", 0, 8222)?;

@@ -138,7 +138,10 @@ impl Running {
         let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
         config["contexts"][0]["context"]["namespace"] = json!(NAMESPACE);
         std::fs::write(&path, config.to_string())?;
-        let mut command = Command::new(system.binary(&name)?);
+        // Several workloads may run one program.
+        let image = self.workload(&name)?.container()["image"].as_str().unwrap_or_default().to_owned();
+        let program = image.split(':').next().unwrap_or_default().replace('/', "-");
+        let mut command = Command::new(system.binary(&program)?);
         command.env("KUBECONFIG", path);
         self.start(&name, 0, command)
     }
