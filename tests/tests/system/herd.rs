@@ -99,7 +99,7 @@ pub(crate) async fn dump(system: &System, namespace: &str) -> Result<BTreeMap<St
 }
 
 fn canonical(value: &mut Value, namespace: &str) {
-    const DIFFER: [&str; 9] = [
+    const DIFFER: [&str; 10] = [
         "uid",
         "resourceVersion",
         "jobID",
@@ -109,6 +109,8 @@ fn canonical(value: &mut Value, namespace: &str) {
         "objectName",
         "ownerReferences",
         "generation",
+        // Of the process that worked on an item.
+        "identity",
     ];
     match value {
         Value::Object(members) => {
