@@ -50,8 +50,8 @@ pub async fn delete_round(
     deletion: &Deletion<'_>,
     resources: &[ManagedResource],
 ) -> Result<Deleted, ApplyError> {
-    let members = distributed(deletion.groups, resources);
-    for (index, (group, members)) in deletion.groups.iter().zip(&members).enumerate() {
+    let groups = distributed(deletion.groups, resources);
+    for (index, (group, members)) in deletion.groups.iter().zip(&groups).enumerate() {
         let mut condemned: Vec<Condemned<'_>> = Vec::new();
         let mut cluster = deletion.cluster;
         let is_forced = is_forced(group);
@@ -76,20 +76,11 @@ pub async fn delete_round(
         if let Some(first) = left.first() {
             let waiting = format!("deployer: start deleting - resource {first}");
             deletion.deadline.check(&waiting)?;
-            let behind =
-                deletion_order_behind(&members_of(&distributed(deletion.groups, resources), index + 1));
+            let behind = groups.iter().skip(index + 1).flatten().map(|managed| managed.resource.clone());
             return Ok(Deleted { waiting: Some(waiting), left: left.into_iter().chain(behind).collect() });
         }
     }
     Ok(Deleted::default())
-}
-
-fn members_of<'a>(groups: &[Vec<&'a ManagedResource>], from: usize) -> Vec<&'a ManagedResource> {
-    groups.iter().skip(from).flatten().copied().collect()
-}
-
-fn deletion_order_behind(members: &[&ManagedResource]) -> Vec<Reference> {
-    members.iter().map(|managed| managed.resource.clone()).collect()
 }
 
 fn is_forced(group: &DeletionGroup) -> bool {

@@ -30,7 +30,7 @@ pub use exports::{nested, one, read_exports};
 pub use json_path::{JsonPath, JsonPathError};
 pub use object::{Reference, is_being_deleted, set_metadata};
 pub use prepare::{Owner, expand};
-pub use readiness::{meets, not_ready};
+pub use readiness::{has_condition, meets, not_ready};
 pub use record::{Applied, ManagedResource, fitting};
 pub use round::{Deadline, OtherClusters, Progress, Round, Seen, Task, failed_check, round};
 pub use server_side::{ServerSideApply, server_side_apply};

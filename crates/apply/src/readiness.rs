@@ -27,8 +27,8 @@ fn replicas(object: &Value, absent: i64) -> i64 {
     object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(absent)
 }
 
-/// Whether a condition has a status.
-fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
+/// Whether a condition of an object has a status.
+pub fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     conditions
         .into_iter()

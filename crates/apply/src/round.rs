@@ -26,7 +26,7 @@ use crate::error::ApplyError;
 use crate::exports::read_exports;
 use crate::object::{Reference, is_being_deleted, label, merge_over, without_server_fields};
 use crate::prepare::{Groups, Member, Owner, annotate, expand, kind_of, prepare};
-use crate::readiness::{meets, not_ready};
+use crate::readiness::{has_condition, meets, not_ready};
 use crate::record::{Applied, ManagedResource, applied};
 use crate::update::{Write, update};
 
@@ -213,13 +213,9 @@ async fn apply_group(
 }
 
 fn is_unestablished(object: &Value) -> bool {
-    let has = |kind: &str, status: &str| {
-        let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-        conditions.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == status)
-    };
     object["kind"] == "CustomResourceDefinition"
-        && !has("Established", "True")
-        && !has("NamesAccepted", "False")
+        && !has_condition(object, "Established", "True")
+        && !has_condition(object, "NamesAccepted", "False")
 }
 
 fn managed_resource(member: &Member, applied: Option<Applied>) -> ManagedResource {

@@ -1,6 +1,6 @@
 //! Whether what a release has applied is ready, as `helm --wait` sees it (`helm.md` 9.3).
 
-use groundwork_apply::{ApplyError, Cluster, ResourceKind};
+use groundwork_apply::{ApplyError, Cluster, ResourceKind, has_condition};
 use serde_json::Value;
 
 /// Whether an object is ready.
@@ -25,11 +25,6 @@ fn number(object: &Value, path: &str) -> Option<i64> {
 fn is_observed(object: &Value) -> bool {
     number(object, "/status/observedGeneration").unwrap_or_default()
         >= number(object, "/metadata/generation").unwrap_or_default()
-}
-
-fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    conditions.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == status)
 }
 
 fn is_rolling(object: &Value) -> bool {
