@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use gix_hash::ObjectId;
 use groundwork_api::Lifecycle;
+use groundwork_krm::{Description, Package};
 use groundwork_kubernetes::is_dns_subdomain;
 
 use crate::clone::Refs;
 use crate::layout::{Place, full_path, package_path, revision_number};
 use crate::message::{Message, is_creation};
-use crate::objects::{CommitFacts, Objects, ObjectsError};
+use crate::objects::{CommitFacts, KPTFILE, Objects, ObjectsError};
 use crate::remote::RefUpdate;
 use crate::revision::{Facts, Revision, UNNUMBERED};
 use crate::settings::Settings;
@@ -332,9 +333,7 @@ impl Discovery<'_> {
             return Ok(Arc::clone(facts));
         }
         let mut facts = read(self)?;
-        let kptfile = self.objects.kptfile(directory)?.unwrap_or_default();
-        let files = groundwork_krm::Package::from([("Kptfile".to_owned(), kptfile)]);
-        facts.description = groundwork_krm::describe(&files);
+        facts.description = describe_kptfile(self.objects.kptfile(directory)?.unwrap_or_default());
         let facts = Arc::new(facts);
         self.memory.facts.insert(key, (directory, Arc::clone(&facts)));
         Ok(facts)
@@ -409,6 +408,11 @@ impl Discovery<'_> {
         self.memory.marked = Some(head);
         Ok(())
     }
+}
+
+/// What a Kptfile says.
+pub(crate) fn describe_kptfile(text: String) -> Description {
+    groundwork_krm::describe(&Package::from([(KPTFILE.to_owned(), text)]))
 }
 
 /// The number of a workspace that we named.

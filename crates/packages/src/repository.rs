@@ -6,9 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use gix_hash::ObjectId;
 use groundwork_api::Lifecycle;
+use groundwork_krm::Description;
 
 use crate::clone::{BareClone, Refs};
-use crate::discovery::{Memory, Snapshot, discover};
+use crate::discovery::{Memory, Snapshot, describe_kptfile, discover};
 use crate::draft::Rendered;
 use crate::error::StoreError;
 use crate::functions::Functions;
@@ -254,6 +255,12 @@ impl GitRepository {
         let Ok(id) = ObjectId::from_hex(commit.as_bytes()) else { return Ok(None) };
         let Some(directory) = self.directory_at(id, package) else { return Ok(None) };
         Ok(Some(self.objects().content(package, directory, self.max_bytes)?))
+    }
+
+    /// What the Kptfile of a package says as of a commit, whatever refs say; `None` if this clone does not have it.
+    pub fn description_at(&self, commit: &str, package: &str) -> Option<Description> {
+        let directory = self.directory_at(ObjectId::from_hex(commit.as_bytes()).ok()?, package)?;
+        Some(describe_kptfile(self.objects().kptfile(directory).ok()??))
     }
 
     /// The commit that a tag of a package points at, whatever is there.

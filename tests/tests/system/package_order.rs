@@ -19,6 +19,8 @@ use crate::support::{PATIENCE, requests};
 const CATALOG: &str = "ghcr.io/kptdev/krm-functions-catalog";
 const BRANCH: &str = "drafts/dns/packagevariant-1";
 const NAME: &str = "edge.dns.packagevariant-1";
+/// How often an edit crosses an update.
+const ROUNDS: usize = 20;
 
 /// A point for a ConfigMap, with what the package has packed into it.
 const SITE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: site\n  annotations:\n    kpt.dev/config-injection: \
@@ -371,5 +373,44 @@ async fn the_cost_of_one_does_not_grow_with_the_others() -> Result<()> {
     let [alone, among] = [&costs[0], &costs[1]].map(|found| found.iter().collect::<BTreeSet<_>>());
     ensure!(alone == among && !alone.is_empty(), "{costs:#?}");
     ensure!(costs[1].len() <= costs[0].len() + 2, "{costs:#?}");
+    Ok(())
+}
+
+/// People label a draft while its variant brings changes of an injected object into it. Whoever pushes first, both are there in the end.
+#[tokio::test]
+async fn edits_that_cross_updates_stay() -> Result<()> {
+    let Some(system) = system().await? else { return Ok(()) };
+    let case = Case::new(system, "packages-crossing").await?;
+    let_watch_config_maps(&case).await?;
+    let remotes = catalog(&case).await?;
+    remotes.publish("catalog", &[("net/coredns/site.yaml", SITE)], Some("net/coredns/v2"))?;
+    look(&case, "catalog").await?;
+    case.create::<ConfigMap>("edge-7", &json!({"data": {"zone": "z0"}})).await?;
+    let fields = json!({"upstream": upstream("v2"), "injectors": {"name": "edge-7"}});
+    case.create::<PackageVariant>("dns", &variant(&fields)).await?;
+    ready(&case, "dns", &[NAME]).await?;
+    for round in 1..=ROUNDS {
+        let labels = json!({"spec": {"packageMetadata": {"labels": {format!("l{round}"): "set"}}}});
+        let zone = json!({"data": {"zone": format!("z{round}")}});
+        let label = case.change::<PackageRevision>(NAME, &labels);
+        let inject = case.change::<ConfigMap>("edge-7", &zone);
+        tokio::try_join!(label, inject)?;
+        // Every other round begins before the one before is done.
+        if round % 2 == 0 {
+            until_file(&remotes, ("edge", BRANCH, "dns/site.yaml"), |text| {
+                text.contains(&format!("zone: z{round}"))
+            })
+            .await?;
+        }
+    }
+    let has_all = |text: &str| (1..=ROUNDS).all(|round| text.contains(&format!("l{round}: set")));
+    until_file(&remotes, ("edge", BRANCH, "dns/Kptfile"), has_all).await?;
+    let last = format!("zone: z{ROUNDS}");
+    until_file(&remotes, ("edge", BRANCH, "dns/site.yaml"), |text| text.contains(&last)).await?;
+    let is_told = |revision: &PackageRevision| {
+        let metadata = revision.spec.package_metadata.clone().unwrap_or_default();
+        metadata.labels.len() == ROUNDS
+    };
+    case.until::<PackageRevision>("the object has all labels", NAME, is_told).await?;
     Ok(())
 }

@@ -560,9 +560,8 @@ async fn functions_and_injected_objects() -> Result<()> {
     // A function that nobody can run is told, and what is there stays.
     let unknown =
         json!({"spec": {"pipeline": {"mutators": [{"name": "x", "image": "example.org/mine:v1"}]}}});
-    // What people wrote on the object comes back with the revision's own round, should an update of its variant have crossed it.
-    let before =
-        until_file(&remotes, ("edge", branch, "dns/Kptfile"), |text| text.contains("app: dns")).await?;
+    let before = remotes.file("edge", branch, "dns/Kptfile")?;
+    ensure!(before.contains("app: dns"), "{before}");
     case.change::<PackageVariant>("dns", &unknown).await?;
     let is_told = |variant: &PackageVariant| {
         self::told(variant, "Ready").is_some_and(|(_, reason, message)| {

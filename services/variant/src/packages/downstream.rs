@@ -199,7 +199,7 @@ impl Work<'_, '_> {
         if is_outdated {
             return self.upgrade(&target).await;
         }
-        let files = world.files(&name).await?;
+        let (version, files) = world.files(&name).await?;
         let mutated = self.mutate(&files, &name).await?;
         let known = world.target(&name);
         let failed = known.render_status.as_ref().and_then(|status| status.error.as_deref());
@@ -212,7 +212,6 @@ impl Work<'_, '_> {
         match lifecycle {
             Some(Lifecycle::Proposed) => Err(VariantError::DownstreamProposed { downstream: name }.into()),
             Some(Lifecycle::Draft) => {
-                let version = world.store_revision(&name)?.version();
                 let (namespace, revision) = (world.namespace.clone(), name.clone());
                 let staged =
                     world.run(&name, move |store| store.stage_save(&namespace, &revision, &version, mutated));

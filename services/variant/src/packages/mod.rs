@@ -13,6 +13,7 @@
 pub(crate) mod calls;
 mod creation;
 pub(crate) mod downstream;
+mod edits;
 mod functions;
 mod injection;
 mod objects;

@@ -8,6 +8,8 @@ use groundwork_controller::{ApiError, Objects, ReconcileError};
 use groundwork_packages::{GitRepository, Revision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use super::edits::edits;
+
 /// Keeps an object until git has lost the revision.
 pub(crate) const FINALIZER: &str = "groundwork/package-store";
 
@@ -96,6 +98,13 @@ pub(crate) async fn ensure(
     answer: Option<&Answer>,
     objects: &Objects,
 ) -> Result<PackageRevision, ApiError> {
+    // What people have just written is for the revision's own round, which saves it before git's word is written over it.
+    let present = match present {
+        Some(present) if answer.is_none() && edits(repository, revision, &present).is_some() => {
+            return Ok(present);
+        }
+        present => present,
+    };
     let wanted = wanted(repository, revision, is_latest, present.as_ref(), answer);
     let mut status = wanted.status.clone();
     let stored = match present {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use groundwork_api::metadata::annotation;
-use groundwork_api::{Lifecycle, PackageRevision, Repository, ResourceExt as _};
+use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled, WarningEvent};
 use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
 use groundwork_packages::{Actor, GitRepository, Revision, StoreError};
 
+use super::edits::{Edits, edits};
 use super::objects::{Answer, Attributes, ensure, latest, release};
 use super::{PackageStore, is_ending, key_of};
 use crate::handler::kind;
@@ -80,27 +81,15 @@ struct Changed {
 }
 
 impl Changed {
-    /// Writes labels, annotations and gates that people have changed on the object of a draft into its Kptfile. Where the Kptfile has been
-    /// changed as well, it counts.
+    /// Writes labels, annotations and gates that people have changed on the object of a draft into its Kptfile.
     async fn save_spec(
         &mut self,
         store: &PackageStore,
         repository: &Arc<GitRepository>,
         object: &PackageRevision,
     ) -> Result<(), ReconcileError> {
-        let lock = object.status.as_ref().and_then(|status| status.self_lock.as_ref()?.git.as_ref());
-        let told = lock.and_then(|lock| lock.commit.as_deref());
-        let is_current = told == Some(format!("{}", self.revision.commit).as_str());
-        let description = &self.revision.facts.description;
-        let metadata = object.spec.package_metadata.clone().unwrap_or_default();
-        let (labels, annotations) = ((*metadata.labels).clone(), (*metadata.annotations).clone());
-        let gates = object.spec.readiness_gates.to_vec();
-        let is_same = labels == description.labels
-            && annotations == description.annotations
-            && gates == description.readiness_gates;
-        if self.revision.lifecycle != Lifecycle::Draft || !is_current || is_same {
-            return Ok(());
-        }
+        let Some(edits) = edits(repository, &self.revision, object) else { return Ok(()) };
+        let Edits { labels, annotations, gates } = edits;
         let key = key_of(repository);
         let (repository, revision) = (Arc::clone(repository), Arc::clone(&self.revision));
         let (namespace, actor) = (object.namespace().unwrap_or_default(), actor_of(object));

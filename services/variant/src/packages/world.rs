@@ -35,6 +35,8 @@ pub(crate) struct World<'a> {
     pub(super) repositories: Vec<Repository>,
     /// Revisions of upstream and downstream, and those that the variant controls elsewhere.
     pub(super) revisions: Vec<PackageRevision>,
+    /// Objects of the downstream package, with what people ask for in them.
+    present: BTreeMap<String, PackageRevision>,
 }
 
 impl<'a> World<'a> {
@@ -90,6 +92,7 @@ impl<'a> World<'a> {
             upstream_package,
             repositories,
             revisions: Vec::new(),
+            present: BTreeMap::new(),
         };
         world.until_known(changed).await?;
         world.read_downstream().await?;
@@ -163,10 +166,13 @@ impl<'a> World<'a> {
                 let made =
                     objects::ensure(&self.repository, revision, None, None, attributes, None, self.objects)
                         .await;
-                self.revisions.push(made?);
+                let made = made?;
+                self.present.insert(made.name_any(), made.clone());
+                self.revisions.push(made);
                 continue;
             }
             self.revisions.push(in_git(&self.repository, revision, object.as_ref()));
+            self.present.extend(object.map(|object| (object.name_any(), object)));
         }
         Ok(())
     }
@@ -256,16 +262,17 @@ impl<'a> World<'a> {
         found.ok_or_else(gone)
     }
 
-    /// The object of a revision, if the cluster has one.
+    /// The object of a revision as the cluster has it, if it has one.
     pub(super) fn object(&self, name: &str) -> Option<&PackageRevision> {
-        self.revisions.iter().find(|found| found.name_any() == name && found.uid().is_some())
+        self.present.get(name)
     }
 
-    pub(super) async fn files(&self, name: &str) -> Result<Package, Failure> {
+    /// The files of a revision, and the version that they are of: what is made of them must not meet another one.
+    pub(super) async fn files(&self, name: &str) -> Result<(String, Package), Failure> {
         let (namespace, revision) = (self.namespace.clone(), name.to_owned());
         let read = move |store: &Store| {
             let (repository, revision) = store.revision(&namespace, &revision)?;
-            repository.content(&revision).map(|content| content.texts)
+            Ok((revision.version(), repository.content(&revision)?.texts))
         };
         self.run(name, read).await
     }
