@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use groundwork_component::{
-    Access, Attributes, Blob, Descriptor, InlineSet, Normalisation, Overwrites, Reference, Repositories,
-    Repository, RepositoryContext, RepositoryError, Resolver, Rule,
+    Access, Attributes, Blob, Descriptor, DescriptorError, InlineSet, Normalisation, Overwrites, Reference,
+    Repositories, Repository, RepositoryContext, RepositoryError, Resolver, Rule,
 };
 use serde_json::{Value, json};
 
@@ -53,13 +53,34 @@ fn overwrites(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Descriptors in memory, as bytes.
+/// Descriptors in memory, as bytes and, where they are kept, decoded when they are first asked for, as a job finds them in the resolver.
 #[derive(Clone, Default)]
-struct Store(Arc<HashMap<(String, String), Vec<u8>>>);
+struct Store {
+    descriptors: Arc<HashMap<(String, String), Kept>>,
+    keeps: bool,
+}
+
+struct Kept {
+    bytes: Vec<u8>,
+    loaded: OnceLock<Result<Descriptor, DescriptorError>>,
+}
 
 impl Repository for Store {
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
-        Ok(self.0.get(&(name.to_owned(), version.to_owned())).cloned())
+        let kept = self.descriptors.get(&(name.to_owned(), version.to_owned()));
+        Ok(kept.map(|kept| kept.bytes.clone()))
+    }
+
+    fn load(
+        &self,
+        name: &str,
+        version: &str,
+        context: &RepositoryContext,
+    ) -> Result<Option<Result<Descriptor, DescriptorError>>, RepositoryError> {
+        let kept = self.descriptors.get(&(name.to_owned(), version.to_owned()));
+        let load = |kept: &Kept| Descriptor::load(&kept.bytes, context);
+        Ok(kept
+            .map(|kept| if self.keeps { kept.loaded.get_or_init(|| load(kept)).clone() } else { load(kept) }))
     }
 
     fn content(&self, _: &str, _: &str, access: &Access) -> Result<Blob, RepositoryError> {
@@ -100,21 +121,27 @@ fn closure(criterion: &mut Criterion) {
             .map(|n| json!({"name": format!("c-{n}"), "componentName": name(n), "version": "v1.0.0"}))
             .collect();
         for version in ["v1.0.0".to_owned(), format!("v2.{n}.0")] {
-            store.insert((name(n), version.clone()), document(&name(n), &version, &references, 3));
+            let bytes = document(&name(n), &version, &references, 3);
+            store.insert((name(n), version), Kept { bytes, loaded: OnceLock::new() });
         }
     }
-    let store = Store(Arc::new(store));
+    let descriptors = Arc::new(store);
     let (rules, inline) = (rules(), InlineSet::default());
     let root = references().remove(0);
     let substitution = rules.apply(&root);
     let limits = groundwork_component::Limits { versions: 10_000, depth: 1000 };
-    criterion.bench_function("closure of 1000 versions, 100 rules", |bencher| {
-        bencher.iter(|| {
-            let resolver = Resolver::new(&store, &rules, &inline, &substitution).with_limits(limits);
-            let root = resolver.lookup(&substitution.effective).expect("the root is there");
-            assert_eq!(resolver.closure(&root).expect("all of it is there").len(), 1000);
+    let mut group = criterion.benchmark_group("closure of 1000 versions, 100 rules");
+    for (kind, keeps) in [("cold", false), ("warm", true)] {
+        let store = Store { descriptors: Arc::clone(&descriptors), keeps };
+        group.bench_function(kind, |bencher| {
+            bencher.iter(|| {
+                let resolver = Resolver::new(&store, &rules, &inline, &substitution).with_limits(limits);
+                let root = resolver.lookup(&substitution.effective).expect("the root is there");
+                assert_eq!(resolver.closure(&root).expect("all of it is there").len(), 1000);
+            });
         });
-    });
+    }
+    group.finish();
 }
 
 fn large_descriptor(criterion: &mut Criterion) {

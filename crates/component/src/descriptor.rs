@@ -6,6 +6,8 @@
 mod check;
 mod convert;
 
+use std::sync::{Arc, OnceLock};
+
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
@@ -40,11 +42,27 @@ impl SchemaVersion {
     }
 }
 
-/// A decoded and checked component descriptor.
-#[derive(Debug, Clone, PartialEq)]
+/// A decoded and checked component descriptor. Clones share the document until one of them is changed.
+#[derive(Debug, Clone)]
 pub struct Descriptor {
     schema: SchemaVersion,
-    document: Value,
+    document: Arc<Value>,
+    /// The references, read out when they are first followed.
+    links: Arc<OnceLock<Box<[Link]>>>,
+}
+
+impl PartialEq for Descriptor {
+    fn eq(&self, other: &Self) -> bool {
+        self.schema == other.schema && self.document == other.document
+    }
+}
+
+/// Where a component reference leads, in a form that costs nothing to hand on.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    pub(crate) name: Arc<str>,
+    pub(crate) component: Arc<str>,
+    pub(crate) version: Arc<str>,
 }
 
 /// An entry that points to another component version.
@@ -110,6 +128,19 @@ impl Descriptor {
         Self::from_document(document, Leniency::Strict)
     }
 
+    /// Reads a descriptor that was found in the repository of a context, which becomes the last one of its history.
+    ///
+    /// # Errors
+    ///
+    /// As [`Descriptor::parse`].
+    pub fn load(bytes: &[u8], context: &RepositoryContext) -> Result<Self, DescriptorError> {
+        let mut descriptor = Self::parse(bytes)?;
+        if descriptor.repository_context().as_ref() != Some(context) {
+            descriptor.push_repository_context(context);
+        }
+        Ok(descriptor)
+    }
+
     /// Takes a document that has been decoded already. Inline descriptors get [`Leniency::Inline`]
     /// (`components.md` 4.4).
     ///
@@ -119,7 +150,7 @@ impl Descriptor {
     pub fn from_document(mut document: Value, leniency: Leniency) -> Result<Self, DescriptorError> {
         let schema = detect(&document)?;
         check::fill_defaults(schema, &mut document, leniency);
-        let descriptor = Self { schema, document };
+        let descriptor = Self { schema, document: Arc::new(document), links: Arc::default() };
         let problems = check::problems(&descriptor, leniency);
         if problems.is_empty() {
             return Ok(descriptor);
@@ -167,16 +198,34 @@ impl Descriptor {
     }
 
     /// Adds a repository context to the history, as the last one.
-    pub(crate) fn push_repository_context(&mut self, context: &RepositoryContext) {
+    fn push_repository_context(&mut self, context: &RepositoryContext) {
+        let document = Arc::make_mut(&mut self.document);
         let holder = match self.schema {
-            SchemaVersion::V2 => self.document.get_mut("component"),
-            SchemaVersion::V3 => Some(&mut self.document),
+            SchemaVersion::V2 => document.get_mut("component"),
+            SchemaVersion::V3 => Some(document),
         };
         let Some(Value::Object(holder)) = holder else { return };
         let list = holder.entry("repositoryContexts").or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(list) = list {
             list.push(context.as_value().clone());
         }
+    }
+
+    /// Where the component references lead, in order.
+    pub(crate) fn links(&self) -> &[Link] {
+        self.links.get_or_init(|| {
+            let read = |element: &Value, member: &str| {
+                element.get(member).and_then(Value::as_str).unwrap_or_default().into()
+            };
+            let elements = self.elements(ElementKind::Reference).iter();
+            elements
+                .map(|element| Link {
+                    name: read(element, "name"),
+                    component: read(element, "componentName"),
+                    version: read(element, "version"),
+                })
+                .collect()
+        })
     }
 
     /// The component references, in order.
@@ -205,7 +254,9 @@ impl Descriptor {
 
     /// The accesses of all resources that can be fetched.
     pub fn accesses(&self) -> impl Iterator<Item = Access> {
-        self.resources().filter_map(|resource| Access::parse(resource.access()).ok())
+        let accesses =
+            self.elements(ElementKind::Resource).iter().filter_map(|element| element.get("access"));
+        accesses.filter_map(|access| Access::parse(access).ok())
     }
 
     /// The resource with the identity `{name}` (`components.md` 4.7): one with an extra identity, or one that
@@ -251,7 +302,8 @@ impl Descriptor {
     }
 
     fn set_digest(&mut self, kind: ElementKind, index: usize, digest: Value) {
-        let element = self.document.pointer_mut(&format!("{}/{index}", kind.pointer(self.schema)));
+        let element =
+            Arc::make_mut(&mut self.document).pointer_mut(&format!("{}/{index}", kind.pointer(self.schema)));
         if let Some(Value::Object(element)) = element {
             element.insert("digest".to_owned(), digest);
         }

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -20,14 +21,14 @@ impl fmt::Display for Reference {
 /// A typed object that tells where component versions are stored (`components.md` 1.5).
 ///
 /// It is kept exactly as it was written: members that we do not know, and defaults that we would fill in,
-/// take part in comparisons, so a typed struct would break matching.
+/// take part in comparisons, so a typed struct would break matching. Clones share it.
 #[derive(Debug, Clone)]
-pub struct RepositoryContext(Value);
+pub struct RepositoryContext(Arc<Value>);
 
 impl RepositoryContext {
     /// Takes the object as it is; `null` and absent are the same, so `null` gives `None`.
     pub fn new(value: Value) -> Option<Self> {
-        (!value.is_null()).then_some(Self(value))
+        (!value.is_null()).then(|| Self(Arc::new(value)))
     }
 
     /// The object as written.
@@ -68,7 +69,7 @@ impl RepositoryContext {
 
     fn with_canonical_members(&self) -> Self {
         const READ_WITHOUT_CASE: [&str; 2] = ["baseUrl", "filePath"];
-        let mut value = self.0.clone();
+        let mut value = (*self.0).clone();
         if let Some(members) = value.as_object_mut() {
             for canonical in READ_WITHOUT_CASE {
                 let alias =
@@ -81,7 +82,7 @@ impl RepositoryContext {
                 }
             }
         }
-        Self(value)
+        Self(Arc::new(value))
     }
 
     /// A member that contexts of this type must have, and this one does not.
@@ -109,7 +110,7 @@ pub struct NotText;
 impl PartialEq for RepositoryContext {
     /// Equal as JSON values: no defaulting, no aliases, no URL normalisation (`components.md` 2.2).
     fn eq(&self, other: &Self) -> bool {
-        json_equal(&self.0, &other.0)
+        Arc::ptr_eq(&self.0, &other.0) || json_equal(&self.0, &other.0)
     }
 }
 

@@ -2,6 +2,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use crate::access::Access;
+use crate::descriptor::{Descriptor, DescriptorError};
 use crate::reference::RepositoryContext;
 
 /// A place that holds component versions: a registry, an archive, a directory.
@@ -16,6 +17,21 @@ pub trait Repository: Send + Sync {
     ///
     /// The repository could not be read, or holds something that is no component version.
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError>;
+
+    /// The same, decoded and checked, with `context`, that of this repository, as the last one of its history. Whoever keeps descriptors
+    /// keeps them so: decoding costs a hundred times what looking one up does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::descriptor`]; inside, what is wrong with the descriptor.
+    fn load(
+        &self,
+        name: &str,
+        version: &str,
+        context: &RepositoryContext,
+    ) -> Result<Option<Result<Descriptor, DescriptorError>>, RepositoryError> {
+        Ok(self.descriptor(name, version)?.map(|bytes| Descriptor::load(&bytes, context)))
+    }
 
     /// The content that an access of that version describes, wherever it lies.
     ///

@@ -1,7 +1,7 @@
 //! From a reference to component versions (`components.md` 2.4, 2.6, 4.2, 4.5, 4.6).
 
+use std::cell::RefCell;
 use std::collections::HashSet;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
@@ -167,6 +167,8 @@ pub struct Resolver<'a> {
     /// Tried after the repository of a reference.
     rules: Option<&'a ResolverRules>,
     limits: Limits,
+    /// Repositories of contexts that were asked for; there are few of them.
+    opened: RefCell<Vec<(RepositoryContext, Arc<dyn Repository>)>>,
 }
 
 impl std::fmt::Debug for Resolver<'_> {
@@ -193,6 +195,7 @@ impl<'a> Resolver<'a> {
             context: root.effective.repository.clone(),
             rules: None,
             limits: Limits::default(),
+            opened: RefCell::default(),
         }
     }
 
@@ -226,14 +229,15 @@ impl<'a> Resolver<'a> {
             });
         }
         let unloaded = |source| ResolveError::Repository { reference: effective.to_string(), source };
-        let mut tried = Vec::new();
-        for (context, place) in self.places(effective) {
-            let repository = self.repositories.open(context).map_err(unloaded)?;
-            match repository.descriptor(&effective.name, &effective.version).map_err(unloaded)? {
-                Some(bytes) => return stored_version(&bytes, effective, context, repository),
-                None => tried.push(place),
+        for (context, _) in self.places(effective) {
+            let repository = self.open(context).map_err(unloaded)?;
+            let found = repository.load(&effective.name, &effective.version, context).map_err(unloaded)?;
+            if let Some(descriptor) = found {
+                return stored_version(descriptor, effective, context, repository);
             }
         }
+        let tried: Vec<String> =
+            self.places(effective).map(|(context, prefix)| place(context, prefix)).collect();
         Err(if tried.is_empty() {
             ResolveError::NoRepository { reference: effective.to_string() }
         } else {
@@ -241,17 +245,25 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Where a version may be, the most preferred place first, and how messages call the place. The repository of
-    /// the reference comes before all resolvers: overwrites rely on that.
+    fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        let known = self.opened.borrow().iter().find(|(known, _)| known == context).cloned();
+        if let Some((_, repository)) = known {
+            return Ok(repository);
+        }
+        let repository = self.repositories.open(context)?;
+        self.opened.borrow_mut().push((context.clone(), Arc::clone(&repository)));
+        Ok(repository)
+    }
+
+    /// Where a version may be, the most preferred place first, with the prefix of the resolver that names it. The repository of the reference comes
+    /// before all resolvers: overwrites rely on that.
     fn places<'b>(
         &'b self,
         effective: &'b Reference,
-    ) -> impl Iterator<Item = (&'b RepositoryContext, String)> {
-        let own = effective.repository.iter().map(|context| (context, context.to_string()));
+    ) -> impl Iterator<Item = (&'b RepositoryContext, Option<&'b str>)> {
+        let own = effective.repository.iter().map(|context| (context, None));
         let rules = self.rules.into_iter().flat_map(|rules| rules.of(&effective.name));
-        own.chain(rules.map(|rule| {
-            (&rule.repository, format!("{} (ocm resolver for prefix {:?})", rule.repository, rule.prefix))
-        }))
+        own.chain(rules.map(|rule| (&rule.repository, Some(rule.prefix.as_str()))))
     }
 
     fn inline_version(&self, descriptor: &Descriptor, effective: &Reference) -> ComponentVersion {
@@ -268,7 +280,7 @@ impl<'a> Resolver<'a> {
         for context in effective.repository.iter().chain(&own).chain(&registries) {
             // Without a store for its context an inline component still has its descriptor; its blobs are missed
             // when they are asked for.
-            match self.repositories.open(context) {
+            match self.open(context) {
                 Ok(repository) => repositories.push(repository),
                 Err(error) => unopened = unopened.or(Some(error)),
             }
@@ -320,78 +332,69 @@ impl<'a> Resolver<'a> {
         // Most versions are referred to from many places: what was looked up leads nowhere new.
         let mut looked_up = HashSet::new();
         let mut found = vec![root.clone()];
-        // References still to follow, the next one last.
-        let mut open = pending(root, None);
-        while let Some(path) = open.pop() {
-            if !looked_up.insert((path.component.clone(), path.version.clone())) {
+        // The way from the root to where we are.
+        let mut way = vec![Step { descriptor: root.descriptor.clone(), next: 0 }];
+        while let Some(step) = way.last_mut() {
+            let Some(link) = step.descriptor.links().get(step.next).cloned() else {
+                way.pop();
+                continue;
+            };
+            step.next += 1;
+            if !looked_up.insert((Arc::clone(&link.component), Arc::clone(&link.version))) {
                 continue;
             }
-            let version = self.follow_path(&path)?;
+            let version =
+                self.follow(&link.component, &link.version).map_err(|error| on_the_way(&way, error))?;
             if !seen.insert(id(&version)) {
                 continue;
             }
             if found.len() >= self.limits.versions {
                 return Err(too_large(format!("{} component versions", self.limits.versions)));
             }
-            if path.depth >= self.limits.depth {
+            if way.len() >= self.limits.depth {
                 return Err(too_large(format!("a depth of {}", self.limits.depth)));
             }
-            open.extend(pending(&version, Some(&Rc::new(path))));
+            way.push(Step { descriptor: version.descriptor.clone(), next: 0 });
             found.push(version);
         }
         Ok(found)
     }
+}
 
-    /// Follows the last step of a path; the error names every step.
-    fn follow_path(&self, path: &Path) -> Result<ComponentVersion, ResolveError> {
-        let steps = std::iter::successors(Some(path), |path| path.parent.as_deref());
-        self.follow(&path.component, &path.version).map_err(|error| {
-            steps.fold(error, |source, step| ResolveError::Reference {
-                name: step.name.clone(),
-                component: step.component.clone(),
-                version: step.version.clone(),
-                source: Box::new(source),
-            })
-        })
+/// A version whose references are being followed.
+struct Step {
+    descriptor: Descriptor,
+    /// The reference that comes next; the one before it is being followed.
+    next: usize,
+}
+
+/// An error that names every reference from the root on.
+fn on_the_way(way: &[Step], error: ResolveError) -> ResolveError {
+    let followed = way.iter().rev().filter_map(|step| step.descriptor.links().get(step.next - 1));
+    followed.fold(error, |source, link| ResolveError::Reference {
+        name: link.name.to_string(),
+        component: link.component.to_string(),
+        version: link.version.to_string(),
+        source: Box::new(source),
+    })
+}
+
+/// How messages call a place.
+fn place(context: &RepositoryContext, prefix: Option<&str>) -> String {
+    match prefix {
+        Some(prefix) => format!("{context} (ocm resolver for prefix {prefix:?})"),
+        None => context.to_string(),
     }
 }
 
-/// A component reference and those that led to it from the root. Siblings share their way.
-#[derive(Debug)]
-struct Path {
-    name: String,
-    component: String,
-    version: String,
-    /// Number of references from the root on, this one included.
-    depth: usize,
-    parent: Option<Rc<Path>>,
-}
-
-/// The references of `version` in reverse, so that the first one is taken from the end of a stack first.
-fn pending(version: &ComponentVersion, parent: Option<&Rc<Path>>) -> Vec<Path> {
-    let mut paths: Vec<Path> = version
-        .descriptor
-        .references()
-        .map(|reference| Path {
-            name: reference.name,
-            component: reference.component_name,
-            version: reference.version,
-            depth: parent.map_or(0, |parent| parent.depth) + 1,
-            parent: parent.map(Rc::clone),
-        })
-        .collect();
-    paths.reverse();
-    paths
-}
-
 fn stored_version(
-    bytes: &[u8],
+    descriptor: Result<Descriptor, DescriptorError>,
     effective: &Reference,
     context: &RepositoryContext,
     repository: Arc<dyn Repository>,
 ) -> Result<ComponentVersion, ResolveError> {
-    let mut descriptor = Descriptor::parse(bytes)
-        .map_err(|source| ResolveError::Descriptor { reference: effective.to_string(), source })?;
+    let descriptor =
+        descriptor.map_err(|source| ResolveError::Descriptor { reference: effective.to_string(), source })?;
     // E9.
     if !descriptor.is_version(&effective.name, &effective.version) {
         return Err(ResolveError::OtherVersion {
@@ -399,9 +402,6 @@ fn stored_version(
             found: format!("{}:{}", descriptor.name(), descriptor.version()),
             expected: effective.to_string(),
         });
-    }
-    if descriptor.repository_context().as_ref() != Some(context) {
-        descriptor.push_repository_context(context);
     }
     let reference = effective.clone();
     Ok(ComponentVersion { descriptor, reference, repositories: vec![repository], unopened: None })

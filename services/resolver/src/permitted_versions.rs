@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_component::{
-    Access, Blob, Descriptor, Reference, Repositories, Repository, RepositoryContext, RepositoryError,
+    Access, Blob, Descriptor, DescriptorError, Reference, Repositories, Repository, RepositoryContext,
+    RepositoryError,
 };
 use groundwork_registry::Keyring;
 use moka::sync::Cache;
@@ -137,14 +138,34 @@ impl<R: Repositories> Repositories for RecordingRepositories<R> {
     }
 }
 
-impl Repository for RecordingRepository {
-    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+impl RecordingRepository {
+    fn permit(&self, name: &str, version: &str) {
         let id = (self.context.clone(), name.to_owned(), version.to_owned());
         self.permitted.lock().versions.insert(id);
+    }
+}
+
+impl Repository for RecordingRepository {
+    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+        self.permit(name, version);
         let found = self.inner.descriptor(name, version)?;
         // One that cannot be used names nothing that anybody could ask for.
         if let Some(descriptor) = found.as_deref().and_then(|text| Descriptor::parse(text).ok()) {
             self.permitted.add_contents(&descriptor);
+        }
+        Ok(found)
+    }
+
+    fn load(
+        &self,
+        name: &str,
+        version: &str,
+        context: &RepositoryContext,
+    ) -> Result<Option<Result<Descriptor, DescriptorError>>, RepositoryError> {
+        self.permit(name, version);
+        let found = self.inner.load(name, version, context)?;
+        if let Some(Ok(descriptor)) = &found {
+            self.permitted.add_contents(descriptor);
         }
         Ok(found)
     }

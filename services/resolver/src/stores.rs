@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{
+    Access, Blob, Descriptor, DescriptorError, Repositories, Repository, RepositoryContext, RepositoryError,
+};
 use groundwork_registry::{Digest, DiskCache, Keyring};
 use moka::sync::Cache;
 
@@ -11,6 +13,10 @@ use crate::map_file::MapFile;
 
 /// What is kept for jobs, in bytes.
 const CAPACITY: u64 = 8 << 20;
+/// What decoded descriptors may take, in bytes.
+const DECODED: u64 = 64 << 20;
+/// How much larger a descriptor is in memory than as JSON, measured: most of it is the room that maps keep free.
+const EXPANSION: usize = 12;
 /// Larger content is read again when it is asked for again; it carries a digest that says whether it is the same.
 const LARGEST: u64 = 1 << 20;
 /// Nothing is kept for a job that asked for nothing this long.
@@ -27,6 +33,8 @@ pub(crate) struct Stores {
     pinned: Cache<Pin, Kept>,
     /// With the time at which the reading began.
     flights: Cache<Flight, (Instant, Kept)>,
+    /// By context and digest. It may be lost at any time, and costs only time then.
+    decoded: Cache<(Arc<str>, Digest), Decoded>,
     /// Contents that are too large for memory.
     disk: Option<DiskCache>,
     /// The latest job of an Installation, for calls that do not name it.
@@ -59,6 +67,16 @@ struct Flight {
 struct Kept {
     media_type: String,
     bytes: Arc<[u8]>,
+    /// That of a descriptor; of other content nobody asks for it.
+    digest: Option<Digest>,
+}
+
+/// A descriptor as it was loaded from the repository of a context. Equal bytes are decoded once for all jobs.
+#[derive(Debug, Clone)]
+struct Decoded {
+    /// Length of what was decoded.
+    bytes: usize,
+    descriptor: Result<Descriptor, DescriptorError>,
 }
 
 /// Within a scope a version keeps its content.
@@ -104,8 +122,13 @@ impl Stores {
         };
         let flights =
             Cache::builder().max_capacity(CAPACITY).weigher(weigh_flight).time_to_live(TOGETHER).build();
+        let weigh_decoded = |_: &(Arc<str>, Digest), decoded: &Decoded| {
+            u32::try_from(decoded.bytes * EXPANSION).unwrap_or(u32::MAX)
+        };
+        let decoded =
+            Cache::builder().max_capacity(DECODED).weigher(weigh_decoded).time_to_idle(IDLE).build();
         let jobs = Cache::builder().max_capacity(JOBS).time_to_idle(IDLE).build();
-        Self { map: Arc::new(map), pinned, flights, disk, jobs }
+        Self { map: Arc::new(map), pinned, flights, decoded, disk, jobs }
     }
 
     /// Notes the job that an Installation has now, and gives its view.
@@ -176,7 +199,10 @@ impl PinnedRepository {
         let read = || {
             let begin = Instant::now();
             match self.inner.descriptor(name, version) {
-                Ok(Some(bytes)) => Ok((begin, Kept { media_type: String::new(), bytes: bytes.into() })),
+                Ok(Some(bytes)) => {
+                    let digest = Some(Digest::of(&bytes));
+                    Ok((begin, Kept { media_type: String::new(), bytes: bytes.into(), digest }))
+                }
                 Ok(None) => Err(Unkept::Absent),
                 Err(error) => Err(Unkept::Failed(error)),
             }
@@ -209,9 +235,9 @@ enum Unkept {
     Failed(RepositoryError),
 }
 
-impl Repository for PinnedRepository {
-    /// That there is no such version is not kept beyond those who ask at the same time.
-    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+impl PinnedRepository {
+    /// A descriptor. That there is no such version is not kept beyond those who ask at the same time.
+    fn read(&self, name: &str, version: &str) -> Result<Option<Kept>, RepositoryError> {
         let kept = match self.pin(name, version, None) {
             Some(pin) => {
                 let read = || self.read_together(name, version).map_err(|error| (*error).clone());
@@ -220,12 +246,33 @@ impl Repository for PinnedRepository {
             None => self.read_together(name, version),
         };
         match kept {
-            Ok(kept) => Ok(Some(kept.bytes.to_vec())),
+            Ok(kept) => Ok(Some(kept)),
             Err(error) => match &*error {
                 Unkept::Absent => Ok(None),
                 Unkept::Failed(error) => Err(error.clone()),
             },
         }
+    }
+}
+
+impl Repository for PinnedRepository {
+    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+        Ok(self.read(name, version)?.map(|kept| kept.bytes.to_vec()))
+    }
+
+    fn load(
+        &self,
+        name: &str,
+        version: &str,
+        context: &RepositoryContext,
+    ) -> Result<Option<Result<Descriptor, DescriptorError>>, RepositoryError> {
+        let Some(kept) = self.read(name, version)? else { return Ok(None) };
+        let load = || Decoded { bytes: kept.bytes.len(), descriptor: Descriptor::load(&kept.bytes, context) };
+        let decoded = match &kept.digest {
+            Some(digest) => self.stores.decoded.get_with((Arc::clone(&self.context), digest.clone()), load),
+            None => load(),
+        };
+        Ok(Some(decoded.descriptor))
     }
 
     fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
@@ -245,7 +292,7 @@ impl Repository for PinnedRepository {
         {
             let media_type = blob.media_type.clone();
             let bytes = blob.read_all(&access.to_string(), LARGEST)?;
-            let kept = Kept { media_type: media_type.clone(), bytes: bytes.as_slice().into() };
+            let kept = Kept { media_type: media_type.clone(), bytes: bytes.as_slice().into(), digest: None };
             self.stores.pinned.insert(pin, kept);
             return Ok(Blob::from_bytes(media_type, bytes));
         }

@@ -18,7 +18,7 @@ const MOVES: [(&str, &str); 8] = [
 
 pub(super) fn convert(descriptor: &Descriptor, schema: SchemaVersion) -> Value {
     let mut document = if descriptor.schema == schema {
-        descriptor.document.clone()
+        descriptor.document().clone()
     } else {
         match schema {
             SchemaVersion::V2 => to_v2(&descriptor.document),

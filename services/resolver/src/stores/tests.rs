@@ -161,3 +161,24 @@ fn large_contents_are_kept_on_disk() {
     // And by the next process.
     assert_eq!(read(&stores(Some(folder.path().to_owned())), "job-4", keyring("x")), 0);
 }
+
+/// Jobs decode what they read once: equal bytes from one context are one descriptor, whoever reads them.
+#[test]
+fn equal_descriptors_are_decoded_once() {
+    let registry = Registry::start();
+    registry.put("1.0.0", b"seven");
+    let stores = stores(None);
+    let load = |job: &str| {
+        let view = stores.of_new_job("team", "i", job, Arc::default()).open(&registry.context()).unwrap();
+        view.load(NAME, "1.0.0", &registry.context()).unwrap().unwrap().unwrap()
+    };
+    let (first, second) = (load("job-1"), load("job-2"));
+    assert!(std::ptr::eq(first.document(), second.document()));
+    assert_eq!(first.repository_context(), Some(registry.context()));
+    // Another job sees what was put there meanwhile.
+    std::fs::remove_dir_all(registry.folder.path().join("blobs")).unwrap();
+    std::fs::remove_file(registry.folder.path().join("artifact-index.json")).unwrap();
+    registry.put("1.0.0", b"other");
+    let third = load("job-3");
+    assert!(third != second && load("job-1") == first);
+}
