@@ -105,6 +105,19 @@ async fn descriptors_and_content() {
     let rest = pieces.message().await.unwrap().unwrap();
     assert_eq!((rest.size, &rest.chunk[..]), (size, &content[10..]));
 
+    // Content that lies in a registry is fetched only if the descriptor names it.
+    let foreign = json!({"type": "ociArtifact", "imageReference": "registry.example.org/secret/image:1"});
+    let request = FetchResourceRequest {
+        reference: reference(&own(), "my-own-echo-server", "v0.2.0"),
+        installation: world.object("server"),
+        job_id: String::new(),
+        content: Some(Content::Access(Json { text: foreign.to_string() })),
+        offset: 0,
+    };
+    let refused = world.resolver().fetch_resource(request).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::PermissionDenied, "COMPONENT_NOT_REACHED".to_owned()));
+    assert!(refused.message().contains("has no resource with the content"), "{refused}");
+
     let absent = format!("sha256:{}", "0".repeat(64));
     let missing = blob(&world, "v0.2.0", &absent).await.unwrap_err();
     assert_eq!(reason(&missing), (Code::NotFound, "BLOB_NOT_FOUND".to_owned()));

@@ -1,6 +1,7 @@
 //! Figures of the running system, for `cargo xtask bench system`: services as processes, a real API server and NATS on
 //! the same machine.
 
+mod components;
 mod deployers;
 mod floor;
 mod load;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
+use components::Scale;
 use deployers::Kind;
 use scenario::Bench;
 
@@ -26,10 +28,10 @@ const MANY: usize = 1000;
 /// What is measured, in this order: those that come later find what the former left.
 const SCENARIOS: [&str; 9] =
     ["variants", "load", "idle", "reaction", "restart", "items", "beside", "growth", "standing"];
-/// What is measured on a system of its own: one with a package store, or with a second cluster.
-const APART: [&str; 4] = ["packages", "store", "manifests", "charts"];
+/// What is measured on a system of its own: one with a package store, with components of its own, or with a second cluster.
+const APART: [&str; 5] = ["packages", "store", "components", "manifests", "charts"];
 /// What is said without them.
-const NO_SERVERS: &str = "the servers are missing: cargo xtask servers";
+pub(crate) const NO_SERVERS: &str = "the servers are missing: cargo xtask servers";
 /// How often the load is repeated if nothing is said.
 const ROUNDS: usize = 3;
 
@@ -77,6 +79,14 @@ async fn main() -> Result<()> {
     if wanted("store") {
         let (repositories, each) = if is_small { (2, 20) } else { (20, 500) };
         tell(store::store(binaries.clone(), repositories, each).await?);
+    }
+    if wanted("components") {
+        let scale = if is_small {
+            Scale { sets: 2, versions: 20, megabytes: 4 }
+        } else {
+            Scale { sets: 5, versions: 1000, megabytes: 200 }
+        };
+        tell(components::components(binaries.clone(), scale).await?);
     }
     for (name, kind) in [("manifests", Kind::Manifests), ("charts", Kind::Charts)] {
         if wanted(name) {

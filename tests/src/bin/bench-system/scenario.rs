@@ -47,11 +47,16 @@ impl Bench {
     pub(crate) async fn start(binaries: PathBuf) -> Result<Option<Self>> {
         let options = SystemOptions { binaries: Some(binaries), ..SystemOptions::default() };
         let Some(system) = System::start(options).await? else { return Ok(None) };
-        system.plane.create_namespace(NAMESPACE).await?;
-        let installations = Api::namespaced(system.client().await?, NAMESPACE);
+        Self::of(system, NAMESPACE).await.map(Some)
+    }
+
+    /// What is measured of a system, in a new namespace.
+    pub(crate) async fn of(system: System, namespace: &str) -> Result<Self> {
+        system.plane.create_namespace(namespace).await?;
+        let installations = Api::namespaced(system.client().await?, namespace);
         let bench = Self { system, installations };
-        bench.until_context(NAMESPACE).await?;
-        Ok(Some(bench))
+        bench.until_context(namespace).await?;
+        Ok(bench)
     }
 
     /// Jobs need the Context that the resolver creates.
