@@ -106,6 +106,20 @@ impl Access {
         RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": host}))
     }
 
+    /// The artifact that had this SHA-256, in hex, whatever is under its tag by now; of other content the access as it is.
+    #[must_use]
+    pub fn at_digest(&self, sha256: &str) -> Self {
+        let at = |reference: &str| {
+            let tagged = reference.split_once('@').map_or(reference, |(tagged, _)| tagged);
+            format!("{tagged}@sha256:{sha256}")
+        };
+        match self {
+            Self::Artifact { reference } => Self::Artifact { reference: at(reference) },
+            Self::RelativeArtifact { reference } => Self::RelativeArtifact { reference: at(reference) },
+            Self::Local { .. } | Self::Layer { .. } => self.clone(),
+        }
+    }
+
     /// The reference of a local blob; of everything else nothing.
     pub fn local_reference(&self) -> Option<&str> {
         match self {

@@ -118,7 +118,7 @@ mod tests {
         );
     }
 
-    /// O-38 to O-40, and every variant of `components.md` 3.1.
+    /// O-38 to O-40, and every variant of `components.md` 3.1 (11, items 2 and 3).
     #[test]
     fn message_variants() {
         let prod = json!({"type": "ociRegistry", "baseUrl": "reg.example.org/prod"});

@@ -23,6 +23,8 @@ const LARGEST: u64 = 1 << 20;
 const IDLE: Duration = Duration::from_secs(600);
 /// How long a descriptor that one job has read is there for others that began before.
 const TOGETHER: Duration = Duration::from_secs(60);
+/// Artifacts of jobs whose digests are known.
+const ARTIFACTS: u64 = 20_000;
 /// Installations whose latest job is known.
 const JOBS: u64 = 10_000;
 
@@ -35,6 +37,8 @@ pub(crate) struct Stores {
     flights: Cache<Flight, (Instant, Kept)>,
     /// By context and digest. It may be lost at any time, and costs only time then.
     decoded: Cache<(Arc<str>, Digest), Decoded>,
+    /// SHA-256 of the manifests of artifacts that a job has verified: it gets just these then.
+    artifacts: Cache<Pin, Arc<str>>,
     /// Contents that are too large for memory.
     disk: Option<DiskCache>,
     /// The latest job of an Installation, for calls that do not name it.
@@ -127,8 +131,9 @@ impl Stores {
         };
         let decoded =
             Cache::builder().max_capacity(DECODED).weigher(weigh_decoded).time_to_idle(IDLE).build();
+        let artifacts = Cache::builder().max_capacity(ARTIFACTS).time_to_idle(IDLE).build();
         let jobs = Cache::builder().max_capacity(JOBS).time_to_idle(IDLE).build();
-        Self { map: Arc::new(map), pinned, flights, decoded, disk, jobs }
+        Self { map: Arc::new(map), pinned, flights, decoded, artifacts, disk, jobs }
     }
 
     /// Notes the job that an Installation has now, and gives its view.
@@ -286,7 +291,11 @@ impl Repository for PinnedRepository {
         if let Some(blob) = disk.as_ref().and_then(|(disk, digest)| disk.get(&owner(), digest)) {
             return Ok(blob);
         }
-        let blob = self.inner.content(name, version, access)?;
+        let verified = pin.as_ref().and_then(|pin| self.stores.artifacts.get(pin));
+        let blob = match verified {
+            Some(sha256) => self.inner.content(name, version, &access.at_digest(&sha256))?,
+            None => self.inner.content(name, version, access)?,
+        };
         if let Some(pin) = pin
             && blob.size.is_some_and(|size| size <= LARGEST)
         {
@@ -309,7 +318,11 @@ impl Repository for PinnedRepository {
         version: &str,
         access: &Access,
     ) -> Result<Option<String>, RepositoryError> {
-        self.inner.artifact_digest(name, version, access)
+        let found = self.inner.artifact_digest(name, version, access)?;
+        if let (Some(pin), Some(sha256)) = (self.pin(name, version, Some(access)), &found) {
+            self.stores.artifacts.insert(pin, sha256.as_str().into());
+        }
+        Ok(found)
     }
 }
 

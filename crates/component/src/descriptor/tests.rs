@@ -35,7 +35,7 @@ fn v2_parts() {
     assert_eq!(descriptor.document()["component"]["sources"], json!([]));
 }
 
-/// `components.md` 5.4: loss-free both ways for known members.
+/// `components.md` 5.4 (11, item 8): loss-free both ways for known members.
 #[test]
 fn both_shapes_carry_the_same() {
     let descriptor = strict(v2()).unwrap();

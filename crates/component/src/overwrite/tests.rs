@@ -55,7 +55,7 @@ fn check(row: u32, ctx: &str, list: &[(Half<'_>, Half<'_>)], expected: Half<'_>,
 
 const ANY: Half<'_> = ("", "", "");
 
-/// All rows of `components.md` 2.5. Covers O-14 (rows 2 to 5), O-15 (4, 6, 7, 21), O-16 (8 to 11), O-17 and
+/// All rows of `components.md` 2.5 (11, item 1). Covers O-14 (rows 2 to 5), O-15 (4, 6, 7, 21), O-16 (8 to 11), O-17 and
 /// O-18 (3, 5, 8, 26), O-20 (12, 14), O-21 to O-23 (12, 20, 27), O-24 (17, 18), O-33 to O-36 (12, 13).
 #[test]
 fn truth_table() {

@@ -135,7 +135,7 @@ fn root_is_substituted() {
     check(&["R1: a:9"], &[("n=a v=1", "v=9")], "a:1", "a:9@R1");
 }
 
-/// `components.md` 4.5 and 4.6: depth-first in the order of the references, each once, cycles end.
+/// `components.md` 4.5 and 4.6 (11, item 14): depth-first in the order of the references, each once, cycles end.
 #[test]
 fn order_and_cycles() {
     let diamond = ["R1: root:1 -> a:1 b:1", "R1: a:1 -> ab:1", "R1: b:1 -> ab:1", "R1: ab:1"];
@@ -144,6 +144,7 @@ fn order_and_cycles() {
     check(&["R1: a:1 -> a:1"], &[], "a:1", "a:1@R1");
 }
 
+/// E8.
 #[test]
 fn one_dangling_reference_fails_the_closure() {
     let error = closure(&stores(&["R1: a:1 -> b:1", "R1: b:1 -> c:7"]), &[], "a:1").unwrap_err();
@@ -155,6 +156,7 @@ fn one_dangling_reference_fails_the_closure() {
     );
 }
 
+/// E11.
 #[test]
 fn limits_hold() {
     let lines: Vec<String> = (1..6).map(|n| format!("R1: a:{n} -> a:{}", n + 1)).collect();

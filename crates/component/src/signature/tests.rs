@@ -101,7 +101,7 @@ fn refused(store: &Store, name: &str, trust: &TrustAnchor) -> String {
     with(store, |resolver, version| verify(resolver, version, name, trust)).unwrap_err().to_string()
 }
 
-/// Item 15 of `components.md` 11: valid, altered resource, altered descriptor, missing name; in every normalisation.
+/// E24, and item 15 of `components.md` 11: valid, altered resource, altered descriptor, missing name; in every normalisation.
 #[test]
 fn signed_and_verified() {
     let (key, other) = (

@@ -15,7 +15,7 @@ fn check_error(text: &str, error: &str) {
     assert_eq!(CdUri::parse(text).unwrap_err().to_string(), error, "{text}");
 }
 
-/// The table of `components.md` 4.8.
+/// The table of `components.md` 4.8 (E22; 11, item 11).
 #[test]
 fn malformed_uris() {
     check_error(

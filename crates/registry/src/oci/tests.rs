@@ -59,7 +59,7 @@ fn push(folder: &Path, registry: &Registry, authorization: &str) {
     registry.push(folder, "prod", Some(authorization)).unwrap();
 }
 
-/// `components.md` 11, item 9, with a registry that asks for a password.
+/// `components.md` 11, item 9, with a registry that asks for a password; E20 and E21.
 #[tokio::test]
 async fn round_trip_with_a_password() {
     if !servers_or_skip(&[Server::Registry]) {
@@ -320,7 +320,7 @@ fn answers_that_are_no_manifest() {
     assert!(error(&*repository).starts_with("access to "));
 }
 
-/// A server without TLS where TLS is asked for, and files of certificates that are none.
+/// E21: a server without TLS where TLS is asked for, and files of certificates that are none.
 #[test]
 fn trust() {
     let folder = tempfile::tempdir().unwrap();

@@ -96,7 +96,7 @@ fn times_move_with_what_they_are_about() {
     assert_eq!(part(&statement, &current).unwrap()["conditions"], expected);
 }
 
-/// D-3, and an Installation whose component was taken away.
+/// D-3, and an Installation whose component was taken away (`components.md` 11, item 4).
 #[test]
 fn what_no_longer_holds_is_left_out() {
     let old = condition(OVERWRITE_CONDITION, "True", "FoundOverwrite", "m", [EARLIER, EARLIER]);

@@ -182,3 +182,27 @@ fn equal_descriptors_are_decoded_once() {
     let third = load("job-3");
     assert!(third != second && load("job-1") == first);
 }
+
+/// What a job has verified is what it gets, also if the tag leads elsewhere by then (`components.md` 7.6); the next job looks anew.
+#[test]
+fn artifacts_that_were_verified_are_fetched_by_digest() {
+    let registry = Registry::start();
+    registry.put("1.0.0", b"seven");
+    let stores = stores(None);
+    let view =
+        |job: &str| stores.of_new_job("team", "i", job, Arc::default()).open(&registry.context()).unwrap();
+    let reference = format!("{}/component-descriptors/{NAME}:1.0.0", registry.address);
+    let access = Access::Artifact { reference };
+    let first = view("job-1");
+    let digest = first.artifact_digest(NAME, "1.0.0", &access).unwrap().unwrap();
+    std::fs::remove_file(registry.folder.path().join("artifact-index.json")).unwrap();
+    registry.put("1.0.0", b"other");
+    let index = |repository: &dyn Repository| {
+        let set = repository.content(NAME, "1.0.0", &access).unwrap().read_all("set", 1 << 20).unwrap();
+        String::from_utf8_lossy(&set).contains(&digest)
+    };
+    assert!(index(&*first));
+    let second = view("job-2");
+    assert!(!index(&*second));
+    assert_ne!(second.artifact_digest(NAME, "1.0.0", &access).unwrap().unwrap(), digest);
+}

@@ -53,6 +53,7 @@ async fn default_context(world: &World) -> Option<Value> {
     Some(value)
 }
 
+/// `components.md` 11, item 5.
 #[tokio::test]
 async fn every_namespace_gets_a_context() {
     let Some(world) = World::start("contexts", Arguments::default()).await else { return };

@@ -67,7 +67,7 @@ fn render(bytes: &[u8], rest: &str) -> Option<String> {
 
 const OCI: &str = "mediaType: application/vnd.oci.image.manifest.v1+tar";
 
-/// `components.md` 6.7 form 2 and 6.8: each layout of the archive, each sign of a blueprint.
+/// `components.md` 6.7 form 2 and 6.8 (11, item 12): each layout of the archive, each sign of a blueprint.
 #[test]
 fn accepted_artifacts() {
     let old_layer = "application/tar+gzip";

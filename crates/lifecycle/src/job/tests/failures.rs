@@ -42,7 +42,7 @@ fn context_and_overwrites() {
     check(&[&with_inline_blueprint(""), CONTEXT_WITH_OVERWRITES], place, missing);
 }
 
-/// E6; E2 does not arise where a Context has an ocmConfig.
+/// E6; E2 does not arise where a Context has an ocmConfig (`components.md` 11, item 6).
 #[test]
 fn ocm_configuration() {
     let installation = with_inline_blueprint(SHOP_REFERENCE);
@@ -165,7 +165,7 @@ fn the_blueprint_comes_before_the_closure() {
     );
 }
 
-/// I-44, I-45: both types, packed in both ways whatever the media type says.
+/// I-44, I-45, and `components.md` 11, item 12: both types, packed in both ways whatever the media type says.
 #[test]
 fn blueprint_resources() {
     let tree = "tree: {blueprint.yaml: '{apiVersion: landscaper.gardener.cloud/v1alpha1, kind: Blueprint}'}";
@@ -184,7 +184,7 @@ fn blueprint_resources() {
     }
 }
 
-/// Rules for Installations stop a job before it begins.
+/// E3, E26: rules for Installations stop a job before it begins.
 #[test]
 fn invalid_installations() {
     check(
