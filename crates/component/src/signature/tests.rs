@@ -279,3 +279,40 @@ fn recorded_digest_of_a_reference() {
     let digest = &completed.document()["component"]["componentReferences"][0]["digest"]["value"];
     assert_eq!(digest, "bd420aea257660f444b39165cee42b905e48165021781e2468dcf8e1cbc0151d");
 }
+
+/// Signatures that the original's command has made: those of the two examples of OCM's specification of signing. Their key follows from them,
+/// since no other one has made both.
+#[test]
+fn signatures_of_the_original() {
+    const KEY: &str = "-----BEGIN PUBLIC KEY-----\n\
+MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAwHXwrGhWxNjStsN/zl+e\n\
+srVi7OSuANDzdLEnEMaLfkrxYZNQRlCTLlM430SKaGM+PV5IzDDZ48yrMAlFLV0U\n\
+Pl85SeXCDepmP6cSRi+FWYWTiOATTXIF3ecFZ86RMgW3F9QpaWoWOTwpcYSvq4CG\n\
+9E82Z5KXHk/yXt50x6yC2k2u4Gg1hELCWblhKcBjCuq7xzMEhxfvYZryUy1xoORP\n\
+myR3M2onhqnyk/Q0QXtRUB73yAkC7cjc8eYYpUvYxzlJ1GGrGuOi2RJE/NfsZQYB\n\
+dn0fMpEmX9+Woh/HAm8a5m3i8QQlZMdNHBn9kO2BUCOi+v1yyDOS31w+DjEzjQag\n\
+hQIDAQAB\n\
+-----END PUBLIC KEY-----\n";
+    const SIMPLE: &str = "ae7e7a215d970c036773221642693bded5cf6a039597113d5ec522d5ebd491a40e3f6d850689a749aaa2de3c0cc2a9e5f564c8353f5143 \
+         85fae7c9554e00aead4890483a0ae5cef5c3629eb63ba4ee061659b06737b4985b4c04d286d19a09735482a769e82dd4a0b396cb0dda08 \
+         22817b72b7daa1dfd2a1c071dd4a7e7bea1e25ee4156594efc5a567ac092ae8518995843bef1e79c7bfd95651cf66725f3740ef8b02024 \
+         85900a0445df327543963322baf61dd91d4b30356b996bd99e513e2b5a7643a8ddfc706773603dfb3f8f38d7a9fbd10c48fe813c8149b1 \
+         e0be20f7fcf54bdd5efe4da37c60730fbf33f3ea26b793cf6ac531b8c6f66bea3e3d2ffc";
+    const COMPLEX: &str = "727b067cd67003338b83149220a36fdb7e16f29d4d5790474c95ee3547adcbe64d699efce3d19fa2e85424904265c0364e95f15cbf816e \
+         093b633943a632ba9f3b862e1f5adb62620cf7eb2d85b60796f329afb1df26019ca84b42c58ebc6e691094e34eca223195f96cee3a8a15 \
+         52e4ac7d1821e32072213f6cc762355c5974be56f239a270a9c67056ec3455f10339eb76eb8ca1905f0201190130fac0683bc2d09fa9bc \
+         3a9cd30af414b6f29e97397621d2f6b715353a7f793813139ed9707824b648aa84f2b38cc27fd7f6e89633ba83eb1fd34ab68a3b9c098e \
+         ddd659f94a06d0225a4ed607b4c7682ca8d824ee005e618a25d3dde9d6aaf626aa7e1556";
+    let trust = TrustAnchor { public_key: Some(KEY.to_owned()), authorities: None, now: 0 };
+    let check = |digest: &str, value: &str| {
+        let signature = json!({
+            "algorithm": "RSASSA-PKCS1-V1_5", "mediaType": "application/vnd.ocm.signature.rsa", "value": value,
+        });
+        let hashed = data_encoding::HEXLOWER.decode(digest.as_bytes()).unwrap();
+        super::check(Some(&signature), Hash::Sha256, &hashed, &trust)
+    };
+    let simple = "01c211f5c9cfd7c40e5b84d66a2fb7d19cb0d65174b06c57b403c2ad9fdf8ed2";
+    let complex = "01801dfb56ba7b4033b8177e53e689644f1447c8270004b2c05c5fe45aa1063f";
+    assert!(check(simple, SIMPLE).is_ok() && check(complex, COMPLEX).is_ok());
+    assert!(matches!(check(complex, SIMPLE), Err(SignatureError::Forged)));
+}
