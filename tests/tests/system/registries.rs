@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use groundwork_api::{Context as LandscaperContext, DataObject, Installation};
+use groundwork_api::{
+    ComponentVersionOverwrites, Context as LandscaperContext, DataObject, DeployItem, Installation,
+};
 use groundwork_testkit::{Registry, RegistryOptions, Server, servers_or_skip};
 use groundwork_tests::{System, SystemOptions, workspace};
 use k8s_openapi::api::core::v1::Secret;
@@ -155,4 +157,99 @@ async fn an_inline_component_leads_to_a_private_registry() -> Result<()> {
     let address = format!("{host}/team/gone");
     ensure!(phase == "Failed" && message.contains(&address), "{phase} {message}");
     Ok(())
+}
+
+/// A component as a folder, with a blueprint of these files.
+fn source(folder: &Path, name: &str, references: &serde_json::Value, blueprint: &str) -> Result<()> {
+    let (_, version) = name.split_once(':').context("name and version")?;
+    let component = name.split(':').next().unwrap_or_default();
+    let folder = folder.join(name.replace(['/', ':'], "-"));
+    fs::create_dir_all(folder.join("blueprint"))?;
+    let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
+        "name": component, "version": version, "provider": "example.org", "repositoryContexts": [], "sources": [],
+        "componentReferences": references,
+        "resources": [{
+            "name": "blueprint", "type": "landscaper.gardener.cloud/blueprint", "version": version, "relation": "local",
+        }],
+    }});
+    fs::write(folder.join("component-descriptor.yaml"), descriptor.to_string())?;
+    fs::write(folder.join("blueprint/blueprint.yaml"), blueprint)?;
+    Ok(())
+}
+
+/// A blueprint with one mock item that says where it comes from.
+fn saying(place: &str) -> String {
+    format!(
+        "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\ndeployExecutions:\n- name: default\n  type: GoTemplate\n  \
+         template: |\n    deployItems:\n    - name: item\n      type: landscaper.gardener.cloud/mock\n      config:\n        \
+         apiVersion: mock.deployer.landscaper.gardener.cloud/v1alpha1\n        kind: ProviderConfiguration\n        \
+         providerStatus: {{apiVersion: example.org/v1, kind: Place, place: {place}}}\n"
+    )
+}
+
+/// O-02, O-05, O-06: what a component refers to is redirected, too. The nested installation's blueprint really comes from the other registry, in the
+/// version that the first of two rules names; the other way round the other one counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_component_refers_to_is_redirected() -> Result<()> {
+    if !servers_or_skip(&[Server::Registry]) {
+        return Ok(());
+    }
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "transitive-registry").await?;
+    let (released, own) = (
+        Registry::start(&RegistryOptions::default()).await?,
+        Registry::start(&RegistryOptions::default()).await?,
+    );
+    let folder = tempfile::tempdir()?;
+    let (first, second) = (folder.path().join("released"), folder.path().join("own"));
+    let shop = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\nsubinstallations:\n- apiVersion: \
+                landscaper.gardener.cloud/v1alpha1\n  kind: InstallationTemplate\n  name: db\n  blueprint: {ref: \
+                'cd://componentReferences/db/resources/blueprint'}\n";
+    let reference = json!([{"name": "db", "componentName": "example.org/db", "version": "1.0.0"}]);
+    source(&first, "example.org/shop:1.0.0", &reference, shop)?;
+    source(&first, "example.org/db:1.0.0", &json!([]), &saying("released"))?;
+    source(&second, "example.org/db:2.0.0", &json!([]), &saying("two"))?;
+    source(&second, "example.org/db:3.0.0", &json!([]), &saying("three"))?;
+    push(&first, &released, "c", " written").await?;
+    push(&second, &own, "c", " written").await?;
+    let context =
+        |registry: &Registry| json!({"type": "ociRegistry", "baseUrl": format!("{}/c", registry.address())});
+    let rule = |version: &str| {
+        json!({
+            "source": {"componentName": "example.org/db"},
+            "substitution": {"repositoryContext": context(&own), "version": version},
+        })
+    };
+    let rules = json!({"overwrites": [rule("2.0.0"), rule("3.0.0")]});
+    case.create::<ComponentVersionOverwrites>("rules", &rules).await?;
+    let place = json!({"repositoryContext": context(&released), "componentVersionOverwrites": "rules"});
+    case.create::<LandscaperContext>("registries", &place).await?;
+    let installation = json!({
+        "metadata": {"annotations": {"landscaper.gardener.cloud/operation": "reconcile"}},
+        "spec": {
+            "context": "registries",
+            "componentDescriptor": {"ref": {"componentName": "example.org/shop", "version": "1.0.0"}},
+            "blueprint": {"ref": {"resourceName": "blueprint"}},
+        },
+    });
+    case.create::<Installation>("shop", &installation).await?;
+    let finished = case.finished("shop").await?;
+    assert_eq!(outcome(&finished), ("Succeeded".to_owned(), String::new()));
+    ensure!(places(&case).await? == ["two"], "{:?}", places(&case).await?);
+    // The other way round, the other one counts.
+    let swapped = json!({"overwrites": [rule("3.0.0"), rule("2.0.0")]});
+    case.change::<ComponentVersionOverwrites>("rules", &swapped).await?;
+    let finished = case.reconcile("shop").await?;
+    assert_eq!(outcome(&finished), ("Succeeded".to_owned(), String::new()));
+    ensure!(places(&case).await? == ["three"], "{:?}", places(&case).await?);
+    Ok(())
+}
+
+/// What the mock items of a namespace say.
+async fn places(case: &Case<'_>) -> Result<Vec<String>> {
+    let place = |item: DeployItem| {
+        let config = serde_json::to_value(item.spec.config).ok()?;
+        config.pointer("/providerStatus/place")?.as_str().map(str::to_owned)
+    };
+    Ok(case.list::<DeployItem>("").await?.into_iter().filter_map(place).collect())
 }
