@@ -487,3 +487,22 @@ fn only_members(node: &Node, known: &[&str]) -> Result<(), Problem> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// I-31: both spellings of the member lead to the same store, and whoever leaves it out is told its name.
+    #[test]
+    fn the_base_url_is_needed_in_either_spelling() {
+        let context = |value: Value| RepositoryContext::new(value).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut map = RepositoryMap::default();
+        map.insert(context(json!({"type": "ociRegistry", "baseUrl": "example.org/c"})), folder.path());
+        assert!(map.open(&context(json!({"type": "ociRegistry", "baseURL": "example.org/c"}))).is_ok());
+        let error = map.open(&context(json!({"type": "ociRegistry"}))).err().unwrap().to_string();
+        assert!(error.ends_with("a repository context of type ociRegistry needs baseUrl"), "{error}");
+    }
+}
