@@ -20,7 +20,7 @@ use crate::namespace::namespace;
 use crate::operations::{DeleteArguments, InterruptArguments, ReconcileArguments};
 use crate::output::RenderOutput;
 use crate::packages::PackagesArguments;
-use crate::render::assignment;
+use crate::render::{DiffTarget, assignment};
 #[cfg(feature = "cluster")]
 use crate::status::StatusArguments;
 use crate::template::TemplateArguments;
@@ -103,10 +103,10 @@ pub(crate) struct RenderArguments {
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: RenderOutput,
 
-    /// Show what differs from the objects in this folder, as `-o dir=PATH` wrote them; the status is not compared. Exit code 1 if anything
-    /// does.
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
-    pub(crate) diff: Option<PathBuf>,
+    /// Show what differs from the objects in this folder, as `-o dir=PATH` wrote them, or, with the word `cluster`, from those of the cluster of
+    /// the current kube context; the status is not compared. Exit code 1 if anything does.
+    #[arg(long, value_name = "DIR|cluster", conflicts_with = "output")]
+    pub(crate) diff: Option<DiffTarget>,
 
     /// Say where everything comes from: the source of each import, the execution, file and line behind each object, and why an import of
     /// a nested installation was left out.

@@ -149,15 +149,18 @@ impl Cluster {
     }
 }
 
-/// Runs what talks to a cluster to its end, and prints what went wrong.
-pub(crate) fn run(work: impl AsyncFnOnce() -> Result<Ending, LiveError>) -> Ending {
+/// Runs what talks to a cluster to its end.
+pub(crate) fn block_on<T>(work: impl AsyncFnOnce() -> Result<T, LiveError>) -> Result<T, LiveError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ended = runtime.map_err(LiveError::Runtime).and_then(|runtime| {
-        let ended = runtime.block_on(work());
-        runtime.shutdown_timeout(Duration::from_millis(100));
-        ended
-    });
-    match ended {
+    let runtime = runtime.map_err(LiveError::Runtime)?;
+    let ended = runtime.block_on(work());
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    ended
+}
+
+/// The same, and prints what went wrong.
+pub(crate) fn run(work: impl AsyncFnOnce() -> Result<Ending, LiveError>) -> Ending {
+    match block_on(work) {
         Ok(ending) => ending,
         // A reader that goes away is no concern of ours.
         Err(LiveError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ending::Rendered,

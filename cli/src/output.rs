@@ -1,12 +1,13 @@
 //! What rendering gave, for people and for programs.
 
+mod difference;
 mod explain;
 mod folder;
 mod objects;
 mod text;
 
 use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -16,7 +17,11 @@ use serde_json::json;
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
+use crate::render::Former;
 use crate::rendering::Rendering;
+#[cfg(feature = "cluster")]
+pub(crate) use difference::{ObjectId, id};
+pub(crate) use folder::read as read_folder;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
@@ -54,8 +59,8 @@ impl FromStr for RenderOutput {
 #[derive(Debug)]
 pub(crate) struct Presentation<'a> {
     pub(crate) output: &'a RenderOutput,
-    /// A folder that is compared with instead.
-    pub(crate) diff: Option<&'a Path>,
+    /// What is compared with instead.
+    pub(crate) diff: Option<&'a Former>,
     /// Whether the report says where everything comes from.
     pub(crate) explain: bool,
     /// Names of imports that were given on the command line.
@@ -64,8 +69,9 @@ pub(crate) struct Presentation<'a> {
 
 /// Prints all renderings to standard output, or writes them to files. Differences end as failures do.
 pub(crate) fn print(presentation: &Presentation<'_>, renderings: &[Rendering], now: &Time) -> Ending {
-    if let Some(folder) = presentation.diff {
-        return match folder::diff(folder, &objects::all(renderings, now)) {
+    if let Some(former) = presentation.diff {
+        let rendered = objects::all(renderings, now);
+        return match former.objects(&rendered).map(|former| difference::of(&former, &rendered)) {
             Ok(text) if text.is_empty() => Ending::Rendered,
             Ok(text) => match write(&text) {
                 Ending::Rendered => Ending::Failed,

@@ -1,5 +1,8 @@
 //! `groundwork render`: a job of every Installation in the input, as far as it goes without a cluster.
 
+#[cfg(feature = "cluster")]
+mod cluster;
+mod former;
 mod given;
 mod report;
 mod tree;
@@ -16,6 +19,7 @@ use crate::inventory::Inventory;
 use crate::output::{self, Presentation};
 use crate::rendering::Rendering;
 use crate::stores;
+pub(crate) use former::{DiffTarget, Former};
 pub(crate) use given::assignment;
 use given::{ItemExports, StateFile};
 use tree::Runner;
@@ -38,8 +42,12 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
         diagnostic::print(&diagnostics);
         return Ending::Unusable;
     };
+    let former = match arguments.diff.as_ref().map(|target| Former::new(target, &inventory)).transpose() {
+        Ok(former) => former,
+        Err(ending) => return ending,
+    };
     let mut runner = Runner {
-        world: World::new(&inventory),
+        world: World::new(&inventory, former.as_ref().map(Former::uids).unwrap_or_default()),
         repositories: &repositories,
         capabilities: Capabilities::system(),
         given: arguments.set.iter().cloned().collect(),
@@ -56,7 +64,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
     let now = Time(jiff::Timestamp::now());
     let presentation = Presentation {
         output: &arguments.output,
-        diff: arguments.diff.as_deref(),
+        diff: former.as_ref(),
         explain: arguments.explain,
         set: arguments.set.iter().map(|(name, _)| name.clone()).collect(),
     };

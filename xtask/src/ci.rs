@@ -55,9 +55,17 @@ fn readme(workspace: &Path) -> Result<()> {
 
 /// The command as the README builds it has nothing that talks to servers, and says how to get that.
 fn left_out(workspace: &Path) -> Result<()> {
-    for command in ["up", "status", "reconcile", "interrupt", "delete", "events", "wait"] {
+    const COMPARISON: &str = "render examples/echo-server --diff cluster";
+    let commands = ["up", "status", "reconcile", "interrupt", "delete", "events", "wait"];
+    for command in commands
+        .map(|command| format!("{command} --any words"))
+        .iter()
+        .map(String::as_str)
+        .chain([COMPARISON])
+    {
         let output = Command::new("cargo")
-            .args(["run", "--release", "--quiet", "--package", "groundwork", "--", command, "--any", "words"])
+            .args(["run", "--release", "--quiet", "--package", "groundwork", "--"])
+            .args(command.split(' '))
             .current_dir(workspace)
             .output()
             .context("cannot run cargo")?;

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use groundwork_api::{Context, DEFAULT_CONTEXT, Installation, InstallationTemplate, ObjectMeta, ResourceExt};
 use groundwork_blueprint::{Capabilities, SiblingGraph};
 use groundwork_lifecycle::{
-    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, SignatureCheck, SignaturePolicy, export,
-    export_objects, import_copies, render, scope_name,
+    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, SignatureCheck, SignaturePolicy, deploy_items,
+    export, export_objects, import_copies, render, scope_name,
 };
 use groundwork_registry::RepositoryMap;
 use serde_json::{Map, Value};
 
 use super::given::{ItemExports, StateFile};
 use super::report;
-use super::world::World;
+use super::world::{World, key};
 use crate::diagnostic::Diagnostic;
 use crate::inventory::{Inventory, Loaded};
 use crate::rendering::{Published, Rendering};
@@ -69,7 +69,8 @@ impl<'a> Runner<'a> {
         let mut renderings = Vec::new();
         for roots in namespaces.into_values() {
             for root in self.in_order(&roots) {
-                let installation = root.object.clone();
+                let mut installation = root.object.clone();
+                self.name_by_uid(&mut installation);
                 let path = vec![installation.name_any()];
                 let node = Node { installation, scope: ROOT_SCOPE.to_owned(), path, root };
                 renderings.push(self.render(&node));
@@ -121,6 +122,7 @@ impl<'a> Runner<'a> {
             self.with_inputs(node, &states, render)
         };
         self.keep_states(node, rendering.outcome.states.clone());
+        self.name_items_by_uid(&mut rendering.outcome);
         report::rendered(node, &rendering.outcome, self.world.inventory, &mut self.diagnostics);
         if rendering.outcome.error.is_some() {
             let reason = format!("{} failed", rendering.title());
@@ -132,16 +134,32 @@ impl<'a> Runner<'a> {
             .outcome
             .children
             .iter()
-            .map(|child| Node {
-                installation: child.installation.clone(),
-                scope: node.own_scope(),
-                path: node.path.iter().chain([&child.template]).cloned().collect(),
-                root: node.root,
+            .map(|child| {
+                let mut installation = child.installation.clone();
+                self.name_by_uid(&mut installation);
+                let path = node.path.iter().chain([&child.template]).cloned().collect();
+                Node { installation, scope: node.own_scope(), path, root: node.root }
             })
             .collect();
         rendering.children = children.iter().map(|child| self.render(child)).collect();
         rendering.published = self.publish(node, &rendering);
         rendering
+    }
+
+    /// An Installation that a cluster has already has its UID, from which names of what is nested in it are made.
+    fn name_by_uid(&self, installation: &mut Installation) {
+        if let Some(uid) = self.world.uids.installations.get(&key(installation)) {
+            installation.metadata.uid = Some(uid.clone());
+        }
+    }
+
+    /// The same for an Execution and its items.
+    fn name_items_by_uid(&self, outcome: &mut Outcome) {
+        let Some(execution) = &mut outcome.execution else { return };
+        if let Some(uid) = self.world.uids.executions.get(&key(execution)) {
+            execution.metadata.uid = Some(uid.clone());
+            outcome.deploy_items = deploy_items(execution);
+        }
     }
 
     /// Exports what can be known of an Installation whose work is done.

@@ -11,10 +11,18 @@ use serde_json::{Map, Value};
 
 use crate::inventory::{Inventory, Key, NamespaceObjects};
 
+/// UIDs of objects that a cluster has already, by namespace and name: what is below them gets the names that it has there.
+#[derive(Debug, Default)]
+pub(super) struct Uids {
+    pub(super) installations: BTreeMap<Key, String>,
+    pub(super) executions: BTreeMap<Key, String>,
+}
+
 /// The state of a cluster, as far as it is known.
 #[derive(Debug)]
 pub(super) struct World<'a> {
     pub(super) inventory: &'a Inventory,
+    pub(super) uids: Uids,
     data: BTreeMap<Key, DataObject>,
     targets: BTreeMap<Key, Target>,
     /// DataObjects and Targets that some Installation makes with values that nobody knows here, each with the reason.
@@ -22,8 +30,8 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(inventory: &'a Inventory) -> Self {
-        Self { inventory, data: BTreeMap::new(), targets: BTreeMap::new(), unknown: BTreeMap::new() }
+    pub(super) fn new(inventory: &'a Inventory, uids: Uids) -> Self {
+        Self { inventory, uids, data: BTreeMap::new(), targets: BTreeMap::new(), unknown: BTreeMap::new() }
     }
 
     pub(super) fn add(&mut self, objects: impl IntoIterator<Item = ScopedObject>) {
@@ -92,7 +100,7 @@ impl<'a> World<'a> {
     }
 }
 
-fn key(object: &impl ResourceExt) -> Key {
+pub(super) fn key(object: &impl ResourceExt) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 

@@ -9,6 +9,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::case::{Case, error, job};
+use crate::command::run;
 use crate::shared;
 use crate::support::outcome;
 
@@ -67,6 +68,41 @@ fn spec(imports: &[&str], exports: &[&str]) -> Value {
     json!({"imports": refs(imports), "exports": refs(exports)})
 }
 
+/// The command shows what files would change of the shop: nothing as they stand, and with another value all that it reaches, under the names that
+/// objects have in the cluster. What the cluster has besides is told as well.
+async fn compared_with_files(system: &System, children: &[Installation]) -> Result<()> {
+    let example = workspace().join("examples/shop").display().to_string();
+    let render = ["render", &example, "--diff", "cluster"];
+    let (code, text, problem) = run(system, &render).await?;
+    assert_eq!((code, text.as_str()), (0, ""), "{problem}");
+    let (code, text, _) =
+        run(system, &[&render[..], &["--set", "settings={domain: x.org}"]].concat()).await?;
+    let web = children.iter().map(ResourceExt::name_any).find(|name| name.starts_with("web-"));
+    let web = web.context("the shop has a nested installation web")?;
+    ensure!(code == 1 && !text.contains(" added") && !text.contains(" removed"), "{text}");
+    for line in [
+        "DataObject prod/shop-url changed",
+        "+ data: https://www.x.org",
+        &format!("Execution prod/{web} changed"),
+        &format!("DeployItem prod/{web}-server-"),
+    ] {
+        ensure!(text.contains(line), "{line}\n{text}");
+    }
+    let folder = tempfile::tempdir()?;
+    let blueprint = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\n";
+    let empty = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+        "metadata": {"name": "shop", "namespace": "prod"},
+        "spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": blueprint}}}},
+    });
+    let path = folder.path().join("shop.yaml");
+    std::fs::write(&path, empty.to_string())?;
+    let path = path.display().to_string();
+    let (code, text, problem) = run(system, &["render", &path, "--diff", "cluster"]).await?;
+    ensure!(code == 1 && text.contains(&format!("Installation prod/{web} removed")), "{text} {problem}");
+    Ok(())
+}
+
 /// I-01, I-58, I-89, I-96, I-101, C-21: the example as it stands: two children, of which one feeds the other, mappings, exports, and a
 /// root that imports what they lead to; and nothing is left of it.
 #[tokio::test(flavor = "multi_thread")]
@@ -105,6 +141,7 @@ async fn the_shop_runs_in_a_cluster() -> Result<()> {
     let status = shop.status.clone().unwrap_or_default();
     let names: Vec<&str> = status.installation_refs.iter().map(|child| child.name.as_str()).collect();
     assert_eq!(names, ["database", "web"]);
+    compared_with_files(system, &children).await?;
 
     // What `monitor` imports stays until it is gone (8.2).
     case.delete::<Installation>("shop").await?;
