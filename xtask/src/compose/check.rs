@@ -14,7 +14,7 @@ use super::{Model, PACKAGES, Service, entries, port_variables};
 use crate::commands;
 
 /// Variables of our programs that no help text lists.
-const STANDARD_VARIABLES: [&str; 1] = ["KUBECONFIG"];
+const STANDARD_VARIABLES: [&str; 2] = ["KUBECONFIG", "TMPDIR"];
 const COMPLETED: &str = "service_completed_successfully";
 
 /// Builds the programs and checks; names everything that is wrong.
