@@ -78,7 +78,9 @@ fn programs_files(state: &State, arguments: &CredentialsArguments) -> Vec<(&'sta
         all.push((service, files));
     }
     let password = state.passwords.get(nats::READER).cloned().unwrap_or_default();
-    all.push((nats::READER, vec![("nats-password", password)]));
+    // The command in a container acts for the person who has both on the host.
+    let of_person = config(&Login::Token(state.token(ADMIN)), None);
+    all.push((nats::READER, vec![("kubeconfig", of_person), ("nats-password", password)]));
     all
 }
 
@@ -139,6 +141,8 @@ mod tests {
             assert!(foreign.all(|secret| !files.contains(secret.as_str())), "{service}");
         }
         assert!(text("kube-apiserver/tokens.csv").contains(&format!("{},admin,", state.token(ADMIN))));
+        let command = text("reader/kubeconfig");
+        assert!(command.contains("https://kube-apiserver:6443") && command.contains(state.token(ADMIN)));
         let config = fs::read_to_string(folder.path().join("host/kubeconfig")).unwrap();
         assert!(config.contains("https://127.0.0.1:1") && config.contains(state.token(ADMIN)));
     }
