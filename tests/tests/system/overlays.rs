@@ -17,6 +17,7 @@ use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::shared;
 use network::Policies;
 use pods::{Running, Workload};
 
@@ -44,6 +45,31 @@ impl Overlay {
         let all = self.of_kind("Deployment").chain(self.of_kind("StatefulSet"));
         all.map(|document| Workload { document: document.clone() }).collect()
     }
+}
+
+/// What asks the services for their metrics finds the port of all of them; the dashboard is a ConfigMap that Grafana looks for.
+#[tokio::test]
+async fn metrics_are_asked_for_where_they_are() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let observed = documents(&system.kubectl(&["kustomize", "k8s/components/observability"]).await?)?;
+    let of_kind = |kind: &str| observed.iter().find(|document| document["kind"] == kind).cloned();
+    let monitor = of_kind("PodMonitor").context("there is a PodMonitor")?;
+    let wanted = monitor.pointer("/spec/selector/matchLabels").cloned().context("it selects pods")?;
+    let port = monitor.pointer("/spec/podMetricsEndpoints/0/port").cloned().context("it names a port")?;
+    for workload in Overlay::build(system, "dev").await?.of_kind("Deployment") {
+        let template = &workload["spec"]["template"];
+        let labels = template["metadata"]["labels"].as_object().context("pods have labels")?;
+        let is_service = labels.contains_key("groundwork.dev/service");
+        let is_selected = wanted
+            .as_object()
+            .is_some_and(|wanted| wanted.iter().all(|(name, value)| labels.get(name) == Some(value)));
+        ensure!(is_selected == is_service, "{labels:?}");
+        let ports = template["spec"]["containers"][0]["ports"].as_array().context("it has ports")?;
+        ensure!(!is_service || ports.iter().any(|open| open["name"] == port), "{ports:?}");
+    }
+    let dashboard = of_kind("ConfigMap").context("there is a dashboard")?;
+    ensure!(dashboard["metadata"]["labels"]["grafana_dashboard"] == "1", "{}", dashboard["metadata"]);
+    Ok(())
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod citations;
 mod comments;
 mod examples;
 mod floors;
+mod observability;
 mod reasons;
 
 use std::path::Path;
