@@ -147,6 +147,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     let deployer = groundwork_deployer::Arguments {
         cluster: arguments.cluster.clone(),
         takeover: arguments.takeover.clone(),
+        repositories: arguments.resolver.repositories.clone(),
         settings: arguments.deployer.clone(),
     };
     let client = client(groundwork_deployer::SERVICE).await?;

@@ -194,7 +194,8 @@ impl System {
                 command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,git,http,https,ssh");
             }
         }
-        if let (true, Some(repositories)) = (service == "resolver", &self.options.repositories) {
+        let reads = matches!(service, "resolver" | "deployer");
+        if let (true, Some(repositories)) = (reads, &self.options.repositories) {
             command.env("GROUNDWORK_REPOSITORIES", repositories);
         }
         if !self.options.namespaces.is_empty() {

@@ -6,6 +6,7 @@
 mod check;
 mod convert;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use groundwork_yaml as yaml;
@@ -291,6 +292,40 @@ impl Descriptor {
         };
         let component = format!("{}:{}", self.name(), self.version());
         Err(DescriptorError::Resource { component, name: name.to_owned(), reason })
+    }
+
+    /// The only resource with exactly this identity: its name, its extra identity, and its version if the identity has one.
+    ///
+    /// # Errors
+    ///
+    /// E12: none has it, or several have.
+    pub fn resource_with_identity(
+        &self,
+        identity: &BTreeMap<String, String>,
+    ) -> Result<Resource, DescriptorError> {
+        let fits = |resource: &Resource| {
+            let extra = extra_identity(&resource.element).into_iter().flatten();
+            let own = extra.map(|(key, value)| (key.as_str(), value.as_str()));
+            let mut own: BTreeMap<&str, Option<&str>> = own.collect();
+            own.insert("name", Some(&resource.name));
+            if identity.contains_key("version") {
+                own.entry("version").or_insert(resource.element.get("version").and_then(Value::as_str));
+            }
+            own.len() == identity.len()
+                && own.iter().all(|(key, value)| identity.get(*key).map(String::as_str) == *value)
+        };
+        let mut found = self.resources().filter(fits);
+        let reason = match (found.next(), found.next()) {
+            (Some(only), None) => return Ok(only),
+            (None, _) => "no resource has the identity",
+            (Some(_), Some(_)) => "several resources have the identity",
+        };
+        let pairs: Vec<String> = identity.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        Err(DescriptorError::Resource {
+            component: format!("{}:{}", self.name(), self.version()),
+            name: identity.get("name").cloned().unwrap_or_default(),
+            reason: format!("{reason} {}", list_or_none(&pairs)),
+        })
     }
 
     pub(crate) fn set_resource_digest(&mut self, index: usize, digest: Value) {

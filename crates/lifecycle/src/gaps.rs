@@ -26,11 +26,7 @@ pub const GAPS: &[Gap] = &[Gap {
 }];
 
 /// Topics that are refused where they are met, by whatever meets them.
-const FURTHER_TOPICS: &[&str] = &[
-    "charts that are resources of components",
-    "packages on a Porch server",
-    "package functions in containers",
-];
+const FURTHER_TOPICS: &[&str] = &["packages on a Porch server", "package functions in containers"];
 
 /// All topics, each once, in the order of the tables.
 pub fn topics() -> Vec<&'static str> {

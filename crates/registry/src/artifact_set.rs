@@ -19,7 +19,7 @@ const LARGEST_MANIFEST: u64 = 4 << 20;
 const INDEX_FILES: [&str; 2] = ["index.json", "artifact-descriptor.json"];
 
 /// Whether content of this media type is an artifact packed into an archive.
-fn is_packed(media_type: &str) -> bool {
+pub(crate) fn is_packed(media_type: &str) -> bool {
     let packed = media_type.strip_suffix("+gzip").unwrap_or(media_type);
     packed
         .strip_suffix("+tar")
@@ -39,17 +39,57 @@ pub(crate) fn digest_of_local(
     main_digest(repository.content(name, version, access)?, &access.to_string()).map(Some)
 }
 
+/// One blob of a packed artifact, as its digest says; `None` if it is not there.
+#[cfg(feature = "network")]
+pub(crate) fn part(
+    content: &[u8],
+    digest: &Digest,
+    limit: u64,
+    address: &str,
+) -> Result<Option<Vec<u8>>, RepositoryError> {
+    let broken = |error: io::Error| {
+        malformed(address.to_owned(), &format!("it is no artifact as an archive: {error}"))
+    };
+    let mut archive = unpacked(Box::new(io::Cursor::new(content))).map_err(broken)?;
+    for entry in archive.entries().map_err(broken)? {
+        let mut entry = entry.map_err(broken)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).trim_start_matches("./").to_owned();
+        if name != format!("blobs/{}", digest.file_name()) && name != format!("blobs/sha256/{}", digest.hex())
+        {
+            continue;
+        }
+        if entry.size() > limit {
+            return Err(RepositoryError::TooLarge { address: format!("{digest} of {address}"), limit });
+        }
+        let mut bytes = Vec::new();
+        entry.by_ref().take(limit).read_to_end(&mut bytes).map_err(broken)?;
+        let actual = Digest::of(&bytes);
+        return if actual == *digest {
+            Ok(Some(bytes))
+        } else {
+            let (expected, actual) = (digest.to_string(), actual.to_string());
+            Err(RepositoryError::Digest { address: address.to_owned(), expected, actual })
+        };
+    }
+    Ok(None)
+}
+
+/// An archive, compressed or not.
+fn unpacked<'a>(body: Box<dyn Read + 'a>) -> io::Result<tar::Archive<io::Take<Box<dyn Read + 'a>>>> {
+    let mut body = io::BufReader::new(body);
+    let is_compressed = body.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    let body: Box<dyn Read + 'a> =
+        if is_compressed { Box::new(MultiGzDecoder::new(body)) } else { Box::new(body) };
+    Ok(tar::Archive::new(body.take(LARGEST_BLOB)))
+}
+
 /// The main manifest of a packed artifact. It has to be there, and be what its digest says; whoever reads the layers compares them with it.
-fn main_digest(blob: Blob, address: &str) -> Result<String, RepositoryError> {
+pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, RepositoryError> {
     let broken = |error: io::Error| match error.get_ref() {
         Some(source) if source.is::<RepositoryError>() => RepositoryError::of_read(&error, address),
         _ => malformed(address.to_owned(), &format!("it is no artifact as an archive: {error}")),
     };
-    let mut body = io::BufReader::new(blob.body);
-    let is_compressed = body.fill_buf().map_err(broken)?.starts_with(&[0x1f, 0x8b]);
-    let body: Box<dyn Read> =
-        if is_compressed { Box::new(MultiGzDecoder::new(body)) } else { Box::new(body) };
-    let mut archive = tar::Archive::new(body.take(LARGEST_BLOB));
+    let mut archive = unpacked(blob.body).map_err(broken)?;
     let (mut index, mut documents) = (None, Vec::new());
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;

@@ -25,7 +25,7 @@ mod network;
 mod peers;
 mod push;
 
-pub use charts::{Authorization, ChartClient, ChartError};
+pub use charts::{Authorization, ChartClient, ChartError, chart_of_content, is_packed_artifact};
 pub(crate) use client::Client;
 pub use keyring::Keyring;
 pub(crate) use network::Network;

@@ -8,6 +8,7 @@
 //! ```
 
 mod chart_source;
+mod component_chart;
 mod configuration;
 mod errors;
 mod history;
@@ -31,6 +32,7 @@ use groundwork_helm::{Record, Release, Rendered, Status, values};
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::missing_configuration;
 use groundwork_registry::NetworkOptions;
+use groundwork_sources::MapFile;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Map;
 
@@ -56,8 +58,9 @@ pub(crate) struct HelmDeployer {
 }
 
 impl HelmDeployer {
-    pub(crate) fn new(options: NetworkOptions) -> Self {
-        Self { sources: ChartSources::new(options), rendering: Rendering::new() }
+    /// `map` says where the components lie whose resources are charts.
+    pub(crate) fn new(options: NetworkOptions, map: MapFile) -> Self {
+        Self { sources: ChartSources::new(options, map), rendering: Rendering::new() }
     }
 
     async fn prepare<'a>(&self, round: &'a Round<'a>) -> Result<Prepared<'a>, Failure> {

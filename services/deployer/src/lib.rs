@@ -23,7 +23,8 @@ use groundwork_controller::{
     ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets};
-use groundwork_registry::NetworkOptions;
+use groundwork_registry::{MapError, NetworkOptions};
+use groundwork_sources::MapFile;
 use groundwork_telemetry::Telemetry;
 use kube::{Client, Config};
 
@@ -42,8 +43,20 @@ pub struct Arguments {
     pub cluster: ClusterArguments,
     #[command(flatten)]
     pub takeover: TakeoverArguments,
+    /// File that maps repository contexts to the stores that components are read from whose resources are charts; read again when it changes
+    #[arg(long, env = "GROUNDWORK_REPOSITORIES", value_name = "FILE")]
+    pub repositories: Option<PathBuf>,
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// Why the deployer cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Original(#[from] OriginalAtWorkError),
+    #[error("--repositories: {0}")]
+    Repositories(#[from] MapError),
 }
 
 impl ServiceArguments for Arguments {
@@ -167,12 +180,16 @@ impl ItemType {
         }
     }
 
-    fn deployer(self, charts: &ChartArguments) -> Arc<dyn Deployer> {
-        match self {
+    fn deployer(self, arguments: &Arguments) -> Result<Arc<dyn Deployer>, MapError> {
+        Ok(match self {
             Self::Mock => Arc::new(MockDeployer),
             Self::Manifest => Arc::new(ManifestDeployer),
-            Self::Helm => Arc::new(HelmDeployer::new(charts.network())),
-        }
+            Self::Helm => {
+                let network = arguments.settings.charts.network();
+                let map = MapFile::open(arguments.repositories.as_deref(), network.clone())?;
+                Arc::new(HelmDeployer::new(network, map))
+            }
+        })
     }
 }
 
@@ -193,13 +210,13 @@ fn instance(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// An original is at work.
+/// An original is at work, or an argument cannot be used.
 pub fn run(
     arguments: Arguments,
     bus: Bus,
     client: Client,
     telemetry: Telemetry,
-) -> BoxFuture<'static, Result<(), OriginalAtWorkError>> {
+) -> BoxFuture<'static, Result<(), StartError>> {
     // Boxed, so that it is compiled here and not in every program that has the service in it.
     Box::pin(async move {
         let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
@@ -209,11 +226,15 @@ pub fn run(
         let home = Config::infer().await.ok();
         let targets = Targets::new(home.as_ref(), MANAGER);
         let types: BTreeSet<ItemType> = arguments.settings.types.iter().copied().collect();
-        let controllers = types.into_iter().map(|item_type| {
+        let loops = types.into_iter().map(|item_type| {
+            Ok::<_, MapError>((item_type, deploy_loop(&arguments, item_type, targets.clone())?))
+        });
+        let loops: Vec<_> = loops.collect::<Result<_, _>>()?;
+        let controllers = loops.into_iter().map(|(item_type, deploy_loop)| {
             let controller = Controller {
                 bus: bus.clone(),
                 objects: Objects::new(client.clone(), MANAGER, metrics.clone()),
-                handler: Arc::new(deploy_loop(&arguments.settings, item_type, targets.clone())),
+                handler: Arc::new(deploy_loop),
                 options: Options {
                     service: queue(item_type, &arguments.settings.instance),
                     work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
@@ -232,14 +253,15 @@ pub fn run(
     })
 }
 
-fn deploy_loop(settings: &Settings, item_type: ItemType, targets: Targets) -> DeployLoop {
+fn deploy_loop(arguments: &Arguments, item_type: ItemType, targets: Targets) -> Result<DeployLoop, MapError> {
+    let settings = &arguments.settings;
     let identity = identity(&settings.identity, item_type, std::env::var("HOSTNAME").ok().as_deref());
-    DeployLoop {
-        deployer: item_type.deployer(&settings.charts),
+    Ok(DeployLoop {
+        deployer: item_type.deployer(arguments)?,
         information: groundwork_deploy::identity(identity, SERVICE, env!("CARGO_PKG_VERSION")),
         selectors: settings.target_selectors.clone(),
         targets,
-    }
+    })
 }
 
 /// What tells this process from others that serve the same items, and is the same when it starts again.

@@ -3,7 +3,7 @@
 //! ```text
 //! gRPC Resolve ──> resolution_inputs (GET Installation, Context, overwrites) ──> lifecycle::resolve
 //!     └─ status (conditions, componentReference) ──> API server
-//!     └─ Resolution::verify, closure ──stores (pinned for the job, shared with those that wait)──> RepositoryMap, with pull_secrets
+//!     └─ Resolution::verify, closure ──stores (pinned for the job, shared with those that wait)──> RepositoryMap, with the pull secrets of the Context (sources)
 //! Namespace events ──> contexts: the Context "default"
 //! Context, ComponentVersionOverwrites, Installation events ──> status: ComponentReferenceOutdated
 //! ```
@@ -11,9 +11,7 @@
 mod contexts;
 mod grpc;
 mod handler;
-mod map_file;
 mod permitted_versions;
-mod pull_secrets;
 mod resolution_inputs;
 mod status;
 mod stores;
@@ -34,13 +32,13 @@ use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, a
 use groundwork_lifecycle::SignaturePolicy;
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
 use groundwork_registry::{DiskCache, MapError, NetworkOptions};
+use groundwork_sources::MapFile;
 use groundwork_telemetry::Telemetry;
 use kube::Client;
 
 use contexts::DefaultContexts;
 use grpc::WorkerPools;
 use handler::{ResolverHandler, kind, namespaces};
-use map_file::MapFile;
 use stores::Stores;
 
 /// Name of the service and of its consumers.

@@ -11,9 +11,11 @@ use groundwork_lifecycle::{
     signature_secrets,
 };
 use groundwork_registry::{Keyring, RepositoryMap};
+use groundwork_sources::PullSecrets;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
-use crate::pull_secrets::{PullSecrets, SETUP_REGISTRIES};
+/// The step of a job that reads pull secrets.
+const SETUP_REGISTRIES: &str = "SetupRegistries";
 
 /// An Installation with its Context and the overwrites that the Context names.
 #[derive(Debug)]
@@ -69,6 +71,7 @@ impl ResolutionInputs {
             }
         }
         let PullSecrets { keyring, notes, error } = secrets;
+        let error = error.map(|message| OperationError::new("InitPrerequisites", SETUP_REGISTRIES, message));
         Ok(Self { installation, context, overwrites, objects: set, keyring: Arc::new(keyring), notes, error })
     }
 

@@ -7,9 +7,8 @@ use groundwork_component::{
     Access, Blob, Descriptor, DescriptorError, Repositories, Repository, RepositoryContext, RepositoryError,
 };
 use groundwork_registry::{Digest, DiskCache, Keyring};
+use groundwork_sources::MapFile;
 use moka::sync::Cache;
-
-use crate::map_file::MapFile;
 
 /// What is kept for jobs, in bytes.
 const CAPACITY: u64 = 8 << 20;

@@ -29,7 +29,7 @@ pub(crate) fn archive(files: &[(&str, &str)]) -> Result<String> {
 }
 
 /// A chart with a colour, and further templates.
-fn chart(version: &str, templates: &[(&str, &str)]) -> Result<String> {
+pub(crate) fn chart(version: &str, templates: &[(&str, &str)]) -> Result<String> {
     let description = format!("apiVersion: v2\nname: web\nversion: {version}\n");
     let mut files = vec![
         ("Chart.yaml", description.as_str()),
@@ -41,7 +41,7 @@ fn chart(version: &str, templates: &[(&str, &str)]) -> Result<String> {
 }
 
 /// What an item of the helm type says.
-fn item(case: &Case<'_>, chart: &str, namespace: &str, more: &Value) -> Value {
+pub(crate) fn item(case: &Case<'_>, chart: &str, namespace: &str, more: &Value) -> Value {
     let mut config = json!({
         "apiVersion": "helm.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
         "chart": {"archive": {"raw": chart}}, "name": "shop", "namespace": namespace,
@@ -430,7 +430,7 @@ async fn charts_come_from_registries_and_repositories() -> Result<()> {
     for (name, source, part) in [
         ("refused", json!({"ref": format!("{}/charts/web:0.1.0+a", registry.address())}), "denied"),
         ("unknown", json!({"ref": format!("{}/charts/web", registry.address())}), "no tag specified"),
-        ("nothing", json!({"resourceRef": "a"}), "not fetched by this version"),
+        ("nothing", json!({"resourceRef": "a"}), "chart.resourceRef: it is no base64"),
         (
             "other",
             json!({"archive": {"remote": {"url": format!("{}/public/none.tgz", repository.url)}}}),
@@ -480,17 +480,17 @@ const LOGIN: &str = "reader:secret";
 /// The same, as the registry has it.
 const HTPASSWD: &str = "reader:$2b$04$/uaF/uaF/uaF/uaF/uaF/uyUa5B4sNev9rTvA6TvEBWYO4koffwMy\n";
 
-fn basic() -> String {
+pub(crate) fn basic() -> String {
     format!("Basic {}", BASE64.encode(LOGIN.as_bytes()))
 }
 
 /// A chart repository, which asks for a password but for what is public.
-struct Repository {
-    url: String,
+pub(crate) struct Repository {
+    pub(crate) url: String,
 }
 
 impl Repository {
-    async fn start(name: &str, version: &str, archive: &[u8]) -> Result<Self> {
+    pub(crate) async fn start(name: &str, version: &str, archive: &[u8]) -> Result<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let index = format!(

@@ -4,6 +4,7 @@ mod away;
 mod bootstrap;
 mod case;
 mod command;
+mod component_charts;
 mod cuts;
 mod data_flow;
 mod deleting;

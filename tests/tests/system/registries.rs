@@ -55,7 +55,7 @@ async fn an_overwrite_leads_from_one_registry_to_another() -> Result<()> {
 }
 
 /// B-18, and `components.md` 11, item 9: the command writes component versions into a registry, and nothing that is there already.
-async fn push(source: &Path, registry: &Registry, below: &str, state: &str) -> Result<()> {
+pub(crate) async fn push(source: &Path, registry: &Registry, below: &str, state: &str) -> Result<()> {
     let to = format!("http://{}/{below}", registry.address());
     let output = tokio::process::Command::new(System::program("groundwork")?)
         .args(["component", "push"])

@@ -156,6 +156,29 @@ fn resources_by_name() {
     }
 }
 
+/// A resource is found by all of its identity, and by its version where that is what tells it from others.
+#[test]
+fn resources_by_identity() {
+    let descriptor = strict(v2()).unwrap();
+    let find = |pairs: &[(&str, &str)]| {
+        let identity = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        descriptor.resource_with_identity(&identity)
+    };
+    assert_eq!(find(&[("name", "bp")]).unwrap().name, "bp");
+    assert_eq!(find(&[("name", "image"), ("arch", "arm")]).unwrap().name, "image");
+    assert_eq!(find(&[("name", "twin"), ("version", "v2")]).unwrap().element["version"], "v2");
+    for (pairs, reason) in [
+        (&[("name", "nope")][..], "no resource has the identity name=nope"),
+        (&[("name", "image")], "no resource has the identity name=image"),
+        (&[("name", "bp"), ("arch", "arm")], "no resource has the identity arch=arm, name=bp"),
+        (&[("name", "twin")], "several resources have the identity name=twin"),
+        (&[], "no resource has the identity none"),
+    ] {
+        let text = find(pairs).unwrap_err().to_string();
+        assert!(text.ends_with(reason), "{text}");
+    }
+}
+
 /// Descriptors of the original's tests, if they are at hand: whether they are accepted, and still are in the other
 /// schema. A missing repository context is no problem here (`components.md` 4.2).
 #[test]

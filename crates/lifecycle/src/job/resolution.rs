@@ -73,6 +73,19 @@ impl Resolution {
         selection.closure(repositories, &selection.root(repositories)?)
     }
 
+    /// The component version alone, without anything that it refers to; `None` without a component.
+    ///
+    /// # Errors
+    ///
+    /// The error that is known already, or why the version cannot be had.
+    pub fn root(&self, repositories: &dyn Repositories) -> Result<Option<ComponentVersion>, OperationError> {
+        match (&self.error, &self.selection) {
+            (Some(error), _) => Err(error.clone()),
+            (None, Some(selection)) => selection.root(repositories).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// Checks the signature of the component, if it has to carry one (4.1, step 7). Comes before anything is made of the component.
     ///
     /// # Errors

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use groundwork_component::RepositoryError;
+use groundwork_component::{Access, Blob, RepositoryError};
 use serde::Deserialize;
 
 use super::client::{self, Call, Client, Source};
 use super::keyring::Keyring;
 use super::network::Network;
-use super::{NetworkOptions, Place};
+use super::{LARGEST_MANIFEST, NetworkOptions, Place};
+use crate::artifact_set;
 use crate::blobs::{self, Blobs as _};
 use crate::digest::Digest;
 use crate::map::Registry;
+use crate::tree::malformed;
 
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const OLD_CHART: &str = "application/tar+gzip";
@@ -76,6 +78,60 @@ struct Layer {
     digest: String,
 }
 
+impl Manifest {
+    /// The only layer that is a chart.
+    fn chart_layer(&self, address: &str) -> Result<Digest, ChartError> {
+        let of = |wanted: &str| -> Vec<&Layer> {
+            self.layers.iter().filter(|layer| layer.media_type == wanted).collect()
+        };
+        let mut layers = of(CHART);
+        if layers.is_empty() {
+            layers = of(OLD_CHART);
+        }
+        let layer = match layers.as_slice() {
+            [] => return Err(ChartError::NoLayer),
+            [layer] => layer,
+            _ => return Err(ChartError::ManyLayers),
+        };
+        let problem = "the digest of its chart layer is not a sha256 digest";
+        Digest::parse(&layer.digest).ok_or_else(|| malformed(address.to_owned(), problem).into())
+    }
+}
+
+/// The chart in the content of a resource of a component (`helm.md` 1.1), at most `limit` bytes: content that is an artifact as an archive holds
+/// it in a layer, all other content is the chart itself. `address` is what messages call it.
+///
+/// # Errors
+///
+/// The artifact has no chart, or is not what its digests say.
+pub fn chart_of_content(
+    content: Vec<u8>,
+    is_artifact: bool,
+    address: &str,
+    limit: u64,
+) -> Result<Vec<u8>, ChartError> {
+    if !is_artifact {
+        return Ok(content);
+    }
+    let part = |digest: &Digest, limit: u64| {
+        let found = artifact_set::part(&content, digest, limit, address)?;
+        found.ok_or_else(|| RepositoryError::Missing { address: format!("{digest} of {address}") })
+    };
+    let main = artifact_set::main_digest(Blob::from_bytes("", content.clone()), address)?;
+    let main = Digest::parse(&format!("sha256:{main}"))
+        .ok_or_else(|| malformed(address.to_owned(), "its manifest has no sha256 digest"))?;
+    let manifest: Manifest = blobs::decode(address, &part(&main, LARGEST_MANIFEST)?)?;
+    if INDEXES.contains(&manifest.media_type.as_str()) {
+        return Err(ChartError::NoImage(address.to_owned()));
+    }
+    Ok(part(&manifest.chart_layer(address)?, limit)?)
+}
+
+/// Whether content of a resource is an artifact as an archive, by its access and the media type that it comes under.
+pub fn is_packed_artifact(access: &Access, media_type: &str) -> bool {
+    access.is_artifact() || artifact_set::is_packed(media_type)
+}
+
 impl ChartClient {
     pub fn new(options: NetworkOptions) -> Self {
         Self { only_public: options.only_public, network: Arc::new(Network::new(options)) }
@@ -107,19 +163,7 @@ impl ChartClient {
         if INDEXES.contains(&manifest.media_type.as_str()) {
             return Err(ChartError::NoImage(address));
         }
-        let of = |wanted: &str| -> Vec<&Layer> {
-            manifest.layers.iter().filter(|layer| layer.media_type == wanted).collect()
-        };
-        let mut layers = of(CHART);
-        if layers.is_empty() {
-            layers = of(OLD_CHART);
-        }
-        let layer = match layers.as_slice() {
-            [] => return Err(ChartError::NoLayer),
-            [layer] => layer,
-            _ => return Err(ChartError::ManyLayers),
-        };
-        let digest = Digest::parse(&layer.digest).ok_or_else(no_reference)?;
+        let digest = manifest.chart_layer(&address)?;
         let address = place.address(&digest);
         Ok(blobs::blob(&place, &digest, limit)?.read_all(&address, limit)?)
     }
@@ -158,4 +202,49 @@ impl ChartClient {
 /// A query may hold a token.
 fn without_query(url: &str) -> String {
     url.split('?').next().unwrap_or(url).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::write::pack;
+
+    const LIMIT: u64 = 1000;
+
+    fn artifact(layers: &[&str], content: &[u8]) -> Vec<u8> {
+        let chart = b"the chart";
+        let layers: Vec<_> = layers
+            .iter()
+            .map(|media_type| json!({"mediaType": media_type, "digest": Digest::of(chart).to_string()}))
+            .collect();
+        let manifest = json!({"layers": layers}).to_string();
+        let main = Digest::of(manifest.as_bytes());
+        let index = json!({"manifests": [{"digest": main.to_string()}]}).to_string();
+        let (first, second) =
+            (format!("blobs/{}", main.file_name()), format!("blobs/{}", Digest::of(chart).file_name()));
+        pack([("index.json", index.as_bytes()), (&first, manifest.as_bytes()), (&second, content)])
+    }
+
+    /// `helm.md` 1.1, for artifacts that come as an archive.
+    #[test]
+    fn charts_in_artifacts() {
+        let chart = |content: Vec<u8>| chart_of_content(content, true, "it", LIMIT);
+        let whole = b"the chart";
+        assert_eq!(chart(artifact(&["other", CHART], whole)), Ok(whole.to_vec()));
+        assert_eq!(chart(artifact(&[OLD_CHART], whole)), Ok(whole.to_vec()));
+        assert_eq!(chart(artifact(&["other"], whole)), Err(ChartError::NoLayer));
+        assert_eq!(chart(artifact(&[CHART, CHART], whole)), Err(ChartError::ManyLayers));
+        assert!(matches!(
+            chart(artifact(&[CHART], b"another")),
+            Err(ChartError::Fetch(RepositoryError::Digest { .. }))
+        ));
+        assert!(matches!(
+            chart(artifact(&[CHART], &[0; 1001])),
+            Err(ChartError::Fetch(RepositoryError::TooLarge { limit: LIMIT, .. }))
+        ));
+        assert!(chart(b"no archive".to_vec()).is_err() && chart(pack([])).is_err());
+        assert_eq!(chart_of_content(whole.to_vec(), false, "it", LIMIT), Ok(whole.to_vec()));
+    }
 }

@@ -5,6 +5,7 @@
 //! archive.remote ──────────────────────────get──┐             │
 //! helmChartRepo ──index──find_in_index──────────┤             ├──> archive, kept for a while
 //! ref, helmChartRepo with oci:// ──────────────pull, by the pull secrets of the Context
+//! resourceRef, fromResource ──component_chart──┘ (or helmChartRepo, if the resource lies in one)
 //! ```
 
 use std::sync::Arc;
@@ -12,21 +13,24 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use groundwork_api::metadata::annotation;
-use groundwork_api::{Context, ErrorCode, ResourceExt};
+use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, ErrorCode, ResourceExt};
+use groundwork_controller::{ApiError, Stored};
 use groundwork_deploy::Round;
 use groundwork_helm::{IndexError, find_in_index};
-use groundwork_lifecycle::OperationError;
+use groundwork_lifecycle::{ObjectSet, OperationError};
 use groundwork_registry::{Authorization, ChartClient, ChartError, Keyring, NetworkOptions};
-use k8s_openapi::api::core::v1::Secret;
+use groundwork_sources::{ContextRepositories, MapFile, PullSecrets};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use moka::sync::Cache;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::component_chart::{ComponentChart, Found, Surroundings};
 use super::configuration::{Archive, ChartRepository, ChartSource, Remote};
 
 /// What an archive may have at most, in bytes (`helm.md` 11).
-const LARGEST: u64 = 20 << 20;
+pub(super) const LARGEST: u64 = 20 << 20;
 /// What an index may have.
 const LARGEST_INDEX: u64 = 64 << 20;
 /// Bytes of archives that are kept.
@@ -40,6 +44,8 @@ const KNOWN_LONG: Duration = Duration::from_secs(24 * 3600);
 #[derive(Clone)]
 pub(super) struct ChartSources {
     client: ChartClient,
+    /// Where components lie.
+    map: Arc<MapFile>,
     /// By what is asked for, and with whose credentials.
     known: Cache<[u8; 32], Arc<Vec<u8>>>,
     known_long: Cache<[u8; 32], Arc<Vec<u8>>>,
@@ -72,13 +78,18 @@ struct SecretKey {
 }
 
 impl ChartSources {
-    pub(super) fn new(options: NetworkOptions) -> Self {
+    pub(super) fn new(options: NetworkOptions, map: MapFile) -> Self {
         let cache = |time| {
             let weigh =
                 |_: &[u8; 32], archive: &Arc<Vec<u8>>| u32::try_from(archive.len()).unwrap_or(u32::MAX);
             Cache::builder().weigher(weigh).max_capacity(KEPT_BYTES).time_to_live(time).build()
         };
-        Self { client: ChartClient::new(options), known: cache(KNOWN), known_long: cache(KNOWN_LONG) }
+        Self {
+            client: ChartClient::new(options),
+            map: Arc::new(map),
+            known: cache(KNOWN),
+            known_long: cache(KNOWN_LONG),
+        }
     }
 
     /// The archive of the first source that is given, in the order of `helm.md` 1.
@@ -107,36 +118,67 @@ impl ChartSources {
             ChartSource { helm_chart_repo: Some(repository), .. } => {
                 self.of_repository(round, repository).await
             }
-            other => {
-                let member = if other.from_resource.is_some() { "fromResource" } else { "resourceRef" };
-                Err(broken(format!(
-                    "chart.{member}: charts that are resources of components are not fetched by this version; name the chart by \
-                     chart.ref or chart.helmChartRepo"
-                )))
+            ChartSource { from_resource: Some(resource), .. } if !resource.is_null() => {
+                self.of_component(round, ComponentChart::of_resource(resource)?).await
+            }
+            ChartSource { resource_ref, .. } => {
+                let key = resource_ref.as_deref().unwrap_or_default();
+                self.of_component(round, ComponentChart::of_key(key)?).await
             }
         }
     }
 
     /// What was fetched a moment ago is not fetched again: an item that waits for something is looked at often.
+    fn cache(&self, round: &Round<'_>) -> &Cache<[u8; 32], Arc<Vec<u8>>> {
+        let asked = round.item.annotations().get(annotation::CACHE_HELM_CHARTS);
+        if asked.is_some_and(|value| value == "true") { &self.known_long } else { &self.known }
+    }
+
     async fn known(
         &self,
         round: &Round<'_>,
         what: &Value,
         fetch: impl FnOnce() -> Result<Vec<u8>, OperationError> + Send + 'static,
     ) -> Result<Vec<u8>, OperationError> {
-        let is_long =
-            round.item.annotations().get(annotation::CACHE_HELM_CHARTS).is_some_and(|value| value == "true");
-        let cache = if is_long { &self.known_long } else { &self.known };
-        let key: [u8; 32] = Sha256::digest(what.to_string()).into();
+        let (cache, key) = (self.cache(round), key(what));
         if let Some(known) = cache.get(&key) {
             return Ok((*known).clone());
         }
-        let fetched = tokio::task::spawn_blocking(fetch).await;
-        let archive = fetched.map_err(|_| {
-            OperationError::transient("TemplateChart", "GetHelmChart", "fetching the chart did not end")
-        })??;
+        let archive = blocking(fetch).await?;
         cache.insert(key, Arc::new(archive.clone()));
         Ok(archive)
+    }
+
+    /// A resource of a component, with what the Context of the item says about components.
+    async fn of_component(
+        &self,
+        round: &Round<'_>,
+        chart: ComponentChart,
+    ) -> Result<Vec<u8>, OperationError> {
+        let context = context(round).await?;
+        let keyring = Arc::new(keyring(round, context.as_ref()).await?);
+        let overwrites = context.as_ref().and_then(Context::overwrites);
+        let overwrites = object::<ComponentVersionOverwrites>(round, overwrites).await?;
+        let mut objects = ObjectSet::default();
+        let config = context.as_ref().and_then(Context::ocm_config_map);
+        if let Some(config) = object::<ConfigMap>(round, config).await? {
+            objects.add_config_map(config);
+        }
+        let identity = keyring.identity().to_owned();
+        let repositories = ContextRepositories { map: self.map.map(), keyring };
+        let namespace = round.item.namespace().unwrap_or_default();
+        let around = Surroundings { namespace, context, overwrites, objects, repositories };
+        let (cache, key) = (self.cache(round), key(&json!(["component", chart.identity(&around), identity])));
+        if let Some(known) = cache.get(&key) {
+            return Ok((*known).clone());
+        }
+        match blocking(move || chart.fetch(&around)).await? {
+            Found::InRepository(repository) => self.of_repository(round, &repository).await,
+            Found::Archive(archive) => {
+                cache.insert(key, Arc::new(archive.clone()));
+                Ok(archive)
+            }
+        }
     }
 
     async fn pull(&self, round: &Round<'_>, reference: String) -> Result<Vec<u8>, OperationError> {
@@ -184,6 +226,20 @@ impl ChartSources {
         let what = json!(["repository", base, name, version, identity]);
         self.known(round, &what, move || of_index(&client, &base, &name, &version, &authorization)).await
     }
+}
+
+fn key(what: &Value) -> [u8; 32] {
+    Sha256::digest(what.to_string()).into()
+}
+
+/// Work that waits for stores and the network.
+async fn blocking<T: Send + 'static>(
+    fetch: impl FnOnce() -> Result<T, OperationError> + Send + 'static,
+) -> Result<T, OperationError> {
+    let fetched = tokio::task::spawn_blocking(fetch).await;
+    fetched.map_err(|_| {
+        OperationError::transient("TemplateChart", "GetHelmChart", "fetching the chart did not end")
+    })?
 }
 
 /// The chart that the index of a repository names.
@@ -246,36 +302,33 @@ fn normalized(url: &str) -> String {
 }
 
 async fn context(round: &Round<'_>) -> Result<Option<Context>, OperationError> {
-    let name = round.item.spec.context.as_deref().filter(|name| !name.is_empty()).unwrap_or("default");
-    let namespace = round.item.namespace().unwrap_or_default();
-    let found = round.objects.get::<Context>(&namespace, name).await;
-    found.map_err(|error| OperationError::transient("TemplateChart", "GetHelmChart", error.to_string()))
+    let name = round.item.spec.context.as_deref().filter(|name| !name.is_empty());
+    object(round, Some(name.unwrap_or(DEFAULT_CONTEXT))).await
 }
 
-async fn secret(round: &Round<'_>, name: &str) -> Result<Option<Secret>, OperationError> {
-    let namespace = round.item.namespace().unwrap_or_default();
-    let found = round.objects.get::<Secret>(&namespace, name).await;
-    found.map_err(|error| OperationError::transient("TemplateChart", "GetHelmChart", error.to_string()))
+/// An object of the item's namespace, if it is named and there.
+async fn object<K: Stored>(round: &Round<'_>, name: Option<&str>) -> Result<Option<K>, OperationError> {
+    let Some(name) = name else { return Ok(None) };
+    let found = round.objects.get::<K>(&round.item.namespace().unwrap_or_default(), name).await;
+    found.map_err(|error| not_asked(&error))
+}
+
+fn not_asked(error: &ApiError) -> OperationError {
+    OperationError::transient("TemplateChart", "GetHelmChart", error.to_string())
 }
 
 /// What the pull secrets of the Context hold.
 async fn keyring(round: &Round<'_>, context: Option<&Context>) -> Result<Keyring, OperationError> {
-    let mut keyring = Keyring::default();
-    let references = context.into_iter().flat_map(|context| context.registry_pull_secrets.iter());
-    for name in references.map(|reference| reference.name.as_str()) {
-        let Some(secret) = secret(round, name).await? else {
-            return Err(broken(format!("registry pull secret {name:?} of the context not found")));
-        };
-        let source = format!("secret {name:?}");
-        let value = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
-        let added = match (value(".dockerconfigjson"), value(".dockercfg")) {
-            (Some(text), _) => keyring.add_docker_config(&source, &text.0),
-            (None, Some(text)) => keyring.add_dockercfg(&source, &text.0),
-            (None, None) => Ok(()),
-        };
-        added.map_err(|problem| broken(format!("registry pull secret {name:?}: {problem}")))?;
+    let mut secrets = PullSecrets::default();
+    let namespace = round.item.namespace().unwrap_or_default();
+    secrets.read(&namespace, context, round.objects).await.map_err(|error| not_asked(&error))?;
+    for note in &secrets.notes {
+        tracing::info!(item = %format_args!("{namespace}/{}", round.item.name_any()), note);
     }
-    Ok(keyring)
+    match secrets.error {
+        Some(problem) => Err(broken(problem)),
+        None => Ok(secrets.keyring),
+    }
 }
 
 /// What the Context has for a chart repository: the entry whose address is the longest beginning of the repository's (R29).
@@ -312,7 +365,7 @@ async fn authorization(
         (Some(header), None) => header,
         (None, Some(reference)) => {
             let key = reference.key.as_deref().filter(|key| !key.is_empty()).unwrap_or("authHeader");
-            let found = secret(round, &reference.name).await?;
+            let found = object::<Secret>(round, Some(&reference.name)).await?;
             let value = found.and_then(|secret| secret.data?.remove(key));
             let value = value
                 .ok_or_else(|| broken(format!("failed to get auth header: key {key} not found in secret")))?;
@@ -359,7 +412,7 @@ fn for_information(message: String) -> OperationError {
 }
 
 /// A reference that is none stays so; everything else may be another time otherwise.
-fn unreachable(text: String, error: &ChartError) -> OperationError {
+pub(super) fn unreachable(text: String, error: &ChartError) -> OperationError {
     match error {
         ChartError::NoTag(_) | ChartError::NoReference(_) => broken(text),
         ChartError::Status { status: 404, .. } => for_information(text),

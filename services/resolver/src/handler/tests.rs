@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Settings;
-use crate::map_file::MapFile;
 use groundwork_registry::NetworkOptions;
+use groundwork_sources::MapFile;
 
 fn handler(arguments: &Settings) -> ResolverHandler {
     let contexts = Arc::new(DefaultContexts::new(arguments).unwrap());

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use groundwork_registry::{MapError, NetworkOptions, RepositoryMap};
+use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_registry::{Keyring, MapError, NetworkOptions, RepositoryMap};
 
 /// The file is looked at this often at most.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A map, and the file that it comes from.
 #[derive(Debug)]
-pub(crate) struct MapFile {
+pub struct MapFile {
     path: Option<PathBuf>,
     network: NetworkOptions,
     state: Mutex<State>,
@@ -33,7 +34,7 @@ impl MapFile {
     /// # Errors
     ///
     /// The file cannot be used.
-    pub(crate) fn open(path: Option<&Path>, network: NetworkOptions) -> Result<Self, MapError> {
+    pub fn open(path: Option<&Path>, network: NetworkOptions) -> Result<Self, MapError> {
         let map = match path {
             Some(path) => RepositoryMap::load(path)?,
             None => RepositoryMap::empty("the file of --repositories (none is given)"),
@@ -45,7 +46,7 @@ impl MapFile {
     }
 
     /// The map as the file has it now. One that cannot be used leaves the former in place, and the log says why.
-    pub(crate) fn map(&self) -> Arc<RepositoryMap> {
+    pub fn map(&self) -> Arc<RepositoryMap> {
         self.map_after(LOOK)
     }
 
@@ -68,6 +69,19 @@ impl MapFile {
             }
         }
         Arc::clone(&state.map)
+    }
+}
+
+/// The repositories of a map, asked with the credentials of one Context.
+#[derive(Debug, Clone)]
+pub struct ContextRepositories {
+    pub map: Arc<RepositoryMap>,
+    pub keyring: Arc<Keyring>,
+}
+
+impl Repositories for ContextRepositories {
+    fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        self.map.open_with(context, &self.keyring)
     }
 }
 

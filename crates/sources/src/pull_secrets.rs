@@ -2,29 +2,30 @@
 
 use groundwork_api::{Context, ResourceExt};
 use groundwork_controller::{ApiError, Objects};
-use groundwork_lifecycle::OperationError;
 use groundwork_registry::Keyring;
 use k8s_openapi::api::core::v1::Secret;
 
-/// The step of a job that reads them.
-pub(crate) const SETUP_REGISTRIES: &str = "SetupRegistries";
 const DOCKER_CONFIG: &str = ".dockerconfigjson";
 const DOCKERCFG: &str = ".dockercfg";
 const OCM_CREDENTIALS: &str = ".ocmcredentialconfig";
 
 /// What the Secrets of a Context hold, in their order.
 #[derive(Debug, Default)]
-pub(crate) struct PullSecrets {
-    pub(crate) keyring: Keyring,
+pub struct PullSecrets {
+    pub keyring: Keyring,
     /// What people should know although nothing failed.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// The first one that cannot be used.
-    pub(crate) error: Option<OperationError>,
+    pub error: Option<String>,
 }
 
 impl PullSecrets {
     /// Reads them anew: a job takes what they hold when it begins.
-    pub(crate) async fn read(
+    ///
+    /// # Errors
+    ///
+    /// The API server does not answer. A Secret that is missing or cannot be used is told in `error`.
+    pub async fn read(
         &mut self,
         namespace: &str,
         context: Option<&Context>,
@@ -69,7 +70,7 @@ impl PullSecrets {
     }
 
     fn fail(&mut self, message: String) {
-        self.error.get_or_insert_with(|| OperationError::new("InitPrerequisites", SETUP_REGISTRIES, message));
+        self.error.get_or_insert(message);
     }
 }
 
@@ -111,11 +112,7 @@ mod tests {
             assert!(error.is_none());
         }
         let error = added(&json!({".dockerconfigjson": "s3cret"})).error.unwrap();
-        assert_eq!(
-            (error.operation.as_ref(), error.reason.as_ref()),
-            ("InitPrerequisites", "SetupRegistries")
-        );
-        assert!(error.message.starts_with("cannot create credentials from secret: "), "{}", error.message);
-        assert!(!error.message.contains("s3cret"));
+        assert!(error.starts_with("cannot create credentials from secret: "), "{error}");
+        assert!(!error.contains("s3cret"));
     }
 }

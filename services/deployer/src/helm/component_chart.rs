@@ -1,0 +1,288 @@
+//! Charts that are resources of components (`helm.md` 1): `chart.resourceRef` and `chart.fromResource`.
+//!
+//! ```text
+//! resourceRef (key of getResourceKey) ─┐  lifecycle::resolve       ┌─ access helm ──> chart repository
+//! fromResource, with overwrites ───────┴──> component version ─────┴─ content ──> chart, or the chart layer of an artifact
+//! ```
+
+use std::collections::BTreeMap;
+
+use data_encoding::BASE64;
+use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
+use groundwork_blueprint::Capabilities;
+use groundwork_component::{ComponentVersion, ContentError, RepositoryError, Resource};
+use groundwork_lifecycle::{ImportedObjects as _, Inputs, ObjectSet, OperationError, ROOT_SCOPE, resolve};
+use groundwork_registry::{ChartError, chart_of_content, is_packed_artifact};
+use groundwork_sources::ContextRepositories;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::chart_source::{LARGEST, broken, unreachable};
+use super::configuration::ChartRepository;
+
+/// Types of access that lead to a chart repository.
+const CHART_ACCESSES: [&str; 3] = ["helm", "Helm", "helmChartRepository"];
+
+/// A resource of a component, as an item names it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ComponentChart {
+    /// The member of the configuration, for messages.
+    member: &'static str,
+    /// As `spec.componentDescriptor` of an Installation.
+    component: Value,
+    resource: BTreeMap<String, String>,
+    /// A key names what overwrites have led to already.
+    has_overwrites: bool,
+}
+
+/// What is known of the item's namespace.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    pub(super) namespace: String,
+    pub(super) context: Option<Context>,
+    pub(super) overwrites: Option<ComponentVersionOverwrites>,
+    /// The OCM configuration of the Context.
+    pub(super) objects: ObjectSet,
+    pub(super) repositories: ContextRepositories,
+}
+
+/// Where the chart is.
+#[derive(Debug)]
+pub(super) enum Found {
+    Archive(Vec<u8>),
+    InRepository(ChartRepository),
+}
+
+#[derive(Deserialize)]
+struct Key {
+    component: KeyComponent,
+    resource: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct KeyComponent {
+    name: String,
+    version: String,
+}
+
+impl ComponentChart {
+    /// Of a key, as `getResourceKey` gives it (`blueprints.md` 5.5).
+    pub(super) fn of_key(text: &str) -> Result<Self, OperationError> {
+        let wrong = |problem: &str| {
+            broken(format!(
+                "chart.resourceRef: {problem}; the template function getResourceKey gives such keys"
+            ))
+        };
+        let letters: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let bytes = BASE64.decode(&letters).map_err(|_| wrong("it is no base64"))?;
+        let document = groundwork_yaml::from_str(&String::from_utf8_lossy(&bytes));
+        let document = document.map_err(|_| wrong("it holds no YAML"))?;
+        let Key { component, resource } = serde_json::from_value(document)
+            .map_err(|_| wrong("it does not name a component and a resource"))?;
+        let KeyComponent { name, version } = component;
+        let component = json!({"ref": {"componentName": name, "version": version}});
+        Ok(Self { member: "resourceRef", component, resource, has_overwrites: false })
+    }
+
+    /// Of a reference that somebody has written, as the one of a blueprint (R31).
+    pub(super) fn of_resource(value: &Value) -> Result<Self, OperationError> {
+        let wrong = |problem: &str| broken(format!("chart.fromResource: {problem}"));
+        let name = value["resourceName"].as_str().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| wrong("resourceName must be given"))?;
+        let is_given = |member: &str| value.get(member).is_some_and(|value| !value.is_null());
+        let component = match (is_given("ref"), is_given("inline")) {
+            (true, false) => json!({"ref": value["ref"]}),
+            (false, true) => json!({"inline": value["inline"]}),
+            _ => return Err(wrong("exactly one of ref and inline must be set")),
+        };
+        let resource = BTreeMap::from([("name".to_owned(), name.to_owned())]);
+        Ok(Self { member: "fromResource", component, resource, has_overwrites: true })
+    }
+
+    /// What tells the chart from others, beside the credentials it is fetched with.
+    pub(super) fn identity(&self, around: &Surroundings) -> Value {
+        let context = around.context.as_ref();
+        let config = context.and_then(Context::ocm_config_map);
+        json!([
+            self.member,
+            self.component,
+            self.resource,
+            around.namespace,
+            context.map(|context| &context.repository_context),
+            config.and_then(|name| around.objects.config_map(name)),
+            around.overwrites.as_ref().filter(|_| self.has_overwrites),
+        ])
+    }
+
+    /// Looks the component up, and fetches the resource. It waits for stores and the network.
+    pub(super) fn fetch(&self, around: &Surroundings) -> Result<Found, OperationError> {
+        let version = self.version(around)?;
+        let resource = version.descriptor.resource_with_identity(&self.resource);
+        let resource = resource.map_err(|error| broken(format!("chart.{}: {error}", self.member)))?;
+        match in_repository(&resource) {
+            Some(repository) => repository.map(Found::InRepository),
+            None => self.content(&version, &resource).map(Found::Archive),
+        }
+    }
+
+    fn version(&self, around: &Surroundings) -> Result<ComponentVersion, OperationError> {
+        let context = around.context.clone().map(|context| Context {
+            component_version_overwrites: context
+                .component_version_overwrites
+                .filter(|_| self.has_overwrites),
+            ..context
+        });
+        let name = context.as_ref().and_then(|context| context.metadata.name.clone()).unwrap_or_default();
+        // As the job of an Installation would, so that the rules are the same.
+        let installation: Installation = serde_json::from_value(json!({
+            "metadata": {"name": "chart", "namespace": around.namespace},
+            "spec": {
+                "context": name, "componentDescriptor": self.component,
+                "blueprint": {"ref": {"resourceName": "chart"}},
+            },
+        }))
+        .map_err(|_| broken(format!("chart.{}: the component is written in another form", self.member)))?;
+        let resolution = resolve(&Inputs {
+            installation: &installation,
+            context: context.as_ref(),
+            overwrites: around.overwrites.as_ref().filter(|_| self.has_overwrites),
+            objects: &around.objects,
+            repositories: &around.repositories,
+            blueprint: None,
+            capabilities: &Capabilities::default(),
+            scope: ROOT_SCOPE,
+            states: None,
+            cache: None,
+            offline: None,
+            signatures: None,
+        });
+        let is_known = resolution.error.is_some();
+        let told = |message: String| format!("chart.{}: {message}", self.member);
+        match resolution.root(&around.repositories) {
+            Ok(Some(version)) => Ok(version),
+            Ok(None) => Err(broken(told("it names no component".to_owned()))),
+            // What is wrong in the namespace is told as it is; a component that cannot be had may come.
+            Err(error) if is_known => Err(broken(told(error.message))),
+            Err(error) => {
+                Err(OperationError::transient("TemplateChart", "GetHelmChart", told(error.message)))
+            }
+        }
+    }
+
+    fn content(&self, version: &ComponentVersion, resource: &Resource) -> Result<Vec<u8>, OperationError> {
+        let told = |message: String| format!("chart.{}: {message}", self.member);
+        let (access, blob) = version.open(resource).map_err(|error| {
+            let message = told(error.to_string());
+            match error {
+                ContentError::Repository { .. } => {
+                    OperationError::transient("TemplateChart", "GetHelmChart", message)
+                }
+                ContentError::Unsupported { .. } | ContentError::Incomplete { .. } => broken(message),
+            }
+        })?;
+        let is_artifact = is_packed_artifact(&access, &blob.media_type);
+        let address = format!("resource {:?}, {access}", resource.name);
+        // An artifact may have a little beside its chart.
+        let limit = if is_artifact { 2 * LARGEST } else { LARGEST };
+        let content = blob.read_all(&address, limit).map_err(ChartError::from);
+        let chart = content.and_then(|content| chart_of_content(content, is_artifact, &address, LARGEST));
+        chart.map_err(|error| match &error {
+            ChartError::NoLayer | ChartError::ManyLayers | ChartError::NoImage(_) => {
+                broken(told(format!("{address}: {error}")))
+            }
+            ChartError::Fetch(RepositoryError::TooLarge { .. } | RepositoryError::Malformed { .. }) => {
+                broken(told(error.to_string()))
+            }
+            _ => unreachable(told(error.to_string()), &error),
+        })
+    }
+}
+
+/// The chart repository that an access of type helm names (`components.md` 6.9).
+fn in_repository(resource: &Resource) -> Option<Result<ChartRepository, OperationError>> {
+    let access = resource.access();
+    let text = |member: &str| access[member].as_str().unwrap_or_default().to_owned();
+    let type_name = text("type");
+    if !CHART_ACCESSES.contains(&type_name.strip_suffix("/v1").unwrap_or(&type_name)) {
+        return None;
+    }
+    let (chart, version) = (text("helmChart"), text("version"));
+    let (name, tag) = chart.rsplit_once(':').map_or((chart.as_str(), ""), |(name, tag)| (name, tag));
+    let version = if version.is_empty() { tag.to_owned() } else { version };
+    if name.is_empty() || version.is_empty() || text("helmRepository").is_empty() {
+        return Some(Err(broken(format!(
+            "access of resource {:?} needs helmRepository and helmChart, with a version such as web:1.0.0",
+            resource.name
+        ))));
+    }
+    Some(Ok(ChartRepository {
+        helm_chart_repo_url: text("helmRepository"),
+        helm_chart_name: name.to_owned(),
+        helm_chart_version: version,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Result<ComponentChart, OperationError> {
+        ComponentChart::of_key(&BASE64.encode(text.as_bytes()))
+    }
+
+    #[test]
+    fn keys_of_resources() {
+        let text =
+            "component:\n  name: example.org/shop\n  version: 1.0.0\nresource:\n  name: chart\n  os: linux\n";
+        let chart = key(text).unwrap();
+        assert_eq!(
+            chart.component,
+            json!({"ref": {"componentName": "example.org/shop", "version": "1.0.0"}})
+        );
+        assert_eq!(chart.resource["os"], "linux");
+        for (result, part) in [
+            (ComponentChart::of_key("%"), "no base64"),
+            (key("{"), "holds no YAML"),
+            (key("component: {name: canary}"), "does not name a component and a resource"),
+        ] {
+            let message = result.unwrap_err().message;
+            assert!(message.contains(part) && !message.contains("canary"), "{message}");
+        }
+    }
+
+    /// R31.
+    #[test]
+    fn references_to_resources() {
+        let reference = json!({"componentName": "example.org/shop", "version": "1.0.0"});
+        let chart = ComponentChart::of_resource(&json!({"ref": reference, "resourceName": "chart"})).unwrap();
+        assert_eq!((chart.component, chart.has_overwrites), (json!({"ref": reference}), true));
+        for (value, part) in [
+            (json!({"ref": reference}), "resourceName must be given"),
+            (json!({"resourceName": "chart"}), "exactly one of ref and inline"),
+            (
+                json!({"resourceName": "chart", "ref": reference, "inline": {}}),
+                "exactly one of ref and inline",
+            ),
+        ] {
+            let message = ComponentChart::of_resource(&value).unwrap_err().message;
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn accesses_of_chart_repositories() {
+        let resource = |access: Value| Resource {
+            name: "chart".to_owned(),
+            type_name: "helmChart".to_owned(),
+            element: json!({"access": access}),
+        };
+        let found = in_repository(&resource(
+            json!({"type": "helm", "helmRepository": "https://example.org/charts", "helmChart": "web:1.2.0"}),
+        ));
+        let found = found.unwrap().unwrap();
+        assert_eq!((found.helm_chart_name.as_str(), found.helm_chart_version.as_str()), ("web", "1.2.0"));
+        let incomplete = in_repository(&resource(json!({"type": "helm/v1", "helmChart": "web"})));
+        assert!(incomplete.unwrap().unwrap_err().message.contains("needs helmRepository"));
+        assert!(in_repository(&resource(json!({"type": "localBlob"}))).is_none());
+    }
+}
