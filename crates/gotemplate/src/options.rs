@@ -4,6 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use groundwork_budget::Budget;
+
 use crate::grants::Grants;
 
 /// What a missing map key gives (section 1.2).
@@ -40,6 +42,8 @@ pub struct Limits {
     pub output_bytes: usize,
     /// Evaluated nodes plus list elements and text that functions work through.
     pub steps: u64,
+    /// Largest memory that all values of the render hold at a time, with its unfinished outputs; roughly what the process needs for them.
+    pub value_bytes: usize,
     /// Nested `{{template}}` calls and nested renders.
     pub template_depth: usize,
     /// When to give up, however little was done.
@@ -70,7 +74,13 @@ impl fmt::Debug for Deadline {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { output_bytes: 64 << 20, steps: 50_000_000, template_depth: 5_000, deadline: None }
+        Limits {
+            output_bytes: 64 << 20,
+            steps: 50_000_000,
+            value_bytes: 256 << 20,
+            template_depth: 5_000,
+            deadline: None,
+        }
     }
 }
 
@@ -115,6 +125,8 @@ pub struct Host {
     pub data: Option<Arc<dyn Any + Send + Sync>>,
     pub grants: Grants,
     pub deadline: Option<Deadline>,
+    /// What this render shares with others, besides the limits of its own.
+    pub budget: Option<Budget>,
 }
 
 impl fmt::Debug for Host {
@@ -123,6 +135,7 @@ impl fmt::Debug for Host {
             .field("data", &self.data.is_some())
             .field("grants", &self.grants)
             .field("deadline", &self.deadline)
+            .field("budget", &self.budget)
             .finish()
     }
 }

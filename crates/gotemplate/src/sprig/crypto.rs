@@ -39,7 +39,10 @@ pub(super) fn register(functions: &mut Functions) {
             Ok(line.into())
         })
         .add("encryptAES", two.clone(), |context, args| encrypt(context, args.string(0), args.string(1)))
-        .add("decryptAES", two, |_, args| decrypt(args.string(0), args.string(1)))
+        .add("decryptAES", two, |context, args| {
+            context.check_text(args.string(1).len())?;
+            decrypt(args.string(0), args.string(1))
+        })
         .add(
             "derivePassword",
             Signature::fixed(&[Type::Uint32, Type::String, Type::String, Type::String, Type::String]),

@@ -102,6 +102,7 @@ pub(crate) fn to_json(
         Value::Map(map) => {
             let fields: Result<serde_json::Map<_, _>, NoJson> = stack::guarded(|| {
                 let convert = |(key, value): (super::Str, Value)| {
+                    spend(key.len() + size_of::<String>())?;
                     Ok((key.to_text().into_owned(), to_json(&value, depth + 1, spend)?))
                 };
                 map.entries().into_iter().map(convert).collect()
