@@ -50,6 +50,12 @@ impl Held {
         Self(Cell::new(bytes))
     }
 
+    /// Holds so many bytes more.
+    #[inline]
+    pub fn add(&self, bytes: usize) {
+        self.set(self.0.get().saturating_add(bytes));
+    }
+
     /// Holds so many bytes from now on.
     #[inline]
     pub fn set(&self, bytes: usize) {

@@ -8,6 +8,7 @@
 
 pub mod held;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,6 +67,29 @@ impl Budget {
 impl Default for Budget {
     fn default() -> Self {
         Self::new(DEFAULT_WORK)
+    }
+}
+
+/// A question that the host answers: whether the time of an operation is over. It is asked every few thousand units of work, so it
+/// bounds the operation from without; a single step of it is bounded by what it accounts for.
+#[derive(Clone)]
+pub struct Deadline(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Deadline {
+    /// A deadline that has passed once the closure says so.
+    pub fn new(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(is_over))
+    }
+
+    /// Asks the host.
+    pub fn is_over(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Deadline")
     }
 }
 

@@ -92,6 +92,7 @@ pub use error::{CallError, Error, ErrorKind};
 pub use functions::{Function, Functions, Signature, Type};
 pub use grants::{Capability, Clock, DeniedError, Environment, Grants, Network, Randomness};
 pub use nesting::TooDeep;
-pub use options::{Deadline, Delimiters, Host, Limits, MissingKey, NumberMode, Options};
+pub use groundwork_budget::Deadline;
+pub use options::{Delimiters, Host, Limits, MissingKey, NumberMode, Options};
 pub use template::{LiteralCall, Session, Template};
 pub use value::{DataNumber, Element, IntKind, List, Map, MapValues, Member, NamedType, Object, Str, Value};

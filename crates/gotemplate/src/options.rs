@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use groundwork_budget::Budget;
+use groundwork_budget::{Budget, Deadline};
 
 use crate::grants::Grants;
 
@@ -48,28 +48,6 @@ pub struct Limits {
     pub template_depth: usize,
     /// When to give up, however little was done.
     pub deadline: Option<Deadline>,
-}
-
-/// A question that the host answers: whether the time of a render is over. It is asked every few thousand steps, so it
-/// bounds the render from without; a single function call is bounded by the steps that it accounts for.
-#[derive(Clone)]
-pub struct Deadline(Arc<dyn Fn() -> bool + Send + Sync>);
-
-impl Deadline {
-    /// A deadline that has passed once the closure says so.
-    pub fn new(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Deadline {
-        Deadline(Arc::new(is_over))
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for Deadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Deadline")
-    }
 }
 
 impl Default for Limits {
