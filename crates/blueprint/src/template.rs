@@ -122,7 +122,8 @@ impl<'a> Engine<'a> {
     }
 
     fn spiff(&self) -> &SpiffEngine {
-        self.spiff.get_or_init(|| spiff::engine(&self.functions, self.capabilities, &self.budget, self.show_values))
+        self.spiff
+            .get_or_init(|| spiff::engine(&self.functions, self.capabilities, &self.budget, self.show_values))
     }
 
     /// Renders one execution and parses the first document of its output; an empty output is an empty map. The state is what an earlier
@@ -186,9 +187,10 @@ impl<'a> Engine<'a> {
             bindings.bind("state", &previous);
         }
         let place = self.place(template, source, &bindings);
-        let host = go::Host { functions: &self.functions, capabilities: self.capabilities, budget: &self.budget };
-        let output = go::render(&self.parsed.go, source, &bindings, host)
-            .map_err(|error| place.go_error(&error))?;
+        let host =
+            go::Host { functions: &self.functions, capabilities: self.capabilities, budget: &self.budget };
+        let output =
+            go::render(&self.parsed.go, source, &bindings, host).map_err(|error| place.go_error(&error))?;
         let undecodable =
             |cause: String| TemplateError::Output { kind: execution.kind, executor: name.clone(), cause };
         let text =

@@ -211,7 +211,8 @@ fn memory_that_is_given_back_can_be_used_again() {
 fn renders_share_a_budget() {
     let budget = groundwork_budget::Budget::new(100_000);
     let functions = Arc::new(Functions::sprig());
-    let template = Template::parse("t", "{{range until 10000}}{{end}}", &functions, &Options::default()).unwrap();
+    let template =
+        Template::parse("t", "{{range until 10000}}{{end}}", &functions, &Options::default()).unwrap();
     let render = || {
         let host = groundwork_gotemplate::Host { budget: Some(budget.clone()), ..Default::default() };
         template.render_on(host, Value::Nil)

@@ -10,7 +10,7 @@ pub(crate) const EVALUATION: u64 = 16;
 pub struct Limits {
     /// Passes over one document; `None`: its nodes plus 100, which no document that resolves can reach.
     pub passes: Option<usize>,
-    /// Nodes of one document or value, written out: what is shared counts as often as it is met, and so does every 64 bytes of text.
+    /// Nodes of one document or value, written out: what is shared counts as often as it is met, and so does every 32 bytes of text.
     pub nodes: usize,
     /// Bytes of one string, also of one that is only made on the way.
     pub string_bytes: usize,
@@ -64,7 +64,9 @@ pub enum LimitError {
     #[error(transparent)]
     Budget(ExceededError),
     /// [`Limits::value_bytes`].
-    #[error("lists and maps hold more than {0} bytes at a time; a template must not make them grow without end")]
+    #[error(
+        "lists and maps hold more than {0} bytes at a time; a template must not make them grow without end"
+    )]
     Held(usize),
     /// The host's time is over.
     #[error("the evaluation exceeds its time limit")]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use groundwork_budget::held;
+use groundwork_budget::held::{self, Held};
 
 use crate::dependencies::{Dependencies, Place, ROOT};
 use crate::env::{find_step, keyed_position, list_position};
@@ -75,7 +75,11 @@ pub(crate) struct Document {
     walk: Vec<Place>,
     /// What its size is at most: that of the last look, and what was put into it since.
     size: u64,
+    _held: Held,
 }
+
+/// What a node of a document in work takes, with its place among the dependencies.
+const NODE_BYTES: usize = 3 * size_of::<Node>();
 
 /// A place that was read, or the field below it that it does not have. Most nodes wait for nothing, so that most such fields need no
 /// place of their own.
@@ -133,6 +137,7 @@ impl<'e> Run<'e> {
     }
 
     pub(crate) fn open(&mut self, root: Node) -> DocumentId {
+        let held = Held::new(1_024 + NODE_BYTES * root.value.size() as usize);
         let id = DocumentId(u32::try_from(self.documents.len()).unwrap_or(u32::MAX));
         self.documents.push(Document {
             root,
@@ -140,6 +145,7 @@ impl<'e> Run<'e> {
             reads: Vec::new(),
             walk: Vec::new(),
             size: 0,
+            _held: held,
         });
         id
     }

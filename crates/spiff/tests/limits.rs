@@ -61,7 +61,8 @@ fn growth_without_end() {
 #[test]
 fn doubled_values_count_as_what_they_are_written_out() {
     let chain = |first: &str, next: &dyn Fn(usize) -> String| {
-        let levels: String = (1..60).map(|level| next(level - 1).replace("LEVEL", &level.to_string())).collect();
+        let levels: String =
+            (1..60).map(|level| next(level - 1).replace("LEVEL", &level.to_string())).collect();
         format!("a0: {first}\n{levels}")
     };
     for template in [
@@ -83,10 +84,11 @@ fn functions_pay_for_what_they_look_at() {
     limits.work = 5_000_000;
     limits.nodes = 2_000_000;
     let work = LimitError::Work(limits.work);
-    let engine = Engine::new().with_limits(limits).with_randomness(groundwork_spiff::Randomness::new(|bytes| {
-        bytes.fill(7);
-        Ok(())
-    }));
+    let engine =
+        Engine::new().with_limits(limits).with_randomness(groundwork_spiff::Randomness::new(|bytes| {
+            bytes.fill(7);
+            Ok(())
+        }));
     let run = |template: &str| {
         let document = Document::read(template, "test", engine.limits()).unwrap();
         engine.cascade(&document, &[], None).map(|output| output.to_yaml())
@@ -109,7 +111,9 @@ fn functions_pay_for_what_they_look_at() {
         let shown = &template[template.len().saturating_sub(60)..];
         match run(&template) {
             // Whichever comes first where both the work and its result have no end.
-            Err(Error::Limit(limit)) => assert!(limit == work || matches!(limit, LimitError::Nodes(_)), "{shown}: {limit}"),
+            Err(Error::Limit(limit)) => {
+                assert!(limit == work || matches!(limit, LimitError::Nodes(_)), "{shown}: {limit}")
+            }
             other => unreachable!("{shown}: {:?}", other.map(|text| text.len())),
         }
     }

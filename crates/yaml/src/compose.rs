@@ -124,7 +124,10 @@ impl<'input> Composer<'input> {
         let left = self.bytes.checked_sub(bytes);
         self.bytes = left.ok_or_else(|| {
             let limit = self.options.most_bytes;
-            Error::new(position, format!("the text takes more than the limit of {limit} bytes of memory; divide it"))
+            Error::new(
+                position,
+                format!("the text takes more than the limit of {limit} bytes of memory; divide it"),
+            )
         })?;
         Ok(())
     }

@@ -331,7 +331,9 @@ fn from_json(context: &mut Context<'_>, json: &serde_json::Value) -> Outcome {
 fn nodes(json: &serde_json::Value) -> usize {
     match json {
         serde_json::Value::Array(items) => 1 + items.iter().map(nodes).sum::<usize>(),
-        serde_json::Value::Object(members) => 1 + members.values().map(|value| 2 + nodes(value)).sum::<usize>(),
+        serde_json::Value::Object(members) => {
+            1 + members.values().map(|value| 2 + nodes(value)).sum::<usize>()
+        }
         _ => 1,
     }
 }

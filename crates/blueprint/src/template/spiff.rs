@@ -46,7 +46,6 @@ pub(super) fn engine(
     budget: &Budget,
     show_values: bool,
 ) -> Engine {
-
     let mut engine = Engine::new().with_files(Arc::new(BlueprintFiles(Arc::clone(&functions.files))));
     if !show_values {
         engine = engine.with_redaction();

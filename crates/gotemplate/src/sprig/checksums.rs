@@ -22,9 +22,7 @@ pub(super) fn register(functions: &mut Functions) {
         .add("sha512sum", one.clone(), |context, args| {
             Ok(hex(&sha2::Sha512::digest(hashed(context, args)?)).into())
         })
-        .add("adler32sum", one, |context, args| {
-            Ok(adler32(hashed(context, args)?).to_string().into())
-        });
+        .add("adler32sum", one, |context, args| Ok(adler32(hashed(context, args)?).to_string().into()));
 }
 
 /// The text to hash, which is accounted for.

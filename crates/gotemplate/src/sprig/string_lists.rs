@@ -43,7 +43,9 @@ pub(super) fn register(functions: &mut Functions) {
         .add("splitList", two.clone(), |context, args| {
             let parts = split(context, args.string(0), args.string(1), None)?;
             // Each part is a text of its own.
-            context.reserve(parts.len().saturating_mul(2 * SLOT_BYTES + OVERHEAD).saturating_add(args.string(1).len()))?;
+            context.reserve(
+                parts.len().saturating_mul(2 * SLOT_BYTES + OVERHEAD).saturating_add(args.string(1).len()),
+            )?;
             Ok(List::strings(parts.into_iter().map(Str::from)).into())
         })
         .add("split", two, |context, args| {

@@ -286,24 +286,20 @@ fn wrap(
 fn register_mapping(functions: &mut Functions) {
     let one = Signature::fixed(&[Type::String]);
     functions
-        .add("upper", one.clone(), |context, args| {
-            Ok(map(mapped(context, args, 1)?, |_, c| to_upper(c)))
-        })
-        .add("lower", one.clone(), |context, args| {
-            Ok(map(mapped(context, args, 1)?, |_, c| to_lower(c)))
-        })
+        .add("upper", one.clone(), |context, args| Ok(map(mapped(context, args, 1)?, |_, c| to_upper(c))))
+        .add("lower", one.clone(), |context, args| Ok(map(mapped(context, args, 1)?, |_, c| to_lower(c))))
         .add("title", one.clone(), |context, args| {
-            Ok(map(mapped(context, args, 1)?, |before, c| if before.is_none_or(separates) { to_title(c) } else { c }))
-        })
-        .add("untitle", one.clone(), |context, args| {
             Ok(map(
                 mapped(context, args, 1)?,
-                |before, c| if before.is_none_or(text::is_space) { to_lower(c) } else { c },
+                |before, c| if before.is_none_or(separates) { to_title(c) } else { c },
             ))
         })
-        .add("swapcase", one.clone(), |context, args| {
-            Ok(swapcase(mapped(context, args, 1)?))
+        .add("untitle", one.clone(), |context, args| {
+            Ok(map(mapped(context, args, 1)?, |before, c| {
+                if before.is_none_or(text::is_space) { to_lower(c) } else { c }
+            }))
         })
+        .add("swapcase", one.clone(), |context, args| Ok(swapcase(mapped(context, args, 1)?)))
         .add("nospace", one.clone(), |context, args| {
             let subject = mapped(context, args, 1)?;
             let is_space = |b: &u8| text::is_space(char::from(*b));

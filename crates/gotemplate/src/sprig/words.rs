@@ -2,8 +2,8 @@
 
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
-use super::strings::mapped;
 use super::casing::{is_upper, to_lower, to_upper};
+use super::strings::mapped;
 use crate::functions::{Functions, Signature, Type};
 use crate::text;
 

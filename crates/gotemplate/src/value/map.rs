@@ -50,7 +50,8 @@ struct MapData {
 pub(crate) const ENTRY_BYTES: usize = 2 * size_of::<(Str, Value)>();
 
 fn held_by(entries: usize) -> usize {
-    OVERHEAD + ENTRY_BYTES * entries
+    // The first entry brings room for ten more.
+    OVERHEAD + if entries == 0 { 0 } else { 10 * size_of::<(Str, Value)>() + ENTRY_BYTES * entries }
 }
 
 impl Map {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Control, Outcome, text};
 use crate::env::Env;
-use crate::eval::{Growing, EvalError, Evaluated, instantiate};
+use crate::eval::{EvalError, Evaluated, Growing, instantiate};
 use crate::flow::Walker;
 use crate::issue::Issue;
 use crate::issue::quote;

@@ -191,7 +191,8 @@ impl<'t> Composer<'t> {
         let mut node = Node { content, comments: Comments::default(), tag, line: position.line };
         if anchor != 0 && self.has_aliases {
             let kept = self.kept.checked_add(size(&node)).filter(|kept| *kept <= MOST_KEPT_BYTES);
-            self.kept = kept.ok_or_else(|| Error::new(position, "the document contains excessive anchors"))?;
+            self.kept =
+                kept.ok_or_else(|| Error::new(position, "the document contains excessive anchors"))?;
             self.anchors.insert(anchor, node.clone());
         }
         self.line_comment(&mut node, &span);

@@ -17,7 +17,7 @@ use crate::job::{Inputs, Outcome, render};
 use crate::names::ROOT_SCOPE;
 
 /// Templates of these tests reach nothing.
-static NO_CAPABILITIES: Capabilities = 
+static NO_CAPABILITIES: Capabilities =
     Capabilities { clock: None, randomness: None, deadline: None, work: None };
 
 #[derive(Default)]
