@@ -13,6 +13,7 @@ mod component;
 mod examples;
 mod explain;
 mod helm;
+mod hostile;
 mod input_forms;
 mod nested;
 mod overwrites;

@@ -3,7 +3,7 @@
 mod decode;
 mod dependencies;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use groundwork_api::{DeployItemTemplate, ObjectReference};
 use groundwork_kubernetes::{is_label_value, label_key_problems, label_value_problems};
@@ -124,14 +124,14 @@ impl TargetReference {
 fn validate(items: &[DeployItemTemplate]) -> Vec<FieldError> {
     let root = FieldPath::root("deployExecutions");
     let mut errors = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: HashSet<&str> = HashSet::with_capacity(items.len());
     let mut duplicates = false;
     for (index, item) in items.iter().enumerate() {
         let at = root.index(index);
         let here = at.named(&item.name);
         if item.name.is_empty() {
             errors.push(FieldError::new(at.key("name"), Violation::Required, "name must not be empty"));
-        } else if names.contains(&item.name.as_str()) {
+        } else if names.contains(item.name.as_str()) {
             duplicates = true;
             errors.push(FieldError::new(at.clone(), Violation::Duplicate(json!(item.name)), ""));
         }
@@ -140,7 +140,7 @@ fn validate(items: &[DeployItemTemplate]) -> Vec<FieldError> {
             let detail = "a name is at most 63 of A-Z, a-z, 0-9, - _ . with a letter or digit at both ends";
             errors.push(FieldError::new(at.key("name"), Violation::Invalid(json!(item.name)), detail));
         }
-        names.push(&item.name);
+        names.insert(&item.name);
         if item.type_.is_empty() {
             errors.push(FieldError::new(here.key("type"), Violation::Required, "type must not be empty"));
         }

@@ -14,6 +14,8 @@ const MOST_LINKS: usize = 40;
 const MOST_SEGMENTS: usize = 64;
 /// Bytes of a path, as file systems have it.
 const LONGEST_PATH: usize = 4096;
+/// Longest path that is looked for: longer ones than any entry has may lead to one with marks such as `./`.
+const LONGEST_ASKED: usize = 16 * LONGEST_PATH;
 
 /// Files, folders and links inside links' reach. Nothing leads out of it: `..` above the root stays at the root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub enum PathError {
     TooManyLinks,
     #[error("the path {0} has more than {MOST_SEGMENTS} segments")]
     TooDeep(String),
-    #[error("the path {0} is longer than {LONGEST_PATH} bytes")]
+    #[error("the path {0} is too long: entries have paths of up to {LONGEST_PATH} bytes")]
     TooLong(String),
     #[error("the link {0} leads out of the blueprint")]
     Escapes(String),
@@ -163,6 +165,9 @@ impl Filesystem {
     }
 
     fn find(&self, path: &str) -> Result<Found<'_>, PathError> {
+        if path.len() > LONGEST_ASKED {
+            return Err(PathError::TooLong(head(path)));
+        }
         let mut open: Vec<String> = segments(path).into_iter().rev().map(str::to_owned).collect();
         // The folders from the root down to where the walk stands, and their names.
         let mut stack: Vec<(&Directory, String)> = Vec::new();
@@ -281,9 +286,12 @@ mod tests {
         assert_eq!(files.insert(&deep(MOST_SEGMENTS), "x"), Ok(()));
         assert_eq!(files.read(&deep(MOST_SEGMENTS)), Ok(&b"x"[..]));
         let error = files.insert(&deep(MOST_SEGMENTS + 1), "x").unwrap_err().to_string();
-        assert!(error.ends_with("… has more than 64 segments") && error.len() < 150, "{error}");
+        assert!(error.ends_with("… has more than 64 segments") && error.len() < 160, "{error}");
         let error = files.insert(&deep(20_000), "x").unwrap_err().to_string();
-        assert!(error.ends_with("… is longer than 4096 bytes") && error.len() < 150, "{error}");
+        assert!(
+            error.ends_with("… is too long: entries have paths of up to 4096 bytes") && error.len() < 150,
+            "{error}"
+        );
         assert!(files.insert(&"a".repeat(LONGEST_PATH + 1), "x").is_err());
     }
 

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use groundwork_api::{TemplateExecutor, TemplateType};
+use groundwork_budget::Budget;
 use groundwork_spiff::{Document, Engine as SpiffEngine};
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
@@ -101,6 +102,8 @@ pub(crate) struct Engine<'a> {
     parsed: &'a ParsedTemplates,
     functions: HostFunctions,
     capabilities: &'a Capabilities,
+    /// What all executions may do together.
+    budget: Budget,
     /// Made when the first template needs it.
     spiff: OnceCell<SpiffEngine>,
     show_values: bool,
@@ -114,11 +117,13 @@ impl<'a> Engine<'a> {
         capabilities: &'a Capabilities,
         show_values: bool,
     ) -> Self {
-        Self { parsed, functions, capabilities, spiff: OnceCell::new(), show_values }
+        let budget = capabilities.budget();
+        Self { parsed, functions, capabilities, budget, spiff: OnceCell::new(), show_values }
     }
 
     fn spiff(&self) -> &SpiffEngine {
-        self.spiff.get_or_init(|| spiff::engine(&self.functions, self.capabilities, self.show_values))
+        self.spiff
+            .get_or_init(|| spiff::engine(&self.functions, self.capabilities, &self.budget, self.show_values))
     }
 
     /// Renders one execution and parses the first document of its output; an empty output is an empty map. The state is what an earlier
@@ -182,8 +187,10 @@ impl<'a> Engine<'a> {
             bindings.bind("state", &previous);
         }
         let place = self.place(template, source, &bindings);
-        let output = go::render(&self.parsed.go, source, &bindings, &self.functions, self.capabilities)
-            .map_err(|error| place.go_error(&error))?;
+        let host =
+            go::Host { functions: &self.functions, capabilities: self.capabilities, budget: &self.budget };
+        let output =
+            go::render(&self.parsed.go, source, &bindings, host).map_err(|error| place.go_error(&error))?;
         let undecodable =
             |cause: String| TemplateError::Output { kind: execution.kind, executor: name.clone(), cause };
         let text =
@@ -191,6 +198,7 @@ impl<'a> Engine<'a> {
         if text.contains(NO_VALUE) {
             return Err(place.no_value(execution.kind.label(), &text));
         }
+        self.budget.spend(text.len() as u64).map_err(|error| undecodable(error.to_string()))?;
         let mut output = Output::parse(&text).map_err(undecodable)?;
         output.state = output.get("state").map(yaml::to_string);
         output.text = Some(text);
@@ -322,8 +330,7 @@ impl Output {
         let output = Self::of(first.into_value())?;
         // What follows need not even be YAML. Most texts have no mark of documents at all.
         let has_marks = || text.lines().any(|line| line.starts_with("---") || line.starts_with("..."));
-        let documents = || yaml::parse_all(text, yaml::Options::default());
-        let several_documents = has_marks() && documents().map_or(true, |documents| documents.len() > 1);
+        let several_documents = has_marks() && yaml::has_several_documents(text, yaml::Options::default());
         Ok(Self { several_documents, ..output })
     }
 

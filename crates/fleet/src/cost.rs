@@ -5,6 +5,9 @@
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, LiteralValue};
 use cel::parser::Expression;
 
+use crate::patterns::MATCHES;
+use crate::rewrite;
+
 /// Bytes that one unit pays for, besides the step itself.
 const BYTES_A_UNIT: u64 = 10;
 
@@ -123,7 +126,9 @@ impl<'a> Meter<'a> {
             "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "@in" | "contains" | "startsWith"
             | "endsWith" => (Size::SMALL, sum.bytes.saturating_add(sum.elements) / BYTES_A_UNIT),
             "_&&_" | "_||_" | "!_" | "@not_strictly_false" | "size" | "type" => (Size::SMALL, 1),
-            "matches" => (Size::SMALL, first.bytes.saturating_mul(last.bytes) / BYTES_A_UNIT),
+            MATCHES | rewrite::MATCHES => {
+                (Size::SMALL, first.bytes.saturating_mul(last.bytes) / BYTES_A_UNIT)
+            }
             // Each byte may become a whole text.
             "replace" => paid(Size { bytes: (first.bytes + 1).saturating_mul(last.bytes + 1), elements: 1 }),
             "join" => {

@@ -13,6 +13,7 @@ use cel::{Context, Env, Value, extensions};
 use crate::attributes::Attributes;
 use crate::check::{Type, check};
 use crate::cost::{self, Size, Sizes};
+use crate::patterns::Patterns;
 use crate::problem::{not_a_text, problem};
 use crate::rewrite::{add_helpers, rewritten};
 
@@ -151,6 +152,7 @@ struct Compiled {
 pub(crate) struct Expressions {
     environment: Arc<Env>,
     programs: HashMap<String, Result<Compiled, String>>,
+    patterns: Arc<Patterns>,
     units: u64,
 }
 
@@ -159,7 +161,12 @@ impl Expressions {
         let mut environment = Env::stdlib().with_optional_support(false);
         // The one error is a clash with an earlier extension, and this is the first.
         let _ = environment.add_extension(extensions::strings);
-        Self { environment: Arc::new(environment), programs: HashMap::new(), units: 0 }
+        Self {
+            environment: Arc::new(environment),
+            programs: HashMap::new(),
+            patterns: Arc::default(),
+            units: 0,
+        }
     }
 
     /// The text that an expression gives; the error is a part of a sentence.
@@ -185,7 +192,7 @@ impl Expressions {
         }
         let mut context = Context::with_env(Arc::clone(&self.environment));
         if *needs_helpers {
-            add_helpers(&mut context);
+            add_helpers(&mut context, &self.patterns);
         }
         context.set_variable_resolver(scope);
         match Value::resolve(expression, &context) {

@@ -24,6 +24,7 @@ mod expression;
 mod git;
 mod naming;
 mod package;
+mod patterns;
 mod preview;
 mod problem;
 mod revision;

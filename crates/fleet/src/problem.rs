@@ -2,6 +2,8 @@
 
 use cel::{ExecutionError, Value};
 
+use crate::patterns::{MATCHES, TOO_MANY};
+
 /// Variables that are declared, whether they are known or not.
 const VARIABLES: [&str; 5] = ["repoDefault", "packageDefault", "upstream", "target", "repository"];
 
@@ -33,8 +35,12 @@ pub(crate) fn problem(error: &ExecutionError) -> String {
             format!("no such attribute(s): {name}")
         }
         ExecutionError::UndeclaredReference(name) => format!("undeclared reference to '{name}'"),
-        ExecutionError::FunctionError { function, .. } if function == "matches" => {
+        ExecutionError::FunctionError { function, .. } if function == MATCHES => {
             "error parsing regexp: the pattern is not one of RE2".to_owned()
+        }
+        ExecutionError::FunctionError { function, .. } if function == TOO_MANY => {
+            "the patterns of this set are too many or too large: use fewer, without counted repetitions"
+                .to_owned()
         }
         ExecutionError::FunctionError { function, .. } => {
             format!("the function {function} cannot be applied to its arguments")

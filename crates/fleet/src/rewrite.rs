@@ -1,9 +1,13 @@
 //! What the interpreter does otherwise than `packagevariants.md` 4.4 is put in terms of functions of our own before it runs.
 
+use std::sync::Arc;
+
 use cel::common::ast::{CallExpr, EntryExpr, Expr};
 use cel::parser::Expression;
 use cel::{Context, ExecutionError, Value};
 use groundwork_go::strconv::format_g;
+
+use crate::patterns::Patterns;
 
 /// Texts of numbers and times as Go prints them.
 const TEXT: &str = "@text";
@@ -11,6 +15,9 @@ const TEXT: &str = "@text";
 const SORTED: &str = "@sorted";
 /// A point in time in UTC; the interpreter keeps the zone that it was written in.
 const UTC: &str = "@utc";
+
+/// Whether a text matches a pattern; the interpreter compiles the pattern each time.
+pub(crate) const MATCHES: &str = "@matches";
 
 /// The expression in terms of those functions, and whether it calls any.
 pub(crate) fn rewritten(expression: &Expression) -> (Expression, bool) {
@@ -42,6 +49,14 @@ fn rewrite(node: &mut Expression, calls: &mut bool) {
                     TEXT.clone_into(&mut call.func_name);
                     *calls = true;
                 }
+                // `text.matches(pattern)` and `matches(text, pattern)`.
+                ("matches", Some(_), 1) | ("matches", None, 2) => {
+                    if let Some(target) = call.target.take() {
+                        call.args.insert(0, *target);
+                    }
+                    MATCHES.clone_into(&mut call.func_name);
+                    *calls = true;
+                }
                 ("timestamp", None, 1) => {
                     wrap(node, UTC);
                     *calls = true;
@@ -69,8 +84,11 @@ fn wrap(node: &mut Expression, function: &str) {
 }
 
 /// Makes the functions known.
-pub(crate) fn add_helpers(context: &mut Context<'_, '_>) {
+pub(crate) fn add_helpers(context: &mut Context<'_, '_>, patterns: &Arc<Patterns>) {
+    let patterns = Arc::clone(patterns);
+    let matches = move |text: Value, pattern: Value| patterns.matches(&text, &pattern);
     // The one error is a clash with a function of that name, and no other name begins with `@`.
+    let _ = context.add_function(MATCHES, matches);
     let _ = context.add_function(TEXT, text);
     let _ = context.add_function(SORTED, sorted);
     let _ = context.add_function(UTC, utc);

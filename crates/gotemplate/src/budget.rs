@@ -1,5 +1,6 @@
 //! What one render may spend (chapter gotemplate, section 10).
 
+use groundwork_budget::{ExceededError, held};
 use groundwork_go::fmt::FormatError;
 
 use crate::nesting::{MAX_DEPTH, TooDeep};
@@ -14,6 +15,10 @@ pub enum LimitError {
     Steps(u64),
     #[error("template values use more than the limit of {0} bytes")]
     Text(usize),
+    #[error("template values hold more than the limit of {0} bytes at a time")]
+    Held(usize),
+    #[error(transparent)]
+    Work(#[from] ExceededError),
     #[error("template execution exceeds its time limit")]
     Time,
     #[error("value is nested deeper than {MAX_DEPTH} levels (does a map contain itself?)")]
@@ -45,11 +50,16 @@ impl From<FormatError> for LimitError {
 pub(crate) struct Budget {
     limits: Limits,
     steps: u64,
+    /// What the render shares with others; it learns of steps when some thousand are full, and at the end.
+    shared: Option<groundwork_budget::Budget>,
+    reported: u64,
+    /// What this thread held when the render began.
+    start: isize,
 }
 
 impl Budget {
-    pub(crate) fn new(limits: Limits) -> Budget {
-        Budget { limits, steps: 0 }
+    pub(crate) fn new(limits: Limits, shared: Option<groundwork_budget::Budget>) -> Budget {
+        Budget { limits, steps: 0, shared, reported: 0, start: held::now() }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -68,12 +78,29 @@ impl Budget {
         if self.steps > self.limits.steps {
             return Err(LimitError::Steps(self.limits.steps));
         }
+        self.reserve(0)?;
+        if self.steps / STEPS_PER_CHECK != before { self.report() } else { Ok(()) }
+    }
+
+    /// What has to be asked from time to time.
+    #[cold]
+    fn report(&mut self) -> Result<(), LimitError> {
+        if let Some(shared) = &self.shared {
+            shared.spend(self.steps - self.reported)?;
+            self.reported = self.steps;
+        }
         match &self.limits.deadline {
-            Some(deadline) if self.steps / STEPS_PER_CHECK != before && deadline.is_over() => {
-                Err(LimitError::Time)
-            }
+            Some(deadline) if deadline.is_over() => Err(LimitError::Time),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that the values of the render may hold so many bytes more.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), LimitError> {
+        if held::since(self.start).saturating_add(bytes) > self.limits.value_bytes {
+            return Err(LimitError::Held(self.limits.value_bytes));
+        }
+        Ok(())
     }
 
     /// Checks the size of a text before it is built, and accounts for building it.
@@ -81,10 +108,21 @@ impl Budget {
         if bytes > self.limits.output_bytes {
             return Err(LimitError::Text(self.limits.output_bytes));
         }
+        // Once while it is built, and once as a value.
+        self.reserve(bytes.saturating_mul(2))?;
         self.spend(bytes / 64)
     }
 
     pub(crate) fn check_value_depth(&self, depth: usize) -> Result<(), LimitError> {
         if depth > MAX_DEPTH { Err(LimitError::ValueDepth) } else { Ok(()) }
+    }
+}
+
+impl Drop for Budget {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            // Whoever goes on with the account learns that it is empty.
+            let _ = shared.spend(self.steps - self.reported);
+        }
     }
 }

@@ -38,11 +38,12 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn new(options: &Options, host: Option<Host>, shared: &Arc<Patterns>) -> Run {
         let mut limits = options.limits.clone();
+        let shared_budget = host.as_ref().and_then(|host| host.budget.clone());
         if let Some(deadline) = host.as_ref().and_then(|host| host.deadline.clone()) {
             limits.deadline = Some(deadline);
         }
         Run {
-            budget: Budget::new(limits),
+            budget: Budget::new(limits, shared_budget),
             depth: 0,
             active: HashMap::new(),
             grown: HashMap::new(),
@@ -115,6 +116,11 @@ impl Context<'_> {
         Ok(self.run.budget.spend(amount)?)
     }
 
+    /// Checks that so many bytes more may be held; call it before something large is built, besides texts.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), CallError> {
+        Ok(self.run.budget.reserve(bytes)?)
+    }
+
     /// Checks that a text of this size is allowed; call it before building one.
     pub fn check_text(&mut self, bytes: usize) -> Result<(), CallError> {
         Ok(self.run.budget.text(bytes)?)
@@ -124,10 +130,11 @@ impl Context<'_> {
     /// shared lists and maps that it is made of.
     pub fn to_json(&mut self, value: &Value) -> Result<Option<serde_json::Value>, CallError> {
         let mut bytes = 0;
-        let limit = self.run.budget.limits().output_bytes;
+        let budget = &self.run.budget;
+        let limit = budget.limits().output_bytes;
         let converted = json::to_json(value, 0, &mut |more| {
             bytes += more;
-            if bytes > limit { Err(LimitError::Text(limit)) } else { Ok(()) }
+            if bytes > limit { Err(LimitError::Text(limit)) } else { budget.reserve(bytes) }
         });
         self.run.budget.text(bytes.min(limit))?;
         match converted {

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use groundwork_budget::{Budget, Deadline};
+
 use crate::grants::Grants;
 
 /// What a missing map key gives (section 1.2).
@@ -40,37 +42,23 @@ pub struct Limits {
     pub output_bytes: usize,
     /// Evaluated nodes plus list elements and text that functions work through.
     pub steps: u64,
+    /// Largest memory that all values of the render hold at a time, with its unfinished outputs; roughly what the process needs for them.
+    pub value_bytes: usize,
     /// Nested `{{template}}` calls and nested renders.
     pub template_depth: usize,
     /// When to give up, however little was done.
     pub deadline: Option<Deadline>,
 }
 
-/// A question that the host answers: whether the time of a render is over. It is asked every few thousand steps, so it
-/// bounds the render from without; a single function call is bounded by the steps that it accounts for.
-#[derive(Clone)]
-pub struct Deadline(Arc<dyn Fn() -> bool + Send + Sync>);
-
-impl Deadline {
-    /// A deadline that has passed once the closure says so.
-    pub fn new(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Deadline {
-        Deadline(Arc::new(is_over))
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for Deadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Deadline")
-    }
-}
-
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { output_bytes: 64 << 20, steps: 50_000_000, template_depth: 5_000, deadline: None }
+        Limits {
+            output_bytes: 64 << 20,
+            steps: 50_000_000,
+            value_bytes: 256 << 20,
+            template_depth: 5_000,
+            deadline: None,
+        }
     }
 }
 
@@ -115,6 +103,8 @@ pub struct Host {
     pub data: Option<Arc<dyn Any + Send + Sync>>,
     pub grants: Grants,
     pub deadline: Option<Deadline>,
+    /// What this render shares with others, besides the limits of its own.
+    pub budget: Option<Budget>,
 }
 
 impl fmt::Debug for Host {
@@ -123,6 +113,7 @@ impl fmt::Debug for Host {
             .field("data", &self.data.is_some())
             .field("grants", &self.grants)
             .field("deadline", &self.deadline)
+            .field("budget", &self.budget)
             .finish()
     }
 }

@@ -455,7 +455,7 @@ mod tests {
                 Ok(())
             });
             let grants = crate::Grants { randomness: Some(randomness), ..crate::Grants::default() };
-            let host = Host { data: Some(Arc::new(name.to_owned())), grants, deadline: None };
+            let host = Host { data: Some(Arc::new(name.to_owned())), grants, ..Host::default() };
             assert_eq!(text(template.render_on(host, Value::Nil)), expected);
         }
         assert!(text(template.render(Value::Nil)).ends_with(

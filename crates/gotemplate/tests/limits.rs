@@ -101,7 +101,7 @@ fn maps_within_themselves_fail_and_are_freed() {
 
 #[test]
 fn budgets_stop_loops_and_padding() {
-    let limits = || Limits { output_bytes: 1_000, steps: 10_000, template_depth: 10, deadline: None };
+    let limits = || Limits { output_bytes: 1_000, steps: 10_000, template_depth: 10, ..Limits::default() };
     let fails = |source: &str, expected: &str| {
         let (kind, message) = render_with(source, limits()).expect_err(source);
         assert_eq!((kind, message.as_str()), (ErrorKind::Limit, expected), "{source}");
@@ -158,6 +158,69 @@ fn exponential_sharing_is_stopped_by_the_budget() {
         let result = render_with(&format!("{build}{use_it}"), limits.clone());
         assert!(matches!(result, Err((ErrorKind::Limit, _))), "{use_it}: {result:?}");
     }
+}
+
+/// Bytes of memory that a list or a text of this size would need, several times over, are refused before they are asked for.
+#[test]
+fn values_in_use_are_bounded() {
+    let limits = Limits { value_bytes: 1 << 20, ..Limits::default() };
+    for source in [
+        r#"{{$l := list}}{{range until 1000}}{{$l = append $l (repeat 2000 "x")}}{{end}}"#,
+        r#"{{$l := list 1}}{{range until 60}}{{$l = concat $l $l}}{{end}}"#,
+        r#"{{$l := list 1}}{{range until 60}}{{$l = list $l $l}}{{end}}{{deepCopy $l | len}}"#,
+        r#"{{regexFindAll "a" (repeat 100000 "a") -1 | len}}"#,
+        r#"{{regexSplit "" (repeat 100000 "a") -1 | len}}"#,
+        r#"{{regexReplaceAll "(a*)" (repeat 20000 "a") (repeat 1000 "$1") | len}}"#,
+        r#"{{splitn "" 10000000 (repeat 100000 "a") | len}}"#,
+        r#"{{split "" (repeat 50000 "a") | len}}"#,
+        r#"{{splitList "" (repeat 100000 "a") | len}}"#,
+        r#"{{camelcase (repeat 200000 "a_") | len}}"#,
+        r#"{{snakecase (repeat 200000 "A") | len}}"#,
+        r#"{{replace "" "b" (repeat 300000 "a") | len}}"#,
+        r#"{{js (repeat 300000 "<") | len}}"#,
+        r#"{{urlJoin (dict "host" (repeat 300000 "%") "scheme" "http") | len}}"#,
+        r#"{{$d := dict}}{{range until 100000}}{{$_ := set $d (toString .) .}}{{end}}"#,
+        r#"{{fromJson (printf "[%s1]" (repeat 100000 "1,")) | len}}"#,
+        r#"{{range until 100}}{{repeat 20000 "x"}}{{end}}"#,
+    ] {
+        let result = render_with(source, limits.clone());
+        let Err((ErrorKind::Limit, message)) = &result else {
+            unreachable!("{source}: {:?}", result.map(|text| text.len()));
+        };
+        let held = "template values hold more than the limit of 1048576 bytes at a time";
+        assert!(message.ends_with(held), "{source}: {message}");
+    }
+}
+
+/// What is dropped counts no longer: a loop may use the same memory again and again.
+#[test]
+fn memory_that_is_given_back_can_be_used_again() {
+    let limits = Limits { value_bytes: 1 << 20, ..Limits::default() };
+    for source in [
+        r#"{{range until 1000}}{{$x := repeat 100000 "x"}}{{end}}ok"#,
+        r#"{{$l := list}}{{range until 1000}}{{$l = append $l .}}{{end}}ok"#,
+        r#"{{range until 1000}}{{$d := dict "a" (repeat 50000 "x")}}{{$_ := unset $d "a"}}{{end}}ok"#,
+        r#"{{$s := ""}}{{range until 1000}}{{$s = print $s "line"}}{{end}}ok"#,
+    ] {
+        assert_eq!(render_with(source, limits.clone()), Ok("ok".to_string()), "{source}");
+    }
+}
+
+/// Renders that share a budget fail together, and say so.
+#[test]
+fn renders_share_a_budget() {
+    let budget = groundwork_budget::Budget::new(100_000);
+    let functions = Arc::new(Functions::sprig());
+    let template =
+        Template::parse("t", "{{range until 10000}}{{end}}", &functions, &Options::default()).unwrap();
+    let render = || {
+        let host = groundwork_gotemplate::Host { budget: Some(budget.clone()), ..Default::default() };
+        template.render_on(host, Value::Nil)
+    };
+    render().unwrap();
+    let failed = (0..10).find_map(|_| render().err()).unwrap();
+    assert_eq!(failed.kind(), ErrorKind::Limit);
+    assert!(failed.message().contains("more than the limit of 100000 units of work"), "{failed}");
 }
 
 #[test]

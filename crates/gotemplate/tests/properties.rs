@@ -11,7 +11,7 @@ fn functions() -> Arc<Functions> {
 }
 
 fn parse(source: &[u8]) -> Option<Template> {
-    let limits = Limits { output_bytes: 1 << 16, steps: 20_000, template_depth: 50, deadline: None };
+    let limits = Limits { output_bytes: 1 << 16, steps: 20_000, template_depth: 50, ..Limits::default() };
     let options = Options { limits, missing_key: MissingKey::Zero, ..Options::default() };
     Template::parse("t", source, &functions(), &options).ok()
 }

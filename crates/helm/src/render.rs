@@ -233,6 +233,7 @@ impl Renderer {
             data: Some(Arc::new(surroundings)),
             grants: request.grants.clone(),
             deadline: request.deadline.clone(),
+            budget: None,
         };
         let mut session = template.session(host);
         let mut rendered = BTreeMap::new();

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// Rules applied to places in one check: some ten seconds of work.
-const MOST_STEPS: u64 = 100_000_000;
+/// Rules applied to places in one check: a second or two of work.
+const MOST_STEPS: u64 = 20_000_000;
 /// Pairs of a rule and a place that are looked at for that.
 const MOST_PAIRS: usize = 2_000_000;
 /// Rules that lead to one another, by nesting or by references: checking follows them with its stack.

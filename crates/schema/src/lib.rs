@@ -15,6 +15,8 @@ mod explain;
 mod formats;
 mod violation;
 
+use std::collections::HashSet;
+
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
@@ -100,13 +102,9 @@ impl Schema {
         if let Err(error) = cost::check(&self.document, value, self.expansion) {
             return vec![Violation { path: "(root)".to_owned(), problem: error.to_string() }];
         }
-        let mut violations: Vec<Violation> = Vec::new();
-        for violation in self.validator.iter_errors(value).map(|error| violation::violation(&error, value)) {
-            if !violations.contains(&violation) {
-                violations.push(violation);
-            }
-        }
-        violations
+        let mut seen = HashSet::new();
+        let violations = self.validator.iter_errors(value).map(|error| violation::violation(&error, value));
+        violations.filter(|violation| seen.insert(violation.clone())).collect()
     }
 }
 

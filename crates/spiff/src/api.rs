@@ -6,6 +6,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::flow::{CascadeError, Parsed, Unresolved, apply, prepare, root_state_of, state_of};
+use groundwork_budget::{Budget, Deadline};
+
 use crate::limits::{LimitError, Limits};
 use crate::run::Run;
 use crate::scope::{Scope, ScopeRef};
@@ -187,6 +189,20 @@ impl Engine {
         self
     }
 
+    /// Lets runs spend from an account that they share with others.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.settings.budget = Some(budget);
+        self
+    }
+
+    /// Ends runs when the time of the host is over, whatever they have done.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Deadline) -> Self {
+        self.settings.deadline = Some(deadline);
+        self
+    }
+
     /// Grants `rand`, `encrypt`, new password hashes, WireGuard keys, and private keys and certificates with the feature `keys` (section
     /// 11.5); without it they fail where they are called. These keys and signatures are made with the randomness of their library.
     /// Checking hashes and reading keys, certificates and encrypted values needs no grant.
@@ -300,7 +316,7 @@ impl Engine {
             Err(CascadeError::Unresolved(nodes)) => Err(Error::Unresolved(Report { nodes })),
             // Only a limit ends a run; the run knows which.
             Err(CascadeError::Evaluation(_)) => {
-                Err(run.abort.unwrap_or(LimitError::Steps(self.settings.limits.steps)).into())
+                Err(run.abort.take().unwrap_or(LimitError::Work(self.settings.limits.work)).into())
             }
         }
     }

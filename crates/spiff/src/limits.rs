@@ -1,6 +1,8 @@
-use std::time::Duration;
-
+use groundwork_budget::ExceededError;
 use thiserror::Error;
+
+/// Units of work that the evaluation of an expression is accounted for, besides what it looks at.
+pub(crate) const EVALUATION: u64 = 16;
 
 /// What one run may use; whatever reaches a limit ends in a typed error (sections 1.3 and 17).
 #[derive(Debug, Clone)]
@@ -8,7 +10,7 @@ use thiserror::Error;
 pub struct Limits {
     /// Passes over one document; `None`: its nodes plus 100, which no document that resolves can reach.
     pub passes: Option<usize>,
-    /// Nodes of one document, results included.
+    /// Nodes of one document or value, written out: what is shared counts as often as it is met, and so does every 32 bytes of text.
     pub nodes: usize,
     /// Bytes of one string, also of one that is only made on the way.
     pub string_bytes: usize,
@@ -16,10 +18,10 @@ pub struct Limits {
     pub nesting: usize,
     /// Calls of lambdas and templates in each other.
     pub calls: usize,
-    /// Evaluations of expressions and applications of functions, in all.
-    pub steps: u64,
-    /// Wall time from the start of the run.
-    pub time: Duration,
+    /// Units of work in all: an evaluation is 16 of them, and what looks at more takes more.
+    pub work: u64,
+    /// Largest memory that all lists and maps of the run hold at a time, in bytes.
+    pub value_bytes: usize,
 }
 
 impl Default for Limits {
@@ -30,8 +32,8 @@ impl Default for Limits {
             string_bytes: 16 << 20,
             nesting: 500,
             calls: 1_000,
-            steps: 200_000_000,
-            time: Duration::from_secs(60),
+            work: groundwork_budget::DEFAULT_WORK,
+            value_bytes: 192 << 20,
         }
     }
 }
@@ -55,10 +57,18 @@ pub enum LimitError {
     /// [`Limits::calls`].
     #[error("more than {0} calls of lambdas and templates in each other; a recursion has no end")]
     Calls(usize),
-    /// [`Limits::steps`].
-    #[error("more than {0} evaluations")]
-    Steps(u64),
-    /// [`Limits::time`].
-    #[error("the evaluation takes longer than {} s", .0.as_secs_f64())]
-    Time(Duration),
+    /// [`Limits::work`].
+    #[error("the evaluation takes more than {0} units of work; a template must not work without end")]
+    Work(u64),
+    /// What the run shares with others is spent.
+    #[error(transparent)]
+    Budget(ExceededError),
+    /// [`Limits::value_bytes`].
+    #[error(
+        "lists and maps hold more than {0} bytes at a time; a template must not make them grow without end"
+    )]
+    Held(usize),
+    /// The host's time is over.
+    #[error("the evaluation exceeds its time limit")]
+    Time,
 }

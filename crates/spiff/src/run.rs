@@ -1,12 +1,14 @@
 //! One run: its documents, and what it may still use.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
+
+use groundwork_budget::held::{self, Held};
 
 use crate::dependencies::{Dependencies, Place, ROOT};
 use crate::env::{find_step, keyed_position, list_position};
 use crate::eval::{Eval, EvalError, Info};
-use crate::limits::LimitError;
+use crate::limits::{EVALUATION, LimitError};
 use crate::scope::{DocumentId, ScopeKind, ScopeRef, dotted};
 use crate::settings::Settings;
 use crate::syntax::ast::{Expr, Name, Step};
@@ -28,10 +30,18 @@ pub(crate) struct Run<'e> {
     pub(crate) abort: Option<LimitError>,
     /// The document in work, whose expressions are parsed once for all runs.
     pub(crate) known: Option<&'e crate::api::Document>,
-    steps: u64,
+    work: u64,
+    /// What the shared account has learned of.
+    reported: u64,
+    /// What this thread held when the run began.
+    start: isize,
     calls: usize,
-    started: Instant,
+    /// Patterns that were compiled: the next use costs nothing.
+    patterns: HashSet<Arc<str>>,
 }
+
+/// The host is asked each time this many units (a power of two) are full.
+const UNITS_PER_CHECK: u64 = 4_096;
 
 /// How the function `catch` is met: the pass that comes to it first leaves it alone (section 8.5).
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,7 +73,13 @@ pub(crate) struct Document {
     reads: Vec<Read>,
     /// For walks from the root, so that none has to ask for memory.
     walk: Vec<Place>,
+    /// What its size is at most: that of the last look, and what was put into it since.
+    size: u64,
+    _held: Held,
 }
+
+/// What a node of a document in work takes, with its place among the dependencies.
+const NODE_BYTES: usize = 3 * size_of::<Node>();
 
 /// A place that was read, or the field below it that it does not have. Most nodes wait for nothing, so that most such fields need no
 /// place of their own.
@@ -103,9 +119,11 @@ impl<'e> Run<'e> {
             syncing: Syncing::default(),
             abort: None,
             known: None,
-            steps: 0,
+            work: 0,
+            reported: 0,
+            start: held::now(),
             calls: 0,
-            started: Instant::now(),
+            patterns: HashSet::new(),
         }
     }
 
@@ -119,12 +137,15 @@ impl<'e> Run<'e> {
     }
 
     pub(crate) fn open(&mut self, root: Node) -> DocumentId {
+        let held = Held::new(1_024 + NODE_BYTES * root.value.size() as usize);
         let id = DocumentId(u32::try_from(self.documents.len()).unwrap_or(u32::MAX));
         self.documents.push(Document {
             root,
             dependencies: Dependencies::new(),
             reads: Vec::new(),
             walk: Vec::new(),
+            size: 0,
+            _held: held,
         });
         id
     }
@@ -144,16 +165,53 @@ impl<'e> Run<'e> {
         &mut self.documents[id.0 as usize]
     }
 
-    /// One step of work; from time to time the clock is asked.
+    /// Accounts for one evaluation.
     pub(crate) fn step(&mut self) -> Result<(), EvalError> {
-        self.steps += 1;
+        self.spend(EVALUATION)
+    }
+
+    /// Accounts for work before it is done.
+    pub(crate) fn spend(&mut self, units: u64) -> Result<(), EvalError> {
+        let before = self.work / UNITS_PER_CHECK;
+        self.work = self.work.saturating_add(units);
         let limits = &self.settings.limits;
-        if self.steps > limits.steps {
-            return Err(self.stop(LimitError::Steps(limits.steps)));
+        let limit = if self.work > limits.work {
+            LimitError::Work(limits.work)
+        } else if held::since(self.start) > limits.value_bytes {
+            LimitError::Held(limits.value_bytes)
+        } else if self.work / UNITS_PER_CHECK != before {
+            return self.report();
+        } else {
+            return Ok(());
+        };
+        Err(self.stop(limit))
+    }
+
+    /// What has to be asked from time to time.
+    #[cold]
+    fn report(&mut self) -> Result<(), EvalError> {
+        if let Some(budget) = &self.settings.budget {
+            let spent = budget.spend(self.work - self.reported);
+            self.reported = self.work;
+            if let Err(exceeded) = spent {
+                return Err(self.stop(LimitError::Budget(exceeded)));
+            }
         }
-        if self.steps.is_multiple_of(256) && self.started.elapsed() > limits.time {
-            return Err(self.stop(LimitError::Time(limits.time)));
+        match &self.settings.deadline {
+            Some(deadline) if deadline.is_over() => Err(self.stop(LimitError::Time)),
+            _ => Ok(()),
         }
+    }
+
+    /// Accounts for a pattern that is searched in texts: what it compiles to, the first time.
+    pub(crate) fn pattern(&mut self, pattern: &Arc<str>) -> Result<(), EvalError> {
+        if self.patterns.contains(pattern) {
+            return Ok(());
+        }
+        // Counted repetitions multiply what a pattern compiles to.
+        let weight = if pattern.contains('{') { 50 } else { 1 };
+        self.spend((1_000 + pattern.len() as u64).saturating_mul(weight))?;
+        self.patterns.insert(Arc::clone(pattern));
         Ok(())
     }
 
@@ -191,13 +249,28 @@ impl<'e> Run<'e> {
             Value::String(text) if text.len() > limits.string_bytes => {
                 LimitError::StringBytes(limits.string_bytes)
             }
-            Value::List(list) if list.len() > limits.nodes => LimitError::Nodes(limits.nodes),
+            Value::List(_) | Value::Map(_) if value.size() as usize > limits.nodes => {
+                LimitError::Nodes(limits.nodes)
+            }
             Value::List(_) | Value::Map(_) if value.nesting() as usize > limits.nesting => {
                 LimitError::Nesting(limits.nesting)
             }
             _ => return Ok(()),
         };
         Err(self.stop(limit))
+    }
+
+    /// Refuses a document that has grown beyond the limits by what was put into it. The whole of it is looked at only when the sum
+    /// of all puts says that this could be so.
+    pub(crate) fn grow(&mut self, id: DocumentId, put: u64) -> Result<(), EvalError> {
+        let limit = self.settings.limits.nodes;
+        let document = self.document_mut(id);
+        document.size = document.size.saturating_add(put);
+        if document.size <= limit as u64 {
+            return Ok(());
+        }
+        document.size = u64::from(document.root.value.size());
+        if document.size > limit as u64 { Err(self.stop(LimitError::Nodes(limit))) } else { Ok(()) }
     }
 
     /// Begins to note what is read in a document; gives what was noted before.
@@ -290,6 +363,15 @@ impl<'e> Run<'e> {
     /// The node at `place` of a document, as the last pass left it.
     pub(crate) fn node_at(&self, id: DocumentId, place: Place) -> Option<&Node> {
         self.document(id).node_at(place)
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.settings.budget {
+            // Whoever goes on with the account learns that it is empty.
+            let _ = budget.spend(self.work - self.reported);
+        }
     }
 }
 

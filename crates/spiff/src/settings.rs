@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use groundwork_budget::{Budget, Deadline};
+
 use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::value::Value;
@@ -18,6 +20,9 @@ pub(crate) struct Settings {
     pub(crate) randomness: Option<Randomness>,
     pub(crate) clock: Option<Clock>,
     pub(crate) files: Option<Arc<dyn Files>>,
+    /// What runs share with others, besides the limits of their own.
+    pub(crate) budget: Option<Budget>,
+    pub(crate) deadline: Option<Deadline>,
     /// Whether messages show the types of arguments instead of their values.
     pub(crate) redacted: bool,
     /// Whether each pass looks at every node, as spiff++ does: for tests that compare.

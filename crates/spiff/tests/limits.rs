@@ -9,9 +9,9 @@ use groundwork_spiff::{Document, Engine, Error, LimitError, Limits};
 
 fn limits() -> Limits {
     let mut limits = Limits::default();
-    limits.time = Duration::from_secs(3);
     limits.string_bytes = 1 << 20;
     limits.nodes = 100_000;
+    limits.work = 20_000_000;
     limits
 }
 
@@ -51,10 +51,106 @@ fn growth_without_end() {
     assert_eq!(limit(&strings), LimitError::StringBytes(1 << 20));
     assert_eq!(limit(&lists), LimitError::Nodes(100_000));
     assert_eq!(limit("x: (( [1..1000000000] ))\n"), LimitError::Nodes(100_000));
-    let nested = "x: (( sum[[1..100000]|[]|s,e|->[ s ]] ))\n";
+    let nested = "x: (( sum[[1..10000]|[]|s,e|->[ s ]] ))\n";
     assert_eq!(limit(nested), LimitError::Nesting(limits().nesting));
-    let slow = "l: (( [1..90000] ))\nx: (( map[l|a|->map[l|b|->map[l|c|->a]]] ))\n";
-    assert!(matches!(limit(slow), LimitError::Steps(_) | LimitError::Time(_)));
+    let slow = "l: (( [1..9000] ))\nx: (( map[l|a|->length(map[l|b|->length(map[l|c|->a])])] ))\n";
+    assert!(matches!(limit(slow), LimitError::Work(_)));
+}
+
+/// What is shared counts as often as it is met: sixty lines would be written out as 2^60 nodes.
+#[test]
+fn doubled_values_count_as_what_they_are_written_out() {
+    let chain = |first: &str, next: &dyn Fn(usize) -> String| {
+        let levels: String =
+            (1..60).map(|level| next(level - 1).replace("LEVEL", &level.to_string())).collect();
+        format!("a0: {first}\n{levels}")
+    };
+    for template in [
+        chain("x", &|before| format!("aLEVEL: (( [a{before}, a{before}] ))\n")),
+        chain("x", &|before| format!("aLEVEL: (( {{\"l\"=a{before}, \"r\"=a{before}}} ))\n")),
+        chain("x", &|before| format!("aLEVEL:\n  l: (( a{before} ))\n  r: (( a{before} ))\n")),
+        "a: (( sum[[1..60]|{}|s,x|->{\"a\"=s,\"b\"=s}] ))\n".to_owned(),
+        "a: (( [1..2000] ))\nb: (( map[a|x|->a] ))\n".to_owned(),
+        "t: (( \"0123456789\" ))\na: (( map[[1..2000]|x|->map[[1..2000]|y|->t y]] ))\n".to_owned(),
+    ] {
+        assert_eq!(limit(&template), LimitError::Nodes(100_000), "{}", &template[..60]);
+    }
+}
+
+/// Work is counted: what a function looks at, not how often functions are called.
+#[test]
+fn functions_pay_for_what_they_look_at() {
+    let mut limits = limits();
+    limits.work = 5_000_000;
+    limits.nodes = 2_000_000;
+    let work = LimitError::Work(limits.work);
+    let engine =
+        Engine::new().with_limits(limits).with_randomness(groundwork_spiff::Randomness::new(|bytes| {
+            bytes.fill(7);
+            Ok(())
+        }));
+    let run = |template: &str| {
+        let document = Document::read(template, "test", engine.limits()).unwrap();
+        engine.cascade(&document, &[], None).map(|output| output.to_yaml())
+    };
+    let long = "x".repeat(100_000);
+    for template in [
+        "a: (( uniq([1..1000000]) ))\n".to_owned(),
+        "a: (( intersect([1..1000000],[1..1000000]) ))\n".to_owned(),
+        "l: (( [1..100000] ))\na: (( map[l|x|->contains(l, 0)] ))\n".to_owned(),
+        "a: (( map[[1..1000]|x|->bcrypt(\"x\", 14)] ))\n".to_owned(),
+        "a: (( map[[1..100000]|x|->md5crypt(\"x\")] ))\n".to_owned(),
+        format!("s: \"{long}\"\na: (( map[[1..100000]|x|->hash(s x,\"sha512\")] ))\n"),
+        format!("s: \"{long}\"\na: (( map[[1..100000]|x|->s x] ))\n"),
+        "a: (( map[[1..1000000]|x|->match(\"(a{1,300}){1,10}\" x, \"aaa\")] ))\n".to_owned(),
+        format!("x: \"{long}\"\ny: \"{}\"\na: (( replace_match(x, \"\", y) ))\n", "$0".repeat(50_000)),
+        "a: (( map[[1..1000000]|x|->format(\"%100000d\", x)] ))\n".to_owned(),
+        format!("x: \"{}\"\na: (( map[[1..100000]|i|->parse(x,\"yaml\")] ))\n", "- a\\n".repeat(1_000)),
+        "f: (( |x|->x <= 0 ? 1 :.f(x - 1) + .f(x - 1) ))\na: (( .f(60) ))\n".to_owned(),
+    ] {
+        let shown = &template[template.len().saturating_sub(60)..];
+        match run(&template) {
+            // Whichever comes first where both the work and its result have no end.
+            Err(Error::Limit(limit)) => {
+                assert!(limit == work || matches!(limit, LimitError::Nodes(_)), "{shown}: {limit}")
+            }
+            other => unreachable!("{shown}: {:?}", other.map(|text| text.len())),
+        }
+    }
+}
+
+#[test]
+fn memory_of_lists_in_use_is_bounded() {
+    let template = "a: (( map[[1..1000]|x|->[1..1000]] ))\n";
+    let mut limits = Limits::default();
+    limits.value_bytes = 1 << 20;
+    let engine = Engine::new().with_limits(limits);
+    let document = Document::read(template, "test", engine.limits()).unwrap();
+    let failed = engine.cascade(&document, &[], None).unwrap_err();
+    assert!(matches!(failed, Error::Limit(LimitError::Held(1_048_576))), "{failed}");
+}
+
+/// Runs that share an account fail together, and say so.
+#[test]
+fn runs_share_a_budget() {
+    let budget = groundwork_budget::Budget::new(200_000);
+    let engine = Engine::new().with_budget(budget);
+    let document = Document::read("a: (( map[[1..1000]|x|->x] ))\n", "test", engine.limits()).unwrap();
+    assert!(engine.cascade(&document, &[], None).is_ok());
+    let failed = (0..10).find_map(|_| engine.cascade(&document, &[], None).err()).unwrap();
+    assert!(matches!(failed, Error::Limit(LimitError::Budget(_))), "{failed}");
+    assert!(failed.to_string().contains("more than the limit of 200000 units"), "{failed}");
+}
+
+/// The host's time ends a run, and nothing else's.
+#[test]
+fn the_host_may_end_a_run() {
+    let over = groundwork_budget::Deadline::new(|| true);
+    let engine = Engine::new().with_deadline(over);
+    let read = |text: &str| Document::read(text, "test", engine.limits()).unwrap();
+    assert!(engine.cascade(&read("a: (( 1 + 1 ))\n"), &[], None).is_ok(), "nobody asks so early");
+    let failed = engine.cascade(&read("a: (( map[[1..10000]|x|->x] ))\n"), &[], None).unwrap_err();
+    assert!(matches!(failed, Error::Limit(LimitError::Time)), "{failed}");
 }
 
 #[test]

@@ -16,6 +16,14 @@ use crate::scalar::{Scalar, resolve_plain, resolve_tagged};
 /// multiplies itself beyond this is an attack, not a document.
 const ALIAS_BUDGET: usize = 500_000;
 
+/// What a node takes while a text is read and made a value: the node with its place, and the value.
+const NODE_BYTES: usize = size_of::<Node>() + size_of::<serde_json::Value>();
+/// What an entry of a mapping takes besides its value: key, place of the key, and the key in the value.
+const ENTRY_BYTES: usize = size_of::<Entry>() - size_of::<Node>() + 2 * size_of::<String>();
+
+/// [`Options::most_bytes`] unless somebody says otherwise: more than a million nodes.
+const MOST_BYTES: usize = 256 << 20;
+
 /// How to read a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -24,11 +32,13 @@ pub struct Options {
     pub merge_keys: bool,
     /// Whether a key that a mapping has already is an error; otherwise the last one wins.
     pub unique_keys: bool,
+    /// What all nodes of a text may take in memory while it is read, in bytes, with the copies that are kept for aliases.
+    pub most_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { merge_keys: true, unique_keys: false }
+        Self { merge_keys: true, unique_keys: false, most_bytes: MOST_BYTES }
     }
 }
 
@@ -60,17 +70,37 @@ pub fn parse_all(text: &str, options: Options) -> Result<Vec<Node>, Error> {
     })
 }
 
+/// Whether anything follows the first document of a text, be it no YAML.
+pub fn has_several_documents(text: &str, options: Options) -> bool {
+    let second = continued::read(text, |text| {
+        let mut composer = Composer::new(text, options);
+        Ok(composer.document()?.is_some() && composer.document()?.is_some())
+    });
+    second.unwrap_or(true)
+}
+
 struct Composer<'input> {
     events: Events<'input>,
     options: Options,
     anchors: HashMap<usize, Node>,
+    /// Whether a node with an anchor may be asked for again.
+    has_aliases: bool,
     alias_budget: usize,
+    /// What is left of [`Options::most_bytes`].
+    bytes: usize,
 }
 
 impl<'input> Composer<'input> {
     fn new(text: &'input str, options: Options) -> Self {
         let events = Events::new(text);
-        Self { events, options, anchors: HashMap::new(), alias_budget: ALIAS_BUDGET }
+        Self {
+            events,
+            options,
+            anchors: HashMap::new(),
+            has_aliases: text.contains('*'),
+            alias_budget: ALIAS_BUDGET,
+            bytes: options.most_bytes,
+        }
     }
 
     /// The next document, or `None` at the end of the stream.
@@ -89,21 +119,36 @@ impl<'input> Composer<'input> {
         Ok(Some(document))
     }
 
+    /// Accounts for memory before it is taken.
+    fn take(&mut self, bytes: usize, position: Position) -> Result<(), Error> {
+        let left = self.bytes.checked_sub(bytes);
+        self.bytes = left.ok_or_else(|| {
+            let limit = self.options.most_bytes;
+            Error::new(
+                position,
+                format!("the text takes more than the limit of {limit} bytes of memory; divide it"),
+            )
+        })?;
+        Ok(())
+    }
+
     fn node(&mut self, event: Event<'input>, position: Position) -> Result<Node, Error> {
+        self.take(NODE_BYTES, position)?;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
+                self.take(text.len(), position)?;
                 let node = scalar_node(&text, style, tag.as_deref(), position)?;
-                self.remember(anchor, &node);
+                self.remember(anchor, &node)?;
                 Ok(node)
             }
             Event::SequenceStart(_, anchor, _) => {
                 let node = Node { position, content: Content::Sequence(self.sequence()?) };
-                self.remember(anchor, &node);
+                self.remember(anchor, &node)?;
                 Ok(node)
             }
             Event::MappingStart(_, anchor, _) => {
                 let node = Node { position, content: Content::Mapping(self.mapping()?) };
-                self.remember(anchor, &node);
+                self.remember(anchor, &node)?;
                 Ok(node)
             }
             Event::Alias(id) => self.alias(id, position),
@@ -111,10 +156,12 @@ impl<'input> Composer<'input> {
         }
     }
 
-    fn remember(&mut self, anchor: usize, node: &Node) {
-        if anchor != 0 {
+    fn remember(&mut self, anchor: usize, node: &Node) -> Result<(), Error> {
+        if anchor != 0 && self.has_aliases {
+            self.take(size(node), node.position)?;
             self.anchors.insert(anchor, node.clone());
         }
+        Ok(())
     }
 
     fn alias(&mut self, id: usize, position: Position) -> Result<Node, Error> {
@@ -125,7 +172,9 @@ impl<'input> Composer<'input> {
             .alias_budget
             .checked_sub(weight(target))
             .ok_or_else(|| Error::new(position, "the document contains excessive aliasing"))?;
-        Ok(target.clone())
+        let target = target.clone();
+        self.take(size(&target), position)?;
+        Ok(target)
     }
 
     fn sequence(&mut self) -> Result<Vec<Node>, Error> {
@@ -148,6 +197,7 @@ impl<'input> Composer<'input> {
                 break;
             }
             let key = self.key(event, key_position)?;
+            self.take(ENTRY_BYTES, key_position)?;
             let (event, position) = self.events.next_event()?;
             let value = self.node(event, position)?;
             match key {
@@ -304,6 +354,19 @@ fn weight(node: &Node) -> usize {
             entries.iter().map(|entry| text(&entry.key) + weight(&entry.value)).sum()
         }
     }
+}
+
+/// Bytes that a copy takes.
+fn size(node: &Node) -> usize {
+    NODE_BYTES
+        + match &node.content {
+            Content::Null | Content::Bool(_) | Content::Number(_) => 0,
+            Content::String(text) => text.len(),
+            Content::Sequence(items) => items.iter().map(size).sum(),
+            Content::Mapping(entries) => {
+                entries.iter().map(|entry| ENTRY_BYTES + entry.key.len() + size(&entry.value)).sum()
+            }
+        }
 }
 
 fn null_at(position: Position) -> Node {

@@ -1,5 +1,7 @@
 //! `dependsOn` among deploy items: every name known, no circles.
 
+use std::collections::HashMap;
+
 use groundwork_api::DeployItemTemplate;
 use serde_json::json;
 
@@ -7,7 +9,11 @@ use crate::field::{FieldError, FieldPath, Violation};
 
 /// Unknown names at the item that uses them, circles at the list. Names are unique.
 pub(super) fn errors(items: &[DeployItemTemplate], root: &FieldPath) -> Vec<FieldError> {
-    let position = |name: &str| items.iter().position(|item| item.name == name);
+    let mut positions: HashMap<&str, usize> = HashMap::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        positions.entry(&item.name).or_insert(index);
+    }
+    let position = |name: &str| positions.get(name).copied();
     let mut errors: Vec<FieldError> = cycles(items, &position)
         .into_iter()
         .map(|members| {
@@ -32,7 +38,8 @@ fn cycles<'a>(
     items: &'a [DeployItemTemplate],
     position: &dyn Fn(&str) -> Option<usize>,
 ) -> Vec<Vec<&'a str>> {
-    let mut search = Search { items, position, done: vec![false; items.len()], cycles: Vec::new() };
+    let (done, open) = (vec![false; items.len()], vec![false; items.len()]);
+    let mut search = Search { items, position, done, open, cycles: Vec::new() };
     for start in 0..items.len() {
         search.visit(start);
     }
@@ -43,6 +50,8 @@ struct Search<'a, 'p> {
     items: &'a [DeployItemTemplate],
     position: &'p dyn Fn(&str) -> Option<usize>,
     done: Vec<bool>,
+    /// Which items are on the way.
+    open: Vec<bool>,
     cycles: Vec<Vec<&'a str>>,
 }
 
@@ -51,10 +60,12 @@ impl<'a> Search<'a, '_> {
     fn visit(&mut self, start: usize) {
         // The way from the start to the current item, each with the number of dependencies already followed.
         let mut way: Vec<(usize, usize)> = vec![(start, 0)];
+        self.open[start] = true;
         while let Some((item, followed)) = way.last().copied() {
             let dependency = self.items[item].depends_on.get(followed);
             if self.done[item] || dependency.is_none() {
                 self.done[item] = true;
+                self.open[item] = false;
                 way.pop();
                 continue;
             }
@@ -62,14 +73,16 @@ impl<'a> Search<'a, '_> {
                 last.1 += 1;
             }
             let Some(next) = dependency.and_then(|name| (self.position)(name)) else { continue };
-            match way.iter().position(|(open, _)| *open == next) {
-                Some(begin) => {
+            if self.open[next] {
+                // Only the members of a circle are looked for on the way.
+                if let Some(begin) = way.iter().position(|(open, _)| *open == next) {
                     let members =
                         way[begin..].iter().map(|(item, _)| self.items[*item].name.as_str()).collect();
                     self.cycles.push(members);
                 }
-                None if !self.done[next] => way.push((next, 0)),
-                None => {}
+            } else if !self.done[next] {
+                self.open[next] = true;
+                way.push((next, 0));
             }
         }
     }

@@ -38,6 +38,7 @@ fn fixed() -> Capabilities {
             Ok(())
         })),
         deadline: None,
+        work: None,
     }
 }
 

@@ -191,8 +191,7 @@ impl Resolver {
         let pointer = self.embed(uri, place, path, open, depth)?;
         open.pop();
         let fragment = fragment.trim_matches('/');
-        let document = Value::Object(self.embedded.clone());
-        check_fragment(&document, &pointer, fragment).map_err(at)?;
+        check_fragment(&self.embedded, &pointer, fragment).map_err(at)?;
         let root = format!("#/$defs/{EMBEDDED}/$defs/{pointer}");
         Ok(if fragment.is_empty() { root } else { format!("{root}/{fragment}") })
     }
@@ -269,7 +268,7 @@ fn without_identity(mut document: Value) -> Value {
     document
 }
 
-fn check_fragment(embedded: &Value, key: &str, fragment: &str) -> Result<(), String> {
+fn check_fragment(embedded: &Map<String, Value>, key: &str, fragment: &str) -> Result<(), String> {
     let mut here = embedded.get(key).unwrap_or(&Value::Null);
     let mut walked = String::new();
     for step in fragment.split('/').filter(|step| !step.is_empty()) {

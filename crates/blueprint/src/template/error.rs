@@ -1,6 +1,6 @@
 //! Errors of template executions, with the lines they are about (`blueprints.md` 5.6, 5.7).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
@@ -22,6 +22,8 @@ use crate::redaction::REDACTED;
 pub(super) const NO_VALUE: &str = "<no value>";
 
 const LINES_AROUND: usize = 5;
+/// Places of absent values that are told one by one.
+const MOST_PLACES: usize = 1_000;
 /// Width of line number, colon and padding.
 const PREFIX_WIDTH: usize = 6;
 const MARKER: &str = "\u{2c6}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}";
@@ -191,19 +193,29 @@ impl Place<'_> {
     ///
     /// The output may hold secrets, so of each line only what the template itself says is shown.
     pub(super) fn no_value(&self, context: &str, output: &str) -> TemplateError {
-        let shown = |line: &str| if self.show_values { line.to_owned() } else { mask(line, self.source) };
-        let shown: Vec<String> = output.split('\n').map(shown).collect();
-        let shown = shown.join("\n");
+        let lines: Vec<&str> = output.split('\n').collect();
+        let literals: Vec<Literals<'_>> = self.source.lines().map(Literals::of).collect();
+        let mut masked: HashMap<usize, String> = HashMap::new();
+        let mut shown = |index: usize| {
+            let mask =
+                || if self.show_values { lines[index].to_owned() } else { mask(lines[index], &literals) };
+            masked.entry(index).or_insert_with(mask).clone()
+        };
         let mut message = format!("template \"{context}\" contains fields with \"no value\":");
         let mut text = format!("{message}\n");
         let mut first = None;
-        for (index, line) in output.split('\n').enumerate() {
-            let Some(column) = line.find(NO_VALUE) else { continue };
-            let snippet = snippet(&shown, index + 1, column);
+        let mut places =
+            lines.iter().enumerate().filter_map(|(index, line)| Some((index, line.find(NO_VALUE)?)));
+        for (index, column) in places.by_ref().take(MOST_PLACES) {
+            let snippet = snippet_of(lines.len(), &mut shown, index + 1, column);
             let _ =
                 write!(message, "{}line {}:{column}", if first.is_none() { " " } else { ", " }, index + 1);
             let _ = write!(text, "\nline {}:{column}\n{snippet}\n", index + 1);
             first.get_or_insert(snippet);
+        }
+        let others = places.count();
+        if others > 0 {
+            let _ = write!(message, ", and {others} more");
         }
         let input = input(self.bindings);
         let _ = write!(text, "\ntemplate input:\n{}", lines_of(&input));
@@ -258,8 +270,8 @@ fn place_length(error: &groundwork_gotemplate::Error) -> usize {
 }
 
 /// What of an output line stands in the template literally, and marks for the rest.
-fn mask(line: &str, source: &str) -> String {
-    let shown = source.lines().filter_map(|template_line| Literals::of(template_line).mask(line));
+fn mask(line: &str, template: &[Literals<'_>]) -> String {
+    let shown = template.iter().filter_map(|literals| literals.mask(line));
     let best = shown.max_by_key(|(literal, _)| *literal).map(|(_, shown)| shown);
     best.unwrap_or_else(|| rest_of(line).to_owned())
 }
@@ -315,13 +327,23 @@ impl<'a> Literals<'a> {
 /// Up to five lines before and after, numbered, with a mark under the column.
 pub(crate) fn snippet(source: &str, line: usize, column: usize) -> String {
     let lines: Vec<&str> = source.split('\n').collect();
-    let line = line.clamp(1, lines.len());
+    snippet_of(lines.len(), &mut |index| lines[index].to_owned(), line, column)
+}
+
+/// The same of so many lines, each of which is asked for by its number from 0.
+fn snippet_of(
+    lines: usize,
+    shown_line: &mut dyn FnMut(usize) -> String,
+    line: usize,
+    column: usize,
+) -> String {
+    let line = line.clamp(1, lines);
     let first = line.saturating_sub(LINES_AROUND).max(1);
-    let last = (line + LINES_AROUND).min(lines.len());
+    let last = (line + LINES_AROUND).min(lines);
     let mut shown = Vec::new();
     for number in first..=last {
         let prefix = format!("{:<PREFIX_WIDTH$}", format!("{number}:"));
-        shown.push(format!("{prefix}{}", lines[number - 1]));
+        shown.push(format!("{prefix}{}", shown_line(number - 1)));
         if number == line {
             shown.push(format!("{}{MARKER}", " ".repeat(prefix.len() + column)));
         }

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
+use groundwork_budget::Budget;
 use groundwork_gotemplate::{
-    CallError, Context, Deadline, Element, Error, Functions, Grants, Host, List, Map, Member, MissingKey,
+    CallError, Context, Deadline, Element, Error, Functions, Grants, List, Map, Member, MissingKey,
     NumberMode, Object, Options, Signature, Template, Type, Value,
 };
 use groundwork_yaml as yaml;
@@ -19,6 +20,8 @@ use crate::functions::{
     Argument, CLUSTER_FUNCTIONS, HostFunctions, not_available, parse_oci_reference, repository_context,
 };
 
+/// What the nodes of a YAML text may take that a template reads.
+const MOST_YAML_BYTES: usize = 128 << 20;
 /// Every template of Landscaper is called so, and its errors show the name.
 const TEMPLATE_NAME: &str = "execution";
 /// Active inclusions of one path; more of them are taken for a circle.
@@ -74,13 +77,20 @@ pub(super) enum RenderError {
     Execute(Error, Option<BrokenInclude>),
 }
 
+/// What surrounds a template that runs.
+#[derive(Clone, Copy)]
+pub(super) struct Host<'h> {
+    pub(super) functions: &'h HostFunctions,
+    pub(super) capabilities: &'h Capabilities,
+    pub(super) budget: &'h Budget,
+}
+
 /// Runs a template on bindings.
 pub(super) fn render(
     parsed: &Arc<Parsed>,
     source: &str,
     bindings: &Bindings<'_>,
-    functions: &HostFunctions,
-    capabilities: &Capabilities,
+    Host { functions, capabilities, budget }: Host<'_>,
 ) -> Result<Vec<u8>, RenderError> {
     let template = parsed.get(source.as_bytes()).map_err(RenderError::Parse)?;
     let broken = Arc::new(OnceLock::new());
@@ -89,7 +99,7 @@ pub(super) fn render(
         parsed: Arc::clone(parsed),
         broken: Arc::clone(&broken),
     };
-    let host = Host {
+    let host = groundwork_gotemplate::Host {
         data: Some(Arc::new(surroundings)),
         grants: Grants {
             clock: capabilities.clock.clone(),
@@ -97,6 +107,7 @@ pub(super) fn render(
             ..Grants::default()
         },
         deadline: capabilities.deadline.map(|deadline| Deadline::new(move || Instant::now() >= deadline)),
+        budget: Some(budget.clone()),
     };
     template.render_on(host, bindings.to_go(OPTIONS.numbers)).map_err(|error| {
         // A failed inclusion ends the rendering, so that its error is this one.
@@ -127,15 +138,22 @@ fn surroundings<'c>(context: &'c Context<'_>) -> Result<&'c Surroundings, CallEr
 
 fn add_files(functions: &mut Functions) {
     functions.add("include", Signature::fixed(&[Type::String, Type::Any]), |context, arguments| {
-        include(context, &text(&arguments[0]), arguments[1].clone())
+        let path = path(context, &arguments[0])?;
+        include(context, &path, arguments[1].clone())
     });
     functions.add("readFile", Signature::fixed(&[Type::String]), |context, arguments| {
-        let files = &surroundings(context)?.functions.files;
-        Ok(Value::Bytes(files.read(&text(&arguments[0])).map_err(message)?.into()))
+        let path = path(context, &arguments[0])?;
+        let files = Arc::clone(&surroundings(context)?.functions.files);
+        let content = files.read(&path).map_err(message)?;
+        context.check_text(content.len())?;
+        Ok(Value::Bytes(content.into()))
     });
     functions.add("readDir", Signature::fixed(&[Type::String]), |context, arguments| {
-        let files = &surroundings(context)?.functions.files;
-        let entries = files.list(&text(&arguments[0])).map_err(message)?;
+        let path = path(context, &arguments[0])?;
+        let files = Arc::clone(&surroundings(context)?.functions.files);
+        let entries = files.list(&path).map_err(message)?;
+        context.reserve(entries.len().saturating_mul(256))?;
+        context.spend(entries.len().saturating_mul(8))?;
         let object = |info: FileInfo| Value::Object(Rc::new(FileObject(info)));
         Ok(Value::list(entries.into_iter().map(object)))
     });
@@ -143,8 +161,8 @@ fn add_files(functions: &mut Functions) {
 
 fn include(context: &mut Context<'_>, path: &str, data: Value) -> Outcome {
     let Surroundings { functions, parsed, broken } = surroundings(context)?;
-    let source = functions
-        .files
+    let (files, parsed, broken) = (Arc::clone(&functions.files), Arc::clone(parsed), Arc::clone(broken));
+    let source = files
         .read(path)
         .map_err(|error| CallError::Message(format!("unable to read include file {path:?}: {error}")))?;
     if context.active(path) > DEEPEST_INCLUSION {
@@ -152,6 +170,8 @@ fn include(context: &mut Context<'_>, path: &str, data: Value) -> Outcome {
             format!("rendering template has a nested reference name: {path}: unable to execute template");
         return Err(CallError::Message(problem));
     }
+    // It is looked up by its text, and parsed the first time; a render does not depend on whether an earlier one did.
+    context.spend(source.len() / 8)?;
     let template = parsed.get(source).inspect_err(|error| {
         let source = String::from_utf8_lossy(source).into_owned();
         // Only the first one matters.
@@ -166,12 +186,16 @@ fn add_yaml(functions: &mut Functions) {
             .to_json(&arguments[0])?
             .and_then(|json| yaml::to_string_through_json(&json))
             .unwrap_or_default();
+        context.spend(yaml.len() / 4)?;
         context.check_text(yaml.len())?;
         Ok(Value::from(yaml.strip_suffix('\n').unwrap_or(&yaml)))
     });
     functions.add("fromYaml", Signature::fixed(&[Type::String]), |context, arguments| {
-        let json = yaml::from_str(&text(&arguments[0])).map_err(message)?;
-        Ok(Value::from_json(&json, context.options().numbers))
+        let text = text(&arguments[0]);
+        context.spend(text.len().saturating_mul(4))?;
+        let options = yaml::Options { most_bytes: MOST_YAML_BYTES, ..yaml::Options::default() };
+        let json = yaml::parse_first(&text, options).map_err(message)?.into_value();
+        from_json(context, &json)
     });
 }
 
@@ -193,25 +217,26 @@ fn add_components(functions: &mut Functions) {
     functions.add("getResource", any(), |context, arguments| {
         let arguments = selectors(context, arguments)?;
         let found = surroundings(context)?.functions.resource(arguments)?;
-        Ok(Value::from_json(&found, context.options().numbers))
+        from_json(context, &found)
     });
     functions.add("getResources", any(), |context, arguments| {
         let arguments = selectors(context, arguments)?;
         let found = surroundings(context)?.functions.resources(arguments)?;
-        let numbers = context.options().numbers;
-        let items = found.iter().map(|resource| Value::from_json(resource, numbers)).collect();
-        Ok(Value::List(List::typed(Element::Map, items)))
+        let items: Result<Vec<Value>, CallError> =
+            found.iter().map(|resource| from_json(context, resource)).collect();
+        Ok(Value::List(List::typed(Element::Map, items?)))
     });
     functions.add("getComponent", any(), |context, arguments| {
         let arguments = selectors(context, arguments)?;
         let found = surroundings(context)?.functions.component(arguments)?;
-        Ok(Value::from_json(&found, context.options().numbers))
+        from_json(context, &found)
     });
     functions.add("getResourceKey", any(), |context, arguments| {
         let key = surroundings(context)?.functions.resource_key(texts(arguments))?;
         Ok(Value::from(key))
     });
     functions.add("getResourceContent", any(), |context, arguments| {
+        context.spend(1_000)?;
         let content = surroundings(context)?.functions.resource_content(texts(arguments))?;
         context.check_text(content.len())?;
         Ok(Value::from(content))
@@ -226,8 +251,7 @@ fn add_components(functions: &mut Functions) {
             Value::Map(_) => repository_context(context.to_json(&arguments[0])?.unwrap_or_default()),
             _ => return Err("invalid component descriptor".into()),
         };
-        let numbers = context.options().numbers;
-        Ok(found.map_or_else(|| Value::Map(Map::nil()), |found| Value::from_json(&found, numbers)))
+        found.map_or_else(|| Ok(Value::Map(Map::nil())), |found| from_json(context, &found))
     });
 }
 
@@ -283,6 +307,34 @@ impl Object for FileObject {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+/// A path in the blueprint. Longer ones than any that a file system has lead nowhere, and are not looked for.
+fn path(context: &mut Context<'_>, argument: &Value) -> Result<String, CallError> {
+    let path = text(argument);
+    context.reserve(path.len().saturating_mul(4 * size_of::<String>()))?;
+    context.spend(path.len().saturating_mul(8))?;
+    Ok(path)
+}
+
+/// A value of JSON that is there in full; accounts for what it takes as values of the template.
+fn from_json(context: &mut Context<'_>, json: &serde_json::Value) -> Outcome {
+    let nodes = nodes(json);
+    context.reserve(nodes.saturating_mul(2 * size_of::<Value>()))?;
+    context.spend(nodes.saturating_mul(8))?;
+    let value = Value::from_json(json, context.options().numbers);
+    context.reserve(0)?;
+    Ok(value)
+}
+
+fn nodes(json: &serde_json::Value) -> usize {
+    match json {
+        serde_json::Value::Array(items) => 1 + items.iter().map(nodes).sum::<usize>(),
+        serde_json::Value::Object(members) => {
+            1 + members.values().map(|value| 2 + nodes(value)).sum::<usize>()
+        }
+        _ => 1,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Spiff templates: the language of structures (`blueprints.md` section 6).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use groundwork_budget::{Budget, Deadline};
 use groundwork_spiff::{
     Clock, Document, Engine, Error, Files, HostFunction, Limits, Output, Randomness, Value,
 };
@@ -39,7 +40,12 @@ impl Files for BlueprintFiles {
 }
 
 /// An engine for executions: the blueprint's files, its functions, and what the host lets templates reach.
-pub(super) fn engine(functions: &HostFunctions, capabilities: &Capabilities, show_values: bool) -> Engine {
+pub(super) fn engine(
+    functions: &HostFunctions,
+    capabilities: &Capabilities,
+    budget: &Budget,
+    show_values: bool,
+) -> Engine {
     let mut engine = Engine::new().with_files(Arc::new(BlueprintFiles(Arc::clone(&functions.files))));
     if !show_values {
         engine = engine.with_redaction();
@@ -50,11 +56,9 @@ pub(super) fn engine(functions: &HostFunctions, capabilities: &Capabilities, sho
     if let Some(clock) = capabilities.clock.clone() {
         engine = engine.with_clock(Clock::new(move || clock()));
     }
+    engine = engine.with_budget(budget.clone());
     if let Some(deadline) = capabilities.deadline {
-        let mut limits = Limits::default();
-        limits.time =
-            limits.time.min(deadline.saturating_duration_since(Instant::now())).max(Duration::from_millis(1));
-        engine = engine.with_limits(limits);
+        engine = engine.with_deadline(Deadline::new(move || Instant::now() >= deadline));
     }
     add_functions(engine, functions)
 }

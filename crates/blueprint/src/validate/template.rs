@@ -1,5 +1,7 @@
 //! Installation templates (V20 to V37).
 
+use std::collections::HashSet;
+
 use std::sync::LazyLock;
 
 use groundwork_api::{
@@ -87,7 +89,7 @@ fn name(findings: &mut Findings, name: &str, path: &FieldPath) {
 
 fn imports(findings: &mut Findings, template: &InstallationTemplate, path: &FieldPath) {
     let Some(imports) = &template.imports else { return };
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     for (index, import) in imports.data.iter().enumerate() {
         let at = path.key("data").index(index);
         unique(findings, &import.name, &mut names, &at);
@@ -110,13 +112,13 @@ fn imports(findings: &mut Findings, template: &InstallationTemplate, path: &Fiel
     }
 }
 
-fn unique<'a>(findings: &mut Findings, name: &'a str, names: &mut Vec<&'a str>, path: &FieldPath) {
+fn unique<'a>(findings: &mut Findings, name: &'a str, names: &mut HashSet<&'a str>, path: &FieldPath) {
     if name.is_empty() {
         findings.required(&path.key("name"), "name must not be empty");
-    } else if names.contains(&name) {
+    } else if names.contains(name) {
         findings.add(path, Violation::Duplicate(json!(name)), "");
     }
-    names.push(name);
+    names.insert(name);
 }
 
 fn target_import(findings: &mut Findings, import: &TargetImport, path: &FieldPath) {
@@ -155,7 +157,7 @@ fn target_import(findings: &mut Findings, import: &TargetImport, path: &FieldPat
 
 fn exports(findings: &mut Findings, template: &InstallationTemplate, path: &FieldPath) {
     let Some(exports) = &template.exports else { return };
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     for (index, export) in exports.data.iter().enumerate() {
         let at = path.key("data").index(index);
         unique(findings, &export.name, &mut names, &at);

@@ -57,6 +57,30 @@ fn vectors() {
     assert!(evaluate("target.").unwrap_err().contains("(at 1:"));
 }
 
+/// A pattern is compiled once for all targets; many of them, or large ones, are refused.
+#[test]
+fn patterns_are_compiled_once_and_weighed() {
+    let ten = "[1,2,3,4,5,6,7,8,9,10]";
+    let loops = |pattern: &str| {
+        let call = format!("'a'.matches({pattern}) ? 'a' : 'b'");
+        format!("{ten}.map(a, {ten}.map(b, {ten}.map(c, {call}))).size() == 10 ? 'x' : 'y'")
+    };
+    assert_eq!(evaluate(&loops(r"'\\pL{1,90}'")).as_deref(), Ok("x"));
+    assert_eq!(evaluate(&loops("'^a' + string(a)")).as_deref(), Ok("x"));
+    let pattern = "'a{1,' + string(10 * a + b) + '}'";
+    let many = format!("{ten}.map(a, {ten}.map(b, 'a'.matches({pattern}))).size() == 10 ? 'x' : 'y'");
+    let refused = evaluate(&many).unwrap_err();
+    assert!(refused.starts_with("the patterns of this set are too many"), "{refused}");
+    let invalid = "error parsing regexp: the pattern is not one of RE2";
+    for (source, expected) in [
+        ("'a'.matches('(') ? 'x' : 'y'", invalid),
+        ("matches('a', '(((a{1,100}){1,100}){1,100}){1,100}') ? 'x' : 'y'", invalid),
+    ] {
+        assert_eq!(evaluate(source).as_ref().map_err(String::as_str), Err(expected), "{source}");
+    }
+    assert_eq!(evaluate("matches(target.name, '^r') && !'x'.matches('y') ? 'x' : 'y'").as_deref(), Ok("x"));
+}
+
 /// The table of what the check finds.
 #[test]
 fn types_are_checked_first() {

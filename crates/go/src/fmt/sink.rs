@@ -52,6 +52,16 @@ impl Sink {
         self.error.is_none()
     }
 
+    /// Bytes that were written.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Gives up, e.g. because the value nests too deep.
     pub fn fail(&mut self, error: FormatError) {
         self.error.get_or_insert(error);

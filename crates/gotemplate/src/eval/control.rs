@@ -1,12 +1,14 @@
 //! Control structures (section 6).
 
+use groundwork_budget::held::Held;
+
 use super::{Evaluator, Flow, Reached, Result};
 use crate::budget::LimitError;
 use crate::error::ErrorKind;
 use crate::format;
 use crate::syntax::tree::{Branch, NodeId, Pipe};
 use crate::text;
-use crate::value::{DataNumber, Str, Value};
+use crate::value::{DataNumber, ENTRY_BYTES, SLOT_BYTES, Str, Value};
 
 impl Evaluator<'_> {
     /// `if` and `with`.
@@ -30,13 +32,18 @@ impl Evaluator<'_> {
                 self.range_list(branch, list.items(), |item| Reached::element(list.element(), item))?
             }
             Value::Bytes(bytes) => {
+                self.spend(bytes.len())?;
+                let _held = Held::new(bytes.len() * SLOT_BYTES);
                 let items: Vec<Value> =
                     bytes.iter().map(|&b| Value::Int(crate::value::IntKind::Uint8, i64::from(b))).collect();
                 self.range_list(branch, &items, Reached::concrete)?
             }
             Value::Map(map) => {
                 let mut ran = None;
-                for (key, value) in map.entries() {
+                self.spend(map.len() / 8)?;
+                let entries = map.entries();
+                let _held = Held::new(ENTRY_BYTES / 2 * entries.len());
+                for (key, value) in entries {
                     let element = Reached::entry(map.values_type(), value);
                     ran = Some(self.iteration(branch, Reached::concrete(Value::Str(key)), &element)?);
                     if ran == Some(Flow::Break) {

@@ -7,6 +7,8 @@ mod pipeline;
 
 use std::sync::Arc;
 
+use groundwork_budget::held::Held;
+
 use crate::budget::LimitError;
 use crate::context::{Context, Run};
 use crate::error::{Error, ErrorKind};
@@ -35,6 +37,7 @@ pub(crate) fn render(
         slots: Vec::new(),
         frame: 0,
         output,
+        held: Held::default(),
     };
     let result = evaluator.body(body, &Reached::concrete(data));
     (evaluator.output.into_partial(), result.map_err(|error| *error))
@@ -100,6 +103,8 @@ struct Evaluator<'r> {
     /// Where the variables of the current template start.
     frame: usize,
     output: Sink,
+    /// What is written so far, while templates that this one asks for write more.
+    held: Held,
 }
 
 impl<'r> Evaluator<'r> {
@@ -138,11 +143,16 @@ impl<'r> Evaluator<'r> {
 
     /// Accounts for one evaluated node.
     fn step(&mut self) -> Result<()> {
-        let spent = self.context.budget().step();
+        self.spend(1)
+    }
+
+    fn spend(&mut self, amount: usize) -> Result<()> {
+        let spent = self.context.budget().spend(amount);
         spent.map_err(|limit| self.failure(ErrorKind::Limit, limit.to_string()))
     }
 
     fn check_output(&self) -> Result<()> {
+        self.held.set(self.output.len());
         match self.output.error() {
             None => Ok(()),
             Some(failure) => Err(self.failure(ErrorKind::Limit, LimitError::from(failure).to_string())),

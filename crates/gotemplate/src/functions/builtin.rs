@@ -78,6 +78,9 @@ fn escaped(
     let mut sink = format::sink(context.budget());
     format::print(&mut sink, &args);
     let plain = format::finish(sink, context.budget())?;
+    // A byte becomes six at most.
+    context.reserve(plain.len().saturating_mul(7))?;
+    context.spend(plain.len())?;
     let mut out = Vec::with_capacity(plain.len());
     escape(&plain, &mut out);
     context.budget().text(out.len())?;

@@ -15,9 +15,9 @@ use crate::functions::{Functions, Signature, Type};
 use crate::value::Value;
 
 /// What a bcrypt hash of cost 10 is accounted for, in steps: some 50 ms.
-const BCRYPT_STEPS: usize = 1_000_000;
+const BCRYPT_STEPS: usize = 1_300_000;
 /// What the derivation of a master key is accounted for: some 200 ms and 32 MiB.
-const SCRYPT_STEPS: usize = 4_000_000;
+const SCRYPT_STEPS: usize = 5_000_000;
 const BCRYPT_COST: u32 = 10;
 /// Longer passwords would be cut.
 const LONGEST_PASSWORD: usize = 72;
@@ -39,7 +39,10 @@ pub(super) fn register(functions: &mut Functions) {
             Ok(line.into())
         })
         .add("encryptAES", two.clone(), |context, args| encrypt(context, args.string(0), args.string(1)))
-        .add("decryptAES", two, |_, args| decrypt(args.string(0), args.string(1)))
+        .add("decryptAES", two, |context, args| {
+            context.check_text(args.string(1).len())?;
+            decrypt(args.string(0), args.string(1))
+        })
         .add(
             "derivePassword",
             Signature::fixed(&[Type::Uint32, Type::String, Type::String, Type::String, Type::String]),

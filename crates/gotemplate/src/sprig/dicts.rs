@@ -1,13 +1,14 @@
 //! Dicts (section 12.9). `set`, `unset` and the merges change their first argument in place.
 
 use super::cast::strval;
+use super::lists::make_room;
 use super::registration::{Outcome, add_all, any_rest};
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::stack;
-use crate::value::{List, Map, MapValues, Str, Value};
+use crate::value::{ENTRY_BYTES, List, Map, MapValues, SLOT_BYTES, Str, Value};
 
 pub(super) fn register(functions: &mut Functions) {
     let keyed = Signature::fixed(&[Type::Map, Type::String]);
@@ -23,14 +24,14 @@ pub(super) fn register(functions: &mut Functions) {
         })
         .add("hasKey", keyed, |_, args| Ok(Value::Bool(args.map(0).contains_key(args.string(1)))))
         .add("keys", Signature::variadic(&[], Type::Map), |context, args| {
-            let keys: Vec<Str> = (0..args.len()).flat_map(|index| args.map(index).keys()).collect();
-            context.spend(keys.len())?;
+            let total: usize = (0..args.len()).map(|index| args.map(index).len()).sum();
+            make_room(context, total)?;
+            let keys = (0..args.len()).flat_map(|index| args.map(index).keys());
             Ok(List::strings(keys).into())
         })
         .add("values", Signature::fixed(&[Type::Map]), |context, args| {
-            let values: Vec<Value> = args.map(0).entries().into_iter().map(|(_, value)| value).collect();
-            context.spend(values.len())?;
-            Ok(Value::list(values))
+            make_room(context, args.map(0).len().saturating_mul(3))?;
+            Ok(Value::list(args.map(0).entries().into_iter().map(|(_, value)| value)))
         })
         .add("pick", Signature::variadic(&[Type::Map], Type::String), |context, args| {
             filtered(context, args, true)
@@ -76,6 +77,7 @@ fn set(context: &mut Context<'_>, args: &[Value]) -> Outcome {
 
 /// A shallow copy with only the named keys, or with all others.
 fn filtered(context: &mut Context<'_>, args: &[Value], keeps_named: bool) -> Outcome {
+    context.reserve(args.map(0).len().saturating_mul(2 * ENTRY_BYTES))?;
     let entries = args.map(0).entries();
     context.spend(entries.len().saturating_mul(args.len()))?;
     let is_named = |key: &Str| args.rest(1).iter().any(|name| name.as_str() == Some(key));
@@ -146,6 +148,7 @@ fn merge(
     if target.is_same(source) {
         return Ok(());
     }
+    context.reserve(source.len().saturating_mul(2 * ENTRY_BYTES))?;
     for (key, value) in source.entries() {
         context.spend(1)?;
         let current = target.get(&key);
@@ -173,11 +176,13 @@ fn deep_copy(context: &mut Context<'_>, value: &Value, depth: usize) -> Outcome 
     context.budget().check_value_depth(depth)?;
     match value {
         Value::List(list) if !list.is_nil() => stack::guarded(|| {
+            context.reserve(list.len().saturating_mul(SLOT_BYTES))?;
             let items: Result<Vec<Value>, CallError> =
                 list.items().iter().map(|item| deep_copy(context, item, depth + 1)).collect();
             Ok(Value::List(List::typed(list.element(), items?)))
         }),
         Value::Map(map) if !map.is_nil() => stack::guarded(|| {
+            context.reserve(map.len().saturating_mul(2 * ENTRY_BYTES))?;
             let copy = map.empty_alike();
             for (key, value) in map.entries() {
                 copy.insert(key, deep_copy(context, &value, depth + 1)?);

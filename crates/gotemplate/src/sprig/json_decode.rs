@@ -2,6 +2,7 @@
 
 use groundwork_go::strconv::parse_float;
 
+use crate::budget::Budget;
 use crate::context::Context;
 use crate::error::CallError;
 use crate::options::NumberMode;
@@ -15,7 +16,8 @@ const MAX_DEPTH: usize = 10_000;
 /// A whole JSON text; numbers get the types of the render's number mode.
 pub(crate) fn decode(context: &mut Context<'_>, source: &[u8]) -> Result<Value, CallError> {
     context.spend(source.len() / 8)?;
-    let mut decoder = Decoder { source, at: 0, depth: 0, numbers: context.options().numbers };
+    let numbers = context.options().numbers;
+    let mut decoder = Decoder { source, at: 0, depth: 0, numbers, budget: context.budget() };
     let value = decoder.value()?;
     decoder.space();
     match decoder.peek() {
@@ -29,6 +31,7 @@ struct Decoder<'s> {
     at: usize,
     depth: usize,
     numbers: NumberMode,
+    budget: &'s mut Budget,
 }
 
 type Decoded<T> = Result<T, CallError>;
@@ -72,6 +75,7 @@ impl<'s> Decoder<'s> {
     }
 
     fn value(&mut self) -> Decoded<Value> {
+        self.budget.step()?;
         self.space();
         match self.peek() {
             Some(b'{') => self.nested(Self::object),

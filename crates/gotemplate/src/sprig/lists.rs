@@ -8,12 +8,12 @@ use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
-use crate::value::{Element, IntKind, List, Value};
+use crate::value::{Element, IntKind, List, SLOT_BYTES, Value};
 
 pub(super) fn register(functions: &mut Functions) {
     let one = Signature::fixed(&[Type::Any]);
     let two = Signature::fixed(&[Type::Any, Type::Any]);
-    add_all(functions, &["list", "tuple"], &any_rest(&[]), |context, args| new_list(context, args.to_vec()));
+    add_all(functions, &["list", "tuple"], &any_rest(&[]), copied);
     add_all(functions, &["first", "mustFirst"], &one, |_, args| {
         let list = items(args.value(0), "Cannot find first on type")?;
         Ok(list.first().cloned().unwrap_or(Value::Nil))
@@ -24,25 +24,26 @@ pub(super) fn register(functions: &mut Functions) {
     });
     add_all(functions, &["rest", "mustRest"], &one, |context, args| {
         let list = items(args.value(0), "Cannot find rest on type")?;
-        list.get(1..).map_or_else(nil_list, |rest| new_list(context, rest.to_vec()))
+        list.get(1..).map_or_else(nil_list, |rest| copied(context, rest))
     });
     add_all(functions, &["initial", "mustInitial"], &one, |context, args| {
         let list = items(args.value(0), "Cannot find initial on type")?;
-        list.split_last().map_or_else(nil_list, |(_, head)| new_list(context, head.to_vec()))
+        list.split_last().map_or_else(nil_list, |(_, head)| copied(context, head))
     });
     add_all(functions, &["append", "push", "mustAppend", "mustPush"], &two, |context, args| {
-        let mut list = items(args.value(0), "Cannot push on type")?.into_owned();
-        list.push(args.value(1).clone());
-        new_list(context, list)
+        let list = items(args.value(0), "Cannot push on type")?;
+        make_room(context, list.len() + 1)?;
+        Ok(Value::list(list.iter().chain([args.value(1)]).cloned()))
     });
     add_all(functions, &["prepend", "mustPrepend"], &two, |context, args| {
-        let mut list = items(args.value(0), "Cannot prepend on type")?.into_owned();
-        list.insert(0, args.value(1).clone());
-        new_list(context, list)
+        let list = items(args.value(0), "Cannot prepend on type")?;
+        make_room(context, list.len() + 1)?;
+        Ok(Value::list([args.value(1)].into_iter().chain(list.iter()).cloned()))
     });
     add_all(functions, &["reverse", "mustReverse"], &one, |context, args| {
         let list = items(args.value(0), "Cannot find reverse on type")?;
-        new_list(context, list.iter().rev().cloned().collect())
+        make_room(context, list.len())?;
+        Ok(Value::list(list.iter().rev().cloned()))
     });
     functions.add("concat", any_rest(&[]), concat);
     add_all(functions, &["uniq", "mustUniq"], &one, uniq);
@@ -64,9 +65,15 @@ pub(super) fn items<'v>(value: &'v Value, complaint: &str) -> Result<Cow<'v, [Va
     }
 }
 
-fn new_list(context: &mut Context<'_>, items: Vec<Value>) -> Outcome {
-    context.spend(items.len())?;
-    Ok(Value::List(List::new(items)))
+/// Accounts for a list of so many elements before it is made.
+pub(super) fn make_room(context: &mut Context<'_>, elements: usize) -> Result<(), CallError> {
+    context.reserve(elements.saturating_mul(SLOT_BYTES))?;
+    context.spend(elements)
+}
+
+fn copied(context: &mut Context<'_>, items: &[Value]) -> Outcome {
+    make_room(context, items.len())?;
+    Ok(Value::List(List::new(items.to_vec())))
 }
 
 fn nil_list() -> Outcome {
@@ -79,9 +86,12 @@ fn concat(context: &mut Context<'_>, args: &[Value]) -> Outcome {
         if !matches!(arg, Value::List(_) | Value::Bytes(_)) && !arg.is_nil() {
             return Err(format!("Cannot concat type {} as list", arg.kind_name()).into());
         }
-        all.extend(items(arg, "")?.iter().cloned());
+        let part = items(arg, "")?;
+        context.reserve((all.len() + part.len()).saturating_mul(SLOT_BYTES))?;
+        context.spend(part.len())?;
+        all.extend(part.iter().cloned());
     }
-    if all.is_empty() { nil_list() } else { new_list(context, all) }
+    if all.is_empty() { nil_list() } else { Ok(Value::List(List::new(all))) }
 }
 
 fn contains(context: &mut Context<'_>, list: &[Value], needle: &Value) -> Result<bool, CallError> {
@@ -101,7 +111,8 @@ fn uniq(context: &mut Context<'_>, args: &[Value]) -> Outcome {
             kept.push(item.clone());
         }
     }
-    new_list(context, kept)
+    make_room(context, kept.len())?;
+    Ok(Value::List(List::new(kept)))
 }
 
 fn without(context: &mut Context<'_>, args: &[Value]) -> Outcome {
@@ -112,7 +123,8 @@ fn without(context: &mut Context<'_>, args: &[Value]) -> Outcome {
             kept.push(item.clone());
         }
     }
-    new_list(context, kept)
+    make_room(context, kept.len())?;
+    Ok(Value::List(List::new(kept)))
 }
 
 fn has(context: &mut Context<'_>, args: &[Value]) -> Outcome {
@@ -137,7 +149,7 @@ fn slice(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let Some((from, to)) = range.filter(|&(from, to)| from <= to && to <= list.len()) else {
         return Err("reflect.Value.Slice: slice index out of bounds".into());
     };
-    context.spend(to - from)?;
+    make_room(context, to - from)?;
     Ok(match subject {
         Value::Bytes(bytes) => Value::Bytes(bytes[from..to].into()),
         Value::List(typed) => Value::List(List::typed(typed.element(), list[from..to].to_vec())),
@@ -148,6 +160,8 @@ fn slice(context: &mut Context<'_>, args: &[Value]) -> Outcome {
 fn chunk(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     const BAD_LENGTH: &str = "runtime error: makeslice: len out of range";
     let list = items(args.value(1), "Cannot chunk type")?;
+    // A chunk of one element is a list of its own.
+    context.reserve(list.len().saturating_mul(4 * SLOT_BYTES))?;
     context.spend(list.len())?;
     let chunks = |size: usize| {
         let chunk = |part: &[Value]| Value::List(List::new(part.to_vec()));

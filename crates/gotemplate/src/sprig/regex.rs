@@ -11,7 +11,7 @@ use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::patterns::Pattern;
 use crate::text;
-use crate::value::{Element, List, Str, Value};
+use crate::value::{Element, List, SLOT_BYTES, Str, Value};
 
 pub(super) fn register(functions: &mut Functions) {
     let two = Signature::fixed(&[Type::String, Type::String]);
@@ -127,9 +127,20 @@ fn find(_: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcome {
 fn find_all(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcome {
     let subject = subject(args);
     let found = pattern.pattern.regex().find_iter(&subject.text).take(limit(args));
-    let found: Vec<Str> = found.map(|found| subject.slice(found.range()).into()).collect();
-    context.spend(found.len())?;
+    let mut all: Vec<Str> = Vec::new();
+    for found in found {
+        take_part(context, &mut all, subject.slice(found.range()))?;
+    }
+    let found = all;
     if found.is_empty() { Ok(List::nil(Element::String).into()) } else { Ok(List::strings(found).into()) }
+}
+
+/// Adds a part of the subject to a list in the making, which grows by doubling.
+fn take_part(context: &mut Context<'_>, parts: &mut Vec<Str>, part: &[u8]) -> Result<(), CallError> {
+    context.reserve(part.len() + (parts.len() + 1).saturating_mul(3 * SLOT_BYTES))?;
+    context.spend(1 + part.len() / 64)?;
+    parts.push(part.into());
+    Ok(())
 }
 
 fn split(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcome {
@@ -149,14 +160,14 @@ fn split(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcom
         end = found.start();
         // A match at the very start that is empty separates nothing.
         if found.end() != 0 {
-            parts.push(subject.slice(begin..end).into());
+            take_part(context, &mut parts, subject.slice(begin..end))?;
         }
         begin = found.end();
     }
     if end != subject.text.len() {
         parts.push(subject.slice(begin..subject.text.len()).into());
     }
-    context.spend(parts.len())?;
+    context.reserve(parts.len().saturating_mul(2 * SLOT_BYTES))?;
     Ok(List::strings(parts).into())
 }
 
@@ -167,6 +178,11 @@ fn replace(context: &mut Context<'_>, pattern: &Pattern, args: &[Value], expands
     for captures in pattern.pattern.regex().captures_iter(&subject.text) {
         let Some(whole) = captures.get(0) else { continue };
         out.extend(subject.slice(end..whole.start()));
+        // Each reference may stand for the whole match.
+        let references = if expands { replacement.iter().filter(|byte| **byte == b'$').count() } else { 0 };
+        let most = replacement.len().saturating_add(references.saturating_mul(whole.len()));
+        context.reserve(out.len().saturating_add(most))?;
+        context.spend(1 + most / 16)?;
         if expands {
             expand(&mut out, replacement, |name| {
                 group(name, pattern, &captures).map(|range| subject.slice(range))
@@ -175,9 +191,11 @@ fn replace(context: &mut Context<'_>, pattern: &Pattern, args: &[Value], expands
             out.extend(replacement);
         }
         end = whole.end();
-        context.spend(1 + replacement.len() / 16)?;
-        context.check_text(out.len())?;
+        if out.len() > context.budget().limits().output_bytes {
+            context.check_text(out.len())?;
+        }
     }
+    context.check_text(out.len() + subject.raw.len().saturating_sub(subject.position(end)))?;
     out.extend(subject.slice(end..subject.text.len()));
     Ok(out.into())
 }

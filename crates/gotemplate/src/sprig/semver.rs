@@ -17,12 +17,17 @@ const POINTER: &str = "*semver.Version";
 
 pub(super) fn register(functions: &mut Functions) {
     functions
-        .add("semver", Signature::fixed(&[Type::String]), |_, args| {
+        .add("semver", Signature::fixed(&[Type::String]), |context, args| {
+            context.reserve(args.string(0).len().saturating_mul(4))?;
+            context.spend(args.string(0).len())?;
             let version = Version::parse(&args.text(0).to_text()).map_err(said)?;
             Ok(Value::Object(Rc::new(VersionObject { version, is_pointer: true })))
         })
         .add("semverCompare", Signature::fixed(&[Type::String, Type::String]), |context, args| {
-            context.spend(args.string(0).len().saturating_add(args.string(1).len()))?;
+            let length = args.string(0).len().saturating_add(args.string(1).len());
+            // A condition takes more than the few bytes that it is written with.
+            context.reserve(length.saturating_mul(32))?;
+            context.spend(length.saturating_mul(8))?;
             let constraint = Constraint::parse(&args.text(0).to_text()).map_err(said)?;
             let version = Version::parse(&args.text(1).to_text()).map_err(said)?;
             Ok(Value::Bool(constraint.accepts(&version)))

@@ -1,5 +1,7 @@
 //! String lists (section 12.2).
 
+use groundwork_budget::held::OVERHEAD;
+
 use super::cast::strval;
 use super::registration::Outcome;
 use crate::context::Context;
@@ -7,13 +9,14 @@ use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::text;
-use crate::value::{Element, List, Map, Str, Value};
+use crate::value::{Element, List, Map, SLOT_BYTES, Str, Value};
 
 pub(super) fn register(functions: &mut Functions) {
     let two = Signature::fixed(&[Type::String, Type::String]);
     functions
         .add("join", Signature::fixed(&[Type::String, Type::Any]), |context, args| {
             let parts = strings(context, args.value(1))?;
+            context.reserve(parts.len().saturating_mul(SLOT_BYTES))?;
             let separators = args.string(0).len().saturating_mul(parts.len());
             let total = parts.iter().map(|part| part.len()).fold(separators, usize::saturating_add);
             context.check_text(total)?;
@@ -32,11 +35,17 @@ pub(super) fn register(functions: &mut Functions) {
                 list @ (Value::List(_) | Value::Bytes(_)) => strings(context, list)?,
                 other => vec![strval(context, other)?],
             };
+            let comparisons = sorted.len().saturating_mul(1 + sorted.len().max(1).ilog2() as usize);
+            context.spend(comparisons)?;
             sorted.sort_unstable();
             Ok(List::strings(sorted).into())
         })
         .add("splitList", two.clone(), |context, args| {
             let parts = split(context, args.string(0), args.string(1), None)?;
+            // Each part is a text of its own.
+            context.reserve(
+                parts.len().saturating_mul(2 * SLOT_BYTES + OVERHEAD).saturating_add(args.string(1).len()),
+            )?;
             Ok(List::strings(parts.into_iter().map(Str::from)).into())
         })
         .add("split", two, |context, args| {
@@ -55,10 +64,15 @@ fn strings(context: &mut Context<'_>, value: &Value) -> Result<Vec<Str>, CallErr
     match value {
         Value::Absent | Value::Nil => Ok(Vec::new()),
         Value::List(list) => {
+            context.reserve(list.len().saturating_mul(SLOT_BYTES))?;
             context.spend(list.len())?;
             list.items().iter().filter(|item| !item.is_nil()).map(|item| strval(context, item)).collect()
         }
-        Value::Bytes(bytes) => Ok(bytes.iter().map(|byte| Str::from(byte.to_string())).collect()),
+        Value::Bytes(bytes) => {
+            context.reserve(bytes.len().saturating_mul(SLOT_BYTES + OVERHEAD))?;
+            context.spend(bytes.len())?;
+            Ok(bytes.iter().map(|byte| Str::from(byte.to_string())).collect())
+        }
         other => Ok(vec![strval(context, other)?]),
     }
 }
@@ -88,21 +102,25 @@ fn split<'s>(
                 None => break,
             }
         };
+        if parts.len().is_power_of_two() {
+            context.reserve(parts.len().saturating_mul(3 * size_of::<&[u8]>()))?;
+        }
+        context.spend(1)?;
         parts.push(&rest[..end]);
         rest = &rest[next..];
     }
     if !(separator.is_empty() && subject.is_empty()) {
         parts.push(rest);
     }
-    context.spend(parts.len())?;
+    context.spend(1 + subject.len() / 64)?;
     Ok(parts)
 }
 
 /// The parts as a `map[string]string` with the keys `_0`, `_1` and so on.
 fn numbered(context: &mut Context<'_>, parts: &[&[u8]]) -> Outcome {
-    context.spend(parts.len())?;
     let map = Map::of_strings();
     for (index, &part) in parts.iter().enumerate() {
+        context.spend(2)?;
         map.insert(format!("_{index}").into(), Str::from(part).into());
     }
     Ok(map.into())

@@ -91,6 +91,7 @@ fn repeat(context: &mut Context<'_>, text: &[u8], count: i64) -> Result<Vec<u8>,
 fn indent(context: &mut Context<'_>, args: &[Value], lead: &[u8]) -> Outcome {
     let pad = repeat(context, b" ", args.int(0))?;
     let lines = replace(context, args.string(1), b"\n", &[b"\n", &pad[..]].concat())?;
+    context.check_text(pad.len().saturating_add(lines.len()))?;
     Ok([lead, &pad, &lines].concat().into())
 }
 
@@ -98,19 +99,26 @@ fn indent(context: &mut Context<'_>, args: &[Value], lead: &[u8]) -> Outcome {
 fn replace(context: &mut Context<'_>, subject: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<u8>, CallError> {
     let mut pieces: Vec<&[u8]> = Vec::new();
     let mut rest = subject;
+    let piece = size_of::<&[u8]>();
+    context.spend(subject.len() / 64)?;
     if old.is_empty() {
+        context.reserve(subject.len().saturating_mul(piece))?;
+        context.spend(subject.len())?;
         pieces.push(b"");
         pieces.extend(text::runes(subject).map(|(_, raw)| raw));
         rest = b"";
     } else {
         while let Some(at) = text::find(rest, old) {
+            if pieces.len().is_power_of_two() {
+                context.reserve(pieces.len().saturating_mul(3 * piece))?;
+            }
+            context.spend(1)?;
             pieces.push(&rest[..at]);
             rest = &rest[at + old.len()..];
         }
     }
     // Each piece is followed by a replacement, the rest is not.
     context.check_text(subject.len().saturating_add(pieces.len().saturating_mul(new.len())))?;
-    context.spend(pieces.len())?;
     let mut out = Vec::with_capacity(subject.len());
     for piece in pieces {
         out.extend_from_slice(piece);
@@ -278,20 +286,22 @@ fn wrap(
 fn register_mapping(functions: &mut Functions) {
     let one = Signature::fixed(&[Type::String]);
     functions
-        .add("upper", one.clone(), |_, args| Ok(map(args.string(0), |_, c| to_upper(c))))
-        .add("lower", one.clone(), |_, args| Ok(map(args.string(0), |_, c| to_lower(c))))
-        .add("title", one.clone(), |_, args| {
-            Ok(map(args.string(0), |before, c| if before.is_none_or(separates) { to_title(c) } else { c }))
-        })
-        .add("untitle", one.clone(), |_, args| {
+        .add("upper", one.clone(), |context, args| Ok(map(mapped(context, args, 1)?, |_, c| to_upper(c))))
+        .add("lower", one.clone(), |context, args| Ok(map(mapped(context, args, 1)?, |_, c| to_lower(c))))
+        .add("title", one.clone(), |context, args| {
             Ok(map(
-                args.string(0),
-                |before, c| if before.is_none_or(text::is_space) { to_lower(c) } else { c },
+                mapped(context, args, 1)?,
+                |before, c| if before.is_none_or(separates) { to_title(c) } else { c },
             ))
         })
-        .add("swapcase", one.clone(), |_, args| Ok(swapcase(args.string(0))))
-        .add("nospace", one.clone(), |_, args| {
-            let subject = args.string(0);
+        .add("untitle", one.clone(), |context, args| {
+            Ok(map(mapped(context, args, 1)?, |before, c| {
+                if before.is_none_or(text::is_space) { to_lower(c) } else { c }
+            }))
+        })
+        .add("swapcase", one.clone(), |context, args| Ok(swapcase(mapped(context, args, 1)?)))
+        .add("nospace", one.clone(), |context, args| {
+            let subject = mapped(context, args, 1)?;
             let is_space = |b: &u8| text::is_space(char::from(*b));
             if !subject.iter().any(is_space) {
                 return Ok(args.value(0).clone());
@@ -300,10 +310,10 @@ fn register_mapping(functions: &mut Functions) {
             let kept: String = subject.iter().filter(|b| !is_space(b)).map(|&b| char::from(b)).collect();
             Ok(kept.into())
         })
-        .add("initials", one, |_, args| {
+        .add("initials", one, |context, args| {
             let mut after_gap = true;
             let mut initials = String::new();
-            for c in args.string(0).iter().map(|&b| char::from(b)) {
+            for c in mapped(context, args, 1)?.iter().map(|&b| char::from(b)) {
                 let is_gap = text::is_space(c);
                 if after_gap && !is_gap {
                     initials.push(c);
@@ -312,6 +322,18 @@ fn register_mapping(functions: &mut Functions) {
             }
             Ok(initials.into())
         });
+}
+
+/// The subject of a function that looks at every character; accounts for that, and for a result of `bytes` times its length.
+pub(super) fn mapped<'v>(
+    context: &mut Context<'_>,
+    args: &'v [Value],
+    bytes: usize,
+) -> Result<&'v [u8], CallError> {
+    let subject = args.string(0);
+    context.reserve(subject.len().saturating_mul(2 * bytes))?;
+    context.spend(subject.len() / 2)?;
+    Ok(subject)
 }
 
 /// Maps each character, given the one before it; invalid bytes become U+FFFD.

@@ -17,7 +17,9 @@ pub(super) fn register(functions: &mut Functions) {
     );
 }
 
-fn parse(_: &mut Context<'_>, args: &[Value]) -> Outcome {
+fn parse(context: &mut Context<'_>, args: &[Value]) -> Outcome {
+    context.reserve(args.string(0).len().saturating_mul(4))?;
+    context.spend(args.string(0).len())?;
     let url = Url::parse(args.string(0)).map_err(|error| format!("unable to parse url: {error}"))?;
     let user = url.user.as_ref().map(User::to_bytes).unwrap_or_default();
     let parts = [
@@ -33,8 +35,14 @@ fn parse(_: &mut Context<'_>, args: &[Value]) -> Outcome {
     Ok(parts.into_iter().map(|(name, part)| (name.into(), Str::from(part).into())).collect::<Map>().into())
 }
 
-fn join(_: &mut Context<'_>, args: &[Value]) -> Outcome {
+fn join(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let parts = args.map(0);
+    let texts = parts.entries().into_iter().filter_map(|(_, value)| value.as_str().map(|text| text.len()));
+    let total: usize = texts.sum();
+    // Copies of each part, in which a byte may become three.
+    context.reserve(total.saturating_mul(8))?;
+    context.check_text(total)?;
+    context.spend(total)?;
     let part = |name: &str| match parts.get(name.as_bytes()) {
         None => Ok(Vec::new()),
         Some(Value::Str(text)) => Ok(text.to_vec()),

@@ -3,16 +3,26 @@
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
 use super::casing::{is_upper, to_lower, to_upper};
-use crate::functions::arguments::Arguments;
+use super::strings::mapped;
 use crate::functions::{Functions, Signature, Type};
 use crate::text;
+
+/// What a letter takes while words are told apart, its place in the result included.
+const LETTER_BYTES: usize = size_of::<Letter<'_>>();
 
 pub(super) fn register(functions: &mut Functions) {
     let one = Signature::fixed(&[Type::String]);
     functions
-        .add("camelcase", one.clone(), |_, args| Ok(pascal_case(&characters(args.string(0))).into()))
-        .add("snakecase", one.clone(), |_, args| Ok(separate_words(args.string(0), '_').into()))
-        .add("kebabcase", one, |_, args| Ok(separate_words(args.string(0), '-').into()));
+        .add("camelcase", one.clone(), |context, args| {
+            // As characters.
+            Ok(pascal_case(&characters(mapped(context, args, 3)?)).into())
+        })
+        .add("snakecase", one.clone(), |context, args| {
+            Ok(separate_words(mapped(context, args, LETTER_BYTES)?, '_').into())
+        })
+        .add("kebabcase", one, |context, args| {
+            Ok(separate_words(mapped(context, args, LETTER_BYTES)?, '-').into())
+        });
 }
 
 fn characters(subject: &[u8]) -> Vec<char> {

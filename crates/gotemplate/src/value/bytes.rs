@@ -5,11 +5,19 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use groundwork_budget::held;
+
 /// A Go string. Cheap to clone; compares and sorts by bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Str(Arc<[u8]>);
 
 impl Str {
+    /// Counts what is held; [`Drop`] gives it back.
+    fn new(bytes: Arc<[u8]>) -> Str {
+        held::take(bytes.len() + held::OVERHEAD);
+        Str(bytes)
+    }
+
     /// The text, with invalid UTF-8 replaced by U+FFFD.
     pub fn to_text(&self) -> Cow<'_, str> {
         crate::text::lossy(&self.0)
@@ -18,7 +26,7 @@ impl Str {
 
 impl Default for Str {
     fn default() -> Str {
-        Str(Arc::from([]))
+        Str::new(Arc::from([]))
     }
 }
 
@@ -44,30 +52,39 @@ impl Borrow<[u8]> for Str {
 
 impl From<&str> for Str {
     fn from(text: &str) -> Str {
-        Str(Arc::from(text.as_bytes()))
+        Str::new(Arc::from(text.as_bytes()))
     }
 }
 
 impl From<String> for Str {
     fn from(text: String) -> Str {
-        Str(Arc::from(text.into_bytes()))
+        Str::new(Arc::from(text.into_bytes()))
     }
 }
 
 impl From<&[u8]> for Str {
     fn from(bytes: &[u8]) -> Str {
-        Str(Arc::from(bytes))
+        Str::new(Arc::from(bytes))
     }
 }
 
 impl From<Vec<u8>> for Str {
     fn from(bytes: Vec<u8>) -> Str {
-        Str(Arc::from(bytes))
+        Str::new(Arc::from(bytes))
     }
 }
 
 impl From<Arc<[u8]>> for Str {
+    /// What others hold as well does not count.
     fn from(bytes: Arc<[u8]>) -> Str {
-        Str(bytes)
+        if Arc::strong_count(&bytes) == 1 { Str::new(bytes) } else { Str(bytes) }
+    }
+}
+
+impl Drop for Str {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.0) == 1 {
+            held::give_back(self.0.len() + held::OVERHEAD);
+        }
     }
 }

@@ -100,8 +100,11 @@ pub(crate) fn to_json(
         }
         Value::Map(map) if map.is_nil() => serde_json::Value::Null,
         Value::Map(map) => {
+            // The first member brings room for ten more.
+            spend(if map.is_empty() { 0 } else { 10 * size_of::<(String, serde_json::Value)>() })?;
             let fields: Result<serde_json::Map<_, _>, NoJson> = stack::guarded(|| {
                 let convert = |(key, value): (super::Str, Value)| {
+                    spend(key.len() + size_of::<String>())?;
                     Ok((key.to_text().into_owned(), to_json(&value, depth + 1, spend)?))
                 };
                 map.entries().into_iter().map(convert).collect()

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use groundwork_budget::held::{Held, OVERHEAD};
+
 use super::{NamedType, Str, Value, release};
 
 /// The Go element type of a list.
@@ -33,6 +35,13 @@ impl Element {
     }
 }
 
+/// What an element takes in its list.
+pub(crate) const SLOT_BYTES: usize = size_of::<Value>();
+/// What a list takes besides its elements.
+const LIST_BYTES: usize = 3 * OVERHEAD + SLOT_BYTES;
+/// What an object of a host takes, more or less.
+const OBJECT_BYTES: usize = 128;
+
 /// A Go slice.
 #[derive(Clone, Debug)]
 pub struct List {
@@ -45,6 +54,7 @@ struct ListData {
     element: Element,
     nil: bool,
     items: Vec<Value>,
+    _held: Held,
 }
 
 impl List {
@@ -55,7 +65,9 @@ impl List {
 
     /// A list with the given element type; the caller provides fitting items.
     pub fn typed(element: Element, items: Vec<Value>) -> List {
-        List { data: Rc::new(ListData { element, nil: false, items }), named: None }
+        let object = if matches!(items.first(), Some(Value::Object(_))) { OBJECT_BYTES } else { 0 };
+        let held = Held::new(LIST_BYTES + (SLOT_BYTES + object) * items.len());
+        List { data: Rc::new(ListData { element, nil: false, items, _held: held }), named: None }
     }
 
     /// A `[]string`.
@@ -65,7 +77,10 @@ impl List {
 
     /// A typed nil: behaves as an empty list, but is null in JSON and equal to nil.
     pub fn nil(element: Element) -> List {
-        List { data: Rc::new(ListData { element, nil: true, items: Vec::new() }), named: None }
+        List {
+            data: Rc::new(ListData { element, nil: true, items: Vec::new(), _held: Held::new(OVERHEAD) }),
+            named: None,
+        }
     }
 
     /// The same list as a value of a named type.

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use groundwork_budget::held::{Held, OVERHEAD};
+
 use super::{NamedType, Str, Value, release};
 
 /// The Go value type of a map.
@@ -41,6 +43,15 @@ struct MapData {
     values: MapValues,
     nil: bool,
     entries: RefCell<BTreeMap<Str, Value>>,
+    held: Held,
+}
+
+/// What an entry takes in its map, which has room for some more.
+pub(crate) const ENTRY_BYTES: usize = 2 * size_of::<(Str, Value)>();
+
+fn held_by(entries: usize) -> usize {
+    // The first entry brings room for ten more.
+    OVERHEAD + if entries == 0 { 0 } else { 10 * size_of::<(Str, Value)>() + ENTRY_BYTES * entries }
 }
 
 impl Map {
@@ -60,7 +71,8 @@ impl Map {
     }
 
     fn with(values: MapValues, nil: bool, entries: BTreeMap<Str, Value>) -> Map {
-        Map { data: Rc::new(MapData { values, nil, entries: RefCell::new(entries) }), named: None }
+        let held = Held::new(held_by(entries.len()));
+        Map { data: Rc::new(MapData { values, nil, entries: RefCell::new(entries), held }), named: None }
     }
 
     /// A map of bytes from its entries.
@@ -128,12 +140,18 @@ impl Map {
     /// Sets a key, visibly through every clone of this map.
     pub fn insert(&self, key: Str, value: Value) {
         // The old value goes away after the borrow ends: dropping it may run arbitrary host code.
-        let _old = self.data.entries.borrow_mut().insert(key, value);
+        let mut entries = self.data.entries.borrow_mut();
+        let _old = entries.insert(key, value);
+        self.data.held.set(held_by(entries.len()));
+        drop(entries);
     }
 
     /// Removes a key, visibly through every clone of this map.
     pub fn remove(&self, key: &[u8]) -> Option<Value> {
-        self.data.entries.borrow_mut().remove(key)
+        let mut entries = self.data.entries.borrow_mut();
+        let removed = entries.remove(key);
+        self.data.held.set(held_by(entries.len()));
+        removed
     }
 
     /// A snapshot of the keys, sorted by bytes.

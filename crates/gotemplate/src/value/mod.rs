@@ -16,7 +16,9 @@ mod object;
 use std::rc::Rc;
 
 pub use bytes::Str;
+pub(crate) use list::SLOT_BYTES;
 pub use list::{Element, List};
+pub(crate) use map::ENTRY_BYTES;
 pub use map::{Map, MapValues};
 pub use named::NamedType;
 pub use number::DataNumber;

@@ -3,7 +3,6 @@
 
 #![no_main]
 
-use std::time::Duration;
 
 use groundwork_spiff::{Document, Engine, Features, Limits};
 use libfuzzer_sys::fuzz_target;
@@ -12,8 +11,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((features, texts)) = input.split_first() else { return };
     let Ok(texts) = std::str::from_utf8(texts) else { return };
     let mut limits = Limits::default();
-    limits.time = Duration::from_secs(1);
-    (limits.steps, limits.calls, limits.nodes, limits.string_bytes) = (20_000, 100, 10_000, 100_000);
+    (limits.work, limits.calls, limits.nodes, limits.string_bytes) = (2_000_000, 100, 10_000, 100_000);
     let engine = Engine::new()
         .with_features(Features { control: features & 1 != 0, interpolation: features & 2 != 0 })
         .with_limits(limits);

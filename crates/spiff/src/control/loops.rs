@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Control, Outcome, text};
 use crate::env::Env;
-use crate::eval::{EvalError, Evaluated, instantiate};
+use crate::eval::{EvalError, Evaluated, Growing, instantiate};
 use crate::flow::Walker;
 use crate::issue::Issue;
 use crate::issue::quote;
@@ -39,6 +39,7 @@ struct Results {
     problems: Vec<Issue>,
     /// Whether a round cannot be decided yet.
     pending: bool,
+    growing: Growing,
 }
 
 pub(super) fn run(
@@ -64,7 +65,7 @@ pub(super) fn run(
     let rounds = Loop { variables, body, key, env };
     let mut results = Results::default();
     rounds.level(walker, 0, &mut Vec::new(), &mut results)?;
-    let Results { list, fields, problems, pending } = results;
+    let Results { list, fields, problems, pending, .. } = results;
     Ok(if !problems.is_empty() {
         let message = "error evaluating body".to_owned();
         Outcome::Retry(Issue { message, nested: problems, sequence: false })
@@ -195,6 +196,7 @@ impl Loop<'_, '_> {
         if results.list.len() + results.fields.len() + results.problems.len() >= limit {
             return Err(walker.run.stop(LimitError::Nodes(limit)));
         }
+        walker.run.spend(64)?;
         let env = self.env.with_local(names.to_vec());
         let key = match &self.key {
             Some(key) => match instance(walker, key, &env, names, results)? {
@@ -212,8 +214,14 @@ impl Loop<'_, '_> {
         };
         let Some(value) = instance(walker, &self.body, &env, names, results)? else { return Ok(()) };
         match key {
-            Some(key) => results.fields.push((key, Node::new(value))),
-            None => results.list.push(Node::new(value)),
+            Some(key) => {
+                results.growing.add(walker.run, &value)?;
+                results.fields.push((key, Node::new(value)));
+            }
+            None => {
+                results.growing.add(walker.run, &value)?;
+                results.list.push(Node::new(value));
+            }
         }
         Ok(())
     }

@@ -49,7 +49,13 @@ pub(super) fn function(
         let Some(callee) = find(run, name) else {
             return Err(EvalError::issue(format!("unknown function '{name}'")));
         };
-        callee.call(run, &values, env)?
+        for pattern in functions::patterns_of(name, &values) {
+            run.pattern(pattern)?;
+        }
+        run.spend(functions::cost(name, &values))?;
+        let result = callee.call(run, &values, env)?;
+        run.spend(result.value.as_ref().map_or(0, super::operator::made))?;
+        result
     };
     // What came with the arguments stays with the result: a function of something merged is merged, too.
     result.info.join(info);
@@ -140,6 +146,11 @@ impl Caller for FromFunction<'_, '_, '_> {
 
     fn limits(&self) -> &Limits {
         &self.run.settings.limits
+    }
+
+    fn spend(&mut self, units: usize) -> Result<(), Issue> {
+        // The call that asked looks at the run when it is back.
+        self.run.spend(units as u64).map_err(|_| Issue::default())
     }
 
     fn now(&self) -> Option<SystemTime> {

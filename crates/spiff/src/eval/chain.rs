@@ -309,6 +309,7 @@ pub(super) fn range(run: &mut Run<'_>, range: &Range, env: &Env<'_>) -> Eval {
     if start.abs_diff(end) >= limit as u64 {
         return Err(run.stop(LimitError::Nodes(limit)));
     }
+    run.spend(4 * start.abs_diff(end))?;
     let numbers: Vec<Value> = if start <= end {
         (start..=end).map(Value::Int).collect()
     } else {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{Depth, Eval, EvalError, Evaluated, arguments, define, evaluate, evaluate_to, lambda};
+use groundwork_budget::held::Held;
+
 use crate::env::Env;
+use crate::limits::LimitError;
 use crate::run::Run;
 use crate::syntax::ast::{Expr, Form, Mapping};
 use crate::value::{Lambda, Node, Value};
@@ -45,6 +48,7 @@ pub(super) fn evaluate_mapping(run: &mut Run<'_>, mapping: &Mapping, env: &Env<'
         _ if mapping.form == Form::Sum => return Err(EvalError::issue("sum requires a lambda value")),
         _ => return Err(EvalError::issue("mapping requires a lambda value")),
     };
+    run.spend(super::operator::made(&value))?;
     let elements = elements(mapping.form, &value)?;
     check_parameters(mapping.form, &lambda)?;
     let call = Call { lambda, inline, env };
@@ -161,6 +165,24 @@ fn sum(run: &mut Run<'_>, call: &Call<'_, '_>, elements: &[Element], initial: Va
     Evaluated::ok(total)
 }
 
+/// A result in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Growing {
+    size: u64,
+    held: Held,
+}
+
+impl Growing {
+    /// Refuses what would make the result larger than values may be.
+    pub(crate) fn add(&mut self, run: &mut Run<'_>, value: &Value) -> Result<(), EvalError> {
+        self.size += 1 + u64::from(value.size());
+        // The list that grows, and the copy that it is made into.
+        self.held.add(2 * size_of::<Node>());
+        let limit = run.settings.limits.nodes;
+        if self.size > limit as u64 { Err(run.stop(LimitError::Nodes(limit))) } else { run.spend(2) }
+    }
+}
+
 fn collect(
     run: &mut Run<'_>,
     call: &Call<'_, '_>,
@@ -172,6 +194,7 @@ fn collect(
     let maps = matches!(form, Form::MapList | Form::MapMap);
     let mut list = Vec::new();
     let mut fields = Vec::new();
+    let mut growing = Growing::default();
     for element in elements {
         let result = call.call(run, None, &element)?;
         let Some(value) = result.value else { return Ok(result) };
@@ -181,6 +204,7 @@ fn collect(
         }
         let key = if to_map { Some(key(&element, from_map)?) } else { None };
         let entry = if maps { arguments::made(value, call.env) } else { element.1 };
+        growing.add(run, &entry.value)?;
         match key {
             Some(key) => fields.push((key, entry)),
             None => list.push(entry),

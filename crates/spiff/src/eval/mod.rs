@@ -20,6 +20,7 @@ mod template;
 use std::sync::Arc;
 
 pub(crate) use lambda::call_whole;
+pub(crate) use mapping::Growing;
 pub(crate) use reference::absolute;
 use result::Readiness;
 pub(crate) use result::{Eval, EvalError, Evaluated, Info};

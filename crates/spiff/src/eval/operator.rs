@@ -38,6 +38,7 @@ pub(super) fn evaluate(
                 info.rest = rest(operator, (left, first_rest), (right, second_rest));
                 return Ok(Evaluated::pending(info));
             };
+            run.spend(cost(operator, &first, &second))?;
             let value = apply(operator, &first, &second, left, right)?;
             Ok(Evaluated { value: Some(value), info })
         }
@@ -64,6 +65,27 @@ fn rest(operator: Operator, left: Operand<'_>, right: Operand<'_>) -> Option<Arc
 
 fn left_over((whole, rest): Operand<'_>) -> Expr {
     rest.map_or_else(|| whole.clone(), Arc::unwrap_or_clone)
+}
+
+/// Units of work that an operator takes besides the evaluation of its operands.
+fn cost(operator: Operator, first: &Value, second: &Value) -> u64 {
+    match operator {
+        Operator::Equal | Operator::NotEqual => u64::from(first.size().min(second.size())),
+        Operator::Concatenate => made(first).saturating_add(made(second)),
+        _ => 0,
+    }
+}
+
+/// What a copy of the uppermost level costs. Texts are charged byte by byte, which is more than copying them takes: this bounds what
+/// all texts of a run take in memory.
+pub(super) fn made(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64,
+        Value::Binary(bytes) => bytes.len() as u64,
+        Value::List(list) => 4 * list.len() as u64,
+        Value::Map(map) => 4 * map.len() as u64,
+        _ => 0,
+    }
 }
 
 fn apply(

@@ -24,7 +24,7 @@ pub use unresolved::Unresolved;
 use crate::dependencies::{Attention, Place, ROOT};
 use crate::env::Env;
 use crate::eval::EvalError;
-use crate::limits::LimitError;
+use crate::limits::{EVALUATION, LimitError};
 use crate::run::Run;
 use crate::scope::DocumentId;
 use crate::value::{Flags, Node, Value};
@@ -140,6 +140,9 @@ fn pass(
     for place in volatile.drain(..) {
         document.dependencies.mark(place, Attention::Own);
     }
+    let put = patches.iter().map(Patch::size).sum();
+    run.spend(EVALUATION * patches.len() as u64)?;
+    run.grow(id, put)?;
     Ok(true)
 }
 

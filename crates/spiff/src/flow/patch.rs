@@ -24,6 +24,14 @@ pub(super) enum Change {
 }
 
 impl Patch {
+    /// Nodes that it puts into the document.
+    pub(super) fn size(&self) -> u64 {
+        match &self.change {
+            Change::Put(node) => u64::from(node.value.size()),
+            Change::Remove | Change::Flags(_) | Change::Moved => 0,
+        }
+    }
+
     /// Marks what has to look again because of this.
     pub(super) fn wake(&self, dependencies: &mut Dependencies) {
         match self.change {

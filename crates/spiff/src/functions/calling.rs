@@ -19,6 +19,9 @@ pub(crate) trait Caller {
 
     fn limits(&self) -> &Limits;
 
+    /// Accounts for units of work before they are done.
+    fn spend(&mut self, units: usize) -> Result<(), Issue>;
+
     /// The time, if the host grants its clock.
     fn now(&self) -> Option<SystemTime>;
 }

@@ -3,6 +3,7 @@
 mod arguments;
 mod calling;
 mod convert;
+mod cost;
 mod encode;
 mod format;
 mod lists;
@@ -24,6 +25,7 @@ mod wireguard;
 mod x509;
 
 pub(crate) use calling::{Caller, Function, Guarded, Source, denial};
+pub(crate) use cost::{cost, patterns_of};
 pub(crate) use encode::base64_lines;
 pub(crate) use maps::list_to_map;
 pub(crate) use network::{indices as address_indices, pool as address_pool};

@@ -28,6 +28,20 @@ pub(super) fn bcrypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
     Ok(Value::string(hash.format_for_version(::bcrypt::Version::TwoA)))
 }
 
+/// The cost that a call of `bcrypt` or `bcrypt_check` asks for; what is refused costs nothing.
+pub(super) fn accounted_cost(name: &str, arguments: &[Value]) -> u32 {
+    let asked = match (name, arguments.get(1)) {
+        ("bcrypt", cost) => cost.map_or(Some(i64::from(DEFAULT_COST)), Value::as_int),
+        (_, hash) => hash.and_then(Value::as_str).and_then(|hash| hash.split('$').nth(2)?.parse().ok()),
+    };
+    let cost = asked.and_then(|cost| u32::try_from(cost).ok());
+    match cost {
+        Some(cost) if cost > LARGEST_COST => 0,
+        Some(cost) if cost >= SMALLEST_COST => cost,
+        _ => DEFAULT_COST,
+    }
+}
+
 fn affordable(cost: u32) -> Result<(), Issue> {
     if cost > LARGEST_COST {
         return Err(Issue::new(format!("bcrypt error: cost {cost} is beyond the limit of {LARGEST_COST}")));

@@ -117,6 +117,9 @@ pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Ans
     let mut after_empty = true;
     // Each search begins anew with what is left: there `^` matches again.
     for _ in 0..times {
+        // A search may look at all that is left, and a template is read again for each match.
+        let template = arguments[2].as_str().map_or(0, str::len);
+        caller.spend(200 + rest.len() / 16 + template)?;
         let Some(captures) = regex.regex().captures(rest) else { break };
         let Some(whole) = captures.get(0) else { break };
         result.push_str(&rest[..whole.start()]);

@@ -40,6 +40,10 @@ impl Caller for Lambdas {
         }))
     }
 
+    fn spend(&mut self, _: usize) -> Result<(), Issue> {
+        Ok(())
+    }
+
     fn limits(&self) -> &Limits {
         &self.limits
     }

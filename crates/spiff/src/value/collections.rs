@@ -1,7 +1,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use groundwork_budget::held::{Held, OVERHEAD};
 
 use super::{Node, Value};
 
@@ -11,21 +13,39 @@ const COMPLETE: u8 = 4;
 
 /// What was found out about a collection and holds until it is changed.
 #[derive(Debug, Default)]
-struct Memo(AtomicU8);
+struct Memo {
+    bits: AtomicU8,
+    /// [`Value::size`] of the collection; 0 as long as nobody has asked.
+    size: AtomicU32,
+}
 
 impl Memo {
     fn has(&self, bit: u8) -> bool {
-        self.0.load(Ordering::Relaxed) & bit != 0
+        self.bits.load(Ordering::Relaxed) & bit != 0
     }
 
     fn remember(&self, bit: u8) {
-        self.0.fetch_or(bit, Ordering::Relaxed);
+        self.bits.fetch_or(bit, Ordering::Relaxed);
+    }
+
+    fn size(&self, of_entries: impl FnOnce() -> u32) -> u32 {
+        match self.size.load(Ordering::Relaxed) {
+            0 => {
+                let size = of_entries().saturating_add(1);
+                self.size.store(size, Ordering::Relaxed);
+                size
+            }
+            known => known,
+        }
     }
 }
 
 impl Clone for Memo {
     fn clone(&self) -> Self {
-        Self(AtomicU8::new(self.0.load(Ordering::Relaxed)))
+        Self {
+            bits: AtomicU8::new(self.bits.load(Ordering::Relaxed)),
+            size: AtomicU32::new(self.size.load(Ordering::Relaxed)),
+        }
     }
 }
 
@@ -58,6 +78,7 @@ pub struct List {
     nesting: u32,
     memo: Memo,
     keys: OnceLock<KeyIndex>,
+    _held: Held,
 }
 
 /// Positions of the entries by the text of one key field.
@@ -70,7 +91,8 @@ struct KeyIndex {
 impl List {
     pub(crate) fn new(entries: Vec<Node>) -> Self {
         let nesting = 1 + entries.iter().map(|entry| entry.value.nesting()).max().unwrap_or(0);
-        Self { entries, nesting, ..Self::default() }
+        let held = Held::new(OVERHEAD + size_of::<Node>() * entries.len());
+        Self { entries, nesting, _held: held, ..Self::default() }
     }
 
     /// The entries in order.
@@ -100,6 +122,11 @@ impl List {
 
     pub(crate) fn nesting(&self) -> u32 {
         self.nesting.max(1)
+    }
+
+    /// See [`Value::size`].
+    pub(crate) fn size(&self) -> u32 {
+        self.memo.size(|| self.values().map(Value::size).fold(0, u32::saturating_add))
     }
 
     /// Whether no entry is an insertion point (section 2.3).
@@ -176,6 +203,11 @@ pub struct Map {
     entries: Vec<(Arc<str>, Node)>,
     nesting: u32,
     memo: Memo,
+    held: Held,
+}
+
+fn held_by(entries: usize) -> usize {
+    OVERHEAD + size_of::<(Arc<str>, Node)>() * entries
 }
 
 impl Map {
@@ -188,7 +220,14 @@ impl Map {
             entries.reverse();
         }
         let nesting = 1 + entries.iter().map(|(_, node)| node.value.nesting()).max().unwrap_or(0);
-        Self { entries, nesting, memo: Memo::default() }
+        let held = Held::new(held_by(entries.len()));
+        Self { entries, nesting, memo: Memo::default(), held }
+    }
+
+    /// See [`Value::size`].
+    pub(crate) fn size(&self) -> u32 {
+        let sizes = self.iter().map(|(_, node)| node.value.size().saturating_add(1));
+        self.memo.size(|| sizes.fold(0, u32::saturating_add))
     }
 
     /// The entries in ascending order of their keys.
@@ -237,7 +276,10 @@ impl Map {
         self.deepen(node.value.nesting());
         match self.position(&key) {
             Ok(position) => self.entries[position].1 = node,
-            Err(position) => self.entries.insert(position, (key, node)),
+            Err(position) => {
+                self.entries.insert(position, (key, node));
+                self.held.set(held_by(self.entries.len()));
+            }
         }
     }
 

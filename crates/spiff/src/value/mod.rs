@@ -151,6 +151,19 @@ impl Value {
         }
     }
 
+    /// Nodes that all of this would be, written out: what is shared counts as often as it is met, and so does every 32 bytes of text.
+    /// What looks at a whole value takes work in proportion to this.
+    pub(crate) fn size(&self) -> u32 {
+        match self {
+            Self::List(list) => list.size(),
+            Self::Map(map) => map.size(),
+            Self::String(text) => u32::try_from(1 + text.len() / 32).unwrap_or(u32::MAX),
+            Self::Binary(bytes) => u32::try_from(1 + bytes.len() / 32).unwrap_or(u32::MAX),
+            Self::Template(template) => template.original.size(),
+            _ => 1,
+        }
+    }
+
     /// Levels of collections in each other: 0 for scalars.
     pub(crate) fn nesting(&self) -> u32 {
         match self {

@@ -79,6 +79,47 @@ fn hostile_aliases() {
     assert_eq!(error.message(), "the document contains excessive aliasing");
 }
 
+/// Each level of a nest of anchors would be kept once more: a megabyte of text took gigabytes.
+#[test]
+fn anchors_over_long_lists_are_bounded() {
+    let nest = |last: &str| {
+        let open: String = (0..250).map(|level| format!("&a{level} [")).collect();
+        format!("{open}{}{last}{}", "x,".repeat(100_000), "]".repeat(250))
+    };
+    // Nobody asks for them.
+    let options = Options { most_bytes: 32 << 20, ..Options::default() };
+    assert!(parse_first(&nest("x"), options).is_ok());
+    let error = parse_first(&format!("- {}\n- *a249\n", nest("x")), options).unwrap_err();
+    assert_eq!(error.message(), "the text takes more than the limit of 33554432 bytes of memory; divide it");
+}
+
+#[test]
+fn what_a_text_takes_in_memory_is_bounded() {
+    let options = Options { most_bytes: 1 << 20, ..Options::default() };
+    for text in [
+        format!("[{}]", "1,".repeat(20_000)),
+        format!("{{{}}}", (0..10_000).map(|key| format!("k{key}: 1,")).collect::<String>()),
+        "- a\n".repeat(20_000),
+        format!("a: {}", "x".repeat(2 << 20)),
+        "---\na: 1\n".repeat(20_000),
+        format!("- &a [{}]\n{}", "x,".repeat(1_000), "- *a\n".repeat(20)),
+    ] {
+        let error = parse_all(&text, options).unwrap_err();
+        assert!(error.message().contains("more than the limit of 1048576 bytes"), "{error}");
+    }
+}
+
+#[test]
+fn whether_more_documents_follow_needs_two_of_them() {
+    let several = |text: &str| crate::has_several_documents(text, Options::default());
+    assert!(!several("a: 1\n"));
+    assert!(!several(""));
+    assert!(several("a: 1\n---\n"));
+    assert!(several("a: 1\n---\nb: ["));
+    assert!(several("a: ["));
+    assert!(several(&format!("{}[", "---\na: 1\n".repeat(1_000))));
+}
+
 /// The content of a Secret must not reach an error text.
 #[test]
 fn errors_do_not_quote_the_text() {

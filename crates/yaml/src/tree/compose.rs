@@ -15,6 +15,8 @@ use crate::node::Position;
 
 /// What aliases may add to a document, in nodes and in blocks of 64 bytes of text.
 const ALIAS_BUDGET: usize = 500_000;
+/// What the copies may take that are kept for aliases, in bytes.
+const MOST_KEPT_BYTES: usize = 64 << 20;
 
 /// A document and the lines that its value takes up.
 #[derive(Debug, Clone)]
@@ -87,6 +89,10 @@ struct Composer<'t> {
     /// The last line that holds something that was read, comments included.
     last_line: usize,
     anchors: HashMap<usize, Node>,
+    /// Whether a node with an anchor may be asked for again.
+    has_aliases: bool,
+    /// Bytes of the copies that are kept for aliases.
+    kept: usize,
     alias_budget: usize,
     indents_lists: Option<bool>,
 }
@@ -104,6 +110,8 @@ impl<'t> Composer<'t> {
             own: VecDeque::new(),
             last_line: 0,
             anchors: HashMap::new(),
+            has_aliases: text.contains('*'),
+            kept: 0,
             alias_budget: ALIAS_BUDGET,
             indents_lists: None,
         };
@@ -181,7 +189,10 @@ impl<'t> Composer<'t> {
         };
         let tag = tag.map(|tag| written_tag(&tag));
         let mut node = Node { content, comments: Comments::default(), tag, line: position.line };
-        if anchor != 0 {
+        if anchor != 0 && self.has_aliases {
+            let kept = self.kept.checked_add(size(&node)).filter(|kept| *kept <= MOST_KEPT_BYTES);
+            self.kept =
+                kept.ok_or_else(|| Error::new(position, "the document contains excessive anchors"))?;
             self.anchors.insert(anchor, node.clone());
         }
         self.line_comment(&mut node, &span);
@@ -485,4 +496,16 @@ fn weight(node: &Node) -> usize {
             mapping.pairs.iter().map(|pair| weight(&pair.key) + weight(&pair.value)).sum()
         }
     }
+}
+
+/// Bytes that a copy takes.
+fn size(node: &Node) -> usize {
+    size_of::<Node>()
+        + match &node.content {
+            Content::Scalar(scalar) => scalar.text.len(),
+            Content::Sequence(sequence) => sequence.items.iter().map(size).sum(),
+            Content::Mapping(mapping) => {
+                mapping.pairs.iter().map(|pair| size(&pair.key) + size(&pair.value)).sum()
+            }
+        }
 }

@@ -2,7 +2,9 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::{RenderError, render};
+use groundwork_budget::Budget;
+
+use super::{Host, RenderError, render};
 use crate::bindings::Bindings;
 use crate::capabilities::Capabilities;
 use crate::components::Components;
@@ -71,7 +73,9 @@ fn text_with(components: &Components, template: &str, given: &Json) -> Result<St
     for (name, value) in given.as_object().unwrap() {
         bindings.bind(Box::leak(name.clone().into_boxed_str()), value);
     }
-    match render(&Arc::default(), template, &bindings, &functions, &Capabilities::default()) {
+    let (capabilities, budget) = (Capabilities::default(), Budget::default());
+    let host = Host { functions: &functions, capabilities: &capabilities, budget: &budget };
+    match render(&Arc::default(), template, &bindings, host) {
         Ok(output) => Ok(String::from_utf8(output).unwrap()),
         Err(RenderError::Parse(error) | RenderError::Execute(error, _)) => Err(error.to_string()),
     }

@@ -17,7 +17,8 @@ use crate::job::{Inputs, Outcome, render};
 use crate::names::ROOT_SCOPE;
 
 /// Templates of these tests reach nothing.
-static NO_CAPABILITIES: Capabilities = Capabilities { clock: None, randomness: None, deadline: None };
+static NO_CAPABILITIES: Capabilities =
+    Capabilities { clock: None, randomness: None, deadline: None, work: None };
 
 #[derive(Default)]
 pub(super) struct World {

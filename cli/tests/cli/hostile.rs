@@ -1,0 +1,272 @@
+//! Inputs that were made to take memory or time without end. Each is answered with a message, by a process that may have no more than
+//! some hundred megabytes of address space: what asks for more would end it.
+//!
+//! Work is counted, not timed (`crates/budget`), so the processor time that a case may take is only there to end a test that fails.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Address space of a case, in KiB: about 64 MiB of it are the stack and the program itself.
+const ADDRESS_SPACE: u32 = 450_000;
+/// Processor time of a case, in seconds of a build that is not optimized.
+const SECONDS: u32 = 120;
+
+/// Runs the command on a file with this content; `FILE` among the arguments stands for it.
+fn run(arguments: &[&str], content: &str) -> (Option<i32>, String) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("input.yaml");
+    std::fs::write(&file, content).unwrap();
+    let limits = format!("ulimit -v {ADDRESS_SPACE}; ulimit -t {SECONDS}; exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &limits, env!("CARGO_BIN_EXE_groundwork")]);
+    command.args(arguments).arg(&file).env("RUST_BACKTRACE", "0");
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Every input ends in exit code 1 or 2 with one of the words; nothing ends the process.
+fn refused(arguments: &[&str], cases: &[(&str, String, &str)]) {
+    for (name, content, words) in cases {
+        let (code, message) = run(arguments, content);
+        let shown: String = message.chars().take(300).collect();
+        assert!(matches!(code, Some(1 | 2)), "{name}: {code:?} {shown}");
+        assert!(message.contains(words), "{name}: {shown}");
+    }
+}
+
+/// An Installation with these files as its inline blueprint.
+fn installation(files: &Value) -> Value {
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+        "metadata": {"name": "hostile", "namespace": "demo"},
+        "spec": {"blueprint": {"inline": {"filesystem": files}}},
+    })
+}
+
+fn blueprint(parts: &Value) -> Value {
+    let mut blueprint = json!({"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint"});
+    for (key, value) in parts.as_object().unwrap() {
+        blueprint[key] = value.clone();
+    }
+    blueprint
+}
+
+fn template(text: &str) -> String {
+    let executions = json!([{"name": "x", "type": "GoTemplate", "template": text}]);
+    let files = json!({
+        "blueprint.yaml": blueprint(&json!({"deployExecutions": executions})).to_string(),
+        "long.txt": "x".repeat(1 << 20),
+    });
+    installation(&files).to_string()
+}
+
+const HELD: &str = "template values hold more than the limit of";
+
+#[test]
+fn go_templates() {
+    let doubled = "{{ $d := list 1 }}{{ range until 60 }}{{ $d = list $d $d }}{{ end }}";
+    let long = |head: &str, tail: &str| format!("{{{{ {head} (repeat 60000000 \"a\"){tail} | len }}}}");
+    refused(
+        &["template", "go"],
+        &[
+            ("deep copy of doubled lists", format!("{doubled}{{{{ deepCopy $d | len }}}}"), HELD),
+            ("doubled by concat", doubled.replace("list $d $d", "concat $d $d"), HELD),
+            (
+                "long texts in a list",
+                "{{ $l := list }}{{ range until 1000 }}{{ $l = append $l (repeat 60000000 \"x\") }}{{ end }}"
+                    .to_owned(),
+                HELD,
+            ),
+            ("matches of one byte", long("regexFindAll \"a\"", " -1"), HELD),
+            ("splits at nothing", long("regexSplit \"\"", " -1"), HELD),
+            ("parts of a list", long("splitList \"\"", ""), HELD),
+            ("parts of a map", long("splitn \"\" 10000000", ""), HELD),
+            ("letters of words", long("snakecase", ""), HELD),
+            ("escapes", long("js", ""), HELD),
+            (
+                "references in a replacement",
+                "{{ regexReplaceAll \"(a*)\" (repeat 60000 \"a\") (repeat 50000 \"$1\") | len }}".to_owned(),
+                "limit",
+            ),
+            (
+                "parts of an address",
+                "{{ urlJoin (dict \"host\" (repeat 60000000 \"%\") \"scheme\" \"http\") | len }}".to_owned(),
+                HELD,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn spiff_templates() {
+    let doubled = |next: fn(usize) -> String| {
+        (1..60).fold("a0: x\n".to_owned(), |mut text, level| {
+            let _ = writeln!(text, "{}", next(level));
+            text
+        })
+    };
+    let lists = doubled(|level| format!("a{level}: (( [a{0}, a{0}] ))", level - 1));
+    let nodes = "a value has more than";
+    let work = "the evaluation takes more than";
+    refused(
+        &["template", "spiff"],
+        &[
+            ("doubled lists", lists, nodes),
+            (
+                "doubled maps",
+                doubled(|level| format!("a{level}:\n  l: (( a{0} ))\n  r: (( a{0} ))", level - 1)),
+                nodes,
+            ),
+            (
+                "cubes",
+                "a: (( map[[1..1000]|x|->map[[1..1000]|y|->map[[1..1000]|z|->1]]] ))\n".to_owned(),
+                nodes,
+            ),
+            ("each other", "a: (( intersect([1..1000000],[1..1000000]) ))\n".to_owned(), work),
+            ("only once", "a: (( uniq([1..1000000]) ))\n".to_owned(), work),
+            (
+                "a template for each match",
+                format!(
+                    "x: \"{}\"\ny: \"{}\"\na: (( replace_match(x, \"\", y) ))\n",
+                    "a".repeat(100_000),
+                    "$0".repeat(100_000)
+                ),
+                work,
+            ),
+            (
+                "sums of long lists",
+                "a: (( sum[[1..1000]|[]|s,x|->s [[1..1000000]]] ))\n".to_owned(),
+                "more than",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn templates_of_blueprints() {
+    let doubled = "{{ $d := dict }}{{ range until 60 }}{{ $d = dict \"a\" $d \"b\" $d }}{{ end }}";
+    let nest: String = (0..250).map(|level| format!("&a{level} [")).collect();
+    let nested = format!("{nest}{{{{ repeat 300000 \"x,\" }}}}{}", "]".repeat(250));
+    refused(
+        &["render"],
+        &[
+            ("toYaml of doubled maps", template(&format!("{doubled}{{{{ toYaml $d | len }}}}")), "limit"),
+            (
+                "resources of doubled maps",
+                template(&format!("{doubled}{{{{ getResource $d \"a\" \"b\" }}}}")),
+                "limit",
+            ),
+            (
+                "contexts of doubled maps",
+                template(&format!("{doubled}{{{{ getRepositoryContext $d }}}}")),
+                "limit",
+            ),
+            (
+                "a file again and again",
+                template(
+                    "{{ $l := list }}{{ range until 1000 }}{{ $l = append $l (readFile \"long.txt\") }}{{ end }}",
+                ),
+                HELD,
+            ),
+            ("a path without end", template("{{ readFile (repeat 30000000 \"a/\") }}"), HELD),
+            (
+                "long lists in YAML",
+                template("{{ fromYaml (printf \"[%s]\" (repeat 30000000 \"1,\")) | len }}"),
+                "limit",
+            ),
+            ("anchors over long lists", template(&format!("a: {nested}\nb: *a0\n")), "bytes of memory"),
+            ("two thousand executions", many_executions(), "units of work"),
+        ],
+    );
+}
+
+/// Each stays within the limits of its own.
+fn many_executions() -> String {
+    let execution = |number| json!({"name": format!("x{number}"), "type": "GoTemplate", "template": "{{ range 3000000 }}{{ end }}"});
+    let executions: Vec<Value> = (0..2_000).map(execution).collect();
+    let blueprint = blueprint(&json!({"deployExecutions": executions}));
+    installation(&json!({"blueprint.yaml": blueprint.to_string()})).to_string()
+}
+
+#[test]
+fn schemas() {
+    let with = |schema: Value, value: &str, local: Value| {
+        let imports = json!([{"name": "v", "type": "data", "schema": schema}]);
+        let blueprint = blueprint(&json!({"imports": imports, "localTypes": local}));
+        let mut installation = installation(&json!({"blueprint.yaml": blueprint.to_string()}));
+        installation["spec"]["imports"] = json!({"data": [{"name": "v", "dataRef": "v"}]});
+        let kind = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DataObject";
+        format!("{installation}\n---\n{kind}\nmetadata: {{name: v, namespace: demo}}\ndata: {value}\n")
+    };
+    let doubling = |keyword: &str| {
+        let mut rules = serde_json::Map::new();
+        for level in 0..60 {
+            let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
+            rules.insert(format!("a{level}"), json!({keyword: [next, next]}));
+        }
+        rules.insert("a60".to_owned(), json!({"type": "object"}));
+        json!({"$defs": rules, "$ref": "#/$defs/a0", "unevaluatedProperties": false})
+    };
+    let numbers = format!("[{}]", (0..20_000).map(|number| number.to_string()).collect::<Vec<_>>().join(","));
+    let references = vec![json!({"$ref": "local://a"}); 5_000];
+    let values: Vec<String> = (0..5_000).map(|number| format!("{number:050}")).collect();
+    let steps = "the check would take more than";
+    refused(
+        &["render"],
+        &[
+            ("allOf", with(doubling("allOf"), "{a: 1}", json!({})), steps),
+            ("anyOf", with(doubling("anyOf"), "{a: 1}", json!({})), steps),
+            ("oneOf", with(doubling("oneOf"), "{a: 1}", json!({})), steps),
+            (
+                "violations",
+                with(json!({"items": {"type": "string"}}), &numbers, json!({})),
+                "Invalid type. Expected: string, given: integer",
+            ),
+            (
+                "references to one type",
+                with(json!({"allOf": references}), "1", json!({"a": {"enum": values}})),
+                "must be one of the following",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn manifests() {
+    let nest: String = (0..250).map(|level| format!("&n{level} [")).collect();
+    let ends = "]".repeat(250);
+    refused(
+        &["render"],
+        &[
+            ("anchors that nobody asks for", format!("{nest}{}{ends}", "x,".repeat(300_000)), "error"),
+            (
+                "anchors over long lists",
+                format!("- {nest}{}{ends}\n- *n0\n", "x,".repeat(300_000)),
+                "bytes of memory",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn expressions_of_sets() {
+    let ten = "[1,2,3,4,5,6,7,8,9,10]";
+    let set = |pattern: &str| {
+        let call = format!("'a'.matches({pattern}) ? 'a' : 'b'");
+        let expression = format!("{ten}.map(a, {ten}.map(b, {call})).size() > 0 ? 'a' : 'b'");
+        let set = json!({
+            "apiVersion": "config.porch.kpt.dev/v1alpha2", "kind": "PackageVariantSet",
+            "metadata": {"name": "s", "namespace": "f"},
+            "spec": {
+                "upstream": {"repo": "c", "package": "p", "revision": "v1"},
+                "targets": [{"repositories": [{"name": "r"}], "template": {"downstream": {"packageExpr": expression}}}],
+            },
+        });
+        set.to_string()
+    };
+    let many = set(r"'\\pL{1,' + string(10 * a + b) + '}'");
+    refused(&["variants", "expand", "-f"], &[("patterns", many, "the patterns of this set are too many")]);
+}
