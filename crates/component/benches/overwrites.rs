@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use groundwork_component::{
-    Access, Attributes, Blob, Descriptor, DescriptorError, InlineSet, Normalisation, Overwrites, Reference,
+    Access, Attributes, Blob, Descriptor, InlineSet, LoadedDescriptor, Normalisation, Overwrites, Reference,
     Repositories, Repository, RepositoryContext, RepositoryError, Resolver, Rule,
 };
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ struct Store {
 
 struct Kept {
     bytes: Vec<u8>,
-    loaded: OnceLock<Result<Descriptor, DescriptorError>>,
+    loaded: OnceLock<LoadedDescriptor>,
 }
 
 impl Repository for Store {
@@ -76,7 +76,7 @@ impl Repository for Store {
         name: &str,
         version: &str,
         context: &RepositoryContext,
-    ) -> Result<Option<Result<Descriptor, DescriptorError>>, RepositoryError> {
+    ) -> Result<Option<LoadedDescriptor>, RepositoryError> {
         let kept = self.descriptors.get(&(name.to_owned(), version.to_owned()));
         let load = |kept: &Kept| Descriptor::load(&kept.bytes, context);
         Ok(kept

@@ -37,7 +37,7 @@ pub use inline::{InlineError, InlineSet};
 pub use lint::{Finding, lint};
 pub use overwrite::{Attribute, AttributeSet, Attributes, Overwrites, Rule, RuleOutcome, Substitution};
 pub use reference::{Reference, RepositoryContext, json_equal};
-pub use repository::{Blob, Repositories, Repository, RepositoryError};
+pub use repository::{Blob, LoadedDescriptor, Repositories, Repository, RepositoryError};
 pub use resolve::{ComponentVersion, Limits, ResolveError, Resolver, closure_digest};
 pub use resolvers::{OCM_CONFIG_KEY, OcmConfigError, ResolverRule, ResolverRules};
 pub use signature::{Normalisation, RSA_MEDIA_TYPE, SignatureError, TrustAnchor, prepare, signed, verify};

@@ -5,6 +5,9 @@ use crate::access::Access;
 use crate::descriptor::{Descriptor, DescriptorError};
 use crate::reference::RepositoryContext;
 
+/// A descriptor that is there, or what is wrong with it.
+pub type LoadedDescriptor = Result<Descriptor, DescriptorError>;
+
 /// A place that holds component versions: a registry, an archive, a directory.
 ///
 /// Implementations do the I/O; engines only ask for bytes. Contents are immutable for a version, so answers may
@@ -29,7 +32,7 @@ pub trait Repository: Send + Sync {
         name: &str,
         version: &str,
         context: &RepositoryContext,
-    ) -> Result<Option<Result<Descriptor, DescriptorError>>, RepositoryError> {
+    ) -> Result<Option<LoadedDescriptor>, RepositoryError> {
         Ok(self.descriptor(name, version)?.map(|bytes| Descriptor::load(&bytes, context)))
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_component::{
-    Access, Blob, Descriptor, DescriptorError, Reference, Repositories, Repository, RepositoryContext,
+    Access, Blob, Descriptor, LoadedDescriptor, Reference, Repositories, Repository, RepositoryContext,
     RepositoryError,
 };
 use groundwork_registry::Keyring;
@@ -161,7 +161,7 @@ impl Repository for RecordingRepository {
         name: &str,
         version: &str,
         context: &RepositoryContext,
-    ) -> Result<Option<Result<Descriptor, DescriptorError>>, RepositoryError> {
+    ) -> Result<Option<LoadedDescriptor>, RepositoryError> {
         self.permit(name, version);
         let found = self.inner.load(name, version, context)?;
         if let Some(Ok(descriptor)) = &found {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use groundwork_component::{
-    Access, Blob, Descriptor, DescriptorError, Repositories, Repository, RepositoryContext, RepositoryError,
+    Access, Blob, Descriptor, LoadedDescriptor, Repositories, Repository, RepositoryContext, RepositoryError,
 };
 use groundwork_registry::{Digest, DiskCache, Keyring};
 use groundwork_sources::MapFile;
@@ -79,7 +79,7 @@ struct Kept {
 struct Decoded {
     /// Length of what was decoded.
     bytes: usize,
-    descriptor: Result<Descriptor, DescriptorError>,
+    descriptor: LoadedDescriptor,
 }
 
 /// Within a scope a version keeps its content.
@@ -269,7 +269,7 @@ impl Repository for PinnedRepository {
         name: &str,
         version: &str,
         context: &RepositoryContext,
-    ) -> Result<Option<Result<Descriptor, DescriptorError>>, RepositoryError> {
+    ) -> Result<Option<LoadedDescriptor>, RepositoryError> {
         let Some(kept) = self.read(name, version)? else { return Ok(None) };
         let load = || Decoded { bytes: kept.bytes.len(), descriptor: Descriptor::load(&kept.bytes, context) };
         let decoded = match &kept.digest {
