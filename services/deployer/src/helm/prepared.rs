@@ -1,5 +1,6 @@
 //! What a round of an item knows before it begins, and what it tells at its end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use groundwork_api::{AnyJson, DeployItem, ResourceExt};
@@ -88,6 +89,7 @@ impl Prepared<'_> {
             former: applied(item),
             applied: Vec::new(),
             seen: Seen::new(),
+            absent: HashSet::new(),
             warnings,
         })
     }
@@ -279,20 +281,6 @@ pub(super) fn applied(item: &DeployItem) -> Vec<ManagedResource> {
 
 pub(super) fn item_owner(round: &Round<'_>) -> ItemOwner {
     ItemOwner { label: ITEM_LABEL, item: round.item.name_any() }
-}
-
-pub(super) fn target_names(configuration: &Configuration) -> Vec<&str> {
-    let exports = configuration.exports.exports.iter().chain(&configuration.exports_from_manifests);
-    let exports = exports.map(|export| export.target_name.as_deref());
-    let checks = configuration.readiness_checks.custom.iter().map(|check| check.target_name.as_deref());
-    let groups = configuration.deletion_groups.iter().chain(&configuration.deletion_groups_during_update);
-    let groups = groups
-        .filter_map(|group| group.custom_resource_group.as_ref())
-        .map(|group| group.target_name.as_deref());
-    let mut names: Vec<&str> = exports.chain(checks).chain(groups).flatten().collect();
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<Warning> {
