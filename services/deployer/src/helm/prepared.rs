@@ -308,3 +308,29 @@ pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<
     }
     warnings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Landscaper's helm deployer read and this one does not is told, the annotation for its old rules about dependencies, too.
+    #[test]
+    fn what_has_no_effect_is_told() {
+        let item: DeployItem = serde_json::from_value(json!({
+            "metadata": {"name": "web", "annotations": {render_only::OLD_RULES: "true"}}, "spec": {"type": "t"},
+        }))
+        .unwrap();
+        let config = json!({
+            "apiVersion": API_VERSION, "kind": "ProviderConfiguration", "name": "web", "namespace": "shop",
+            "chart": {"ref": "registry.example.org/web:1.0.0", "resourceRef": "a"}, "continuousReconcile": {},
+        });
+        let texts: Vec<String> = warnings(&Configuration::parse(&config).unwrap(), &item)
+            .into_iter()
+            .map(|warning| warning.message)
+            .collect();
+        for part in ["continuousReconcile", "only the first counts", render_only::OLD_RULES] {
+            assert!(texts.iter().any(|text| text.contains(part)), "{part}: {texts:?}");
+        }
+        assert_eq!(texts.len(), 3, "{texts:?}");
+    }
+}
