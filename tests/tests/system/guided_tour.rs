@@ -61,6 +61,7 @@ impl<'a> Tour<'a> {
     fn adapted(&self, text: &str) -> String {
         text.replace("${namespace}", &self.case.namespace)
             .replace(CHARTS, &self.registry.address())
+            .replace("${targetNamespace}", "example")
             .replace("timeout: 2m", "timeout: 3s")
     }
 
@@ -100,35 +101,42 @@ impl<'a> Tour<'a> {
         self.case.gone::<Installation>(name).await
     }
 
-    /// Pushes a component of the tour, with its descriptor and its blueprint, and applies the Context that leads to it.
-    async fn component(&self, path: &str, name: &str, version: &str) -> Result<()> {
-        let folder = fixture(&format!("{TOUR}/{path}")).context("a component of the tour")?;
-        let constructor = fs::read_to_string(folder.join("commands/component-constructor.yaml"))?;
-        let constructor = groundwork_yaml::from_str(&self.adapted(&constructor))?;
-        let mut resources = constructor["components"][0]["resources"].clone();
-        for resource in resources.as_array_mut().into_iter().flatten() {
-            let is_local = resource.get("input").is_some();
-            if is_local {
-                resource["input"] = Value::Null;
-                resource.as_object_mut().context("a resource")?.remove("input");
-                resource["version"] = json!(version);
-            }
-            resource["relation"] = json!(if is_local { "local" } else { "external" });
-        }
+    /// Pushes a component of the tour, as its constructor file says.
+    async fn component(&self, constructor: &str) -> Result<()> {
+        let path = fixture(&format!("{TOUR}/{constructor}.yaml")).context("a component of the tour")?;
+        let folder = path.parent().context("a folder")?;
+        let constructor = groundwork_yaml::from_str(&self.adapted(&fs::read_to_string(&path)?))?;
         let component = &constructor["components"][0];
-        ensure!(component["name"] == name && component["version"] == version, "{component}");
-        let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
-            "name": name, "version": version, "provider": "internal", "repositoryContexts": [], "sources": [],
-            "componentReferences": [], "resources": resources,
-        }});
         let source = tempfile::tempdir()?;
-        fs::create_dir(source.path().join("blueprint"))?;
-        for file in fs::read_dir(folder.join("blueprint"))? {
-            let file = file?;
-            fs::copy(file.path(), source.path().join("blueprint").join(file.file_name()))?;
+        let mut resources = component["resources"].clone();
+        for resource in resources.as_array_mut().into_iter().flatten() {
+            let name = resource["name"].as_str().unwrap_or_default().to_owned();
+            let Some(input) = resource["input"]["path"].as_str() else {
+                resource["relation"] = json!("external");
+                continue;
+            };
+            fs::create_dir(source.path().join(&name))?;
+            for file in fs::read_dir(folder.join(input))? {
+                let file = file?;
+                fs::copy(file.path(), source.path().join(&name).join(file.file_name()))?;
+            }
+            resource["input"] = json!({"type": "dir", "path": name});
+            resource["version"] = component["version"].clone();
+            resource["relation"] = json!("local");
         }
+        let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
+            "name": component["name"], "version": component["version"], "provider": "internal", "repositoryContexts": [],
+            "sources": [], "componentReferences": [], "resources": resources,
+        }});
         fs::write(source.path().join("component-descriptor.yaml"), descriptor.to_string())?;
         push(source.path(), &self.registry, "components", " written").await
+    }
+
+    async fn data_object(&self, path: &str) -> Result<()> {
+        let object = self.read(path)?;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        self.case.create::<DataObject>(name, &json!({"data": object["data"]})).await?;
+        Ok(())
     }
 
     /// What the files of the Context leave to their reader is the registry of components.
@@ -220,24 +228,18 @@ async fn the_basics_and_errors_of_the_tour_come_to_their_ends() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_components_of_the_tour_deploy_their_charts() -> Result<()> {
     let Some(tour) = Tour::begin("guided-tour-components", &["my-cluster"]).await? else { return Ok(()) };
-    const EXAMPLES: &str = "github.com/gardener/landscaper-examples/guided-tour";
     tour.context("components/helm-chart").await?;
-    tour.component("components/helm-chart", &format!("{EXAMPLES}/helm-chart"), "1.0.0").await?;
-    tour.component("import-export/import-parameters", &format!("{EXAMPLES}/echo-server"), "2.2.0").await?;
-    tour.component("import-export/export-parameters", &format!("{EXAMPLES}/export-token"), "1.1.0").await?;
-    for name in ["dataobject-release", "dataobject-values"] {
-        let object = tour.read(&format!("import-export/import-parameters/installation/{name}"))?;
-        let content = json!({"data": object["data"]});
-        tour.case
-            .create::<DataObject>(object["metadata"]["name"].as_str().unwrap_or_default(), &content)
-            .await?;
+    tour.component("components/helm-chart/commands/component-constructor").await?;
+    for name in ["import-parameters", "export-parameters"] {
+        tour.component(&format!("import-export/{name}/commands/component-constructor")).await?;
     }
-    for name in ["dataobject-name", "dataobject-namespace"] {
-        let object = tour.read(&format!("import-export/import-data-mappings/installation/{name}"))?;
-        let content = json!({"data": object["data"]});
-        tour.case
-            .create::<DataObject>(object["metadata"]["name"].as_str().unwrap_or_default(), &content)
-            .await?;
+    for path in [
+        "import-parameters/installation/dataobject-release",
+        "import-parameters/installation/dataobject-values",
+        "import-data-mappings/installation/dataobject-name",
+        "import-data-mappings/installation/dataobject-namespace",
+    ] {
+        tour.data_object(&format!("import-export/{path}")).await?;
     }
     for (path, name, text) in [
         ("components/helm-chart", "echo-server", None),
@@ -266,5 +268,45 @@ async fn the_components_of_the_tour_deploy_their_charts() -> Result<()> {
     written?;
     let token = tour.case.get::<DataObject>("my-token").await?;
     ensure!(token.data.get() == Some(&json!("gold")), "{token:?}");
+    Ok(())
+}
+
+/// A map of Targets is an item for each of them, and what one nested installation exports the next one deploys.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_maps_and_chains_of_the_tour_deploy_their_manifests() -> Result<()> {
+    let targets = ["my-cluster", "cluster-red", "cluster-green", "cluster-blue"];
+    let Some(tour) = Tour::begin("guided-tour-maps", &targets).await? else { return Ok(()) };
+    if tour.cluster.get("/api/v1/namespaces/example").await?.is_none() {
+        // The tour that makes it may begin in the same moment.
+        drop(tour.cluster.plane.create_namespace("example").await);
+    }
+    tour.context("components/helm-chart").await?;
+    tour.component("target-maps/01-multiple-deploy-items/component/components").await?;
+    tour.component("subinstallations/export-import/commands/component-constructor").await?;
+    tour.data_object("target-maps/01-multiple-deploy-items/component/installation/dataobject").await?;
+    tour.data_object("subinstallations/export-import/installation/dataobject").await?;
+
+    tour.succeeds("target-maps/01-multiple-deploy-items/component/installation/installation").await?;
+    for (color, cpu) in [("red", "180m"), ("green", "120m"), ("blue", "100m")] {
+        let path = format!("/api/v1/namespaces/example/configmaps/multiple-items-{color}");
+        let found = tour.cluster.get(&path).await?.with_context(|| format!("{path} is not there"))?;
+        ensure!(found["data"]["color"] == color && found["data"]["cpu"] == cpu, "{found}");
+    }
+    tour.deleted("multiple-items").await?;
+
+    tour.succeeds("subinstallations/export-import/installation/installation").await?;
+    let names = tour.case.get::<DataObject>("do-configmap-names").await?;
+    let names: Vec<String> = serde_json::from_value(names.data.get().cloned().unwrap_or_default())?;
+    ensure!(names.len() == 3, "{names:?}");
+    for name in &names {
+        let path = format!("/api/v1/namespaces/example/configmaps/{name}");
+        let found = tour.cluster.get(&path).await?.with_context(|| format!("{path} is not there"))?;
+        ensure!(found["data"] == json!({"foo": "bar"}), "{found}");
+    }
+    tour.deleted("export-import").await?;
+    for name in &names {
+        let path = format!("/api/v1/namespaces/example/configmaps/{name}");
+        ensure!(tour.cluster.get(&path).await?.is_none(), "{path} is left");
+    }
     Ok(())
 }
