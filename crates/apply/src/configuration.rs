@@ -55,6 +55,22 @@ pub struct Manifest {
     pub unknown: Map<String, Value>,
 }
 
+/// Names of the other Targets that a configuration asks for something, each once.
+pub fn target_names<'a>(
+    checks: &'a ReadinessChecks,
+    exports: impl IntoIterator<Item = &'a Export>,
+    groups: impl IntoIterator<Item = &'a DeletionGroup>,
+) -> Vec<&'a str> {
+    let checks = checks.custom.iter().map(|check| check.target_name.as_deref());
+    let exports = exports.into_iter().map(|export| export.target_name.as_deref());
+    let groups = groups.into_iter().filter_map(|group| group.custom_resource_group.as_ref());
+    let groups = groups.map(|group| group.target_name.as_deref());
+    let mut names: Vec<&str> = checks.chain(exports).chain(groups).flatten().collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 /// Whether objects are in order.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -22,7 +22,7 @@ pub use cluster::{Cluster, PatchKind, ResourceKind, Versions};
 pub use configuration::{
     CustomCheck, CustomGroup, DeletionGroup, Export, Exports, FromObjectRef, LabelSelector, Manifest, Policy,
     PredefinedGroup, PredefinedKind, ReadinessChecks, Requirement, RequirementValue, ResourceType,
-    UpdateStrategy, null_is_default, problems,
+    UpdateStrategy, null_is_default, problems, target_names,
 };
 pub use deletion::{Deleted, Deletion, delete_round};
 pub use error::ApplyError;

@@ -35,6 +35,13 @@ pub struct Owner {
     pub item: String,
 }
 
+impl Owner {
+    /// The deployer, as its label begins: manifest or helm.
+    pub(crate) fn deployer(&self) -> &'static str {
+        self.label.split('.').next().unwrap_or_default()
+    }
+}
+
 /// Every object of the manifests on its own, lists taken apart.
 ///
 /// # Errors

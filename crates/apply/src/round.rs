@@ -240,6 +240,11 @@ enum Applying {
     },
 }
 
+/// What a time-out calls the next write.
+fn step(task: &Task<'_>, verb: &str, reference: &Reference) -> String {
+    format!("{} deployer: start apply manifests - {verb} {reference}", task.owner.deployer())
+}
+
 async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError> {
     let (reference, settings) = (&member.reference, &member.manifest);
     if settings.policy == Policy::Ignore {
@@ -249,7 +254,7 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
         return Ok(Applying::Waits(format!("{reference}: the cluster does not know the kind yet")));
     };
     let Some(live) = task.cluster.get_of(&kind, reference).await? else {
-        task.deadline.check(&format!("manifest deployer: start apply manifests - create {reference}"))?;
+        task.deadline.check(&step(task, "create", reference))?;
         let mut object = settings.manifest.clone();
         annotate(&mut object, &settings.annotate_before_create);
         let stored = match task.cluster.create(&kind, &object).await {
@@ -279,7 +284,7 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
     }
     let write = update(task.strategy, &settings.manifest, &live);
     if write != Write::Nothing {
-        task.deadline.check(&format!("manifest deployer: start apply manifests - update {reference}"))?;
+        task.deadline.check(&step(task, "update", reference))?;
     }
     let stored = match write {
         Write::Nothing => live,

@@ -80,6 +80,10 @@ fn carried_over(manifest: &Value, live: &Value) -> Value {
         ("", "PersistentVolumeClaim") => {
             &[&["spec", "volumeName"], &["spec", "storageClassName"], &["spec", "volumeMode"]]
         }
+        // Who asks for a token would otherwise take it away again as soon as it is there.
+        ("", "Secret") if live["type"] == "kubernetes.io/service-account-token" => {
+            &[&["data", "token"], &["data", "ca.crt"], &["data", "namespace"]]
+        }
         ("batch", "Job") => &[&["spec", "selector"], &["spec", "template", "metadata", "labels"]],
         ("", "Pod") => {
             fill(&mut wanted, &without_server_fields(live));
@@ -237,6 +241,19 @@ mod tests {
             "spec": {"replicas": 2}});
         let Write::Replace(replaced) = update(Update, &manifest, &deployment) else { panic!("none") };
         assert_eq!(replaced["metadata"]["annotations"], json!({"deployment.kubernetes.io/revision": "3"}));
+    }
+
+    /// The token that the cluster writes into a Secret that asks for one is no change of it.
+    #[test]
+    fn tokens_of_service_accounts_stay() {
+        let metadata = json!({"name": "s", "annotations": {"kubernetes.io/service-account.name": "a"}});
+        let manifest = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata,
+            "type": "kubernetes.io/service-account-token"});
+        let mut live = manifest.clone();
+        live["data"] = json!({"token": "dA==", "ca.crt": "Yw==", "namespace": "bg=="});
+        assert_eq!(update(Update, &manifest, &live), Write::Nothing);
+        live["type"] = json!("Opaque");
+        assert_ne!(update(Update, &manifest, &live), Write::Nothing);
     }
 
     fn value() -> impl Strategy<Value = Value> {

@@ -23,6 +23,7 @@ mod value_exports;
 mod waiting;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::ResourceExt;
@@ -34,6 +35,7 @@ use groundwork_lifecycle::deployer::missing_configuration;
 use groundwork_registry::NetworkOptions;
 use groundwork_sources::MapFile;
 use jiff::{SignedDuration, Timestamp};
+use moka::sync::Cache;
 use serde_json::Map;
 
 use crate::manifest::{operation_error, other_clusters, own_cluster, record, step};
@@ -41,7 +43,7 @@ use chart_source::ChartSources;
 use configuration::{Configuration, OperationOptions};
 use errors::{release_error, rendering_error, unreachable_cluster};
 use history::History;
-use prepared::{OwnRelease, Prepared, item_owner, releases, target_names, warnings};
+use prepared::{OwnRelease, Prepared, item_owner, releases, warnings};
 use release::{Carried, Next, ReleaseRun, as_helm, next};
 use rendering::{Input, Rendering, capabilities};
 
@@ -50,24 +52,41 @@ pub(crate) const TYPE: &str = "landscaper.gardener.cloud/helm";
 /// How long somebody else may be at work on a release.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
+/// Items that wait for something unchanged; those who are forgotten are rendered once more.
+const MOST_COMPARED: u64 = 10_000;
+const UNUSED: Duration = Duration::from_secs(3600);
+
 /// Deploys charts.
 #[derive(Debug, Clone)]
 pub(crate) struct HelmDeployer {
     sources: ChartSources,
     rendering: Rendering,
+    /// What has been found to say the same as the release that is there: it is not rendered in each round that waits.
+    same: Cache<Compared, ()>,
+}
+
+/// A job of an item, as its spec is, the revision that is there, and the chart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Compared {
+    item: String,
+    job: String,
+    generation: Option<i64>,
+    revision: i64,
+    chart: String,
 }
 
 impl HelmDeployer {
     /// `map` says where the components lie whose resources are charts.
     pub(crate) fn new(options: NetworkOptions, map: MapFile) -> Self {
-        Self { sources: ChartSources::new(options, map), rendering: Rendering::new() }
+        let same = Cache::builder().max_capacity(MOST_COMPARED).time_to_idle(UNUSED).build();
+        Self { sources: ChartSources::new(options, map), rendering: Rendering::new(), same }
     }
 
     async fn prepare<'a>(&self, round: &'a Round<'a>) -> Result<Prepared<'a>, Failure> {
         let config = round.item.spec.config.get().ok_or_else(missing_configuration)?;
         let configuration = Configuration::parse(config)?;
         let cluster = own_cluster(round).await?;
-        let others = other_clusters(round, &target_names(&configuration)).await?;
+        let others = other_clusters(round, &configuration.target_names()).await?;
         let archive = self.sources.fetch(&configuration.chart, round).await?;
         let chart = self.rendering.load(archive).await.map_err(|error| match error {
             Ok(error) => chart_source::broken(format!("unable to load chart from archive: {error}")),
@@ -237,6 +256,16 @@ impl HelmDeployer {
         run: &mut ReleaseRun<'_>,
         revision: i64,
     ) -> Result<Result<Carried, ApplyError>, Failure> {
+        let compared = Compared {
+            item: run.author.uid.clone(),
+            job: run.author.job.clone(),
+            generation: prepared.round.item.metadata.generation,
+            revision,
+            chart: prepared.chart.digest.clone(),
+        };
+        if self.same.contains_key(&compared) {
+            return Ok(run.repair().await.map(|()| Carried::Done));
+        }
         let release = prepared.release(revision, revision > 1);
         let (tree, rendered) =
             self.render(prepared, release.clone(), run.options.skip_schema, "upgradeRelease").await?;
@@ -246,6 +275,7 @@ impl HelmDeployer {
         let is_same = run.history.last().is_some_and(|last| last.record.says_the_same(&record));
         if is_same && !has_hooks {
             prepared.warn(rendered.warnings);
+            self.same.insert(compared, ());
             return Ok(run.repair().await.map(|()| Carried::Done));
         }
         let release = prepared.release(revision + 1, true);

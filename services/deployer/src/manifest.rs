@@ -8,7 +8,7 @@ use groundwork_api::{AnyJson, ErrorCode, ResourceExt, Target};
 use groundwork_apply::{
     ApplyError, Cluster, Deletion, DeletionGroup, Exports, ManagedResource, Manifest, OtherClusters, Owner,
     Policy, Progress, ReadinessChecks, Task, UpdateStrategy, delete_round, fitting, null_is_default,
-    problems, round,
+    problems, round, target_names,
 };
 use groundwork_deploy::{Deployer, Failure, Outcome, Removal, Round, Step, TargetError, Warning};
 use groundwork_lifecycle::OperationError;
@@ -84,15 +84,8 @@ impl Configuration {
 
     /// Names of other Targets that are asked for something.
     fn target_names(&self) -> Vec<&str> {
-        let checks = self.readiness_checks.custom.iter().map(|check| check.target_name.as_deref());
-        let exports = self.exports.exports.iter().map(|export| export.target_name.as_deref());
         let groups = self.deletion_groups.iter().chain(&self.deletion_groups_during_update);
-        let groups = groups.filter_map(|group| group.custom_resource_group.as_ref());
-        let mut names: Vec<&str> =
-            checks.chain(exports).chain(groups.map(|group| group.target_name.as_deref())).flatten().collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        target_names(&self.readiness_checks, &self.exports.exports, groups)
     }
 
     /// What is written and has no effect.

@@ -116,6 +116,9 @@ async fn a_release_lives() -> Result<()> {
     case.create::<DeployItem>("web", &item(&case, &first, "charts-target", &said)).await?;
     let found = run_job(&case, "web", "1").await?;
     ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+    let reads = cluster.requests("charts-target/configmaps/shop-config")?;
+    let reads = reads.iter().filter(|(verb, _)| verb == "get").count();
+    ensure!(reads == 1, "an install has read an object {reads} times");
     let config = cluster.get(&address("charts-target", "shop-config")).await?.context("the ConfigMap")?;
     ensure!(config["data"] == json!({"color": "red"}), "{config}");
     ensure!(config["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm", "{config}");
@@ -373,6 +376,40 @@ async fn charts_are_rendered_and_applied() -> Result<()> {
     ensure!(cluster.get(&address("rendered", "shop-config")).await?.is_none(), "an object is left");
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/wheels.render.example.org";
     cluster.until("the definition goes with the item", definition, |found| found.is_none()).await?;
+    Ok(())
+}
+
+/// A release that says the same as before and is not ready is rendered once a job, however many rounds that waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_not_rendered_again() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(system, "unready-charts").await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    cluster.plane.create_namespace("unready").await?;
+    let probe = (
+        "templates/probe.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: probed}\ndata: {found: \"{{ len (lookup \"v1\" \"ConfigMap\" .Release.Namespace \
+         \"elsewhere\") }}\"}\n",
+    );
+    let deployment = (
+        "templates/web.yaml",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n  template:\n    \
+         metadata: {labels: {app: web}}\n    spec: {containers: [{name: a, image: a}]}\n",
+    );
+    let chart = chart("0.1.0", &[probe, deployment])?;
+    let mut object = item(&case, &chart, "unready", &json!({}));
+    object["spec"]["timeout"] = json!("5s");
+    case.create::<DeployItem>("web", &object).await?;
+    let (_, error) = outcome(&run_job(&case, "web", "1").await?);
+    ensure!(error.contains("of type Deployment"), "{error}");
+    let count = |part: &str| -> Result<usize> { Ok(cluster.requests(part)?.len()) };
+    let before = (count("unready/configmaps/elsewhere")?, count("unready/deployments/web")?);
+    let (_, error) = outcome(&run_job(&case, "web", "2").await?);
+    ensure!(error.contains("of type Deployment"), "{error}");
+    let after = (count("unready/configmaps/elsewhere")?, count("unready/deployments/web")?);
+    let (rendered, rounds) = (after.0 - before.0, after.1 - before.1);
+    ensure!(rounds > 1, "there were {rounds} rounds");
+    ensure!(rendered == 1, "it was rendered {rendered} times in {rounds} rounds");
     Ok(())
 }
 

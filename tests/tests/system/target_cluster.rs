@@ -1,5 +1,7 @@
 //! A second API server: the cluster of Targets, for all tests that do not disturb it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use anyhow::{Context as _, Result};
 use groundwork_api::{DeployItem, Target};
 use groundwork_testkit::{ControlPlane, ControlPlaneOptions};
@@ -58,6 +60,24 @@ impl TargetCluster {
     /// Changes an object by a merge patch.
     pub(crate) async fn change(&self, path: &str, change: &Value) -> Result<Value> {
         Ok(self.send(Method::PATCH, path, change).await?)
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<()> {
+        self.send(Method::DELETE, path, &Value::Null).await?;
+        Ok(())
+    }
+
+    /// Creates objects until the cluster refuses one.
+    pub(crate) async fn until_denied(&self, folder: &str, object: impl Fn(usize) -> Value) -> Result<()> {
+        let number = AtomicUsize::new(0);
+        wait_for("an admission policy is in force", PATIENCE, async || {
+            let next = object(number.fetch_add(1, Ordering::Relaxed));
+            match self.send(Method::POST, folder, &next).await {
+                Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
+                other => Err(format!("{:?}", other.map(drop))),
+            }
+        })
+        .await
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value, kube::Error> {

@@ -452,6 +452,31 @@ async fn tls_with_an_authority_of_ones_own() {
     assert!(refused.to_string().contains("TLS: "), "{refused}");
 }
 
+/// R29: a chart repository's certificate is checked with the roots that a Context gives for it, in place of those of the system.
+#[tokio::test]
+async fn tls_of_chart_repositories() {
+    if !servers_or_skip(&[Server::Registry]) {
+        return;
+    }
+    let certificate = || rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let (made, other) = (certificate(), certificate());
+    let tls = Some((made.cert.pem(), made.signing_key.serialize_pem()));
+    let registry = Registry::start(&RegistryOptions { tls, ..RegistryOptions::default() }).await.unwrap();
+    let client = crate::ChartClient::new(NetworkOptions::default());
+    let url = format!("https://{}/v2/", registry.address());
+    let get = |roots: Option<String>| {
+        let roots = roots.map(String::into_bytes);
+        client.get(&url, &crate::Authorization { header: None, roots }, 100)
+    };
+    assert_eq!(get(Some(made.cert.pem())).unwrap(), b"{}");
+    for roots in [None, Some(other.cert.pem())] {
+        let refused = get(roots).unwrap_err().to_string();
+        assert!(refused.contains("TLS: "), "{refused}");
+    }
+    let broken = get(Some("no certificate".to_owned())).unwrap_err().to_string();
+    assert!(broken.contains("the certificates for the chart repository"), "{broken}");
+}
+
 /// A token that lasts is exchanged where the registry says, and goes nowhere else.
 #[test]
 fn refresh_tokens() {

@@ -1,7 +1,7 @@
 //! What an item of the helm deployer says (`installations.md` 7.10, `helm.md` 10.1).
 
 use groundwork_apply::{
-    DeletionGroup, Export, Exports, ReadinessChecks, UpdateStrategy, null_is_default, problems,
+    DeletionGroup, Export, Exports, ReadinessChecks, UpdateStrategy, null_is_default, problems, target_names,
 };
 use groundwork_helm::{is_release_name, release_name_problem};
 use groundwork_lifecycle::OperationError;
@@ -207,6 +207,13 @@ impl Configuration {
     /// All exports that read objects, in their order; exports from manifests come last there (10.5).
     pub(super) fn exports_from_resources(&self) -> Vec<Export> {
         self.exports.exports.iter().chain(&self.exports_from_manifests).cloned().collect()
+    }
+
+    /// Names of other Targets that are asked for something.
+    pub(super) fn target_names(&self) -> Vec<&str> {
+        let exports = self.exports.exports.iter().chain(&self.exports_from_manifests);
+        let groups = self.deletion_groups.iter().chain(&self.deletion_groups_during_update);
+        target_names(&self.readiness_checks, exports, groups)
     }
 
     fn problems(&self) -> Vec<String> {

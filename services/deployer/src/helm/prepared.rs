@@ -1,5 +1,6 @@
 //! What a round of an item knows before it begins, and what it tells at its end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use groundwork_api::{AnyJson, DeployItem, ResourceExt};
@@ -88,6 +89,7 @@ impl Prepared<'_> {
             former: applied(item),
             applied: Vec::new(),
             seen: Seen::new(),
+            absent: HashSet::new(),
             warnings,
         })
     }
@@ -281,20 +283,6 @@ pub(super) fn item_owner(round: &Round<'_>) -> ItemOwner {
     ItemOwner { label: ITEM_LABEL, item: round.item.name_any() }
 }
 
-pub(super) fn target_names(configuration: &Configuration) -> Vec<&str> {
-    let exports = configuration.exports.exports.iter().chain(&configuration.exports_from_manifests);
-    let exports = exports.map(|export| export.target_name.as_deref());
-    let checks = configuration.readiness_checks.custom.iter().map(|check| check.target_name.as_deref());
-    let groups = configuration.deletion_groups.iter().chain(&configuration.deletion_groups_during_update);
-    let groups = groups
-        .filter_map(|group| group.custom_resource_group.as_ref())
-        .map(|group| group.target_name.as_deref());
-    let mut names: Vec<&str> = exports.chain(checks).chain(groups).flatten().collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
 pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut tell = |message: String| warnings.push(Warning { reason: "ConfigurationWithoutEffect", message });
@@ -319,4 +307,30 @@ pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<
         }
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Landscaper's helm deployer read and this one does not is told, the annotation for its old rules about dependencies, too.
+    #[test]
+    fn what_has_no_effect_is_told() {
+        let item: DeployItem = serde_json::from_value(json!({
+            "metadata": {"name": "web", "annotations": {render_only::OLD_RULES: "true"}}, "spec": {"type": "t"},
+        }))
+        .unwrap();
+        let config = json!({
+            "apiVersion": API_VERSION, "kind": "ProviderConfiguration", "name": "web", "namespace": "shop",
+            "chart": {"ref": "registry.example.org/web:1.0.0", "resourceRef": "a"}, "continuousReconcile": {},
+        });
+        let texts: Vec<String> = warnings(&Configuration::parse(&config).unwrap(), &item)
+            .into_iter()
+            .map(|warning| warning.message)
+            .collect();
+        for part in ["continuousReconcile", "only the first counts", render_only::OLD_RULES] {
+            assert!(texts.iter().any(|text| text.contains(part)), "{part}: {texts:?}");
+        }
+        assert_eq!(texts.len(), 3, "{texts:?}");
+    }
 }

@@ -8,6 +8,7 @@
 //! The record says how far an operation has come, and everything is either created by name or applied again without a change. So a
 //! process may end between any two writes, and the next round goes on.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
@@ -90,6 +91,8 @@ pub(super) struct ReleaseRun<'c> {
     pub(super) former: Vec<ManagedResource>,
     pub(super) applied: Vec<ManagedResource>,
     pub(super) seen: Seen,
+    /// What was not there a moment ago, so that it is not asked for again.
+    pub(super) absent: HashSet<Reference>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -190,7 +193,7 @@ impl ReleaseRun<'_> {
 
     /// Objects that exist must be this release's, or be given to it; nothing is written before all are.
     async fn check_adoption(
-        &self,
+        &mut self,
         wanted: &[Object],
         old: &[Object],
         is_install: bool,
@@ -206,7 +209,10 @@ impl ReleaseRun<'_> {
             .collect();
         let found: Vec<_> = stream::iter(work).buffered(SIDE_BY_SIDE).collect().await;
         for (object, live) in wanted.iter().filter(is_new).zip(found) {
-            let Some(live) = live? else { continue };
+            let Some(live) = live? else {
+                self.absent.insert(object.reference.clone());
+                continue;
+            };
             // The same item has applied it without a release.
             if live["metadata"]["labels"][ITEM_LABEL] == json!(self.item) {
                 continue;
@@ -371,7 +377,11 @@ impl ReleaseRun<'_> {
     ) -> Result<(Value, Applied, Option<String>), ApplyError> {
         let mut manifest = object.manifest.clone();
         self.owner.stamp(&mut manifest);
-        let Some(live) = self.cluster.get_of(&object.kind, &object.reference).await? else {
+        let live = match self.absent.contains(&object.reference) {
+            true => None,
+            false => self.cluster.get_of(&object.kind, &object.reference).await?,
+        };
+        let Some(live) = live else {
             self.deadline.check("helm deployer: start apply manifests")?;
             let stored = match self.cluster.create(&object.kind, &manifest).await {
                 Err(ApiError::AlreadyExists(what)) => {

@@ -1,5 +1,7 @@
 //! An item that goes takes along what it has deployed (`helm.md` 10.8).
 
+use std::collections::HashSet;
+
 use std::sync::Arc;
 
 use groundwork_api::ResourceExt;
@@ -10,7 +12,7 @@ use groundwork_lifecycle::OperationError;
 use super::configuration::Configuration;
 use super::history::History;
 use super::objects::Owner;
-use super::prepared::{author, item_owner, releases, target_names};
+use super::prepared::{author, item_owner, releases};
 use super::release::{Carried, ReleaseRun, as_helm};
 use crate::manifest::{operation_error, other_clusters, own_cluster, record};
 
@@ -53,7 +55,7 @@ async fn delete_rendered(
     cluster: &Cluster,
     configuration: &Configuration,
 ) -> Result<Removal, Failure> {
-    let others = other_clusters(round, &target_names(configuration)).await?;
+    let others = other_clusters(round, &configuration.target_names()).await?;
     let groups: &[DeletionGroup] = &configuration.deletion_groups;
     let owner = item_owner(round);
     let deletion = Deletion { cluster, others: &others, owner: &owner, groups, deadline: round.deadline };
@@ -91,6 +93,7 @@ async fn uninstall(
         former: Vec::new(),
         applied: Vec::new(),
         seen: Seen::new(),
+        absent: HashSet::new(),
         warnings: Vec::new(),
     };
     // A release that another item took over is that one's.

@@ -1,0 +1,312 @@
+//! The original's guided tour, as far as it deploys charts and manifests: what its texts describe is reached in the cluster of a Target.
+//!
+//! The tour fetches charts from a registry on the network. Here a registry of the test has them, and the references in the files lead to it;
+//! the time-out of minutes is one of seconds. Everything else is as the files say.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use groundwork_api::{Context, DataObject, Installation};
+use groundwork_testkit::{Registry, RegistryOptions, Server, fixture, servers_or_skip};
+use serde_json::{Value, json};
+
+use crate::case::Case;
+use crate::registries::push;
+use crate::shared;
+use crate::support::outcome;
+use crate::target_cluster::{TargetCluster, cluster};
+
+const TOUR: &str = "landscaper/guided-tour";
+/// Where the files say that charts are.
+const CHARTS: &str = "europe-docker.pkg.dev/sap-gcp-cp-k8s-stable-hub/landscaper-examples/examples";
+const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+const CONFIG_MAP: &str = "/api/v1/namespaces/example/configmaps/hello-world";
+const SECRET: &str = "/api/v1/namespaces/example/secrets/hello-world";
+
+/// The tour, in a namespace of its own.
+struct Tour<'a> {
+    case: Case<'a>,
+    cluster: TargetCluster,
+    registry: Registry,
+}
+
+impl<'a> Tour<'a> {
+    /// `None` if the servers or the files are missing.
+    async fn begin(namespace: &str, target: &[&str]) -> Result<Option<Tour<'static>>> {
+        if fixture(TOUR).is_none() || !servers_or_skip(&[Server::Registry]) {
+            return Ok(None);
+        }
+        let Some(system) = shared::system().await? else { return Ok(None) };
+        let (case, cluster) = (Case::new(system, namespace).await?, cluster().await?);
+        for name in target {
+            cluster.create_target(&case, name).await?;
+        }
+        let registry = Registry::start(&RegistryOptions::default()).await?;
+        for (path, name, version) in [
+            ("hello-world/chart/hello-world", "charts/hello-world", "1.0.0"),
+            ("basics/upgrade/chart/hello-world", "charts/hello-world", "1.0.1"),
+            ("components/helm-chart/chart/echo-server", "charts/guided-tour/echo-server", "1.0.0"),
+        ] {
+            let chart = packed(&fixture(&format!("{TOUR}/{path}")).context("a chart of the tour")?)?;
+            tokio::task::block_in_place(|| {
+                registry.push_artifact(name, version, (CHART_LAYER, &chart), None)
+            })?;
+        }
+        Ok(Some(Tour { case, cluster, registry }))
+    }
+
+    fn adapted(&self, text: &str) -> String {
+        text.replace("${namespace}", &self.case.namespace)
+            .replace(CHARTS, &self.registry.address())
+            .replace("${targetNamespace}", "example")
+            .replace("timeout: 2m", "timeout: 3s")
+    }
+
+    fn read(&self, path: &str) -> Result<Value> {
+        let path = fixture(&format!("{TOUR}/{path}.yaml.tpl")).context("a file of the tour")?;
+        Ok(groundwork_yaml::from_str(&self.adapted(&fs::read_to_string(path)?))?)
+    }
+
+    /// Applies an Installation of the tour, as its reader would, and waits for its job: its phase and last error.
+    async fn apply(&self, path: &str) -> Result<(String, String)> {
+        let object = self.read(path)?;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        if self.case.api::<Installation>().get_opt(name).await?.is_some() {
+            let change = json!({"metadata": {"annotations": object["metadata"]["annotations"]}, "spec": object["spec"]});
+            self.case.change::<Installation>(name, &change).await?;
+        } else {
+            let content = json!({"metadata": {"annotations": object["metadata"]["annotations"]}, "spec": object["spec"]});
+            self.case.create::<Installation>(name, &content).await?;
+        }
+        Ok(outcome(&self.case.finished(name).await?))
+    }
+
+    async fn succeeds(&self, path: &str) -> Result<()> {
+        let found = self.apply(path).await?;
+        ensure!(found == ("Succeeded".into(), String::new()), "{path}: {found:?}");
+        Ok(())
+    }
+
+    async fn is_greeting(&self, path: &str, greeting: &str) -> Result<()> {
+        let found = self.cluster.get(path).await?.with_context(|| format!("{path} is not there"))?;
+        ensure!(found["data"] == json!({"testData": greeting}), "{found}");
+        Ok(())
+    }
+
+    async fn deleted(&self, name: &str) -> Result<()> {
+        self.case.delete::<Installation>(name).await?;
+        self.case.gone::<Installation>(name).await
+    }
+
+    /// Pushes a component of the tour, as its constructor file says.
+    async fn component(&self, constructor: &str) -> Result<()> {
+        let path = fixture(&format!("{TOUR}/{constructor}.yaml")).context("a component of the tour")?;
+        let folder = path.parent().context("a folder")?;
+        let constructor = groundwork_yaml::from_str(&self.adapted(&fs::read_to_string(&path)?))?;
+        let component = &constructor["components"][0];
+        let source = tempfile::tempdir()?;
+        let mut resources = component["resources"].clone();
+        for resource in resources.as_array_mut().into_iter().flatten() {
+            let name = resource["name"].as_str().unwrap_or_default().to_owned();
+            let Some(input) = resource["input"]["path"].as_str() else {
+                resource["relation"] = json!("external");
+                continue;
+            };
+            fs::create_dir(source.path().join(&name))?;
+            for file in fs::read_dir(folder.join(input))? {
+                let file = file?;
+                fs::copy(file.path(), source.path().join(&name).join(file.file_name()))?;
+            }
+            resource["input"] = json!({"type": "dir", "path": name});
+            resource["version"] = component["version"].clone();
+            resource["relation"] = json!("local");
+        }
+        let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
+            "name": component["name"], "version": component["version"], "provider": "internal", "repositoryContexts": [],
+            "sources": [], "componentReferences": [], "resources": resources,
+        }});
+        fs::write(source.path().join("component-descriptor.yaml"), descriptor.to_string())?;
+        push(source.path(), &self.registry, "components", " written").await
+    }
+
+    async fn data_object(&self, path: &str) -> Result<()> {
+        let object = self.read(path)?;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        self.case.create::<DataObject>(name, &json!({"data": object["data"]})).await?;
+        Ok(())
+    }
+
+    /// What the files of the Context leave to their reader is the registry of components.
+    async fn context(&self, path: &str) -> Result<()> {
+        let mut context = self.read(&format!("{path}/installation/context"))?;
+        context["repositoryContext"]["baseUrl"] = json!(format!("{}/components", self.registry.address()));
+        let content = json!({"repositoryContext": context["repositoryContext"]});
+        self.case.create::<Context>("landscaper-examples", &content).await?;
+        Ok(())
+    }
+
+    /// Waits for a Deployment, and says that it is ready, as the controllers of a whole cluster would.
+    async fn get_ready(&self, name: &str) -> Result<Value> {
+        let path = format!("/apis/apps/v1/namespaces/example/deployments/{name}");
+        self.cluster.until("the Deployment is there", &path, |found| found.is_some()).await?;
+        let status = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "readyReplicas": 1});
+        self.cluster.change(&format!("{path}/status"), &json!({"status": status})).await
+    }
+}
+
+/// A chart as its registry has it.
+fn packed(folder: &Path) -> Result<Vec<u8>> {
+    let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    builder.append_dir_all(folder.file_name().context("a folder")?, folder)?;
+    Ok(builder.into_inner()?.finish()?)
+}
+
+/// The basics: a chart, manifests, an upgrade that replaces one object by another, and two items, the second after the first. What goes
+/// wrong at once, or for too long, is told, and the mended file succeeds.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_basics_and_errors_of_the_tour_come_to_their_ends() -> Result<()> {
+    let Some(tour) = Tour::begin("guided-tour", &["my-cluster", "my-cluster-1", "my-cluster-2"]).await?
+    else {
+        return Ok(());
+    };
+    tour.succeeds("hello-world/installation/installation").await?;
+    tour.is_greeting(CONFIG_MAP, "hello").await?;
+    tour.deleted("hello-world").await?;
+    ensure!(tour.cluster.get(CONFIG_MAP).await?.is_none(), "the chart's object is left");
+
+    tour.succeeds("basics/manifest-deployer/installation/installation").await?;
+    tour.is_greeting(CONFIG_MAP, "hello").await?;
+    tour.deleted("hello-world").await?;
+
+    tour.succeeds("basics/upgrade/installation/installation").await?;
+    tour.is_greeting(CONFIG_MAP, "hello").await?;
+    tour.succeeds("basics/upgrade/installation/installation-upg").await?;
+    ensure!(tour.cluster.get(CONFIG_MAP).await?.is_none(), "the object of the former version is left");
+    tour.is_greeting(SECRET, "aGVsbG8=").await?;
+    tour.deleted("hello-world").await?;
+
+    tour.succeeds("basics/multiple-deployitems/installation/installation").await?;
+    for (number, greeting) in [(1, "foo"), (2, "bar")] {
+        let path = format!("/api/v1/namespaces/example-{number}/configmaps/hello-world-{number}");
+        tour.is_greeting(&path, greeting).await?;
+    }
+    tour.deleted("hello-world").await?;
+
+    let (phase, error) = tour.apply("error-handling/immediate-error/installation/installation").await?;
+    ensure!(phase == "Failed" && !error.is_empty(), "{phase} {error}");
+    tour.succeeds("error-handling/immediate-error/installation/installation-fixed").await?;
+    tour.deleted("hello-world").await?;
+
+    let (phase, error) = tour.apply("error-handling/timeout-error/installation/installation").await?;
+    ensure!(phase == "Failed", "{phase} {error}");
+    tour.succeeds("error-handling/timeout-error/installation/installation-fixed").await?;
+    tour.is_greeting(CONFIG_MAP, "hello").await?;
+    tour.deleted("hello-world").await?;
+
+    // The Target leads nowhere by the time of the deletion: that fails, until the reader says that nothing is to be uninstalled.
+    tour.succeeds("error-handling/delete-error/installation/installation").await?;
+    tour.case.delete::<groundwork_api::Target>("my-cluster").await?;
+    tour.case.delete::<Installation>("hello-world").await?;
+    tour.case
+        .until("the deletion has failed", "hello-world", |installation: &Installation| {
+            outcome(installation).0 == "DeleteFailed"
+        })
+        .await?;
+    let annotations = json!({
+        "landscaper.gardener.cloud/delete-without-uninstall": "true", "landscaper.gardener.cloud/operation": "reconcile"});
+    tour.case
+        .change::<Installation>("hello-world", &json!({"metadata": {"annotations": annotations}}))
+        .await?;
+    tour.case.gone::<Installation>("hello-world").await?;
+    tour.is_greeting(CONFIG_MAP, "hello").await
+}
+
+/// Components: their chart is deployed, by what they say and by what is imported and mapped; a token that the cluster writes is exported.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_components_of_the_tour_deploy_their_charts() -> Result<()> {
+    let Some(tour) = Tour::begin("guided-tour-components", &["my-cluster"]).await? else { return Ok(()) };
+    tour.context("components/helm-chart").await?;
+    tour.component("components/helm-chart/commands/component-constructor").await?;
+    for name in ["import-parameters", "export-parameters"] {
+        tour.component(&format!("import-export/{name}/commands/component-constructor")).await?;
+    }
+    for path in [
+        "import-parameters/installation/dataobject-release",
+        "import-parameters/installation/dataobject-values",
+        "import-data-mappings/installation/dataobject-name",
+        "import-data-mappings/installation/dataobject-namespace",
+    ] {
+        tour.data_object(&format!("import-export/{path}")).await?;
+    }
+    for (path, name, text) in [
+        ("components/helm-chart", "echo-server", None),
+        ("import-export/import-parameters", "echo", Some("Hello, Landscaper!")),
+        ("import-export/import-data-mappings", "echo", Some("hello")),
+    ] {
+        let path = format!("{path}/installation/installation");
+        let (ended, deployment) = tokio::join!(tour.succeeds(&path), tour.get_ready(name));
+        ended?;
+        let container = deployment?["spec"]["template"]["spec"]["containers"][0].clone();
+        ensure!(container["image"] == "hashicorp/http-echo:0.2.3", "{path}: {container}");
+        if let Some(text) = text {
+            ensure!(container["args"] == json!([format!("-text=\"{text}\"")]), "{path}: {container}");
+        }
+        tour.deleted("echo-server").await?;
+    }
+
+    let secret = "/api/v1/namespaces/example/secrets/test-secret";
+    let (ended, written) =
+        tokio::join!(tour.succeeds("import-export/export-parameters/installation/installation"), async {
+            tour.cluster.until("the Secret is there", secret, |found| found.is_some()).await?;
+            // As the controller of tokens would.
+            tour.cluster.change(secret, &json!({"data": {"token": "Z29sZA=="}})).await
+        });
+    ended?;
+    written?;
+    let token = tour.case.get::<DataObject>("my-token").await?;
+    ensure!(token.data.get() == Some(&json!("gold")), "{token:?}");
+    Ok(())
+}
+
+/// A map of Targets is an item for each of them, and what one nested installation exports the next one deploys.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_maps_and_chains_of_the_tour_deploy_their_manifests() -> Result<()> {
+    let targets = ["my-cluster", "cluster-red", "cluster-green", "cluster-blue"];
+    let Some(tour) = Tour::begin("guided-tour-maps", &targets).await? else { return Ok(()) };
+    if tour.cluster.get("/api/v1/namespaces/example").await?.is_none() {
+        // The tour that makes it may begin in the same moment.
+        drop(tour.cluster.plane.create_namespace("example").await);
+    }
+    tour.context("components/helm-chart").await?;
+    tour.component("target-maps/01-multiple-deploy-items/component/components").await?;
+    tour.component("subinstallations/export-import/commands/component-constructor").await?;
+    tour.data_object("target-maps/01-multiple-deploy-items/component/installation/dataobject").await?;
+    tour.data_object("subinstallations/export-import/installation/dataobject").await?;
+
+    tour.succeeds("target-maps/01-multiple-deploy-items/component/installation/installation").await?;
+    for (color, cpu) in [("red", "180m"), ("green", "120m"), ("blue", "100m")] {
+        let path = format!("/api/v1/namespaces/example/configmaps/multiple-items-{color}");
+        let found = tour.cluster.get(&path).await?.with_context(|| format!("{path} is not there"))?;
+        ensure!(found["data"]["color"] == color && found["data"]["cpu"] == cpu, "{found}");
+    }
+    tour.deleted("multiple-items").await?;
+
+    tour.succeeds("subinstallations/export-import/installation/installation").await?;
+    let names = tour.case.get::<DataObject>("do-configmap-names").await?;
+    let names: Vec<String> = serde_json::from_value(names.data.get().cloned().unwrap_or_default())?;
+    ensure!(names.len() == 3, "{names:?}");
+    for name in &names {
+        let path = format!("/api/v1/namespaces/example/configmaps/{name}");
+        let found = tour.cluster.get(&path).await?.with_context(|| format!("{path} is not there"))?;
+        ensure!(found["data"] == json!({"foo": "bar"}), "{found}");
+    }
+    tour.deleted("export-import").await?;
+    for name in &names {
+        let path = format!("/api/v1/namespaces/example/configmaps/{name}");
+        ensure!(tour.cluster.get(&path).await?.is_none(), "{path} is left");
+    }
+    Ok(())
+}
