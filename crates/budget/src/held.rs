@@ -6,6 +6,7 @@
 //! comes from other threads.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
     static HELD: Cell<isize> = const { Cell::new(0) };
@@ -40,40 +41,46 @@ pub fn give_back(bytes: usize) {
 
 /// Bytes that are held as long as this is there. A clone holds as many again.
 #[derive(Debug, Default)]
-pub struct Held(Cell<usize>);
+pub struct Held(AtomicUsize);
 
 impl Held {
     /// Holds so many bytes.
     #[inline]
     pub fn new(bytes: usize) -> Self {
         take(bytes);
-        Self(Cell::new(bytes))
+        Self(AtomicUsize::new(bytes))
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
     }
 
     /// Holds so many bytes more.
     #[inline]
     pub fn add(&self, bytes: usize) {
-        self.set(self.0.get().saturating_add(bytes));
+        self.set(self.bytes().saturating_add(bytes));
     }
 
     /// Holds so many bytes from now on.
     #[inline]
     pub fn set(&self, bytes: usize) {
-        give_back(self.0.replace(bytes));
+        // Nobody else changes what it changes: values are shared between threads only where they stay as they are.
+        give_back(self.bytes());
+        self.0.store(bytes, Ordering::Relaxed);
         take(bytes);
     }
 }
 
 impl Clone for Held {
     fn clone(&self) -> Self {
-        Self::new(self.0.get())
+        Self::new(self.bytes())
     }
 }
 
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
-        give_back(self.0.get());
+        give_back(*self.0.get_mut());
     }
 }
 
