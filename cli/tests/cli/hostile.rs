@@ -265,7 +265,12 @@ fn expressions_of_sets() {
                 "targets": [{"repositories": [{"name": "r"}], "template": {"downstream": {"packageExpr": expression}}}],
             },
         });
-        set.to_string()
+        let repository = json!({
+            "apiVersion": "config.porch.kpt.dev/v1alpha1", "kind": "Repository",
+            "metadata": {"name": "r", "namespace": "f"},
+            "spec": {"type": "git", "git": {"repo": "https://example.com/r.git"}},
+        });
+        format!("{set}\n---\n{repository}\n")
     };
     let many = set(r"'\\pL{1,' + string(10 * a + b) + '}'");
     refused(&["variants", "expand", "-f"], &[("patterns", many, "the patterns of this set are too many")]);

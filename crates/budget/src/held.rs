@@ -40,8 +40,6 @@ pub fn give_back(bytes: usize) {
 }
 
 /// Bytes that are held as long as this is there. A clone holds as many again.
-///
-/// The number is atomic since values of parsed templates are shared between threads; nobody changes it on two of them.
 #[derive(Debug, Default)]
 pub struct Held(AtomicUsize);
 
@@ -53,6 +51,10 @@ impl Held {
         Self(AtomicUsize::new(bytes))
     }
 
+    fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Holds so many bytes more.
     #[inline]
     pub fn add(&self, bytes: usize) {
@@ -62,14 +64,10 @@ impl Held {
     /// Holds so many bytes from now on.
     #[inline]
     pub fn set(&self, bytes: usize) {
+        // Nobody else changes what it changes: values are shared between threads only where they stay as they are.
         give_back(self.bytes());
         self.0.store(bytes, Ordering::Relaxed);
         take(bytes);
-    }
-
-    #[inline]
-    fn bytes(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -82,7 +80,7 @@ impl Clone for Held {
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
-        give_back(self.bytes());
+        give_back(*self.0.get_mut());
     }
 }
 

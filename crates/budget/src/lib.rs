@@ -1,6 +1,6 @@
 //! What the work on content of strangers may spend, counted and not timed: so a document has the same outcome on every machine.
 //!
-//! * [`Budget`]: units of work of several engines together, such as all executions and schemas of one blueprint.
+//! * [`Budget`]: units of work of several engines together, such as all executions of one blueprint.
 //! * [`held`]: the bytes that the values of an engine hold at this moment.
 //!
 //! A unit is about ten nanoseconds of one core: one evaluated node of a Go template, one copied element of a list, the hashing of
@@ -25,7 +25,7 @@ struct Account {
 /// The work of one operation would be more than it may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "all templates and schemas together take more than the limit of {limit} units of work; let them do less, or divide the blueprint"
+    "all templates together take more than the limit of {limit} units of work; let them do less, or divide the blueprint"
 )]
 pub struct ExceededError {
     pub limit: u64,

@@ -22,6 +22,34 @@ pub(super) enum TooExpensive {
     Steps,
     #[error("more than {LONGEST_CHAIN} rules of the schema lead to one another")]
     Chain,
+    #[error("the patterns of the schema are too many or too large: use fewer, without counted repetitions")]
+    Patterns,
+}
+
+/// What all patterns of a schema may weigh, in bytes that are plain characters.
+const MOST_PATTERNS: usize = 10_000_000;
+/// What a counted repetition multiplies the weight of a pattern by.
+const HEAVY: usize = 500;
+
+/// Whether the patterns of a schema can be compiled in reasonable time and memory.
+pub(super) fn check_patterns(root: &Value) -> Result<(), TooExpensive> {
+    let weight = |pattern: &str| pattern.len().saturating_mul(if pattern.contains('{') { HEAVY } else { 1 });
+    let mut sum = 0_usize;
+    let mut open = vec![root];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                let own = members.get("pattern").and_then(Value::as_str).map_or(0, weight);
+                let names = members.get("patternProperties").and_then(Value::as_object);
+                let names = names.into_iter().flat_map(Map::keys).map(|name| weight(name));
+                sum = names.fold(sum.saturating_add(own), usize::saturating_add);
+                open.extend(members.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    if sum > MOST_PATTERNS { Err(TooExpensive::Patterns) } else { Ok(()) }
 }
 
 /// Whether a schema can be followed at all, whatever it is applied to.
@@ -357,6 +385,17 @@ mod tests {
         let nested = |depth| (0..depth).fold(json!(1), |inner, _| json!([inner]));
         assert_eq!(check(&schema, &nested(10)), Ok(()));
         assert_eq!(check(&schema, &nested(60)), Err(TooExpensive::Steps));
+    }
+
+    #[test]
+    fn patterns_are_weighed() {
+        let schema = |count: usize, pattern: &str| {
+            let names: Map<_, _> = (0..count).map(|index| (format!("{pattern}{index}"), json!({}))).collect();
+            json!({"patternProperties": names, "items": {"pattern": pattern}})
+        };
+        assert_eq!(check_patterns(&schema(100, "^[a-z]{1,63}$")), Ok(()));
+        assert_eq!(check_patterns(&schema(3_000, "^[a-z]+$")), Ok(()));
+        assert_eq!(check_patterns(&schema(3_000, "^[a-z]{1,500}$")), Err(TooExpensive::Patterns));
     }
 
     #[test]

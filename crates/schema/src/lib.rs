@@ -24,6 +24,8 @@ pub use dialect::{DEFAULT_DIALECT, Dialect};
 pub use explain::Finding;
 pub use violation::Violation;
 
+/// Bytes of what is said about violations of one value, those that are said twice included.
+const MOST_WORDS: usize = 32 << 20;
 /// Compiled patterns may not take more than this, in bytes.
 const LARGEST_PATTERN: usize = 10 << 20;
 
@@ -65,6 +67,7 @@ impl Schema {
     ) -> Result<Self, InvalidSchemaError> {
         let document = dialect.normalise(document);
         cost::check_chains(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;
+        cost::check_patterns(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;
         let options = jsonschema::options()
             .with_draft(dialect.draft())
             .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN));
@@ -104,7 +107,20 @@ impl Schema {
         }
         let mut seen = HashSet::new();
         let violations = self.validator.iter_errors(value).map(|error| violation::violation(&error, value));
-        violations.filter(|violation| seen.insert(violation.clone())).collect()
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        for violation in violations {
+            if bytes > MOST_WORDS {
+                let problem = "there are further violations, which are not told".to_owned();
+                found.push(Violation { path: "(root)".to_owned(), problem });
+                break;
+            }
+            bytes += violation.path.len() + violation.problem.len();
+            if seen.insert(violation.clone()) {
+                found.push(violation);
+            }
+        }
+        found
     }
 }
 

@@ -205,3 +205,27 @@ fn faults_are_explained_as_a_tree() {
          - at '': got object, want string\n  - at '': missing property 'k'",
     );
 }
+
+/// Each of twenty thousand rules would say the same megabyte.
+#[test]
+fn what_is_said_has_an_end() {
+    let options: Vec<String> = (0..20_000).map(|number| format!("{number:050}")).collect();
+    let rules: Vec<Value> = (0..20_000).map(|_| json!({"$ref": "#/$defs/a"})).collect();
+    let document = json!({"$defs": {"a": {"enum": options}}, "allOf": rules});
+    let schema = Schema::compile(
+        document,
+        Dialect::of(&json!({}), "https://json-schema.org/draft/2020-12/schema").unwrap(),
+    )
+    .unwrap();
+    let violations = schema.violations(&json!(1));
+    assert_eq!(violations.len(), 2);
+    assert!(violations[1].problem.starts_with("there are further violations"), "{}", violations[1]);
+    let document = json!({"items": {"type": "string"}});
+    let schema = Schema::compile(
+        document,
+        Dialect::of(&json!({}), "https://json-schema.org/draft/2020-12/schema").unwrap(),
+    )
+    .unwrap();
+    let numbers: Vec<usize> = (0..50_000).collect();
+    assert_eq!(schema.violations(&json!(numbers)).len(), 50_000, "each place is told");
+}

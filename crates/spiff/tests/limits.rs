@@ -112,7 +112,7 @@ fn functions_pay_for_what_they_look_at() {
         match run(&template) {
             // Whichever comes first where both the work and its result have no end.
             Err(Error::Limit(limit)) => {
-                assert!(limit == work || matches!(limit, LimitError::Nodes(_)), "{shown}: {limit}")
+                assert!(limit == work || matches!(limit, LimitError::Nodes(_)), "{shown}: {limit}");
             }
             other => unreachable!("{shown}: {:?}", other.map(|text| text.len())),
         }
