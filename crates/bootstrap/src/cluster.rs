@@ -29,7 +29,7 @@ const TOKEN: i64 = 365 * 24 * 3600;
 const CALLS: [(&str, &str); 2] = [("renderer", "resolver"), ("variant", "watcher")];
 
 /// Accounts, rights and policies; the test of this module compares them with the folder.
-const MANIFESTS: [(&str, &str); 10] = [
+const MANIFESTS: [(&str, &str); 11] = [
     ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
     ("base/service-accounts.yaml", include_str!("../../../k8s/base/service-accounts.yaml")),
     ("base/watcher.yaml", include_str!("../../../k8s/base/watcher.yaml")),
@@ -45,6 +45,10 @@ const MANIFESTS: [(&str, &str); 10] = [
     (
         "components/mock-deployer/rights.yaml",
         include_str!("../../../k8s/components/mock-deployer/rights.yaml"),
+    ),
+    (
+        "components/helm-deployer/contexts.yaml",
+        include_str!("../../../k8s/components/helm-deployer/contexts.yaml"),
     ),
 ];
 
@@ -215,7 +219,8 @@ mod tests {
     fn everything_in_the_folders_is_applied() {
         let k8s = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s");
         let mut found = Vec::new();
-        for folder in ["base", "admission", "components/mock-deployer", "components/package-store"] {
+        let components = ["components/mock-deployer", "components/helm-deployer", "components/package-store"];
+        for folder in ["base", "admission"].into_iter().chain(components) {
             for entry in std::fs::read_dir(k8s.join(folder)).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
                 // Programs are started by compose.yaml, whose networks are its own.
