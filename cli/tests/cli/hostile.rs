@@ -9,8 +9,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Address space of a case, in KiB: about 64 MiB of it are the stack and the program itself.
-const ADDRESS_SPACE: u32 = 450_000;
+/// Address space of a case, in KiB. Up to 300 MiB of it are stacks and the program itself, which is large where it is not optimized and has all
+/// features; what is left is what values may hold, and a little.
+const ADDRESS_SPACE: u32 = 700_000;
 /// Processor time of a case, in seconds of a build that is not optimized.
 const SECONDS: u32 = 120;
 
