@@ -100,7 +100,8 @@ async fn each_draft_is_made_once() -> Result<()> {
         ensure!(made.len() == count, "{made:?}");
         ensure!(made.values().all(|log| log == &["Creating new revision by cloning"]), "{made:?}");
         let (one, other) = (pushed(&system, "variant").await?, pushed(&system, OTHER).await?);
-        ensure!(one + other == count && one > 0 && other > 0, "{one} and {other} of {count}");
+        // Replicas that begin with one variant in the same second make the same commit; the push of the second finds it there and counts, too.
+        ensure!(one + other >= count && one > 0 && other > 0, "{one} and {other} of {count}");
 
         look(&case, "catalog").await?;
         case.change::<PackageVariantSet>("fleet", &set("v2")).await?;
