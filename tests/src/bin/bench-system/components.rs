@@ -34,7 +34,7 @@ const LARGE: &str = "example.org/large";
 /// How much of everything.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    /// Sets of components; each has a root, and each of its versions refers to the next ten.
+    /// Sets of components; each has a root, and each of its versions refers to ten others.
     pub(crate) sets: usize,
     pub(crate) versions: usize,
     /// MiB of the large resource.
@@ -200,7 +200,8 @@ fn name(set: usize, number: usize) -> String {
 
 fn descriptor(set: usize, number: usize, versions: usize) -> Value {
     let version = if number % 10 == set && (1..=RULES).contains(&number) { "v2.0.0" } else { "v1.0.0" };
-    let next = number + 1..(number + 11).min(versions);
+    // A tree of ten references each: a chain would be deeper than a closure may be.
+    let next = (10 * number + 1).min(versions)..(10 * number + 11).min(versions);
     let references: Vec<Value> = next
         .map(|next| json!({"name": format!("c-{next}"), "componentName": name(set, next), "version": "v1.0.0"}))
         .collect();
