@@ -9,15 +9,20 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use groundwork_api::{Context, DataObject, Installation};
+use groundwork_api::{Context, DataObject, Installation, Target};
 use groundwork_testkit::{Registry, RegistryOptions, Server, fixture, servers_or_skip};
+use groundwork_tests::wait_for;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
+use kube::Api;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::registries::push;
 use crate::shared;
-use crate::support::outcome;
-use crate::target_cluster::{TargetCluster, cluster};
+use crate::support::{PATIENCE, outcome};
+use crate::target_cluster::{self, TargetCluster, cluster};
 
 const TOUR: &str = "landscaper/guided-tour";
 /// Where the files say that charts are.
@@ -27,15 +32,15 @@ const CONFIG_MAP: &str = "/api/v1/namespaces/example/configmaps/hello-world";
 const SECRET: &str = "/api/v1/namespaces/example/secrets/hello-world";
 
 /// The tour, in a namespace of its own.
-struct Tour<'a> {
-    case: Case<'a>,
-    cluster: TargetCluster,
+pub(crate) struct Tour<'a> {
+    pub(crate) case: Case<'a>,
+    pub(crate) cluster: TargetCluster,
     registry: Registry,
 }
 
 impl<'a> Tour<'a> {
     /// `None` if the servers or the files are missing.
-    async fn begin(namespace: &str, target: &[&str]) -> Result<Option<Tour<'static>>> {
+    pub(crate) async fn begin(namespace: &str, target: &[&str]) -> Result<Option<Tour<'static>>> {
         if fixture(TOUR).is_none() || !servers_or_skip(&[Server::Registry]) {
             return Ok(None);
         }
@@ -84,7 +89,7 @@ impl<'a> Tour<'a> {
         Ok(outcome(&self.case.finished(name).await?))
     }
 
-    async fn succeeds(&self, path: &str) -> Result<()> {
+    pub(crate) async fn succeeds(&self, path: &str) -> Result<()> {
         let found = self.apply(path).await?;
         ensure!(found == ("Succeeded".into(), String::new()), "{path}: {found:?}");
         Ok(())
@@ -96,39 +101,40 @@ impl<'a> Tour<'a> {
         Ok(())
     }
 
-    async fn deleted(&self, name: &str) -> Result<()> {
+    /// A ConfigMap that the tour deploys.
+    async fn config_map(&self, name: &str) -> Result<Option<Value>> {
+        self.cluster.get(&format!("/api/v1/namespaces/example/configmaps/{name}")).await
+    }
+
+    async fn data(&self, config_map: &str) -> Result<Value> {
+        let found = self.config_map(config_map).await?;
+        Ok(found.with_context(|| format!("ConfigMap {config_map} is not there"))?["data"].clone())
+    }
+
+    pub(crate) async fn deleted(&self, name: &str) -> Result<()> {
         self.case.delete::<Installation>(name).await?;
         self.case.gone::<Installation>(name).await
     }
 
-    /// Pushes a component of the tour, as its constructor file says.
-    async fn component(&self, constructor: &str) -> Result<()> {
+    /// Pushes the components of a constructor file of the tour.
+    pub(crate) async fn components(&self, constructor: &str) -> Result<()> {
         let path = fixture(&format!("{TOUR}/{constructor}.yaml")).context("a component of the tour")?;
         let folder = path.parent().context("a folder")?;
-        let constructor = groundwork_yaml::from_str(&self.adapted(&fs::read_to_string(&path)?))?;
-        let component = &constructor["components"][0];
-        let source = tempfile::tempdir()?;
-        let mut resources = component["resources"].clone();
-        for resource in resources.as_array_mut().into_iter().flatten() {
-            let name = resource["name"].as_str().unwrap_or_default().to_owned();
-            let Some(input) = resource["input"]["path"].as_str() else {
-                resource["relation"] = json!("external");
-                continue;
-            };
-            fs::create_dir(source.path().join(&name))?;
-            for file in fs::read_dir(folder.join(input))? {
-                let file = file?;
-                fs::copy(file.path(), source.path().join(&name).join(file.file_name()))?;
-            }
-            resource["input"] = json!({"type": "dir", "path": name});
-            resource["version"] = component["version"].clone();
-            resource["relation"] = json!("local");
+        let constructor: Value = groundwork_yaml::from_str(&self.adapted(&fs::read_to_string(&path)?))?;
+        for component in constructor["components"].as_array().context("components")? {
+            let source = tempfile::tempdir()?;
+            let descriptor = described(component, folder, source.path())?;
+            fs::write(source.path().join("component-descriptor.yaml"), descriptor.to_string())?;
+            push(source.path(), &self.registry, "components", " written").await?;
         }
-        let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
-            "name": component["name"], "version": component["version"], "provider": "internal", "repositoryContexts": [],
-            "sources": [], "componentReferences": [], "resources": resources,
-        }});
-        fs::write(source.path().join("component-descriptor.yaml"), descriptor.to_string())?;
+        Ok(())
+    }
+
+    /// Pushes a component of which the tour has the descriptor alone.
+    async fn descriptor(&self, path: &str) -> Result<()> {
+        let path = fixture(&format!("{TOUR}/{path}.yaml")).context("a descriptor of the tour")?;
+        let source = tempfile::tempdir()?;
+        fs::copy(path, source.path().join("component-descriptor.yaml"))?;
         push(source.path(), &self.registry, "components", " written").await
     }
 
@@ -140,12 +146,31 @@ impl<'a> Tour<'a> {
     }
 
     /// What the files of the Context leave to their reader is the registry of components.
-    async fn context(&self, path: &str) -> Result<()> {
+    pub(crate) async fn context(&self, path: &str) -> Result<()> {
         let mut context = self.read(&format!("{path}/installation/context"))?;
         context["repositoryContext"]["baseUrl"] = json!(format!("{}/components", self.registry.address()));
         let content = json!({"repositoryContext": context["repositoryContext"]});
         self.case.create::<Context>("landscaper-examples", &content).await?;
         Ok(())
+    }
+
+    /// The namespace in the cluster of the Targets that the objects of the tour are for.
+    async fn namespace_of_objects(&self) -> Result<()> {
+        if self.cluster.get("/api/v1/namespaces/example").await?.is_none() {
+            // The tour that makes it may begin in the same moment.
+            drop(self.cluster.plane.create_namespace("example").await);
+        }
+        Ok(())
+    }
+
+    /// Waits until the item of the tour's Installation for the cluster itself has an error.
+    async fn item_says(&self, text: &str) -> Result<()> {
+        wait_for(text, PATIENCE, async || {
+            let item = self.case.item("self-inst", "default-deploy-item").await;
+            let (phase, error) = target_cluster::outcome(&item.map_err(|error| error.to_string())?);
+            if error.contains(text) { Ok(()) } else { Err(format!("{phase} {error}")) }
+        })
+        .await
     }
 
     /// Waits for a Deployment, and says that it is ready, as the controllers of a whole cluster would.
@@ -155,6 +180,31 @@ impl<'a> Tour<'a> {
         let status = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "readyReplicas": 1});
         self.cluster.change(&format!("{path}/status"), &json!({"status": status})).await
     }
+}
+
+/// The source of one component: its folders beside a descriptor, as `component push` wants them.
+fn described(component: &Value, folder: &Path, source: &Path) -> Result<Value> {
+    let mut resources = component["resources"].clone();
+    for resource in resources.as_array_mut().into_iter().flatten() {
+        let name = resource["name"].as_str().unwrap_or_default().to_owned();
+        let Some(input) = resource["input"]["path"].as_str() else {
+            resource["relation"] = json!("external");
+            continue;
+        };
+        fs::create_dir(source.join(&name))?;
+        for file in fs::read_dir(folder.join(input))? {
+            let file = file?;
+            fs::copy(file.path(), source.join(&name).join(file.file_name()))?;
+        }
+        resource["input"] = json!({"type": "dir", "path": name});
+        resource["version"] = component["version"].clone();
+        resource["relation"] = json!("local");
+    }
+    let references = component.get("componentReferences").cloned().unwrap_or_else(|| json!([]));
+    Ok(json!({"meta": {"schemaVersion": "v2"}, "component": {
+        "name": component["name"], "version": component["version"], "provider": "internal", "repositoryContexts": [],
+        "sources": [], "componentReferences": references, "resources": resources,
+    }}))
 }
 
 /// A chart as its registry has it.
@@ -208,7 +258,7 @@ async fn the_basics_and_errors_of_the_tour_come_to_their_ends() -> Result<()> {
 
     // The Target leads nowhere by the time of the deletion: that fails, until the reader says that nothing is to be uninstalled.
     tour.succeeds("error-handling/delete-error/installation/installation").await?;
-    tour.case.delete::<groundwork_api::Target>("my-cluster").await?;
+    tour.case.delete::<Target>("my-cluster").await?;
     tour.case.delete::<Installation>("hello-world").await?;
     tour.case
         .until("the deletion has failed", "hello-world", |installation: &Installation| {
@@ -229,9 +279,9 @@ async fn the_basics_and_errors_of_the_tour_come_to_their_ends() -> Result<()> {
 async fn the_components_of_the_tour_deploy_their_charts() -> Result<()> {
     let Some(tour) = Tour::begin("guided-tour-components", &["my-cluster"]).await? else { return Ok(()) };
     tour.context("components/helm-chart").await?;
-    tour.component("components/helm-chart/commands/component-constructor").await?;
+    tour.components("components/helm-chart/commands/component-constructor").await?;
     for name in ["import-parameters", "export-parameters"] {
-        tour.component(&format!("import-export/{name}/commands/component-constructor")).await?;
+        tour.components(&format!("import-export/{name}/commands/component-constructor")).await?;
     }
     for path in [
         "import-parameters/installation/dataobject-release",
@@ -271,42 +321,135 @@ async fn the_components_of_the_tour_deploy_their_charts() -> Result<()> {
     Ok(())
 }
 
-/// A map of Targets is an item for each of them, and what one nested installation exports the next one deploys.
+/// A map of Targets: an item for each of them, handed on to a nested installation as it is, a nested installation for each of them, put
+/// together again two levels below.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_maps_and_chains_of_the_tour_deploy_their_manifests() -> Result<()> {
-    let targets = ["my-cluster", "cluster-red", "cluster-green", "cluster-blue"];
+async fn the_maps_of_the_tour_deploy_to_each_of_their_targets() -> Result<()> {
+    let targets = ["cluster-red", "cluster-green", "cluster-blue"];
     let Some(tour) = Tour::begin("guided-tour-maps", &targets).await? else { return Ok(()) };
-    if tour.cluster.get("/api/v1/namespaces/example").await?.is_none() {
-        // The tour that makes it may begin in the same moment.
-        drop(tour.cluster.plane.create_namespace("example").await);
-    }
+    tour.namespace_of_objects().await?;
     tour.context("components/helm-chart").await?;
-    tour.component("target-maps/01-multiple-deploy-items/component/components").await?;
-    tour.component("subinstallations/export-import/commands/component-constructor").await?;
     tour.data_object("target-maps/01-multiple-deploy-items/component/installation/dataobject").await?;
-    tour.data_object("subinstallations/export-import/installation/dataobject").await?;
-
-    tour.succeeds("target-maps/01-multiple-deploy-items/component/installation/installation").await?;
-    for (color, cpu) in [("red", "180m"), ("green", "120m"), ("blue", "100m")] {
-        let path = format!("/api/v1/namespaces/example/configmaps/multiple-items-{color}");
-        let found = tour.cluster.get(&path).await?.with_context(|| format!("{path} is not there"))?;
-        ensure!(found["data"]["color"] == color && found["data"]["cpu"] == cpu, "{found}");
-    }
-    tour.deleted("multiple-items").await?;
-
-    tour.succeeds("subinstallations/export-import/installation/installation").await?;
-    let names = tour.case.get::<DataObject>("do-configmap-names").await?;
-    let names: Vec<String> = serde_json::from_value(names.data.get().cloned().unwrap_or_default())?;
-    ensure!(names.len() == 3, "{names:?}");
-    for name in &names {
-        let path = format!("/api/v1/namespaces/example/configmaps/{name}");
-        let found = tour.cluster.get(&path).await?.with_context(|| format!("{path} is not there"))?;
-        ensure!(found["data"] == json!({"foo": "bar"}), "{found}");
-    }
-    tour.deleted("export-import").await?;
-    for name in &names {
-        let path = format!("/api/v1/namespaces/example/configmaps/{name}");
-        ensure!(tour.cluster.get(&path).await?.is_none(), "{path} is left");
+    for (folder, installation, objects) in [
+        ("01-multiple-deploy-items", "multiple-items", "multiple-items"),
+        ("02-targetmap-ref", "targetmap-ref", "targetmapref"),
+        ("03-multiple-subinst", "multiple-subinst", "multiple-subinst"),
+        ("04-forward-map", "forward-map", "compose-map-exec"),
+    ] {
+        tour.components(&format!("target-maps/{folder}/component/components")).await?;
+        tour.succeeds(&format!("target-maps/{folder}/component/installation/installation")).await?;
+        for (color, cpu) in [("red", "180m"), ("green", "120m"), ("blue", "100m")] {
+            let data = tour.data(&format!("{objects}-{color}")).await?;
+            if folder == "04-forward-map" {
+                ensure!(data == json!({"foo": "bar"}), "{folder} {color}: {data}");
+            } else {
+                ensure!(data["color"] == color && data["cpu"] == cpu, "{folder} {color}: {data}");
+            }
+        }
+        let other = tour.config_map(&format!("{objects}-yellow")).await?;
+        ensure!(other.is_none(), "{folder}: a color without a Target was deployed");
+        tour.deleted(installation).await?;
+        for color in ["red", "green", "blue"] {
+            let left = tour.config_map(&format!("{objects}-{color}")).await?;
+            ensure!(left.is_none(), "{folder}: the object of {color} is left");
+        }
     }
     Ok(())
+}
+
+/// Nested installations: what one exports the next one deploys, with blueprints of one component and of two; as many as an import says.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nested_installations_of_the_tour_deploy_their_manifests() -> Result<()> {
+    let Some(tour) = Tour::begin("guided-tour-nested", &["my-cluster"]).await? else { return Ok(()) };
+    tour.namespace_of_objects().await?;
+    tour.context("components/helm-chart").await?;
+    for name in ["export-import", "component-references", "subinst-templates"] {
+        tour.components(&format!("subinstallations/{name}/commands/component-constructor")).await?;
+    }
+    tour.data_object("subinstallations/export-import/installation/dataobject").await?;
+    for name in ["export-import", "component-references"] {
+        tour.succeeds(&format!("subinstallations/{name}/installation/installation")).await?;
+        let names = tour.case.get::<DataObject>("do-configmap-names").await?;
+        let names: Vec<String> = serde_json::from_value(names.data.get().cloned().unwrap_or_default())?;
+        ensure!(names.len() == 3, "{name}: {names:?}");
+        for config_map in &names {
+            ensure!(tour.data(config_map).await? == json!({"foo": "bar"}), "{name}: {config_map}");
+        }
+        tour.deleted(name).await?;
+        for config_map in &names {
+            ensure!(tour.config_map(config_map).await?.is_none(), "{name}: {config_map} is left");
+        }
+    }
+    tour.succeeds("subinstallations/subinst-templates/installation/installation").await?;
+    for index in 0..3 {
+        ensure!(tour.data(&format!("cm-{index}")).await? == json!({"foo": "bar"}), "cm-{index}");
+    }
+    ensure!(tour.config_map("cm-3").await?.is_none(), "there are more nested installations than asked for");
+    tour.deleted("subinst-templates").await?;
+    ensure!(tour.config_map("cm-0").await?.is_none(), "an object is left");
+    Ok(())
+}
+
+/// What a template reads of a component and of those that it refers to: images by the labels of their resources.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_templates_of_the_tour_read_their_components() -> Result<()> {
+    let Some(tour) = Tour::begin("guided-tour-templating", &["my-cluster"]).await? else { return Ok(()) };
+    tour.namespace_of_objects().await?;
+    tour.context("templating/components").await?;
+    for part in ["core", "ext"] {
+        tour.descriptor(&format!("templating/components/components/component-descriptor-{part}")).await?;
+    }
+    tour.components("templating/components/commands/component-constructor").await?;
+    tour.succeeds("templating/components/installation/installation").await?;
+    let data = tour.data("templating-components").await?;
+    let content: Value = groundwork_yaml::from_str(data["content"].as_str().unwrap_or_default())?;
+    let folder = "sap-gcp-cp-k8s-stable-hub/landscaper-examples/examples/images";
+    let image = |name: &str| json!({"registry": "europe-docker.pkg.dev", "repository": format!("{folder}/image-{name}"), "tag": "1.0.0"});
+    let expected = json!({
+        "images": {"types": {"type-a": image("a"), "type-d": image("d")}},
+        "auxiliaryImages": {"aux-b": image("b"), "aux-c": image("c")},
+    });
+    ensure!(content == expected, "{content}");
+    tour.deleted("templating-components").await
+}
+
+/// A Target that leads to the cluster where the Installation lives, with the rights of a service account of its namespace.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_target_of_the_tour_that_is_the_cluster_itself_works() -> Result<()> {
+    let Some(tour) = Tour::begin("guided-tour-self", &[]).await? else { return Ok(()) };
+    // Another test may have made it.
+    drop(tour.case.system.plane.create_namespace("example").await);
+    tour.case.create::<ServiceAccount>("self-serviceaccount", &json!({})).await?;
+    let target = tour.read("targets/02-self-targets/installation/target")?;
+    tour.case.create::<Target>("self-target", &json!({"spec": target["spec"]})).await?;
+    let installation = tour.read("targets/02-self-targets/installation/installation")?;
+    tour.case.create::<Installation>("self-inst", &installation).await?;
+    // Of what the tour's texts grant nothing is there yet. The item says what is missing, one after the other.
+    tour.item_says("may not create serviceaccounts/token").await?;
+    let client = tour.case.system.client().await?;
+    let role = json!({
+        "metadata": {"name": "tokens"},
+        "rules": [{
+            "apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"],
+            "resourceNames": ["self-serviceaccount"],
+        }],
+    });
+    let of_deployer = json!({
+        "metadata": {"name": "tokens"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "tokens"},
+        "subjects": [{"kind": "ServiceAccount", "name": "groundwork-deployer", "namespace": "groundwork-system"}],
+    });
+    tour.case.create::<Role>("tokens", &role).await?;
+    tour.case.create::<RoleBinding>("tokens", &of_deployer).await?;
+    tour.item_says("may not get example/self-target-example").await?;
+    let binding = tour.read("targets/02-self-targets/installation/clusterrolebinding")?;
+    let bindings = Api::<ClusterRoleBinding>::all(client);
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+    let ended = outcome(&tour.case.finished("self-inst").await?);
+    ensure!(ended.0 == "Succeeded", "{ended:?}");
+    let home = Case::existing(tour.case.system, "example").await?;
+    let found = home.get::<ConfigMap>("self-target-example").await?;
+    ensure!(found.data == Some([("testData".to_owned(), "hello".to_owned())].into()), "{found:?}");
+    tour.deleted("self-inst").await?;
+    home.gone::<ConfigMap>("self-target-example").await
 }

@@ -20,6 +20,7 @@ mod faults;
 mod figures;
 mod grpc;
 mod guided_tour;
+mod guided_tour_flux;
 mod heavy;
 mod herd;
 mod imports;
