@@ -24,6 +24,7 @@ mod guided_tour_flux;
 mod heavy;
 mod herd;
 mod imports;
+mod landscaper_states;
 mod lifecycle;
 mod metrics;
 mod namespaces;
