@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use groundwork_api::{DataObject, DeployItem, Installation, Target};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::case::{Case, error, job};
@@ -60,7 +61,7 @@ async fn create_sources(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// I-02, I-05, I-10, I-13, I-66, I-67, I-68, I-70, I-71, I-75, B-69: values of all sources arrive in the item, and lie in
+/// I-02, I-05, I-10, I-13, I-66, I-67, I-68, I-70, I-71, I-75, B-66, B-68, B-69: values of all sources arrive in the item, and lie in
 /// the own scope under the names that the chapter gives (4.3, with its vector for `application` and `databaseaccess`).
 #[tokio::test(flavor = "multi_thread")]
 async fn imports_of_every_kind_arrive() -> Result<()> {
@@ -94,6 +95,9 @@ async fn imports_of_every_kind_arrive() -> Result<()> {
             "code": {"pin": 12},
         })
     );
+    let name = item.name_any();
+    assert!(name.starts_with("application-item-"), "{name}");
+    assert_eq!(item.spec.type_, "landscaper.gardener.cloud/mock");
     // The Target itself, not the copy of it.
     assert_eq!(item.spec.target.context("the item has a target")?.name, "blue");
 

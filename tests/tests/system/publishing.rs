@@ -35,7 +35,7 @@ fn exporter(target_type: &str) -> String {
     .to_string()
 }
 
-/// I-03, I-54, I-91 to I-95, I-97, I-100, I-103, I-105 to I-109, B-41, B-96: exports become objects of the scope, through mappings and without,
+/// I-03, I-54, I-91 to I-95, I-97, I-100, I-103, I-105 to I-109, I-112, B-41, B-96: exports become objects of the scope, through mappings and without,
 /// under the names that were asked for.
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_become_objects() -> Result<()> {
@@ -45,13 +45,15 @@ async fn exports_become_objects() -> Result<()> {
     let spec = json!({
         "exports": {
             "data": [data("plain", "my-exported-data"), data("combined", "combined"), data("fixed", "UPPER_x"),
-                data("dotted", "dotted")],
+                data("dotted", "dotted"), data("my-identifier", "my-identifier"), data("my-credentials", "my-credentials")],
             "targets": [{"name": "cluster", "target": "my-exported-target"}],
         },
         "exportDataMappings": {
             "combined": {"first": "(( plain ))", "second": "(( other-part ))", "all": ["(( plain ))", "(( other-part ))"]},
             "fixed": {"answer": 42},
             "dotted": "(( exports.[\"a.b\"] ))",
+            "my-identifier": "(( plain ))",
+            "my-credentials": [{"name": "one", "value": "(( other-part ))"}, {"name": "two", "value": "(( exports.[\"a.b\"] ))"}],
             "undeclared": "(( plain ))",
             "cluster": {"type": "example.org/other"},
         },
@@ -66,6 +68,9 @@ async fn exports_become_objects() -> Result<()> {
     let combined: DataObject = case.get("combined").await?;
     assert_eq!(value(&combined), json!({"first": "one", "second": "two", "all": ["one", "two"]}));
     assert_eq!(value(&case.get("dotted").await?), json!("three"));
+    assert_eq!(value(&case.get("my-identifier").await?), json!("one"));
+    let credentials = json!([{"name": "one", "value": "two"}, {"name": "two", "value": "three"}]);
+    assert_eq!(value(&case.get("my-credentials").await?), credentials);
     let named = "data.landscaper.gardener.cloud/key=UPPER_x";
     let fixed = case.list::<DataObject>(named).await?.pop().context("the constant is published")?;
     assert_eq!((value(&fixed), fixed.name_any().len()), (json!({"answer": 42}), 32));
@@ -76,7 +81,7 @@ async fn exports_become_objects() -> Result<()> {
         (Some("dev"), None)
     );
     // The objects of the exports and no other: what was not declared does not appear.
-    assert_eq!(case.list::<DataObject>("").await?.len(), 4);
+    assert_eq!(case.list::<DataObject>("").await?.len(), 6);
 
     let wrong = case.install_with("wrong", &exporter("example.org/other"), &json!({})).await?;
     let (phase, message) = outcome(&wrong);

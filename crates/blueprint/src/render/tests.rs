@@ -188,7 +188,7 @@ deployExecutions:
     assert_eq!(configurations(&items)["show"], json!([null, null, {}]));
 }
 
-/// `blueprints.md` 4.5: lists are appended in order, names are unique over all of them. B-17, B-62 to B-65, B-79.
+/// `blueprints.md` 4.5: lists are appended in order, names are unique over all of them, other nodes change nothing but are told of. B-17, B-51, B-62 to B-65, B-79.
 #[test]
 fn deploy_executions() {
     let executions = |templates: &[&str]| {
