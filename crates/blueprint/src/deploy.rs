@@ -14,7 +14,7 @@ use crate::imports::TargetValue;
 use crate::redaction::Texts;
 
 pub use decode::DecodeError;
-pub(crate) use decode::{ScalarText, decode_items};
+pub(crate) use decode::{MOST_ENTRIES, ScalarText, decode_items, too_many};
 
 /// A deploy item as a template wrote it, its target not yet resolved.
 #[derive(Debug, Clone, PartialEq)]

@@ -206,8 +206,10 @@ impl<'a> Executions<'a> {
         for execution in list(ExecutionKind::Deploy, &self.inputs.blueprint.definition.deploy_executions) {
             let mut output = self.run_with_state(execution, &bindings)?;
             self.look_over(execution, &bindings, &output, "deployItems");
-            let decode =
-                |output: &mut Output| deploy::decode_items(output.take("deployItems").unwrap_or_default());
+            let before = items.len();
+            let decode = |output: &mut Output| {
+                deploy::decode_items(output.take("deployItems").unwrap_or_default(), before)
+            };
             let decoded = decode(&mut output)
                 .map_err(|error| self.decode_error(execution, &bindings, error, decode))?;
             let place = place(execution, &output, "deployItems");
@@ -490,6 +492,9 @@ fn decode_import_output(output: &mut Output) -> Result<(Map<String, Value>, Vec<
 fn decode_templates(list: Option<&Value>, before: usize) -> Result<Vec<InstallationTemplate>, DecodeError> {
     match list {
         None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(templates)) if before + templates.len() > deploy::MOST_ENTRIES => {
+            Err(deploy::too_many("subinstallations", before + templates.len()))
+        }
         Some(Value::Array(templates)) => templates
             .iter()
             .enumerate()

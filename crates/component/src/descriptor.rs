@@ -17,6 +17,9 @@ use crate::reference::RepositoryContext;
 
 pub use check::{Leniency, valid_version};
 
+/// What a descriptor may take in memory while it is read: some five megabytes of text. Templates get it several times, in other forms.
+const MOST_BYTES: usize = 64 << 20;
+
 /// Which of the two document formats a descriptor is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaVersion {
@@ -125,7 +128,8 @@ impl Descriptor {
     /// See [`DescriptorError`]; every problem of an invalid descriptor is listed.
     pub fn parse(bytes: &[u8]) -> Result<Self, DescriptorError> {
         let text = String::from_utf8_lossy(bytes);
-        let document = yaml::from_str(&text).map_err(DescriptorError::Yaml)?;
+        let options = yaml::Options { most_bytes: MOST_BYTES, ..yaml::Options::default() };
+        let document = yaml::parse_first(&text, options).map_err(DescriptorError::Yaml)?.into_value();
         Self::from_document(document, Leniency::Strict)
     }
 

@@ -55,7 +55,7 @@ impl Default for Limits {
         Limits {
             output_bytes: 64 << 20,
             steps: 50_000_000,
-            value_bytes: 256 << 20,
+            value_bytes: 192 << 20,
             template_depth: 5_000,
             deadline: None,
         }

@@ -33,7 +33,7 @@ impl Default for Limits {
             nesting: 500,
             calls: 1_000,
             work: groundwork_budget::DEFAULT_WORK,
-            value_bytes: 192 << 20,
+            value_bytes: 128 << 20,
         }
     }
 }

@@ -50,10 +50,16 @@ impl ScalarText {
     }
 }
 
-/// Decodes the list under `deployItems`.
-pub(crate) fn decode_items(value: Value) -> Decoded<Vec<UnresolvedItem>> {
+/// Most entries of a list of an output. What an API server stores in one Execution ends long before.
+pub(crate) const MOST_ENTRIES: usize = 10_000;
+
+/// Decodes the list under `deployItems`, which so many items stand before.
+pub(crate) fn decode_items(value: Value, before: usize) -> Decoded<Vec<UnresolvedItem>> {
     match value {
         Value::Null => Ok(Vec::new()),
+        Value::Array(items) if before + items.len() > MOST_ENTRIES => {
+            Err(too_many("deployItems", before + items.len()))
+        }
         Value::Array(items) => items
             .into_iter()
             .enumerate()
@@ -61,6 +67,14 @@ pub(crate) fn decode_items(value: Value) -> Decoded<Vec<UnresolvedItem>> {
             .collect(),
         other => Err(DecodeError::new("deployItems", format!("a list is expected, found {}", kind(&other)))),
     }
+}
+
+/// Refuses a list that nobody could store.
+pub(crate) fn too_many(path: &str, count: usize) -> DecodeError {
+    DecodeError::new(
+        path,
+        format!("at most {MOST_ENTRIES} entries are expected, found {count}; divide the blueprint"),
+    )
 }
 
 fn decode_item(value: Value, path: &str) -> Decoded<UnresolvedItem> {

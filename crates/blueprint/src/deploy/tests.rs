@@ -11,7 +11,7 @@ fn targets() -> BTreeMap<String, TargetValue> {
 
 /// Deploy items from the YAML that stands under `deployItems`.
 fn items(text: &str) -> Result<Vec<DeployItemTemplate>, String> {
-    let raw = decode_items(yaml(text)).map_err(|error| error.to_string())?;
+    let raw = decode_items(yaml(text), 0).map_err(|error| error.to_string())?;
     resolve_items(raw, &targets(), "ns").map_err(|error| error.to_string())
 }
 
@@ -40,19 +40,19 @@ fn scalars_become_text() {
     ] {
         let texts =
             format!("[{{name: {scalar}, type: {scalar}, labels: {{l: {scalar}}}, dependsOn: [{scalar}]}}]");
-        let raw = decode_items(yaml(&texts)).unwrap().remove(0).template;
+        let raw = decode_items(yaml(&texts), 0).unwrap().remove(0).template;
         assert_eq!(
             (raw.name.as_str(), raw.type_.as_str(), raw.labels["l"].as_str(), raw.depends_on[0].as_str()),
             (expected, expected, expected, expected),
             "{scalar}"
         );
         let target = format!("[{{target: {{import: {scalar}, key: {scalar}, name: {scalar}}}}}]");
-        let target = decode_items(yaml(&target)).unwrap().remove(0).target.unwrap();
+        let target = decode_items(yaml(&target), 0).unwrap().remove(0).target.unwrap();
         for text in [target.import, target.key, target.name] {
             assert_eq!(text.as_deref(), Some(expected), "{scalar}");
         }
     }
-    let nulls = decode_items(yaml("[{name: null, type: ~, labels: {l: null}, dependsOn: [null]}]"))
+    let nulls = decode_items(yaml("[{name: null, type: ~, labels: {l: null}, dependsOn: [null]}]"), 0)
         .unwrap()
         .remove(0);
     let template = nulls.template;
@@ -245,7 +245,7 @@ fn long_chains_of_dependencies() {
     let chain: Vec<Value> = (0..3000)
         .map(|index| json!({"name": format!("i{index}"), "type": "t", "dependsOn": [format!("i{}", (index + 1) % 3000)]}))
         .collect();
-    let error = resolve_items(decode_items(Value::from(chain)).unwrap(), &targets(), "ns").unwrap_err();
+    let error = resolve_items(decode_items(Value::from(chain), 0).unwrap(), &targets(), "ns").unwrap_err();
     let DeployError::Invalid(errors) = error else { panic!("{error}") };
     assert_eq!(errors.len(), 1);
 }
@@ -301,7 +301,7 @@ proptest! {
             .enumerate()
             .map(|(index, next)| json!({"name": name(index), "type": "t", "dependsOn": next.iter().map(|next| name(*next)).collect::<Vec<_>>()}))
             .collect();
-        let result = resolve_items(decode_items(list).unwrap(), &BTreeMap::new(), "ns");
+        let result = resolve_items(decode_items(list, 0).unwrap(), &BTreeMap::new(), "ns");
         prop_assert_eq!(result.is_err(), has_cycle(&edges));
         let Err(DeployError::Invalid(errors)) = result else { return Ok(()) };
         for error in errors {

@@ -83,12 +83,20 @@ fn entry(name: &str, value: &Value, depth: usize) -> Result<Option<Entry>, Inlin
     Ok(match (type_name, value) {
         ("directory", Some(Value::Object(members))) => Some(directory(name, members, depth)?),
         ("directory", _) => Some(Entry::Directory(Directory::new())),
-        ("symlink", target) => target.and_then(Value::as_str).map(|target| Entry::Link(target.to_owned())),
+        ("symlink", target) => target.and_then(Value::as_str).map(link).transpose()?,
         ("yaml", value) => Some(Entry::File(yaml::to_string(value.unwrap_or(&Value::Null)).into_bytes())),
         ("json", value) => Some(Entry::File(value.unwrap_or(&Value::Null).to_string().into_bytes())),
         (_, Some(value)) => plain_content(name, value)?.map(Entry::File),
         (_, None) => plain_content(name, members.get("binary").unwrap_or(&Value::Null))?.map(Entry::File),
     })
+}
+
+/// What a link leads to is as long as a path may be.
+fn link(target: &str) -> Result<Entry, InlineError> {
+    if target.len() > LONGEST_PATH {
+        return Err(InlineError::Path(PathError::TooLong(head(target))));
+    }
+    Ok(Entry::Link(target.to_owned()))
 }
 
 fn plain_content(name: &str, value: &Value) -> Result<Option<Vec<u8>>, InlineError> {

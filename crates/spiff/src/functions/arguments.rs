@@ -74,6 +74,11 @@ pub(super) fn fits(bytes: usize, function: &str, limits: &Limits) -> Result<(), 
     Ok(())
 }
 
+/// Why a function makes no list of more entries than a value may have.
+pub(super) fn too_many_entries(function: &str, limits: &Limits) -> Issue {
+    Issue::new(format!("{function}: the result would have more than {} entries", limits.nodes))
+}
+
 /// Refuses to write a value whose text would be beyond the limits; what is shared in it counts as often as it is written.
 pub(super) fn writable(value: &Value, function: &str, limits: &Limits) -> Result<(), Issue> {
     let mut budget = limits.string_bytes;

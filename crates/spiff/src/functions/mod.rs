@@ -36,15 +36,15 @@ pub(crate) fn find(name: &str) -> Option<Function> {
     use Function::{Calling, Plain};
     Some(match name {
         "join" => Calling(text::join),
-        "split" => Plain(text::split),
+        "split" => Calling(text::split),
         "trim" => Plain(text::trim),
         "lower" => Plain(text::lower),
         "upper" => Plain(text::upper),
         "substr" => Plain(text::substr),
         "length" => Plain(text::length),
         "replace" => Calling(text::replace),
-        "match" => Plain(patterns::matches),
-        "split_match" => Plain(patterns::split_match),
+        "match" => Calling(patterns::matches),
+        "split_match" => Calling(patterns::split_match),
         "replace_match" => Calling(patterns::replace_match),
         "format" => Calling(format::format),
         "error" => Calling(format::error),

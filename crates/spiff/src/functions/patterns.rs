@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use groundwork_go::regexp::Pattern;
 use regex::Captures;
 
-use super::arguments::{count, fits, int, simple, text};
-use super::calling::{Answer, Caller, Outcome};
+use super::arguments::{count, fits, int, simple, text, too_many_entries};
+use super::calling::{Answer, Caller};
 use super::text::{replacement, strings, times};
 use crate::issue::Issue;
 use crate::value::Value;
@@ -43,11 +43,11 @@ fn groups<'a>(captures: &Captures<'a>) -> Vec<&'a str> {
 }
 
 /// `match(re, s [, n|true])`
-pub(super) fn matches(arguments: &[Value]) -> Outcome {
+pub(super) fn matches(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     count(arguments, 2..=3, "match takes two or three arguments")?;
     let pattern = text(&arguments[0], "pattern string for argument one of function match required")?;
     if matches!(arguments[1], Value::Nil) {
-        return Ok(Value::Bool(false));
+        return Ok(Some(Value::Bool(false)));
     }
     const NOT_SIMPLE: &str = "simple value for argument two of function match required";
     let limit = match arguments.get(2) {
@@ -62,14 +62,22 @@ pub(super) fn matches(arguments: &[Value]) -> Outcome {
     let regex = compile_for("match", pattern)?;
     let Some(limit) = limit else {
         let captures = regex.regex().captures(&subject);
-        return Ok(strings(captures.map_or_else(Vec::new, |captures| groups(&captures))));
+        return Ok(Some(strings(captures.map_or_else(Vec::new, |captures| groups(&captures)))));
     };
-    let found = regex.regex().captures_iter(&subject).take(limit);
-    Ok(Value::list(found.map(|captures| strings(groups(&captures)))))
+    let (mut matches, mut entries) = (Vec::new(), 0);
+    for captures in regex.regex().captures_iter(&subject).take(limit) {
+        // The list of a match takes what three entries take.
+        entries += captures.len() + 3;
+        if entries > caller.limits().nodes {
+            return Err(too_many_entries("match", caller.limits()));
+        }
+        matches.push(strings(groups(&captures)));
+    }
+    Ok(Some(Value::list(matches)))
 }
 
 /// `split_match(re, s [, n])`
-pub(super) fn split_match(arguments: &[Value]) -> Outcome {
+pub(super) fn split_match(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     count(arguments, 2..=3, "split_match takes 2 or 3 arguments")?;
     let pattern = text(&arguments[0], "first argument for split_match must be a string")?;
     let subject = text(&arguments[1], "second argument for split_match must be a string")?;
@@ -79,10 +87,10 @@ pub(super) fn split_match(arguments: &[Value]) -> Outcome {
     };
     let regex = compile_for("split_match", pattern)?;
     if limit == 0 {
-        return Ok(Value::list([]));
+        return Ok(Some(Value::list([])));
     }
     if subject.is_empty() && !pattern.is_empty() {
-        return Ok(strings([""]));
+        return Ok(Some(strings([""])));
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut parts = Vec::new();
@@ -90,6 +98,9 @@ pub(super) fn split_match(arguments: &[Value]) -> Outcome {
     for found in regex.regex().find_iter(subject) {
         if parts.len() + 1 == limit {
             break;
+        }
+        if parts.len() == caller.limits().nodes {
+            return Err(too_many_entries("split_match", caller.limits()));
         }
         end = found.start();
         // A match of nothing at the start splits nothing off.
@@ -101,7 +112,7 @@ pub(super) fn split_match(arguments: &[Value]) -> Outcome {
     if end != subject.len() {
         parts.push(&subject[begin..]);
     }
-    Ok(strings(parts))
+    Ok(Some(strings(parts)))
 }
 
 /// `replace_match(s, re, new [, n])`, where `new` is a template with `$1` and `${name}`, or a lambda.

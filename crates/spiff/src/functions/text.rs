@@ -1,8 +1,9 @@
 //! Strings (section 11.2).
 
-use super::arguments::{count, fits, int, simple, text};
+use super::arguments::{count, fits, int, simple, text, too_many_entries};
 use super::calling::{Answer, Caller, Outcome};
 use crate::issue::Issue;
+use crate::limits::Limits;
 use crate::value::Value;
 
 /// `join(sep, x…)`
@@ -45,8 +46,24 @@ pub(super) fn strings<'a>(parts: impl IntoIterator<Item = &'a str>) -> Value {
     Value::list(parts.into_iter().map(Value::string))
 }
 
+/// The same for parts of which a short text may have very many: they are counted while they are made.
+pub(super) fn many_strings<'a>(
+    parts: impl IntoIterator<Item = &'a str>,
+    function: &str,
+    limits: &Limits,
+) -> Outcome {
+    let mut entries = Vec::new();
+    for part in parts {
+        if entries.len() == limits.nodes {
+            return Err(too_many_entries(function, limits));
+        }
+        entries.push(Value::string(part));
+    }
+    Ok(Value::list(entries))
+}
+
 /// `split(sep, s [, n])`
-pub(super) fn split(arguments: &[Value]) -> Outcome {
+pub(super) fn split(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     count(arguments, 2..=3, "split takes 2 or 3 arguments")?;
     let subject = text(&arguments[1], "second argument for split must be a string")?;
     let limit = match arguments.get(2) {
@@ -54,46 +71,50 @@ pub(super) fn split(arguments: &[Value]) -> Outcome {
         None => -1,
     };
     let limit_or_all = usize::try_from(limit).unwrap_or(usize::MAX);
-    match &arguments[0] {
-        Value::String(separator) if separator.is_empty() => Ok(strings(characters(subject, limit_or_all))),
+    let limits = caller.limits();
+    let parts = match &arguments[0] {
+        Value::String(separator) if separator.is_empty() => {
+            many_strings(characters(subject, limit_or_all), "split", limits)
+        }
         Value::String(_) if limit == 0 => Ok(Value::list([])),
-        Value::String(separator) => Ok(strings(subject.splitn(limit_or_all, &**separator))),
+        Value::String(separator) => many_strings(subject.splitn(limit_or_all, &**separator), "split", limits),
         separator => {
             let size = int(separator, "first argument for split must be a string")?;
             let size = usize::try_from(size).ok().filter(|size| *size > 0);
             let size = size.ok_or("max line length argument must be positive")?;
-            Ok(strings(chunks(subject, size, limit)))
+            many_strings(chunks(subject, size, limit), "split", limits)
         }
-    }
+    };
+    parts.map(Some)
 }
 
 /// Every character by itself, the last of `limit` parts with all that is left.
-fn characters(subject: &str, limit: usize) -> Vec<&str> {
-    let mut parts = Vec::new();
+fn characters(subject: &str, limit: usize) -> impl Iterator<Item = &str> {
     let mut rest = subject;
-    while let Some(first) = rest.chars().next().filter(|_| limit > 0) {
-        let end = if parts.len() + 1 == limit { rest.len() } else { first.len_utf8() };
+    (1..=limit).map_while(move |number| {
+        let first = rest.chars().next()?;
+        let end = if number == limit { rest.len() } else { first.len_utf8() };
         let (part, behind) = rest.split_at(end);
-        parts.push(part);
         rest = behind;
-    }
-    parts
+        Some(part)
+    })
 }
 
 /// Pieces of `size` characters, the last of `limit` (from 1) pieces with all that is left.
-fn chunks(subject: &str, size: usize, limit: i64) -> Vec<&str> {
-    let mut parts = Vec::new();
+fn chunks(subject: &str, size: usize, limit: i64) -> impl Iterator<Item = &str> {
     let mut limit = limit;
     let mut rest = subject;
-    while !rest.is_empty() {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
         let is_last = limit == 0 || limit == 1;
         let end = if is_last { None } else { rest.char_indices().nth(size).map(|(at, _)| at) };
         let (part, behind) = rest.split_at(end.unwrap_or(rest.len()));
-        parts.push(part);
         rest = behind;
         limit -= 1;
-    }
-    parts
+        Some(part)
+    })
 }
 
 /// `trim(s|list [, cutset])`

@@ -17,7 +17,7 @@ use crate::value::Value;
 use certificate::{Authority, CERTIFICATE, Certificate, Role};
 
 /// What an RSA key of 4096 bits is accounted for, in steps: up to some seconds.
-const RSA_4096_STEPS: usize = 8_000_000;
+const RSA_4096_STEPS: usize = 10_000_000;
 const RSA_2048_STEPS: usize = 1_400_000;
 /// Any other key, and each signature.
 const STEPS: usize = 50_000;
