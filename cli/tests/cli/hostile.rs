@@ -129,6 +129,16 @@ fn spiff_templates() {
             ("each other", "a: (( intersect([1..1000000],[1..1000000]) ))\n".to_owned(), work),
             ("only once", "a: (( uniq([1..1000000]) ))\n".to_owned(), work),
             (
+                "parts of a text",
+                format!("x: \"{}\"\na: (( split(\"\", x) ))\n", "a".repeat(3_000_000)),
+                "split: the result would have more than",
+            ),
+            (
+                "matches of a text",
+                format!("x: \"{}\"\na: (( match(\"a\", x, true) ))\n", "a".repeat(3_000_000)),
+                "match: the result would have more than",
+            ),
+            (
                 "a template for each match",
                 format!(
                     "x: \"{}\"\ny: \"{}\"\na: (( replace_match(x, \"\", y) ))\n",
@@ -180,8 +190,25 @@ fn templates_of_blueprints() {
             ),
             ("anchors over long lists", template(&format!("a: {nested}\nb: *a0\n")), "bytes of memory"),
             ("two thousand executions", many_executions(), "units of work"),
+            (
+                "many items",
+                template(&many("deployItems")),
+                "at most 10000 entries are expected, found 100000",
+            ),
+            ("a link without end", linked(&"a/".repeat(5_000_000)), "is too long"),
         ],
     );
+}
+
+fn many(list: &str) -> String {
+    format!(
+        "{list}:\n{{{{ range until 100000 }}}}- {{name: a{{{{.}}}}, type: t, dependsOn: [a{{{{add1 .}}}}]}}\n{{{{ end }}}}"
+    )
+}
+
+fn linked(target: &str) -> String {
+    let link = json!({"$type": "symlink", "value": target});
+    installation(&json!({"a": link, "blueprint.yaml": blueprint(&json!({})).to_string()})).to_string()
 }
 
 /// Each stays within the limits of its own.
@@ -274,5 +301,16 @@ fn expressions_of_sets() {
         format!("{set}\n---\n{repository}\n")
     };
     let many = set(r"'\\pL{1,' + string(10 * a + b) + '}'");
-    refused(&["variants", "expand", "-f"], &[("patterns", many, "the patterns of this set are too many")]);
+    let names: Vec<String> = (0..100_000).map(|number| format!("p{number}")).collect();
+    let targets = set("'a'").replace(
+        "{\"name\":\"r\"}],\"template\"",
+        &format!("{{\"name\":\"r\",\"packageNames\":{}}}],\"template\"", json!(names)),
+    );
+    refused(
+        &["variants", "expand", "-f"],
+        &[
+            ("patterns", many, "the patterns of this set are too many"),
+            ("targets", targets, "the set targets more than"),
+        ],
+    );
 }

@@ -8,7 +8,7 @@ use crate::expression::Shown;
 use crate::selector;
 
 /// More variants than this no set makes.
-const MOST: usize = 100_000;
+const MOST: usize = 40_000;
 
 /// One variant to be: where it lies by default, and what expressions see as `target`.
 pub(crate) struct Site<'a> {

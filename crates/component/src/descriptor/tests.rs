@@ -35,6 +35,17 @@ fn v2_parts() {
     assert_eq!(descriptor.document()["component"]["sources"], json!([]));
 }
 
+/// A text within the limit of its layer is refused if it would fill the memory.
+#[test]
+fn what_a_descriptor_takes_in_memory_is_bounded() {
+    let resource =
+        json!({"name": "a", "version": "v1", "type": "x", "relation": "local", "access": {"type": "none"}});
+    let mut document = v2();
+    document["component"]["resources"] = json!(vec![resource; 80_000]);
+    let error = Descriptor::parse(document.to_string().as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("more than the limit of 67108864 bytes of memory"), "{error}");
+}
+
 /// `components.md` 5.4 (11, item 8): loss-free both ways for known members.
 #[test]
 fn both_shapes_carry_the_same() {
