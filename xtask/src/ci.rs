@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{commands, compose, crds, examples, licences, test};
+use crate::{chart, commands, compose, crds, examples, licences, test};
 
 /// Runs all checks; the first failure ends the run.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
     step("format", || commands::run(workspace, "cargo", &["fmt", "--all", "--check"]))?;
-    step("generated files", || crds::run(workspace, true))?;
+    step("generated files", || crds::run(workspace, true).and_then(|()| chart::run(workspace, true)))?;
     step("examples", || examples::run(workspace, true))?;
     step("licences", || licences::run(workspace))?;
     step("lint", || {

@@ -1,6 +1,7 @@
 //! Developer commands: `cargo xtask <command>`.
 
 mod bench;
+mod chart;
 mod ci;
 mod commands;
 mod compose;
@@ -144,7 +145,9 @@ enum Subject {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
-        Command::Crds { check } => crds::run(workspace(), check),
+        Command::Crds { check } => {
+            crds::run(workspace(), check).and_then(|()| chart::run(workspace(), check))
+        }
         Command::Servers => servers::run(workspace()),
         Command::Examples { check } => examples::run(workspace(), check),
         Command::Licences => licences::run(workspace()),

@@ -223,7 +223,8 @@ impl<'s> Explainer<'s> {
                 let causes = self.faults(names, &Value::String(name.clone()), "", depth + 1);
                 if !causes.is_empty() {
                     let message = format!("invalid propertyName {}", quoted(name));
-                    faults.push(Finding { causes, ..finding(at, "propertyNames", message) });
+                    // The original checks a name by itself, and forgets where it stands.
+                    faults.push(Finding { causes, ..finding("", "propertyNames", message) });
                 }
             }
         }

@@ -3,6 +3,7 @@
 mod away;
 mod bootstrap;
 mod case;
+mod chart;
 mod command;
 mod component_charts;
 mod cuts;
