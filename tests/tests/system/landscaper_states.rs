@@ -1,4 +1,4 @@
-//! States of the original's own tests (`installations.md` 11.2), run end to end. Those whose children belong to no template of their
+//! States of the original's own tests (`installations.md` 11), run end to end. Those whose children belong to no template of their
 //! parent's blueprint exist in unit tests alone: a job would delete these children.
 
 use std::fs;
@@ -185,7 +185,7 @@ async fn imports_of_the_states_come_from_where_they_say() -> Result<()> {
         let once = states
             .run(&path, &name, |spec| {
                 own_namespace(spec);
-                spec["exports"]["data"].as_array_mut().map(|exports| exports.pop());
+                spec["exports"]["data"].as_array_mut().map(Vec::pop);
             })
             .await?;
         // The value has come; what the blueprint exports would come of an item that it does not have.
