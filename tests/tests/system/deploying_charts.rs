@@ -484,29 +484,51 @@ async fn charts_come_from_registries_and_repositories() -> Result<()> {
     Ok(())
 }
 
-/// The example, as its page says: into the cluster that it is installed in, by a service account that its Target names.
+/// The shop that is deployed, as its page says: into the cluster that it is installed in, by a service account that its Target names.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_deploys() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
     system.kubectl(&["apply", "-f", "examples/deploy/access"]).await?;
     system.kubectl(&["apply", "-f", "examples/deploy"]).await?;
     let case = Case::existing(system, "deploy").await?;
-    let installation = case.finished("greeter").await?;
-    ensure!(outcome_of(&installation).0 == "Succeeded", "{:?}", outcome_of(&installation));
-    let page = case.get::<DataObject>("greeter-page").await?;
-    ensure!(page.data.get() == Some(&json!("Good morning, says revision 1.")), "{page:?}");
-    case.get::<ConfigMap>("settings").await?;
-    case.delete::<Service>("greeter").await?;
-    case.reconcile("greeter").await?;
-    case.get::<Service>("greeter").await?;
-    let mapping = json!({"spec": {"importDataMappings": {"greeting": "Good evening"}}});
-    case.change::<Installation>("greeter", &mapping).await?;
-    case.finished("greeter").await?;
-    let page = case.get::<DataObject>("greeter-page").await?;
-    ensure!(page.data.get() == Some(&json!("Good evening, says revision 2.")), "{page:?}");
-    case.delete::<Installation>("greeter").await?;
-    case.gone::<Installation>("greeter").await?;
-    for gone in ["greeter-page", "settings"] {
+    for name in ["shop", "monitor"] {
+        let installation = case.finished(name).await?;
+        ensure!(outcome_of(&installation).0 == "Succeeded", "{name}: {:?}", outcome_of(&installation));
+    }
+    let url = case.get::<DataObject>("shop-url").await?;
+    ensure!(url.data.get() == Some(&json!("https://www.shop.example.org")), "{url:?}");
+    let text = async |name: &str, key: &str| -> Result<String> {
+        let found = case.get::<ConfigMap>(name).await?;
+        found.data.and_then(|mut data| data.remove(key)).with_context(|| format!("{name} has no {key}"))
+    };
+    let page = text("web-page", "index.html").await?;
+    ensure!(page == "2 servers on database.deploy.svc:5432, says revision 1.\n", "{page}");
+    ensure!(text("monitor", "probes").await? == "https://www.shop.example.org/healthz", "the monitor");
+    case.get::<ConfigMap>("database-settings").await?;
+
+    case.delete::<Service>("web").await?;
+    case.reconcile("shop").await?;
+    case.get::<Service>("web").await?;
+    let unchanged = text("web-page", "index.html").await?;
+    ensure!(unchanged == page, "a job that changes nothing made a revision: {unchanged}");
+
+    case.change::<DataObject>("shop-settings", &json!({"data": {"domain": "test.example.org"}})).await?;
+    case.reconcile("shop").await?;
+    let page = text("web-page", "index.html").await?;
+    ensure!(page.contains("says revision 2"), "{page}");
+    case.reconcile("monitor").await?;
+    ensure!(
+        text("monitor", "probes").await? == "https://www.test.example.org/healthz",
+        "the monitor after it"
+    );
+
+    for name in ["monitor", "shop"] {
+        case.delete::<Installation>(name).await?;
+    }
+    for name in ["monitor", "shop"] {
+        case.gone::<Installation>(name).await?;
+    }
+    for gone in ["web-page", "database-settings", "monitor"] {
         case.gone::<ConfigMap>(gone).await?;
     }
     Ok(())
