@@ -357,18 +357,46 @@ impl Cluster {
             .map_err(|_| ApiError::Invalid { object: path.to_owned(), causes: "it is no address".to_owned() })
     }
 
+    /// The last lines of what a container wrote; at most so many bytes from the first of them.
+    ///
+    /// # Errors
+    ///
+    /// It could not be read.
+    pub async fn log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        lines: u32,
+        bytes: u32,
+    ) -> Result<String, ApiError> {
+        let path = log_of(namespace, pod, container, lines, bytes);
+        let request = self.request(Method::GET, &path, "application/json", Vec::new())?;
+        self.answer(self.client.request_text(request), "get", &format!("{namespace}/{pod} log")).await
+    }
+
     async fn send(
         &self,
         request: Request<Vec<u8>>,
         verb: &'static str,
         object: &str,
     ) -> Result<Value, ApiError> {
+        self.answer(self.client.request::<Value>(request), verb, object).await
+    }
+
+    /// The answer to a request, unless the cluster is silent.
+    async fn answer<T>(
+        &self,
+        request: impl Future<Output = Result<T, kube::Error>>,
+        verb: &'static str,
+        object: &str,
+    ) -> Result<T, ApiError> {
         if !self.silence.may_ask() {
             let problem = "it has not answered to others; the next one asks in a moment".to_owned();
             return Err(ApiError::Transient { verb, object: object.to_owned(), problem });
         }
         let begun = Instant::now();
-        let answer = tokio::time::timeout(REQUEST_LIMIT, self.client.request::<Value>(request)).await;
+        let answer = tokio::time::timeout(REQUEST_LIMIT, request).await;
         // One that refuses connections says so at once, and is not silent.
         let is_late = begun.elapsed() > LATE && !matches!(answer, Ok(Ok(_) | Err(kube::Error::Api(_))));
         self.silence.note(!is_late);
@@ -383,6 +411,13 @@ impl Cluster {
             }
         }
     }
+}
+
+fn log_of(namespace: &str, pod: &str, container: &str, lines: u32, bytes: u32) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("container", container).append_pair("tailLines", &lines.to_string());
+    query.append_pair("limitBytes", &bytes.to_string());
+    format!("/api/v1/namespaces/{namespace}/pods/{pod}/log?{}", query.finish())
 }
 
 /// One page of a list.

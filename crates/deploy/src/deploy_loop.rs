@@ -9,7 +9,7 @@ use groundwork_api::{AnyJson, DeployItem, DeployerInformation, ErrorCode, Resour
 use groundwork_apply::Deadline;
 use groundwork_bus::{Change, Index, ObjectId, Snapshot};
 use groundwork_controller::{
-    ApiError, Handler, Key, Metadata, Objects, ReconcileError, ReconcileRequest, Reconciled, WarningEvent,
+    ApiError, Handler, Key, Metadata, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
 };
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
@@ -360,10 +360,33 @@ async fn tell(item: &DeployItem, warnings: &[Warning], objects: &Objects) {
 }
 
 async fn warn(item: &DeployItem, reason: &str, message: &str, objects: &Objects) {
-    let job = item.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
-    let report = WarningEvent { reason, message, component: COMPONENT, occurrence: &job };
-    if let Err(error) = objects.warn(item, &report).await {
+    let job = job_of(item);
+    let report = ObjectEvent { reason, message, component: COMPONENT, occurrence: &job };
+    lost(objects.warn(item, &report).await);
+}
+
+fn job_of(item: &DeployItem) -> String {
+    item.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default()
+}
+
+/// Nothing depends on an Event.
+fn lost(recorded: Result<(), ApiError>) {
+    if let Err(error) = recorded {
         tracing::warn!(%error, "an Event could not be recorded");
+    }
+}
+
+impl Round<'_> {
+    /// Tells people what came up just now; the same is told once a job.
+    pub async fn warn(&self, reason: &str, message: &str) {
+        warn(self.item, reason, message, self.objects).await;
+    }
+
+    /// The same about what went well.
+    pub async fn note(&self, reason: &str, message: &str) {
+        let job = job_of(self.item);
+        let report = ObjectEvent { reason, message, component: COMPONENT, occurrence: &job };
+        lost(self.objects.note(self.item, &report).await);
     }
 }
 

@@ -3,7 +3,7 @@
 use groundwork_api::{
     ByteString, DeployItem, Kind as _, ObjectMeta, ObjectReference, OwnerReference, ResourceExt,
 };
-use groundwork_controller::{ApiError, Objects, WarningEvent};
+use groundwork_controller::{ApiError, ObjectEvent, Objects};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
@@ -41,7 +41,7 @@ pub(crate) async fn delete_export(item: &DeployItem, objects: &Objects) -> Resul
          delete it by hand if nobody needs it"
     );
     let report =
-        WarningEvent { reason: "ForeignObject", message: &message, component: COMPONENT, occurrence: name };
+        ObjectEvent { reason: "ForeignObject", message: &message, component: COMPONENT, occurrence: name };
     tracing::warn!(item = %format_args!("{namespace}/{}", item.name_any()), message);
     if let Err(error) = objects.warn(item, &report).await {
         tracing::warn!(%error, "an Event could not be recorded");

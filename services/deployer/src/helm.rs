@@ -12,6 +12,7 @@ mod component_chart;
 mod configuration;
 mod errors;
 mod history;
+mod hook_logs;
 mod hooks;
 mod objects;
 mod prepared;
@@ -218,7 +219,6 @@ impl HelmDeployer {
             Ok(carried) => carried,
             Err(error) => return Err(prepared.failed(run, &error, reason).await),
         };
-        prepared.warn(std::mem::take(&mut run.warnings));
         let status = prepared.release_status(&run);
         if let Carried::Waiting(what) = carried {
             return Ok(Step::waiting(what, status, prepared.warnings));

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use groundwork_api::{DeployItem, Execution, Installation, Kind as _, Time, view};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_controller::{
-    ApiError, Handler, Key, Objects, ReconcileError, ReconcileRequest, Reconciled, WarningEvent,
+    ApiError, Handler, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
 };
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
 use groundwork_lifecycle::{OperationError, Warning, imports_hash, is_shortened, living_scope};
@@ -369,7 +369,7 @@ async fn tell_warnings(
     tracing::warn!(job, warnings = message, "rendering left something out");
     tree.warned = Some(occurrence.to_owned());
     let Some(installation) = tree.installation.get() else { return };
-    let report = WarningEvent {
+    let report = ObjectEvent {
         reason: "RenderWarnings",
         message: &message,
         component: "groundwork-renderer",

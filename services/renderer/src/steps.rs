@@ -10,7 +10,7 @@ use groundwork_api::{
     ResourceExt, Target, view,
 };
 use groundwork_bus::{Index, Kind, ObjectId};
-use groundwork_controller::{ApiError, Metadata, Objects, Stored, WarningEvent};
+use groundwork_controller::{ApiError, Metadata, ObjectEvent, Objects, Stored};
 use groundwork_lifecycle::machine::{
     Change, HasJob as _, Known, MetadataPatch, Need, Predecessors, Read, Sibling, StaleCopy, Tree, Write,
 };
@@ -539,7 +539,7 @@ async fn warn<K: Stored>(
         return;
     }
     let time = error.last_update_time.as_ref().map(|time| time.0.to_string()).unwrap_or_default();
-    let report = WarningEvent {
+    let report = ObjectEvent {
         reason: &error.reason,
         message: &error.message,
         component: "Landscaper",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use groundwork_api::{PackageVariant, PackageVariantSet, PackageVariantSetStatus, ResourceExt as _, Time};
-use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled, WarningEvent, Workers};
+use groundwork_controller::{ApiError, Key, ObjectEvent, Objects, ReconcileError, Reconciled, Workers};
 use groundwork_fleet::{
     Action, ExpandError, Expansion, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
 };
@@ -284,8 +284,7 @@ async fn warn_about(
         }
     }
     for (reason, message) in warnings {
-        let report =
-            WarningEvent { reason, message: &message, component: COMPONENT, occurrence: &occurrence };
+        let report = ObjectEvent { reason, message: &message, component: COMPONENT, occurrence: &occurrence };
         if let Err(error) = objects.warn(set, &report).await {
             tracing::warn!(%error, "an Event could not be recorded");
         }

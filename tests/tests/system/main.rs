@@ -24,6 +24,7 @@ mod guided_tour;
 mod guided_tour_flux;
 mod heavy;
 mod herd;
+mod hook_logs;
 mod imports;
 mod landscaper_states;
 mod lifecycle;

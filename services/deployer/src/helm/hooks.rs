@@ -2,11 +2,13 @@
 
 use groundwork_apply::{ApplyError, Cluster, is_being_deleted};
 use groundwork_controller::ApiError;
+use groundwork_deploy::Round;
 use groundwork_helm::{HOOK_RUNS, Record};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::history::{Author, History};
+use super::hook_logs;
 use super::objects::{Object, Unknown, objects};
 
 const BEFORE_CREATION: &str = "before-hook-creation";
@@ -54,6 +56,7 @@ pub(super) struct Hooks<'r, 'c> {
     pub(super) history: &'r mut History<'c>,
     pub(super) author: &'r Author,
     pub(super) namespace: &'r str,
+    pub(super) round: &'c Round<'c>,
 }
 
 /// The hooks of an event, in the order in which they run.
@@ -149,13 +152,18 @@ impl Hooks<'_, '_> {
                 hook["last_run"]["completed_at"] = json!(Timestamp::now().to_string());
                 Run::Succeeded.set(hook, event);
                 self.history.update(record.clone(), self.author).await?;
+                for log in self.logs(&record.hooks()[index], SUCCEEDED).await? {
+                    self.round.note("HookLog", &log).await;
+                }
                 Ok(None)
             }
             State::Failed(reason) => {
                 hook["last_run"]["phase"] = json!("Failed");
                 hook["last_run"]["completed_at"] = json!(Timestamp::now().to_string());
-                if has_policy(hook, FAILED) {
-                    let failed = hook.clone();
+                let failed = hook.clone();
+                // They go with their pods.
+                let logs = self.logs(&failed, FAILED).await?.join("\n");
+                if has_policy(&failed, FAILED) {
                     self.delete_objects(&failed).await?;
                 }
                 for &earlier in order.iter().take_while(|other| **other != index) {
@@ -165,7 +173,7 @@ impl Hooks<'_, '_> {
                     }
                 }
                 self.history.update(record.clone(), self.author).await?;
-                Err(ApplyError::Configuration(wrapped(&reason)))
+                Err(ApplyError::Configuration(wrapped(&reason) + &logs))
             }
             State::Waiting => {
                 if Run::of(hook, event) != Some(Run::Created) {
@@ -175,6 +183,19 @@ impl Hooks<'_, '_> {
                 Ok(Some(format!("helm deployer: {event} hook {path}")))
             }
         }
+    }
+
+    /// What the containers of a hook wrote last, if its chart asks for that at this outcome (`helm.md` 9.4, R34).
+    async fn logs(&self, hook: &Value, outcome: &str) -> Result<Vec<String>, ApplyError> {
+        let policies = hook["output_log_policies"].as_array();
+        if !policies.is_some_and(|policies| policies.iter().any(|policy| policy == outcome)) {
+            return Ok(Vec::new());
+        }
+        let mut logs = Vec::new();
+        for object in self.objects(hook).await? {
+            logs.extend(hook_logs::of(self.cluster, &object).await);
+        }
+        Ok(logs)
     }
 
     async fn objects(&self, hook: &Value) -> Result<Vec<Object>, ApplyError> {

@@ -40,7 +40,7 @@ pub(super) struct Prepared<'a> {
     pub(super) warnings: Vec<Warning>,
 }
 
-impl Prepared<'_> {
+impl<'a> Prepared<'a> {
     pub(super) fn release(&self, revision: i64, is_upgrade: bool) -> Release {
         Release {
             name: self.configuration.name.clone(),
@@ -64,7 +64,10 @@ impl Prepared<'_> {
         self.warnings.extend(warnings);
     }
 
-    pub(super) async fn run<'c>(&self, cluster: &'c Cluster) -> Result<ReleaseRun<'c>, ApplyError> {
+    pub(super) async fn run<'c>(&self, cluster: &'c Cluster) -> Result<ReleaseRun<'c>, ApplyError>
+    where
+        'a: 'c,
+    {
         let item = self.round.item;
         let (name, namespace) = (self.configuration.name.clone(), self.configuration.namespace.clone());
         let history = History::load(cluster, &namespace, &name).await?;
@@ -74,10 +77,12 @@ impl Prepared<'_> {
             );
             return Err(ApplyError::Configuration(text));
         }
-        let unreadable = history.unreadable.iter().map(|secret| {
-            format!("the Secret {namespace}/{secret} looks like a record of the release and cannot be read; it was left out")
-        });
-        let warnings = unreadable.collect();
+        for secret in &history.unreadable {
+            let text = format!(
+                "the Secret {namespace}/{secret} looks like a record of the release and cannot be read; it was left out"
+            );
+            self.round.warn("ChartWarning", &text).await;
+        }
         Ok(ReleaseRun {
             cluster,
             history,
@@ -90,7 +95,7 @@ impl Prepared<'_> {
             applied: Vec::new(),
             seen: Seen::new(),
             absent: HashSet::new(),
-            warnings,
+            round: self.round,
         })
     }
 

@@ -17,6 +17,7 @@ use groundwork_apply::{
     is_being_deleted, server_side_apply,
 };
 use groundwork_controller::ApiError;
+use groundwork_deploy::Round;
 use groundwork_helm::{Document, Record, Status, compare_for_uninstall};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -93,7 +94,7 @@ pub(super) struct ReleaseRun<'c> {
     pub(super) seen: Seen,
     /// What was not there a moment ago, so that it is not asked for again.
     pub(super) absent: HashSet<Reference>,
-    pub(super) warnings: Vec<String>,
+    pub(super) round: &'c Round<'c>,
 }
 
 /// How far an operation has come.
@@ -298,6 +299,10 @@ impl ReleaseRun<'_> {
         Ok(Carried::Done)
     }
 
+    async fn warn(&self, message: &str) {
+        self.round.warn("ChartWarning", message).await;
+    }
+
     fn waits(&self, what: String) -> Result<Carried, ApplyError> {
         self.deadline.check(&what)?;
         Ok(Carried::Waiting(what))
@@ -309,6 +314,7 @@ impl ReleaseRun<'_> {
             history: &mut self.history,
             author: &self.author,
             namespace: &self.owner.namespace,
+            round: self.round,
         };
         hooks.run(record, event).await
     }
@@ -356,7 +362,9 @@ impl ReleaseRun<'_> {
             for (object, answer) in group.iter().zip(answers) {
                 match answer {
                     Ok((stored, applied, warning)) => {
-                        self.warnings.extend(warning);
+                        if let Some(warning) = warning {
+                            self.warn(&warning).await;
+                        }
                         self.applied.push(remembered(&object.reference, applied));
                         self.seen.insert(object.reference.clone(), stored);
                     }
@@ -429,7 +437,7 @@ impl ReleaseRun<'_> {
                 continue;
             }
             if self.owner.is_of_another(&live) {
-                self.warnings.push(format!("{} belongs to another release and was left", object.reference));
+                self.warn(&format!("{} belongs to another release and was left", object.reference)).await;
                 continue;
             }
             self.cluster.delete(&object.kind, &live).await?;
@@ -510,7 +518,7 @@ impl ReleaseRun<'_> {
                 Ok(None) => {}
                 // The records are gone all the same: nobody could do anything about it any more.
                 Err(ApplyError::Configuration(error)) => {
-                    self.warnings.push(format!("uninstallation completed with 1 error(s): {error}"));
+                    self.warn(&format!("uninstallation completed with 1 error(s): {error}")).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -530,7 +538,7 @@ impl ReleaseRun<'_> {
                 continue;
             }
             if self.owner.is_of_another(&live) {
-                self.warnings.push(format!("{} belongs to another release and was left", object.reference));
+                self.warn(&format!("{} belongs to another release and was left", object.reference)).await;
                 continue;
             }
             if !is_being_deleted(&live) {

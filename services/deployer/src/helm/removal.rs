@@ -94,7 +94,7 @@ async fn uninstall(
         applied: Vec::new(),
         seen: Seen::new(),
         absent: HashSet::new(),
-        warnings: Vec::new(),
+        round,
     };
     // A release that another item took over is that one's.
     let is_of_another = run.history.last().is_some_and(|last| {

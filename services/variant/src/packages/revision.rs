@@ -5,7 +5,7 @@ use std::sync::Arc;
 use groundwork_api::metadata::annotation;
 use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
 use groundwork_bus::ObjectId;
-use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled, WarningEvent};
+use groundwork_controller::{ApiError, Key, ObjectEvent, Objects, ReconcileError, Reconciled};
 use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
 use groundwork_packages::{Actor, GitRepository, Revision, StoreError};
 
@@ -56,7 +56,7 @@ pub(crate) async fn handle(
     changed.move_on(store, namespace, &object).await?;
     let Changed { revision, answer } = changed;
     if let Some(text) = &answer.refusal {
-        let warning = WarningEvent {
+        let warning = ObjectEvent {
             reason: "LifecycleRefused",
             message: text,
             component: "groundwork-variant",
@@ -184,7 +184,7 @@ async fn delete(
             Err(StoreError::Refused(text)) => {
                 let (namespace, name) =
                     (object.namespace().unwrap_or_default(), repository.settings().name.clone());
-                let warning = WarningEvent {
+                let warning = ObjectEvent {
                     reason: "DeletionRefused",
                     message: &format!("{}: {text}", object.name_any()),
                     component: "groundwork-variant",

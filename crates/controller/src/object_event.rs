@@ -1,4 +1,4 @@
-//! Kubernetes Events of type `Warning`: what a person sees under `kubectl describe`.
+//! Kubernetes Events: what a person sees under `kubectl describe`.
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -10,9 +10,9 @@ use crate::objects::{Objects, Stored};
 /// Longest message that the API server takes, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
-/// A warning about an object. It must hold no value of an imported object, as conditions must not.
+/// What happened to an object. It must hold no value of an imported object, as conditions must not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WarningEvent<'a> {
+pub struct ObjectEvent<'a> {
     pub reason: &'a str,
     pub message: &'a str,
     /// Name of the reporting component.
@@ -30,17 +30,39 @@ impl Objects {
     pub async fn warn<K: Stored + Resource>(
         &self,
         about: &K,
-        warning: &WarningEvent<'_>,
+        warning: &ObjectEvent<'_>,
+    ) -> Result<(), ApiError> {
+        self.record_event(about, "Warning", warning).await
+    }
+
+    /// Records what is as it should be.
+    ///
+    /// # Errors
+    ///
+    /// As [`Objects::warn`].
+    pub async fn note<K: Stored + Resource>(
+        &self,
+        about: &K,
+        note: &ObjectEvent<'_>,
+    ) -> Result<(), ApiError> {
+        self.record_event(about, "Normal", note).await
+    }
+
+    async fn record_event<K: Stored + Resource>(
+        &self,
+        about: &K,
+        type_: &str,
+        happened: &ObjectEvent<'_>,
     ) -> Result<(), ApiError> {
         let namespace = about.namespace().unwrap_or_default();
         let uid = about.uid().unwrap_or_default();
         let now = Time(jiff::Timestamp::now());
-        let mut message = warning.message.to_owned();
+        let mut message = happened.message.to_owned();
         message.truncate(message.floor_char_boundary(MAX_MESSAGE));
         let name = format!(
             "{}.{:016x}",
             about.name_any(),
-            fingerprint(&[&uid, warning.reason, &message, warning.occurrence])
+            fingerprint(&[&uid, happened.reason, &message, happened.occurrence])
         );
         let event = Event {
             metadata: ObjectMeta {
@@ -57,10 +79,10 @@ impl Objects {
                 resource_version: about.resource_version(),
                 ..ObjectReference::default()
             },
-            reason: Some(warning.reason.to_owned()),
+            reason: Some(happened.reason.to_owned()),
             message: Some(message),
-            type_: Some("Warning".to_owned()),
-            source: Some(EventSource { component: Some(warning.component.to_owned()), host: None }),
+            type_: Some(type_.to_owned()),
+            source: Some(EventSource { component: Some(happened.component.to_owned()), host: None }),
             first_timestamp: Some(now.clone()),
             last_timestamp: Some(now),
             count: Some(1),
