@@ -11,12 +11,12 @@ use std::time::Duration;
 use groundwork_sandbox::{Connection, enter};
 
 fn main() -> ExitCode {
-    enter(&[("probe", |connection| connection.serve(|task, connection| work(&task, connection)))])
+    enter(&[("probe", |connection| connection.serve(|task| work(&task, connection)))])
         .unwrap_or(ExitCode::FAILURE)
 }
 
 #[allow(clippy::panic, reason = "a panic is what it is asked for")]
-fn work(task: &[u8], connection: &mut Connection) -> Vec<u8> {
+fn work(task: &[u8], connection: &Connection) -> Vec<u8> {
     let task = String::from_utf8_lossy(task).into_owned();
     let (word, rest) = task.split_once(' ').unwrap_or((&task, ""));
     match word {
@@ -41,7 +41,7 @@ fn work(task: &[u8], connection: &mut Connection) -> Vec<u8> {
     .into_bytes()
 }
 
-fn ask(connection: &mut Connection, question: &str) -> String {
+fn ask(connection: &Connection, question: &str) -> String {
     let answer = connection.ask(question.as_bytes()).unwrap_or_default();
     String::from_utf8_lossy(&answer).into_owned()
 }

@@ -5,7 +5,8 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::fence;
 use crate::frame::{self, Frame, Kind};
@@ -16,7 +17,7 @@ pub(crate) const ARGUMENT: &str = "sandbox-worker";
 pub(crate) const AT_REST: u64 = 64 << 20;
 
 /// What workers of one name do with their connection; it returns when that has ended.
-pub type Work = fn(&mut Connection);
+pub type Work = fn(&Connection);
 
 /// Becomes a worker if the process was begun as one by a [`Pool`](crate::Pool). To be called first in `main`, before any thread: what begins
 /// here has neither files nor environment. `works` are the kinds of workers that the program has, by name.
@@ -30,8 +31,8 @@ pub fn enter(works: &[(&str, Work)]) -> Option<ExitCode> {
     let work = works.iter().find(|(known, _)| known == name);
     let (Some((_, work)), Ok(memory)) = (work, memory.parse()) else { return Some(refuse()) };
     Some(match Connection::open(memory) {
-        Ok(mut connection) => {
-            work(&mut connection);
+        Ok(connection) => {
+            work(&connection);
             ExitCode::SUCCESS
         }
         Err(_) => refuse(),
@@ -47,12 +48,15 @@ fn refuse() -> ExitCode {
 /// Where the last panic was. Its text stays here: it may hold values.
 static PANICKED: Mutex<String> = Mutex::new(String::new());
 
-/// A worker's only way out.
+/// A worker's only way out. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Connection(Arc<Inner>);
+
 #[derive(Debug)]
-pub struct Connection {
-    stream: UnixStream,
+struct Inner {
+    stream: Mutex<UnixStream>,
     /// Set once the service is gone, or says what it does not say.
-    is_over: bool,
+    is_over: AtomicBool,
 }
 
 impl Connection {
@@ -64,34 +68,34 @@ impl Connection {
         }));
         // The address of the stack is asked for once, and read from a file.
         stacker::remaining_stack();
-        let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         // It is the connection of a service, and not the terminal of somebody who plays.
         stream.peer_addr()?;
         fence::limit(memory.saturating_add(AT_REST));
         let lacking = fence::close();
-        let mut connection = Self { stream, is_over: false };
-        frame::send(&mut connection.stream, Kind::Hello, lacking.join("; ").as_bytes())?;
-        Ok(connection)
+        frame::send(&mut stream, Kind::Hello, lacking.join("; ").as_bytes())?;
+        Ok(Self(Arc::new(Inner { stream: Mutex::new(stream), is_over: AtomicBool::new(false) })))
     }
 
-    /// Does one piece of work after another: `work` gets a task, may ask, and gives what came out.
+    /// Does one piece of work after another, until the service closes the connection: `work` gets a task, and gives what came out.
     ///
     /// A panic ends the worker, since nobody knows what it has left.
-    pub fn serve(&mut self, mut work: impl FnMut(Vec<u8>, &mut Self) -> Vec<u8>) {
-        while !self.is_over {
-            let Ok(Some(Frame { kind: Kind::Task, content })) = frame::receive(&mut self.stream) else {
+    pub fn serve(&self, mut work: impl FnMut(Vec<u8>) -> Vec<u8>) {
+        while !self.0.is_over.load(Ordering::Relaxed) {
+            let Ok(Some(Frame { kind: Kind::Task, content })) = frame::receive(&mut *self.stream()) else {
                 return;
             };
-            let done = catch_unwind(AssertUnwindSafe(|| work(content, self)));
-            let sent = match done {
-                Ok(done) => frame::send(&mut self.stream, Kind::Done, &done),
+            let done = catch_unwind(AssertUnwindSafe(|| work(content)));
+            let sent = match &done {
+                Ok(done) => frame::send(&mut *self.stream(), Kind::Done, done),
                 Err(_) => {
-                    self.is_over = true;
                     let place = PANICKED.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    frame::send(&mut self.stream, Kind::Panicked, place.as_bytes())
+                    frame::send(&mut *self.stream(), Kind::Panicked, place.as_bytes())
                 }
             };
-            self.is_over |= sent.is_err();
+            if sent.is_err() || done.is_err() {
+                return;
+            }
         }
     }
 
@@ -100,19 +104,18 @@ impl Connection {
     /// # Errors
     ///
     /// The service is gone. There is no use in going on.
-    pub fn ask(&mut self, question: &[u8]) -> io::Result<Vec<u8>> {
-        let answer = frame::send(&mut self.stream, Kind::Question, question)
-            .and_then(|()| frame::receive(&mut self.stream));
-        match answer {
-            Ok(Some(Frame { kind: Kind::Answer, content })) => Ok(content),
-            Ok(_) => {
-                self.is_over = true;
-                Err(io::ErrorKind::UnexpectedEof.into())
-            }
-            Err(error) => {
-                self.is_over = true;
-                Err(error)
-            }
+    pub fn ask(&self, question: &[u8]) -> io::Result<Vec<u8>> {
+        let mut stream = self.stream();
+        let answer =
+            frame::send(&mut *stream, Kind::Question, question).and_then(|()| frame::receive(&mut *stream));
+        if let Ok(Some(Frame { kind: Kind::Answer, content })) = answer {
+            return Ok(content);
         }
+        self.0.is_over.store(true, Ordering::Relaxed);
+        Err(answer.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()))
+    }
+
+    fn stream(&self) -> MutexGuard<'_, UnixStream> {
+        self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
