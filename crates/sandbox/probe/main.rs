@@ -24,6 +24,10 @@ fn work(task: &[u8], connection: &Connection) -> Vec<u8> {
         "pid" => std::process::id().to_string(),
         "ask" => rest.split(' ').map(|question| ask(connection, question)).collect(),
         "memory" => hold_megabytes(rest.parse().unwrap_or_default()).to_string(),
+        "hold" => {
+            let held = hold(rest.parse().unwrap_or_default());
+            ask(connection, "held") + &held.len().to_string()
+        }
         "spin" => spin(),
         "wait" => {
             std::thread::sleep(Duration::from_secs(3600));
@@ -47,8 +51,11 @@ fn ask(connection: &Connection, question: &str) -> String {
 }
 
 fn hold_megabytes(count: usize) -> usize {
-    let held: Vec<Vec<u8>> = (0..count).map(|number| vec![number.to_le_bytes()[0] | 1; 1 << 20]).collect();
-    held.iter().filter(|part| part[77] > 0).count()
+    hold(count).iter().filter(|part| part[77] > 0).count()
+}
+
+fn hold(megabytes: usize) -> Vec<Vec<u8>> {
+    (0..megabytes).map(|number| vec![number.to_le_bytes()[0] | 1; 1 << 20]).collect()
 }
 
 fn spin() -> ! {

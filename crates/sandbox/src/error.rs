@@ -11,6 +11,11 @@ pub enum WorkError {
         "it takes more than the {} MiB of memory that it may take (--worker-memory); let it do less, or divide it", .limit >> 20
     )]
     Memory { limit: u64 },
+    /// `limit` in bytes, of all work at this time.
+    #[error(
+        "all that is worked on takes more than {} MiB of memory (--worker-memory-total), and this the most of it; let it do less, or give the service more", .limit >> 20
+    )]
+    MemoryTotal { limit: u64 },
     #[error(
         "it takes more than the {} s of processor time that it may take (--worker-cpu-seconds); let it do less, or divide it", .limit.as_secs()
     )]
@@ -43,6 +48,7 @@ impl WorkError {
     pub fn is_limit(&self) -> bool {
         match self {
             Self::Memory { .. }
+            | Self::MemoryTotal { .. }
             | Self::CpuTime { .. }
             | Self::WallTime { .. }
             | Self::Stack
@@ -55,6 +61,7 @@ impl WorkError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Memory { .. } => "memory",
+            Self::MemoryTotal { .. } => "memory_total",
             Self::CpuTime { .. } => "cpu_time",
             Self::WallTime { .. } => "wall_time",
             Self::Stack => "stack",

@@ -14,6 +14,7 @@
 //! caller is gone is killed and replaced, and its end is a [`WorkError`] of that piece of work alone.
 
 mod arguments;
+mod ceiling;
 mod error;
 #[cfg(target_os = "linux")]
 mod fence;
@@ -27,6 +28,7 @@ mod process;
 mod worker;
 
 pub use arguments::WorkerArguments;
+pub use ceiling::Ceiling;
 pub use error::{StartError, WorkError};
 pub use pool::{Host, Options, Pool};
 pub use worker::{Connection, Work, enter};

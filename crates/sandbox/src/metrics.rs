@@ -70,7 +70,7 @@ impl Metrics {
         for outcome in ["done", "failed", "abandoned"] {
             jobs.get_or_create(&OutcomeLabels { pool, outcome }).inc_by(0);
         }
-        for reason in ["memory", "cpu_time", "wall_time"] {
+        for reason in ["memory", "memory_total", "cpu_time", "wall_time"] {
             killed.get_or_create(&ReasonLabels { pool, reason }).inc_by(0);
         }
         let workers = workers.get_or_create(&PoolLabels { pool }).clone();

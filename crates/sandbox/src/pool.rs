@@ -9,6 +9,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::arguments::WorkerArguments;
+use crate::ceiling::Ceiling;
 use crate::error::{StartError, WorkError};
 use crate::metrics::{Gone, Metrics};
 use crate::process::{Limits, Process};
@@ -33,6 +34,8 @@ pub struct Options {
     pub most: usize,
     /// Memory and processor time of a piece of work.
     pub limits: WorkerArguments,
+    /// Memory of all pools that share this.
+    pub ceiling: Ceiling,
     /// How long a piece of work may take, with what it waits for.
     pub wall_time: Duration,
 }
@@ -159,7 +162,7 @@ impl Lease<'_> {
         let mut was_used = worker.is_used;
         let mut worker = self.worker.insert(worker);
         loop {
-            let result = worker.run(task, host, shared.limits, deadline).await;
+            let result = worker.run(task, host, shared.limits, deadline, &shared.options.ceiling).await;
             match &result {
                 Ok(_) => {
                     if let Some(worker) = self.worker.take() {

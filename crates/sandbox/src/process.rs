@@ -12,6 +12,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::ceiling::Ceiling;
 use crate::error::{StartError, WorkError};
 use crate::fence::usage;
 use crate::frame::{Frame, Kind, MOST_BYTES, receive_from, send_to};
@@ -89,8 +90,17 @@ impl Process {
         host: &dyn Host,
         limits: Limits,
         deadline: Instant,
+        ceiling: &Ceiling,
     ) -> Result<Vec<u8>, WorkError> {
-        let Ok(conversation) = timeout_at(deadline, self.converse(task, host, limits)).await else {
+        let pid = self.pid;
+        let conversation = tokio::select! {
+            biased;
+            conversation = timeout_at(deadline, self.converse(task, host, limits)) => conversation,
+            () = ceiling.exceeded_by(pid) => {
+                return Err(WorkError::MemoryTotal { limit: ceiling.limit() });
+            }
+        };
+        let Ok(conversation) = conversation else {
             return Err(WorkError::WallTime { limit: limits.wall_time });
         };
         match conversation {

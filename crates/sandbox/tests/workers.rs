@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use groundwork_sandbox::{Host, Options, Pool, WorkError, WorkerArguments};
+use groundwork_sandbox::{Ceiling, Host, Options, Pool, WorkError, WorkerArguments};
 use groundwork_telemetry::Metrics;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::Notify;
@@ -18,7 +18,8 @@ fn options() -> Options {
         program: Some(PathBuf::from(env!("CARGO_BIN_EXE_sandbox-probe"))),
         ahead: 1,
         most: 2,
-        limits: WorkerArguments { worker_memory: 128, worker_cpu_seconds: 1 },
+        limits: WorkerArguments { worker_memory: 128, worker_cpu_seconds: 1, ..WorkerArguments::default() },
+        ceiling: WorkerArguments::default().ceiling(),
         wall_time: Duration::from_secs(60),
     }
 }
@@ -120,6 +121,40 @@ async fn a_limit_ends_the_work_that_exceeds_it_and_no_other() {
     }
     assert_eq!(beside.await.unwrap().unwrap(), "100");
     until(|| value(&metrics, r#"groundwork_sandbox_workers{pool="test"}"#) >= 1).await;
+}
+
+/// Who takes most of the memory goes, and the others go on.
+#[tokio::test]
+async fn all_work_together_has_a_limit_of_memory() {
+    /// Answers once it may.
+    struct Gate {
+        came: Arc<Notify>,
+        may_go: Arc<Notify>,
+    }
+    impl Host for Gate {
+        fn answer(&self, _: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+            self.came.notify_one();
+            Box::pin(async {
+                self.may_go.notified().await;
+                Vec::new()
+            })
+        }
+    }
+    let (pool, metrics) = pool(Options { ceiling: Ceiling::new(100 << 20), ..options() }).await;
+    let hold = |megabytes: usize| {
+        let (came, may_go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (pool, gate) = (pool.clone(), Gate { came: Arc::clone(&came), may_go: Arc::clone(&may_go) });
+        let task = format!("hold {megabytes}");
+        (came, may_go, tokio::spawn(async move { pool.run(task.as_bytes(), &gate).await }))
+    };
+    let (came, _, large) = hold(80);
+    came.notified().await;
+    let (_, may_go, small) = hold(60);
+    let error = large.await.unwrap().unwrap_err().to_string();
+    assert!(error.starts_with("all that is worked on takes more than 100 MiB of memory"), "{error}");
+    may_go.notify_one();
+    assert_eq!(small.await.unwrap().unwrap(), b"60");
+    assert_eq!(value(&metrics, r#"groundwork_sandbox_ended_total{pool="test",reason="memory_total"}"#), 1);
 }
 
 #[tokio::test]

@@ -113,15 +113,24 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Workers that are kept and that there are at most, and how long a piece of their work may take.
     fn pool(
         &self,
         pool: &'static str,
-        ahead: usize,
-        most: usize,
+        (ahead, most): (usize, usize),
         wall_time: std::time::Duration,
     ) -> PoolOptions {
         let limits = self.workers;
-        PoolOptions { pool, name: SERVICE, program: None, ahead, most, limits, wall_time }
+        PoolOptions {
+            pool,
+            name: SERVICE,
+            program: None,
+            ahead,
+            most,
+            limits,
+            ceiling: limits.ceiling(),
+            wall_time,
+        }
     }
 
     /// Rendering without any limit would let one Installation hold a worker for ever.
@@ -201,14 +210,14 @@ impl Renderer {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
             let kept = Kept::new(&telemetry.metrics);
             // Calls have others than jobs, so that neither takes the turn of the other.
-            let calls = settings.pool("calls", 1, processors, CALL_TIMEOUT);
-            let calls = Pool::start(calls, &telemetry.metrics).await?;
+            let calls = settings.pool("calls", (1, processors), CALL_TIMEOUT);
             let jobs = settings.pool(
                 "jobs",
-                processors,
-                settings.renderer_concurrency,
+                (processors, settings.renderer_concurrency),
                 settings.longest_rendering(),
             );
+            let jobs = PoolOptions { ceiling: calls.ceiling.clone(), ..jobs };
+            let calls = Pool::start(calls, &telemetry.metrics).await?;
             let jobs = Renderers::new(Pool::start(jobs, &telemetry.metrics).await?, kept.clone());
             let changes = Changes::default();
             let service = grpc::Service {
