@@ -44,8 +44,10 @@ pub(crate) struct Process {
     pub(crate) lacking: String,
     /// When it was last put aside.
     pub(crate) idle_since: Instant,
-    /// What it had in memory before the first piece of work.
-    resident: u64,
+    /// What it had in memory before the first piece of work; unknown where `/proc` does not tell.
+    resident: Option<u64>,
+    /// Whether the kernel ends it for its processor time.
+    has_cpu_limit: bool,
     /// It has done something before.
     pub(crate) is_used: bool,
 }
@@ -69,8 +71,16 @@ impl Process {
         let stream = UnixStream::from_std(own).map_err(StartError::Spawn)?;
         let pid = child.id().unwrap_or_default();
         let now = Instant::now();
-        let mut process =
-            Self { child, pid, stream, lacking: String::new(), idle_since: now, resident: 0, is_used: false };
+        let mut process = Self {
+            child,
+            pid,
+            stream,
+            lacking: String::new(),
+            idle_since: now,
+            resident: None,
+            has_cpu_limit: false,
+            is_used: false,
+        };
         let hello = timeout(STARTED_WITHIN, receive_from(&mut process.stream)).await;
         match hello.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(Frame { kind: Kind::Hello, content }) => {
@@ -79,8 +89,22 @@ impl Process {
             Ok(_) => return Err(StartError::Hello(io::ErrorKind::InvalidData.into())),
             Err(error) => return Err(StartError::Hello(error)),
         }
-        process.resident = usage::resident(pid).map_err(StartError::Hello)?;
+        process.measure(limits);
         Ok(process)
+    }
+
+    /// Looks for what can be known and set from outside.
+    fn measure(&mut self, limits: Limits) {
+        let mut lacking = Vec::from_iter((!self.lacking.is_empty()).then(|| self.lacking.clone()));
+        match usage::resident(self.pid) {
+            Ok(bytes) => self.resident = Some(bytes),
+            Err(error) => lacking.push(format!("/proc does not tell the memory of a process: {error}")),
+        }
+        match usage::allow_cpu_time(self.pid, limits.cpu_time) {
+            Ok(()) => self.has_cpu_limit = true,
+            Err(error) => lacking.push(format!("the processor time of a process cannot be limited: {error}")),
+        }
+        self.lacking = lacking.join("; ");
     }
 
     /// Has a piece of work done, until `deadline`. After an error the process is of no use any more.
@@ -118,7 +142,9 @@ impl Process {
     }
 
     async fn converse(&mut self, task: &[u8], host: &dyn Host, limits: Limits) -> io::Result<Frame> {
-        usage::allow_cpu_time(self.pid, limits.cpu_time)?;
+        if self.has_cpu_limit {
+            usage::allow_cpu_time(self.pid, limits.cpu_time)?;
+        }
         send_to(&mut self.stream, Kind::Task, task).await?;
         self.is_used = true;
         loop {
@@ -146,7 +172,8 @@ impl Process {
 
     /// Whether it has given back what the last piece of work took, so that the next one finds all of its memory.
     pub(crate) fn is_at_rest(&self) -> bool {
-        usage::resident(self.pid).is_ok_and(|now| now.saturating_sub(self.resident) < AT_REST)
+        let Some(before) = self.resident else { return true };
+        usage::resident(self.pid).is_ok_and(|now| now.saturating_sub(before) < AT_REST)
     }
 
     /// Whether nothing has ended it since it was put aside.

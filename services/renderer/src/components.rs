@@ -14,13 +14,15 @@ use groundwork_proto::status::{self, reasons};
 use serde::de::DeserializeOwned;
 use tonic::{Code, Status};
 
-/// Content that a rendering works on is in memory.
-const LARGEST_CONTENT: usize = 256 << 20;
+/// Content that a rendering works on is in memory, here and in the worker, for a moment more than once: a part of what a worker may have.
+const SHARE_OF_MEMORY: u64 = 4;
 
 /// A client of the resolver. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Components {
     client: ResolverClient<Channel>,
+    /// The largest content that is fetched, in bytes.
+    largest: usize,
 }
 
 /// What the resolver found for a job.
@@ -34,8 +36,10 @@ pub(crate) struct Resolved {
 }
 
 impl Components {
-    pub(crate) fn new(channel: Channel) -> Self {
-        Self { client: with_limits!(ResolverClient::new(channel)) }
+    /// `memory` is what a worker may have, in bytes.
+    pub(crate) fn new(channel: Channel, memory: u64) -> Self {
+        let largest = usize::try_from(memory / SHARE_OF_MEMORY).unwrap_or(usize::MAX);
+        Self { client: with_limits!(ResolverClient::new(channel)), largest }
     }
 
     /// Evaluates the reference of an Installation for its job, and has the condition written.
@@ -56,6 +60,7 @@ impl Components {
     pub(crate) fn repositories(&self, installation: ObjectName, job_id: &str) -> RemoteRepositories {
         RemoteRepositories(Arc::new(Shared {
             client: self.client.clone(),
+            largest: self.largest,
             installation,
             job_id: job_id.to_owned(),
             unavailable: Mutex::new(None),
@@ -88,6 +93,7 @@ pub(crate) struct RemoteRepositories(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     client: ResolverClient<Channel>,
+    largest: usize,
     installation: ObjectName,
     job_id: String,
     /// Set once the resolver could not be asked: what follows from that is no verdict about the job.
@@ -163,7 +169,7 @@ impl RemoteRepositories {
             offset: 0,
         };
         let fetched = Arc::new(Mutex::new(Fetched::default()));
-        let (client, so_far) = (self.0.client.clone(), Arc::clone(&fetched));
+        let (client, so_far, largest) = (self.0.client.clone(), Arc::clone(&fetched), self.0.largest);
         let call = move || {
             let (client, request, fetched) = (client.clone(), request.clone(), Arc::clone(&so_far));
             async move {
@@ -172,7 +178,7 @@ impl RemoteRepositories {
                     so_far = Fetched::default();
                 }
                 let request = FetchResourceRequest { offset: so_far.length(), ..request };
-                let result = receive(client, request, &mut so_far).await;
+                let result = receive(client, request, &mut so_far, largest).await;
                 *lock(&fetched) = so_far;
                 result
             }
@@ -207,14 +213,18 @@ async fn receive(
     mut client: ResolverClient<Channel>,
     request: FetchResourceRequest,
     fetched: &mut Fetched,
+    largest: usize,
 ) -> Result<(), Status> {
     let mut pieces = client.fetch_resource(request).await?.into_inner();
     while let Some(piece) = pieces.message().await? {
         if !piece.media_type.is_empty() {
             fetched.media_type = piece.media_type;
         }
-        if fetched.bytes.len() + piece.chunk.len() > LARGEST_CONTENT {
-            let text = format!("the content has more than {LARGEST_CONTENT} bytes");
+        if fetched.bytes.len() + piece.chunk.len() > largest {
+            let text = format!(
+                "the content has more than {} MiB, which is a quarter of the memory that rendering may take (--worker-memory)",
+                largest >> 20
+            );
             return Err(Status::new(Code::OutOfRange, text));
         }
         fetched.bytes.extend_from_slice(&piece.chunk);

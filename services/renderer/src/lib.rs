@@ -202,7 +202,8 @@ impl Renderer {
             let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
             let channel =
                 resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
-            let components = channel.map(Components::new);
+            let components =
+                channel.map(|channel| Components::new(channel, arguments.settings.workers.memory()));
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));

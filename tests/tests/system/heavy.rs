@@ -76,6 +76,20 @@ fn greedy(texts: usize) -> String {
     .to_string()
 }
 
+/// A blueprint with an item whose configuration nests deeper than JSON is read anywhere else.
+fn nested() -> String {
+    let config = r#"{{ repeat 200 "[" }}{{ repeat 200 "]" }}"#;
+    let template = format!(
+        "deployItems:\n- name: deep\n  type: landscaper.gardener.cloud/mock\n  config: {{apiVersion: a/v1, kind: B, deep: {config}}}\n"
+    );
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1",
+        "kind": "Blueprint",
+        "deployExecutions": [{"name": "nested", "type": "GoTemplate", "template": template}],
+    })
+    .to_string()
+}
+
 /// Jobs and calls that take more memory or processor time than there is, though less than engines count to: each ends with an error that names the
 /// limit, in the status of its own Installation alone, and the renderer goes on in the same process.
 #[tokio::test(flavor = "multi_thread")]
@@ -105,6 +119,8 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
             );
         }
     }
+    let (phase, error) = outcome(&case.install("nested", &nested()).await?);
+    ensure!(phase == "Failed" && error.contains("nests more than a hundred levels deep"), "{phase} {error}");
     // What fits does so in every worker, whatever it did before.
     let done = case.install("modest", &greedy(1)).await?;
     assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));
