@@ -276,8 +276,8 @@ fn target_hash(target: &Target) -> String {
     }
 }
 
-/// What is written into `status.imports`, and the hash over all imports.
-pub(crate) fn fingerprints(
+/// What is written into `status.imports`, and the hash over all imports (`installations.md` 5.4).
+pub fn fingerprints(
     installation: &Installation,
     scope: &str,
     objects: &dyn ImportedObjects,

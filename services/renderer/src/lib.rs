@@ -211,9 +211,9 @@ impl Renderer {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
             let kept = Kept::new(&telemetry.metrics);
             // Calls have others than jobs, so that neither takes the turn of the other.
-            let calls = settings.pool("calls", (1, processors), CALL_TIMEOUT);
+            let calls = settings.pool("renderer-calls", (1, processors), CALL_TIMEOUT);
             let jobs = settings.pool(
-                "jobs",
+                "renderer-jobs",
                 (processors, settings.renderer_concurrency),
                 settings.longest_rendering(),
             );

@@ -1,10 +1,13 @@
 //! What jobs compute: their inputs are read, a worker process does the work, and what came out is for the state machine.
 
-use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, Installation};
+use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, ImportStatus, Installation};
 use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::Objects;
 use groundwork_lifecycle::machine::Tree;
-use groundwork_lifecycle::{Completion, OperationError, OwnScope, Prepared, UnreadStates, living_scope};
+use groundwork_lifecycle::{
+    Completion, ImportedNames, ObjectSet, OperationError, OwnScope, Prepared, UnreadStates, fingerprints,
+    living_scope,
+};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_sandbox::{Host, WorkError};
 use serde::de::DeserializeOwned;
@@ -23,6 +26,8 @@ pub(crate) struct Renderings {
 /// What a rendering works on, and what it may ask for.
 pub(crate) struct Gathered {
     pub(crate) material: Material,
+    /// Of all imports, for the status: what a worker computes lacks what it is not given.
+    fingerprints: (Vec<ImportStatus>, String),
     /// Where components come from; absent where the Installation names none.
     remote: Option<RemoteRepositories>,
 }
@@ -36,9 +41,12 @@ impl Gathered {
         remote: Option<RemoteRepositories>,
         objects: &Objects,
     ) -> Result<Self, groundwork_controller::ApiError> {
-        let imported = inputs::fetch(&installation, context.as_ref(), objects).await?;
+        let mut imported = inputs::fetch(&installation, context.as_ref(), objects).await?;
+        let scope = living_scope(&installation);
+        let fingerprints = fingerprints(&installation, &scope, &imported);
+        withhold_credentials(&installation, &scope, &mut imported);
         let material = Material {
-            scope: living_scope(&installation),
+            scope,
             installation,
             context,
             overwrites,
@@ -47,7 +55,7 @@ impl Gathered {
             states: None,
             has_repositories: remote.is_some(),
         };
-        Ok(Self { material, remote })
+        Ok(Self { material, fingerprints, remote })
     }
 
     /// Who answers what a worker asks.
@@ -64,6 +72,12 @@ impl Gathered {
     }
 }
 
+/// Leaves out the Secrets that only Targets name: nothing that is rendered shows them, and a worker has no use for them.
+fn withhold_credentials(installation: &Installation, scope: &str, objects: &mut ObjectSet) {
+    let imported = ImportedNames::of(installation, scope).secrets;
+    objects.secrets.retain(|name, _| imported.contains(name));
+}
+
 /// An Installation whose job ends before anything is rendered, and why.
 type Unprepared = (Installation, OperationError);
 
@@ -75,8 +89,13 @@ impl Renderings {
             Err((installation, error)) => return Ok(Prepared::failed(&installation, error)),
         };
         let installation = gathered.material.installation.clone();
-        Ok(match self.run(Kind::Prepare, gathered, objects).await? {
-            Ok(prepared) if Prepared::is_within(&prepared, &tree.namespace) => prepared,
+        let (imports, imports_hash) = gathered.fingerprints.clone();
+        Ok(match self.run::<Prepared>(Kind::Prepare, gathered, objects).await? {
+            Ok(mut prepared) if prepared.is_within(&tree.namespace) => {
+                prepared.has_imports = !imports.is_empty();
+                (prepared.imports, prepared.imports_hash) = (imports, imports_hash);
+                prepared
+            }
             Ok(_) => Prepared::failed(&installation, elsewhere()),
             Err(error) => Prepared::failed(&installation, error),
         })
@@ -95,8 +114,12 @@ impl Renderings {
         };
         gathered.material.own = own;
         let installation = gathered.material.installation.clone();
-        Ok(match self.run(Kind::Complete, gathered, objects).await? {
-            Ok(completion) if Completion::is_within(&completion, &tree.namespace) => completion,
+        let (_, imports_hash) = gathered.fingerprints.clone();
+        Ok(match self.run::<Completion>(Kind::Complete, gathered, objects).await? {
+            Ok(mut completion) if completion.is_within(&tree.namespace) => {
+                completion.imports_hash = imports_hash;
+                completion
+            }
             Ok(_) => Completion::failed(&installation, elsewhere()),
             Err(error) => Completion::failed(&installation, error),
         })
@@ -202,4 +225,30 @@ fn asks_resolver(installation: &Installation) -> bool {
         || status.is_some_and(|status| {
             status.conditions.iter().any(|condition| condition.type_ == OVERWRITE_CONDITION)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is imported goes to a worker, and what only gives access to a cluster does not.
+    #[test]
+    fn workers_get_no_credentials_of_targets() {
+        let installation: Installation = serde_json::from_value(json!({
+            "metadata": {"name": "server", "namespace": "team"},
+            "spec": {"imports": {
+                "data": [{"name": "settings", "secretRef": {"name": "settings"}}],
+                "targets": [{"name": "cluster", "target": "cluster"}],
+            }},
+        }))
+        .unwrap();
+        let mut objects = ObjectSet::default();
+        for name in ["settings", "kubeconfig"] {
+            objects.secrets.insert(name.to_owned(), [("value".to_owned(), b"secret".to_vec())].into());
+        }
+        withhold_credentials(&installation, "", &mut objects);
+        assert_eq!(objects.secrets.keys().collect::<Vec<_>>(), ["settings"]);
+    }
 }

@@ -52,7 +52,7 @@ async fn endless_renderings_are_ended() -> Result<()> {
     }
     let (code, body) = system.admin("renderer", "/readyz").await?;
     ensure!(code == 200, "{code} {body}");
-    assert_eq!(ended_workers(&system, "jobs", "wall_time").await?, u64::try_from(CROWD)?);
+    assert_eq!(ended_workers(&system, "renderer-jobs", "wall_time").await?, u64::try_from(CROWD)?);
     Ok(())
 }
 
@@ -125,7 +125,7 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
     let done = case.install("modest", &greedy(1)).await?;
     assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));
     for reason in ["memory", "cpu_time"] {
-        assert_eq!(ended_workers(&system, "jobs", reason).await?, 3, "{reason}");
+        assert_eq!(ended_workers(&system, "renderer-jobs", reason).await?, 3, "{reason}");
     }
 
     let caller = account(&case, "caller", &[]).await?;
