@@ -1,12 +1,14 @@
 //! Heavy and hostile Installations: they harm no other, and their jobs end.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Execution, Installation};
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::renderer::v1::{RenderInput, RenderRequest, render_request};
 use groundwork_tests::{System, SystemOptions, wait_for};
 use serde_json::{Value, json};
-use tonic::Code;
+use tonic::{Code, Request};
 
 use crate::case::Case;
 use crate::grpc::{account, channel, encode};
@@ -150,6 +152,17 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
         let answer = renderer.render(call(&greedy(1))?).await?.into_inner();
         ensure!(answer.failure.is_none(), "{answer:?}");
     }
+    // Who does not wait for the end ends it, too.
+    wait_for("the work of a caller that went is ended", PATIENCE, async || {
+        let mut short = Request::new(call(&endless()).map_err(|error| error.to_string())?);
+        short.set_timeout(Duration::from_millis(500));
+        let answer = renderer.clone().render(short).await;
+        match ended_workers(&system, "renderer-calls", "abandoned").await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("{:?}", answer.err())),
+        }
+    })
+    .await?;
     let (code, body) = system.admin("renderer", "/readyz").await?;
     ensure!(code == 200, "{code} {body}");
     assert_eq!(system.service("renderer")?.program.pid()?, process, "the renderer is the same process");
