@@ -50,6 +50,11 @@ use clap::{CommandFactory, Parser};
 use arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
+    // What begins as a worker of a service ends as one.
+    #[cfg(feature = "cluster")]
+    if let Some(ending) = groundwork_sandbox::enter(&[groundwork_renderer::WORKER]) {
+        return ending;
+    }
     let ending = match Arguments::parse().command {
         Command::Render(arguments) => render::run(&arguments),
         Command::Variants(arguments) => variants::run(&arguments),

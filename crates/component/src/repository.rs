@@ -1,6 +1,8 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::access::Access;
 use crate::descriptor::{Descriptor, DescriptorError};
 use crate::reference::RepositoryContext;
@@ -111,7 +113,7 @@ impl Blob {
 }
 
 /// Why a repository gave no answer. Each text says where it looked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum RepositoryError {
     /// `components.md` 8, E17.
     #[error("repository type {type_name:?} is unknown")]

@@ -1,13 +1,16 @@
 //! Conditions of an Installation (`components.md` 3, `installations.md` 1.0 and 9).
 
+use std::borrow::Cow;
+
 use groundwork_api::{Condition, List, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::message::bounded;
 
 /// A condition without its times.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionUpdate {
-    pub type_name: &'static str,
+    pub type_name: Cow<'static, str>,
     pub status: bool,
     pub reason: String,
     pub message: String,
@@ -19,7 +22,7 @@ impl ConditionUpdate {
     /// A condition about the last or current job.
     pub fn new(type_name: &'static str, status: bool, reason: &str, message: impl Into<String>) -> Self {
         Self {
-            type_name,
+            type_name: type_name.into(),
             status,
             reason: reason.to_owned(),
             message: message.into(),
@@ -34,7 +37,7 @@ impl ConditionUpdate {
 pub fn merge_condition(conditions: &mut List<Condition>, update: &ConditionUpdate, now: &Time) {
     let status = if update.status { "True" } else { "False" };
     let fresh = Condition {
-        type_: update.type_name.to_owned(),
+        type_: update.type_name.clone().into_owned(),
         status: status.to_owned(),
         last_transition_time: Some(now.clone()),
         last_update_time: Some(now.clone()),

@@ -7,6 +7,7 @@ use groundwork_api::{
     OwnerReference, Target, TargetSource,
 };
 use groundwork_blueprint::{ExportValues, Exports, Imports, TargetTemplate, TargetValue};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha1::{Digest as _, Sha1};
 
@@ -36,7 +37,7 @@ pub const SOURCE_TYPE_IMPORT: &str = "import";
 pub const SOURCE_TYPE_EXPORT: &str = "export";
 
 /// An object that holds a value in a scope.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ScopedObject {
     Data(DataObject),
     Target(Target),
@@ -275,8 +276,8 @@ fn target_hash(target: &Target) -> String {
     }
 }
 
-/// What is written into `status.imports`, and the hash over all imports.
-pub(crate) fn fingerprints(
+/// What is written into `status.imports`, and the hash over all imports (`installations.md` 5.4).
+pub fn fingerprints(
     installation: &Installation,
     scope: &str,
     objects: &dyn ImportedObjects,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use groundwork_api::{ErrorCode, LastError, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::message::bounded;
 
@@ -10,7 +11,7 @@ use crate::message::bounded;
 type Word = Cow<'static, str>;
 
 /// An operation that failed, and why.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct OperationError {
     pub operation: Word,

@@ -9,6 +9,7 @@ use groundwork_api::{
 use groundwork_blueprint::{ImportedTarget, Supplied, TargetValue};
 use groundwork_yaml as yaml;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::data::SOURCE_TYPE_IMPORT;
@@ -28,12 +29,47 @@ pub trait ImportedObjects {
 }
 
 /// Objects of one namespace, in memory.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ObjectSet {
     pub data_objects: BTreeMap<String, DataObject>,
     pub targets: BTreeMap<String, Target>,
+    #[serde(with = "base64")]
     pub secrets: BTreeMap<String, Entries>,
+    #[serde(with = "base64")]
     pub config_maps: BTreeMap<String, Entries>,
+}
+
+/// Entries are bytes, and as lists of numbers they would be four times as long.
+mod base64 {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::ByteString;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Entries;
+
+    type Objects<T> = BTreeMap<String, BTreeMap<String, T>>;
+
+    pub(super) fn serialize<S: Serializer>(
+        objects: &BTreeMap<String, Entries>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let entry = |(key, value): (&String, &Vec<u8>)| (key.clone(), ByteString(value.clone()));
+        let entries = |entries: &Entries| entries.iter().map(entry).collect();
+        let objects: Objects<ByteString> =
+            objects.iter().map(|(name, object)| (name.clone(), entries(object))).collect();
+        objects.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, Entries>, D::Error> {
+        let objects = Objects::<ByteString>::deserialize(deserializer)?;
+        let entries = |entries: BTreeMap<String, ByteString>| {
+            entries.into_iter().map(|(key, value)| (key, value.0)).collect()
+        };
+        Ok(objects.into_iter().map(|(name, object)| (name, entries(object))).collect())
+    }
 }
 
 impl ObjectSet {

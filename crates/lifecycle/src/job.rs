@@ -22,6 +22,7 @@ use groundwork_component::{
     ComponentVersion, OVERWRITE_CONDITION, OverwriteCondition, Overwrites, Repositories, RuleOutcome,
     Substitution,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::conditions::ConditionUpdate;
@@ -138,14 +139,14 @@ pub struct ExportOutcome {
 }
 
 /// Something that did not stop the job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     pub about: Subject,
     pub message: String,
 }
 
 /// The object that a warning is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Subject {
     Installation,
     /// A rule of the overwrites in use, counted from 0.

@@ -29,7 +29,8 @@ mod validate;
 pub use automatic::{Automatic, AutomaticInput, Rule, automatic};
 pub use conditions::{ConditionUpdate, merge_condition};
 pub use data::{
-    SOURCE_TYPE_EXPORT, SOURCE_TYPE_IMPORT, ScopedObject, export_objects, export_values, import_copies,
+    SOURCE_TYPE_EXPORT, SOURCE_TYPE_IMPORT, ScopedObject, export_objects, export_values, fingerprints,
+    import_copies,
 };
 pub use error::OperationError;
 pub use gaps::{GAPS, Gap, topics};

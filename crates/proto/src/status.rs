@@ -87,7 +87,7 @@ pub mod reasons {
     pub const REQUEST_TOO_SLOW: &str = "REQUEST_TOO_SLOW";
     /// `RESOURCE_EXHAUSTED`: the answer does not fit into a message ([`crate::MAX_MESSAGE`]).
     pub const ANSWER_TOO_LARGE: &str = "ANSWER_TOO_LARGE";
-    /// `RESOURCE_EXHAUSTED`: the work of the call took longer than it may.
+    /// `RESOURCE_EXHAUSTED`: the work of the call took longer than it may, or more memory or processor time.
     pub const WORK_TOO_LONG: &str = "WORK_TOO_LONG";
     /// `INTERNAL`: the work of the call broke down, which is a defect.
     pub const WORK_INTERRUPTED: &str = "WORK_INTERRUPTED";

@@ -1,6 +1,7 @@
-//! Blueprints that have been loaded: jobs and calls share them, with the templates that have been parsed and the schemas that have been
-//! compiled.
+//! Blueprints that a worker has loaded: what it does later shares them, with the templates that have been parsed and the schemas that have
+//! been compiled.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use groundwork_blueprint::{Blueprint, Filesystem};
@@ -10,11 +11,12 @@ use moka::sync::Cache;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use serde::{Deserialize, Serialize};
 
-/// What is kept, in bytes of files. What is made of them takes several times as much.
-const CAPACITY: u32 = 16 << 20;
+/// What a worker keeps, in bytes of files. What is made of them takes several times as much.
+const CAPACITY: u32 = 4 << 20;
 /// How many are kept at most: each counts as a share of the capacity, however small it is.
-const MOST: u32 = 512;
+const MOST: u32 = 256;
 /// A larger one is loaded again each time.
 const LARGEST: u32 = 1 << 20;
 /// What a file or a folder counts beside its content.
@@ -22,18 +24,29 @@ const ENTRY: u32 = 256;
 /// What nobody has asked for this long is dropped.
 const IDLE: Duration = Duration::from_hours(1);
 
-/// Clones share what is kept.
-#[derive(Debug, Clone)]
+/// The blueprints of one worker.
+#[derive(Debug)]
 pub(crate) struct Blueprints {
-    kept: Cache<BlueprintDigest, Kept>,
-    asked: Family<Asked, Counter>,
+    kept: Cache<BlueprintDigest, KeptBlueprint>,
+    lookups: Cell<Lookups>,
 }
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct KeptBlueprint {
     blueprint: Blueprint,
     weight: u32,
 }
+
+/// How often blueprints were asked for and were there, or were not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lookups {
+    pub(crate) hits: u32,
+    pub(crate) misses: u32,
+}
+
+/// Measures all workers together.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept(Family<Asked, Counter>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Asked {
@@ -43,7 +56,7 @@ struct Asked {
 const HIT: Asked = Asked { outcome: "hit" };
 const MISS: Asked = Asked { outcome: "miss" };
 
-impl Blueprints {
+impl Kept {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let asked: Family<Asked, Counter> = metrics.register(
             "renderer_blueprints",
@@ -51,30 +64,49 @@ impl Blueprints {
             &["outcome"],
             Family::default(),
         );
+        let kept = Self(asked);
         // A counter that nothing has counted yet is 0, and not missing.
-        for outcome in [HIT, MISS] {
-            asked.get_or_create(&outcome).inc_by(0);
-        }
-        Self { kept: cache(u64::from(CAPACITY)), asked }
+        kept.count(Lookups::default());
+        kept
+    }
+
+    pub(crate) fn count(&self, lookups: Lookups) {
+        self.0.get_or_create(&HIT).inc_by(lookups.hits.into());
+        self.0.get_or_create(&MISS).inc_by(lookups.misses.into());
     }
 }
 
-fn cache(capacity: u64) -> Cache<BlueprintDigest, Kept> {
-    let weigh = |_: &BlueprintDigest, kept: &Kept| kept.weight;
+impl Default for Blueprints {
+    fn default() -> Self {
+        Self { kept: cache(u64::from(CAPACITY)), lookups: Cell::default() }
+    }
+}
+
+impl Blueprints {
+    /// Since the last time that somebody asked.
+    pub(crate) fn take_lookups(&self) -> Lookups {
+        self.lookups.take()
+    }
+}
+
+fn cache(capacity: u64) -> Cache<BlueprintDigest, KeptBlueprint> {
+    let weigh = |_: &BlueprintDigest, kept: &KeptBlueprint| kept.weight;
     Cache::builder().max_capacity(capacity).weigher(weigh).time_to_idle(IDLE).build()
 }
 
 impl BlueprintCache for Blueprints {
     fn get(&self, digest: BlueprintDigest) -> Option<Blueprint> {
         let found = self.kept.get(&digest);
-        self.asked.get_or_create(if found.is_some() { &HIT } else { &MISS }).inc();
+        let Lookups { hits, misses } = self.lookups.get();
+        let is_hit = u32::from(found.is_some());
+        self.lookups.set(Lookups { hits: hits + is_hit, misses: misses + 1 - is_hit });
         found.map(|kept| kept.blueprint)
     }
 
     fn keep(&self, digest: BlueprintDigest, blueprint: &Blueprint) {
         let Some(size) = size(&blueprint.files) else { return };
         let weight = size.max(CAPACITY / MOST);
-        self.kept.insert(digest, Kept { blueprint: blueprint.clone(), weight });
+        self.kept.insert(digest, KeptBlueprint { blueprint: blueprint.clone(), weight });
     }
 }
 
@@ -135,25 +167,32 @@ mod tests {
         json!({"blueprint.yaml": definition, "extra": extra})
     }
 
-    fn counts(blueprints: &Blueprints) -> (u64, u64, u64) {
+    /// Hits and misses since the last time, and how many are kept.
+    fn counts(blueprints: &Blueprints) -> (u32, u32, u64) {
         blueprints.kept.run_pending_tasks();
-        let count = |outcome| blueprints.asked.get_or_create(outcome).get();
-        (count(&HIT), count(&MISS), blueprints.kept.entry_count())
+        let Lookups { hits, misses } = blueprints.take_lookups();
+        (hits, misses, blueprints.kept.entry_count())
     }
 
     #[test]
     fn what_is_kept_is_counted_and_not_loaded_again() {
-        let blueprints = Blueprints::new(&Metrics::default());
+        let blueprints = Blueprints::default();
         for _ in 0..3 {
             render_tree(&blueprints, &tree(&json!("text")));
         }
-        render_tree(&blueprints.clone(), &tree(&json!("other")));
+        render_tree(&blueprints, &tree(&json!("other")));
         assert_eq!(counts(&blueprints), (2, 2, 2));
+        let (metrics, lookups) = (Metrics::default(), Lookups { hits: 2, misses: 2 });
+        let kept = Kept::new(&metrics);
+        kept.count(lookups);
+        assert!(
+            metrics.encode().unwrap().contains(r#"groundwork_renderer_blueprints_total{outcome="hit"} 2"#)
+        );
     }
 
     #[test]
     fn large_trees_and_circles_of_links_are_not_kept() {
-        let blueprints = Blueprints::new(&Metrics::default());
+        let blueprints = Blueprints::default();
         let circle =
             json!({"a": {"$type": "symlink", "value": "/"}, "b": {"$type": "symlink", "value": "/"}});
         for extra in [json!("x".repeat(LARGEST as usize)), circle] {
@@ -164,9 +203,9 @@ mod tests {
 
     #[test]
     fn only_so_many_are_kept() {
-        let mut blueprints = Blueprints::new(&Metrics::default());
         // As if there were room for four.
-        blueprints.kept = cache(u64::from(4 * (CAPACITY / MOST)));
+        let room = cache(u64::from(4 * (CAPACITY / MOST)));
+        let blueprints = Blueprints { kept: room, ..Blueprints::default() };
         for number in 0..20 {
             render_tree(&blueprints, &tree(&json!(number)));
             assert!(counts(&blueprints).2 <= 4, "{number}");

@@ -1,9 +1,9 @@
-//! The resolver, seen as the repositories that a job reads.
+//! The resolver: it evaluates references of jobs, and answers what their renderings ask of repositories.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, Installation};
-use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{Access, RepositoryError};
 use groundwork_grpc::{Channel, retry, with_limits};
 use groundwork_lifecycle::OperationError;
 use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName, Reference};
@@ -12,16 +12,17 @@ use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::resolver::v1::{FetchResourceRequest, GetDescriptorRequest, ResolveRequest};
 use groundwork_proto::status::{self, reasons};
 use serde::de::DeserializeOwned;
-use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
-/// Content that a rendering works on is in memory.
-const LARGEST_CONTENT: usize = 256 << 20;
+/// Content that a rendering works on is in memory, here and in the worker, for a moment more than once: a part of what a worker may have.
+const SHARE_OF_MEMORY: u64 = 4;
 
 /// A client of the resolver. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Components {
     client: ResolverClient<Channel>,
+    /// The largest content that is fetched, in bytes.
+    largest: usize,
 }
 
 /// What the resolver found for a job.
@@ -35,8 +36,10 @@ pub(crate) struct Resolved {
 }
 
 impl Components {
-    pub(crate) fn new(channel: Channel) -> Self {
-        Self { client: with_limits!(ResolverClient::new(channel)) }
+    /// `memory` is what a worker may have, in bytes.
+    pub(crate) fn new(channel: Channel, memory: u64) -> Self {
+        let largest = usize::try_from(memory / SHARE_OF_MEMORY).unwrap_or(usize::MAX);
+        Self { client: with_limits!(ResolverClient::new(channel)), largest }
     }
 
     /// Evaluates the reference of an Installation for its job, and has the condition written.
@@ -53,11 +56,11 @@ impl Components {
         })
     }
 
-    /// The repositories behind the resolver, for code that blocks.
+    /// The repositories behind the resolver, for a job of an Installation.
     pub(crate) fn repositories(&self, installation: ObjectName, job_id: &str) -> RemoteRepositories {
         RemoteRepositories(Arc::new(Shared {
             client: self.client.clone(),
-            runtime: Handle::current(),
+            largest: self.largest,
             installation,
             job_id: job_id.to_owned(),
             unavailable: Mutex::new(None),
@@ -83,14 +86,14 @@ fn operation_error(wire: WireFailure) -> OperationError {
     }
 }
 
-/// Asks the resolver for descriptors and contents. To be used where blocking is allowed.
+/// Asks the resolver for descriptors and contents.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteRepositories(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     client: ResolverClient<Channel>,
-    runtime: Handle,
+    largest: usize,
     installation: ObjectName,
     job_id: String,
     /// Set once the resolver could not be asked: what follows from that is no verdict about the job.
@@ -104,20 +107,9 @@ impl RemoteRepositories {
     }
 }
 
-impl Repositories for RemoteRepositories {
-    fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        Ok(Arc::new(RemoteRepository { shared: Arc::clone(&self.0), context: context.to_json() }))
-    }
-}
-
-struct RemoteRepository {
-    shared: Arc<Shared>,
-    context: String,
-}
-
-impl RemoteRepository {
-    fn reference(&self, name: &str, version: &str) -> Option<Reference> {
-        let repository_context = Some(Json { text: self.context.clone() });
+impl RemoteRepositories {
+    fn reference(context: String, name: &str, version: &str) -> Option<Reference> {
+        let repository_context = Some(Json { text: context });
         Some(Reference { repository_context, name: name.to_owned(), version: version.to_owned() })
     }
 
@@ -128,7 +120,7 @@ impl RemoteRepository {
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown
         );
         if is_crowded || may_pass {
-            let mut unavailable = self.shared.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut unavailable = self.0.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
             *unavailable = Some(status.message().to_owned());
         }
         RepositoryError::Unreadable {
@@ -136,47 +128,67 @@ impl RemoteRepository {
             cause: status.message().to_owned(),
         }
     }
-}
 
-impl Repository for RemoteRepository {
-    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+    /// As `groundwork_component::Repository::descriptor`, of the repository that `context` describes in JSON.
+    pub(crate) async fn descriptor(
+        &self,
+        context: String,
+        name: &str,
+        version: &str,
+    ) -> Result<Option<Vec<u8>>, RepositoryError> {
         let request = GetDescriptorRequest {
-            reference: self.reference(name, version),
-            installation: Some(self.shared.installation.clone()),
+            reference: Self::reference(context, name, version),
+            installation: Some(self.0.installation.clone()),
         };
-        let call = retry(async || self.shared.client.clone().get_descriptor(request.clone()).await);
-        let answer =
-            self.shared.runtime.block_on(call).map_err(|status| self.failed(name, version, &status))?;
+        let client = self.0.client.clone();
+        // It borrows nothing, so that the future may go from thread to thread.
+        let call = move || {
+            let (mut client, request) = (client.clone(), request.clone());
+            async move { client.get_descriptor(request).await }
+        };
+        let answer = retry(call).await;
+        let answer = answer.map_err(|status| self.failed(name, version, &status))?;
         Ok(answer.into_inner().descriptor)
     }
 
-    fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
+    /// As `groundwork_component::Repository::content`: the media type, and the bytes.
+    pub(crate) async fn content(
+        &self,
+        context: String,
+        name: &str,
+        version: &str,
+        access: &Access,
+    ) -> Result<(String, Vec<u8>), RepositoryError> {
         // Under a tag there may be something else by the time of the second attempt.
         let can_go_on = !matches!(access, Access::Artifact { .. } | Access::RelativeArtifact { .. });
         let request = FetchResourceRequest {
-            reference: self.reference(name, version),
-            installation: Some(self.shared.installation.clone()),
-            job_id: self.shared.job_id.clone(),
+            reference: Self::reference(context, name, version),
+            installation: Some(self.0.installation.clone()),
+            job_id: self.0.job_id.clone(),
             content: Some(Content::Access(Json { text: access.to_value().to_string() })),
             offset: 0,
         };
-        let fetched = Mutex::new(Fetched::default());
-        let call = retry(async || {
-            let mut so_far = std::mem::take(&mut *lock(&fetched));
-            if !can_go_on {
-                so_far = Fetched::default();
+        let fetched = Arc::new(Mutex::new(Fetched::default()));
+        let (client, so_far, largest) = (self.0.client.clone(), Arc::clone(&fetched), self.0.largest);
+        let call = move || {
+            let (client, request, fetched) = (client.clone(), request.clone(), Arc::clone(&so_far));
+            async move {
+                let mut so_far = std::mem::take(&mut *lock(&fetched));
+                if !can_go_on {
+                    so_far = Fetched::default();
+                }
+                let request = FetchResourceRequest { offset: so_far.length(), ..request };
+                let result = receive(client, request, &mut so_far, largest).await;
+                *lock(&fetched) = so_far;
+                result
             }
-            let request = FetchResourceRequest { offset: so_far.length(), ..request.clone() };
-            let result = receive(&self.shared.client, request, &mut so_far).await;
-            *lock(&fetched) = so_far;
-            result
-        });
-        self.shared.runtime.block_on(call).map_err(|status| match status.code() {
+        };
+        retry(call).await.map_err(|status| match status.code() {
             Code::NotFound => RepositoryError::Missing { address: format!("{name}:{version} {access}") },
             _ => self.failed(name, version, &status),
         })?;
         let Fetched { media_type, bytes } = std::mem::take(&mut *lock(&fetched));
-        Ok(Blob::from_bytes(media_type, bytes))
+        Ok((media_type, bytes))
     }
 }
 
@@ -198,17 +210,21 @@ fn lock(fetched: &Mutex<Fetched>) -> std::sync::MutexGuard<'_, Fetched> {
 }
 
 async fn receive(
-    client: &ResolverClient<Channel>,
+    mut client: ResolverClient<Channel>,
     request: FetchResourceRequest,
     fetched: &mut Fetched,
+    largest: usize,
 ) -> Result<(), Status> {
-    let mut pieces = client.clone().fetch_resource(request).await?.into_inner();
+    let mut pieces = client.fetch_resource(request).await?.into_inner();
     while let Some(piece) = pieces.message().await? {
         if !piece.media_type.is_empty() {
             fetched.media_type = piece.media_type;
         }
-        if fetched.bytes.len() + piece.chunk.len() > LARGEST_CONTENT {
-            let text = format!("the content has more than {LARGEST_CONTENT} bytes");
+        if fetched.bytes.len() + piece.chunk.len() > largest {
+            let text = format!(
+                "the content has more than {} MiB, which is a quarter of the memory that rendering may take (--worker-memory)",
+                largest >> 20
+            );
             return Err(Status::new(Code::OutOfRange, text));
         }
         fetched.bytes.extend_from_slice(&piece.chunk);

@@ -277,10 +277,9 @@ impl Installations {
                 }
                 Next::Prepare => {
                     let prepared = self.renderings.prepare(tree, request.objects).await?;
-                    let error = prepared.outcome.error.as_ref().map(|error| &error.cause);
-                    log_shortened(error);
+                    log_shortened(prepared.error.as_ref());
                     let job = &prepared.job_id;
-                    tell_warnings(tree, job, job, &prepared.outcome.warnings, request.objects).await;
+                    tell_warnings(tree, job, job, &prepared.warnings, request.objects).await;
                     tree.prepared = Some(prepared);
                 }
                 Next::Complete => {

@@ -3,13 +3,14 @@
 //! ```text
 //! Installation, Execution, DeployItem events ──> handler
 //!     lifecycle::machine::next ──> Read │ Prepare │ Write ──steps──> API server
-//!                                          └─ inputs, components (resolver) ──> lifecycle::prepare
-//! gRPC ──> grpc ──> lifecycle::validate, lifecycle::render, lifecycle::export
+//!                                          └─ inputs ──rendering──> work ══> worker: lifecycle::prepare, complete
+//! gRPC ──> grpc ───────────────────────────────────────────> work ══> worker: calls ──> lifecycle::render, export, validate
 //!          events ──changes──> grpc::watch ──follower──> lifecycle::overview
-//! blueprints: those that have been loaded, for jobs and calls
+//! work ══> worker: another process, which asks back for what components (resolver) say; it keeps blueprints that it has loaded
 //! ```
 
 mod blueprints;
+mod calls;
 mod changes;
 mod components;
 mod follower;
@@ -21,6 +22,7 @@ mod relations;
 mod rendering;
 mod snapshots;
 mod steps;
+mod work;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,28 +33,33 @@ use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, 
 use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
     ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
-    ServiceArguments, ServiceError, TakeoverArguments, Workers,
+    ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, audience,
     connect, with_limits,
 };
 use groundwork_proto::renderer::v1::renderer_server::RendererServer;
+use groundwork_sandbox::{Options as PoolOptions, Pool, Work, WorkerArguments};
 use groundwork_telemetry::Telemetry;
 use jiff::SignedDuration;
 use kube::Client;
 
-use blueprints::Blueprints;
+use blueprints::Kept;
 use changes::Changes;
 use components::Components;
 use handler::{Installations, kind};
 use rendering::Renderings;
+use work::Renderers;
 
 pub use follower::Follower;
 
 /// Name of the service and of its consumers.
 pub const SERVICE: &str = "renderer";
 const MANAGER: &str = "groundwork-renderer";
+
+/// The kind of its workers, for [`groundwork_sandbox::enter`].
+pub const WORKER: (&str, Work) = (SERVICE, work::serve);
 
 /// What the renderer can be told.
 #[derive(Debug, Clone, Default, Args)]
@@ -101,12 +108,43 @@ pub struct Settings {
     /// Installations that are worked on at the same time.
     #[arg(long, env = "GROUNDWORK_RENDERER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub renderer_concurrency: usize,
+    #[command(flatten)]
+    pub workers: WorkerArguments,
+}
+
+impl Settings {
+    /// Workers that are kept and that there are at most, and how long a piece of their work may take.
+    fn pool(
+        &self,
+        pool: &'static str,
+        (ahead, most): (usize, usize),
+        wall_time: std::time::Duration,
+    ) -> PoolOptions {
+        let limits = self.workers;
+        PoolOptions {
+            pool,
+            name: SERVICE,
+            program: None,
+            ahead,
+            most,
+            limits,
+            ceiling: limits.ceiling(),
+            wall_time,
+        }
+    }
+
+    /// Rendering without any limit would let one Installation hold a worker for ever.
+    fn longest_rendering(&self) -> std::time::Duration {
+        self.render_timeout.to_std().filter(|limit| !limit.is_zero()).unwrap_or(LONGEST_RENDERING)
+    }
 }
 
 const PICKUP_TIMEOUT: &str = "5m";
 const RENDER_TIMEOUT: &str = "30s";
 /// For `--render-timeout none`.
 const LONGEST_RENDERING: std::time::Duration = std::time::Duration::from_hours(1);
+/// How long the work of a call may take.
+const CALL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 const CONCURRENCY: usize = 16;
 
 impl Default for Settings {
@@ -115,6 +153,7 @@ impl Default for Settings {
             pickup_timeout: PICKUP_TIMEOUT.parse().unwrap_or_default(),
             render_timeout: RENDER_TIMEOUT.parse().unwrap_or_default(),
             renderer_concurrency: CONCURRENCY,
+            workers: WorkerArguments::default(),
         }
     }
 }
@@ -128,6 +167,8 @@ pub enum StartError {
     Original(#[from] OriginalAtWorkError),
     #[error("--resolver: {0}")]
     Resolver(#[from] ClientError),
+    #[error("worker processes cannot be started: {0}")]
+    Workers(#[from] groundwork_sandbox::StartError),
 }
 
 /// A renderer that listens, and does not work yet.
@@ -161,18 +202,30 @@ impl Renderer {
             let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
             let channel =
                 resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
-            let components = channel.map(Components::new);
+            let components =
+                channel.map(|channel| Components::new(channel, arguments.settings.workers.memory()));
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
-            let blueprints = Blueprints::new(&telemetry.metrics);
+            let settings = &arguments.settings;
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            let kept = Kept::new(&telemetry.metrics);
+            // Calls have others than jobs, so that neither takes the turn of the other.
+            let calls = settings.pool("renderer-calls", (1, processors), CALL_TIMEOUT);
+            let jobs = settings.pool(
+                "renderer-jobs",
+                (processors, settings.renderer_concurrency),
+                settings.longest_rendering(),
+            );
+            let jobs = PoolOptions { ceiling: calls.ceiling.clone(), ..jobs };
+            let calls = Pool::start(calls, &telemetry.metrics).await?;
+            let jobs = Renderers::new(Pool::start(jobs, &telemetry.metrics).await?, kept.clone());
             let changes = Changes::default();
             let service = grpc::Service {
                 access: access.clone(),
                 objects: objects.clone(),
                 components: components.clone(),
-                workers: Workers::default(),
-                blueprints: blueprints.clone(),
+                renderers: Renderers::new(calls, kept),
                 watches: grpc::Watches::new(changes.clone()),
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
@@ -183,20 +236,11 @@ impl Renderer {
                 .to_std()
                 .and_then(|limit| SignedDuration::try_from(limit).ok());
             let pickup = pickup.filter(|limit| !limit.is_zero());
-            let workers = Workers::new(arguments.settings.renderer_concurrency);
-            // Rendering without any limit would let one Installation hold a slot for ever.
-            let limit = arguments
-                .settings
-                .render_timeout
-                .to_std()
-                .filter(|limit| !limit.is_zero())
-                .unwrap_or(LONGEST_RENDERING);
-            let workers = workers.within(limit).with_condition(telemetry.health.condition("rendering"));
             let controller = Controller {
                 bus,
                 objects,
                 handler: Arc::new(Installations::new(
-                    Renderings { components, workers, blueprints },
+                    Renderings { components, renderers: jobs },
                     changes,
                     pickup,
                 )),

@@ -1,43 +1,38 @@
-//! What jobs compute: their inputs are read, the work is done beside the runtime, and what came out is for the state machine.
+//! What jobs compute: their inputs are read, a worker process does the work, and what came out is for the state machine.
 
-use std::sync::Arc;
-
-use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, Installation};
-use groundwork_blueprint::States;
-use groundwork_component::{OVERWRITE_CONDITION, Repositories};
-use groundwork_controller::{Objects, WorkError, Workers};
+use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, ImportStatus, Installation};
+use groundwork_component::OVERWRITE_CONDITION;
+use groundwork_controller::Objects;
 use groundwork_lifecycle::machine::Tree;
 use groundwork_lifecycle::{
-    Completion, Inputs, ObjectSet, OperationError, Prepared, UnreadStates, complete, living_scope, prepare,
+    Completion, ImportedNames, ObjectSet, OperationError, OwnScope, Prepared, UnreadStates, fingerprints,
+    living_scope,
 };
 use groundwork_proto::component::v1::ObjectName;
-use groundwork_registry::RepositoryMap;
+use groundwork_sandbox::{Host, WorkError};
+use serde::de::DeserializeOwned;
 
-use crate::blueprints::Blueprints;
 use crate::components::{Components, RemoteRepositories};
 use crate::handler::{AttemptError, resolve_failed};
 use crate::inputs;
+use crate::work::{Kind, Material, RenderError, Renderers};
 
 /// Renders for jobs.
 pub(crate) struct Renderings {
     pub(crate) components: Option<Components>,
-    pub(crate) workers: Workers,
-    pub(crate) blueprints: Blueprints,
+    pub(crate) renderers: Renderers,
 }
 
-/// Everything that one job reads.
-pub(crate) struct Material {
-    pub(crate) installation: Installation,
-    scope: String,
-    context: Option<Context>,
-    overwrites: Option<ComponentVersionOverwrites>,
-    objects: ObjectSet,
+/// What a rendering works on, and what it may ask for.
+pub(crate) struct Gathered {
+    pub(crate) material: Material,
+    /// Of all imports, for the status: what a worker computes lacks what it is not given.
+    fingerprints: (Vec<ImportStatus>, String),
     /// Where components come from; absent where the Installation names none.
     remote: Option<RemoteRepositories>,
-    nowhere: RepositoryMap,
 }
 
-impl Material {
+impl Gathered {
     /// What an Installation names, with the Context that has been found for it.
     pub(crate) async fn read(
         installation: Installation,
@@ -46,41 +41,29 @@ impl Material {
         remote: Option<RemoteRepositories>,
         objects: &Objects,
     ) -> Result<Self, groundwork_controller::ApiError> {
-        let imported = inputs::fetch(&installation, context.as_ref(), objects).await?;
-        Ok(Self {
-            scope: living_scope(&installation),
+        let mut imported = inputs::fetch(&installation, context.as_ref(), objects).await?;
+        let scope = living_scope(&installation);
+        let fingerprints = fingerprints(&installation, &scope, &imported);
+        withhold_credentials(&installation, &scope, &mut imported);
+        let material = Material {
+            scope,
             installation,
             context,
             overwrites,
             objects: imported,
-            remote,
-            nowhere: RepositoryMap::empty("the resolver's repositories.yaml"),
-        })
+            own: OwnScope::default(),
+            states: None,
+            has_repositories: remote.is_some(),
+        };
+        Ok(Self { material, fingerprints, remote })
     }
 
-    pub(crate) fn with_inputs<T>(
-        &self,
-        states: Option<&States>,
-        blueprints: &Blueprints,
-        job: impl FnOnce(&Inputs<'_>) -> T,
-    ) -> T {
-        job(&Inputs {
-            installation: &self.installation,
-            context: self.context.as_ref(),
-            overwrites: self.overwrites.as_ref(),
-            objects: &self.objects,
-            repositories: match &self.remote {
-                Some(remote) => remote as &dyn Repositories,
-                None => &self.nowhere,
-            },
-            blueprint: None,
-            capabilities: &inputs::capabilities(),
-            scope: &self.scope,
-            states,
-            cache: Some(blueprints),
-            offline: None,
-            signatures: None,
-        })
+    /// Who answers what a worker asks.
+    pub(crate) fn host(&self) -> &dyn Host {
+        match &self.remote {
+            Some(remote) => remote,
+            None => &(),
+        }
     }
 
     /// Why the answers of the resolver cannot be relied on, if they cannot.
@@ -89,19 +72,33 @@ impl Material {
     }
 }
 
+/// Leaves out the Secrets that only Targets name: nothing that is rendered shows them, and a worker has no use for them.
+fn withhold_credentials(installation: &Installation, scope: &str, objects: &mut ObjectSet) {
+    let imported = ImportedNames::of(installation, scope).secrets;
+    objects.secrets.retain(|name, _| imported.contains(name));
+}
+
+/// An Installation whose job ends before anything is rendered, and why.
+type Unprepared = (Installation, OperationError);
+
 impl Renderings {
     /// Reads the inputs of a job and renders.
     pub(crate) async fn prepare(&self, tree: &mut Tree, objects: &Objects) -> Result<Prepared, AttemptError> {
-        match self.gather(tree, objects).await? {
-            Ok(material) => {
-                let installation = material.installation.clone();
-                match self.run(material, objects, prepare).await? {
-                    Ok(prepared) => Ok(prepared),
-                    Err(error) => Ok(Prepared::failed(&installation, error)),
-                }
+        let gathered = match self.gather(tree, objects).await? {
+            Ok(gathered) => gathered,
+            Err((installation, error)) => return Ok(Prepared::failed(&installation, error)),
+        };
+        let installation = gathered.material.installation.clone();
+        let (imports, imports_hash) = gathered.fingerprints.clone();
+        Ok(match self.run::<Prepared>(Kind::Prepare, gathered, objects).await? {
+            Ok(mut prepared) if prepared.is_within(&tree.namespace) => {
+                prepared.has_imports = !imports.is_empty();
+                (prepared.imports, prepared.imports_hash) = (imports, imports_hash);
+                prepared
             }
-            Err((installation, error)) => Ok(Prepared::failed(&installation, error)),
-        }
+            Ok(_) => Prepared::failed(&installation, elsewhere()),
+            Err(error) => Prepared::failed(&installation, error),
+        })
     }
 
     /// Reads the inputs of a job and what lies in the own scope, and renders the exports.
@@ -110,18 +107,22 @@ impl Renderings {
         tree: &mut Tree,
         objects: &Objects,
     ) -> Result<Completion, AttemptError> {
-        let own = Arc::new(inputs::own_scope(tree, objects).await?);
-        match self.gather(tree, objects).await? {
-            Ok(material) => {
-                let installation = material.installation.clone();
-                let job = move |inputs: &Inputs<'_>| complete(inputs, &own);
-                match self.run(material, objects, job).await? {
-                    Ok(completion) => Ok(completion),
-                    Err(error) => Ok(Completion::failed(&installation, error)),
-                }
+        let own = inputs::own_scope(tree, objects).await?;
+        let mut gathered = match self.gather(tree, objects).await? {
+            Ok(gathered) => gathered,
+            Err((installation, error)) => return Ok(Completion::failed(&installation, error)),
+        };
+        gathered.material.own = own;
+        let installation = gathered.material.installation.clone();
+        let (_, imports_hash) = gathered.fingerprints.clone();
+        Ok(match self.run::<Completion>(Kind::Complete, gathered, objects).await? {
+            Ok(mut completion) if completion.is_within(&tree.namespace) => {
+                completion.imports_hash = imports_hash;
+                completion
             }
-            Err((installation, error)) => Ok(Completion::failed(&installation, error)),
-        }
+            Ok(_) => Completion::failed(&installation, elsewhere()),
+            Err(error) => Completion::failed(&installation, error),
+        })
     }
 
     /// Everything that the job of a tree reads, or why it fails before.
@@ -129,13 +130,13 @@ impl Renderings {
         &self,
         tree: &mut Tree,
         objects: &Objects,
-    ) -> Result<Result<Material, (Installation, OperationError)>, AttemptError> {
+    ) -> Result<Result<Gathered, Unprepared>, AttemptError> {
         let installation = tree.installation.get().cloned().unwrap_or_default();
         if !asks_resolver(&installation) {
             let (context, overwrites) = inputs::context(&installation, objects).await?;
             // The resolver makes a default Context that a job needs.
             if context.is_some() || self.components.is_none() {
-                return Ok(Ok(Material::read(installation, context, overwrites, None, objects).await?));
+                return Ok(Ok(Gathered::read(installation, context, overwrites, None, objects).await?));
             }
         }
         let Some(components) = &self.components else {
@@ -153,28 +154,25 @@ impl Renderings {
         }
         let remote = Some(components.repositories(name, &job));
         let material =
-            Material::read(resolved.installation, resolved.context, resolved.overwrites, remote, objects);
+            Gathered::read(resolved.installation, resolved.context, resolved.overwrites, remote, objects);
         Ok(Ok(material.await?))
     }
 
-    /// Works beside the runtime, and once more with states if it keeps some. What takes too long, or panics, would do so again: it
-    /// ends the job.
-    async fn run<T: Send + 'static>(
+    /// Has a worker do it, and once more with states if the blueprint keeps some. What exceeds a limit, or panics, would do so again: it ends
+    /// the job.
+    async fn run<T: DeserializeOwned>(
         &self,
-        material: Material,
+        kind: Kind,
+        mut gathered: Gathered,
         objects: &Objects,
-        job: impl Fn(&Inputs<'_>) -> Result<T, UnreadStates> + Clone + Send + 'static,
     ) -> Result<Result<T, OperationError>, AttemptError> {
-        let material = Arc::new(material);
-        let mut states = None;
         loop {
-            let (inner, blueprints, job) = (Arc::clone(&material), self.blueprints.clone(), job.clone());
-            let work = move || inner.with_inputs(states.as_ref(), &blueprints, job);
-            let done = match self.workers.run(work).await {
+            let done = self.renderers.job(kind, &gathered.material, gathered.host()).await;
+            let done = match done {
                 Ok(done) => done,
                 Err(problem) => return render_problem(&problem).map(Err),
             };
-            if let Some(why) = material.unavailable() {
+            if let Some(why) = gathered.unavailable() {
                 let message = format!("the resolver cannot be asked: {why}");
                 let error = OperationError::transient("InitPrerequisites", "Resolve", message);
                 return Err(AttemptError::Transient(error));
@@ -182,7 +180,8 @@ impl Renderings {
             match done {
                 Ok(done) => return Ok(Ok(done)),
                 Err(UnreadStates(keys)) => {
-                    states = Some(inputs::states(&material.installation, &keys, objects).await?);
+                    let states = inputs::states(&gathered.material.installation, &keys, objects).await?;
+                    gathered.material.states = Some(states);
                 }
             }
         }
@@ -190,22 +189,33 @@ impl Renderings {
 }
 
 /// The end of a job whose rendering came to none, or why it is tried again.
-fn render_problem(problem: &WorkError) -> Result<OperationError, AttemptError> {
+fn render_problem(problem: &RenderError) -> Result<OperationError, AttemptError> {
     let (reason, code) = match problem {
-        WorkError::TimedOut(_) => ("RenderTimeout", ErrorCode::Timeout),
-        WorkError::Panicked => ("RenderFailed", ErrorCode::InternalProblem),
-        WorkError::Overloaded(_) => {
+        RenderError::Work(WorkError::WallTime { .. }) => ("RenderTimeout", ErrorCode::Timeout),
+        RenderError::Work(WorkError::NotStarted(_)) => {
             let message = format!("rendering: {problem}");
             let error = OperationError::transient("Reconcile", "RenderFailed", message);
             return Err(AttemptError::Transient(error));
         }
+        _ if problem.is_limit() => ("RenderLimit", ErrorCode::ConfigurationProblem),
+        _ => ("RenderFailed", ErrorCode::InternalProblem),
     };
-    Ok(OperationError {
+    Ok(failure(reason, code, &problem.to_string()))
+}
+
+/// No rendering makes that. Somebody has got hold of a worker, and gets no further.
+fn elsewhere() -> OperationError {
+    let problem = "it would write objects of another namespace; this is a fault, report it";
+    failure("RenderFailed", ErrorCode::InternalProblem, problem)
+}
+
+fn failure(reason: &'static str, code: ErrorCode, problem: &str) -> OperationError {
+    OperationError {
         operation: "handlePhaseInit".into(),
         reason: reason.into(),
         message: format!("rendering this installation: {problem}"),
         codes: vec![code],
-    })
+    }
 }
 
 /// The resolver is asked about components, and to take back what it once said.
@@ -215,4 +225,30 @@ fn asks_resolver(installation: &Installation) -> bool {
         || status.is_some_and(|status| {
             status.conditions.iter().any(|condition| condition.type_ == OVERWRITE_CONDITION)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is imported goes to a worker, and what only gives access to a cluster does not.
+    #[test]
+    fn workers_get_no_credentials_of_targets() {
+        let installation: Installation = serde_json::from_value(json!({
+            "metadata": {"name": "server", "namespace": "team"},
+            "spec": {"imports": {
+                "data": [{"name": "settings", "secretRef": {"name": "settings"}}],
+                "targets": [{"name": "cluster", "target": "cluster"}],
+            }},
+        }))
+        .unwrap();
+        let mut objects = ObjectSet::default();
+        for name in ["settings", "kubeconfig"] {
+            objects.secrets.insert(name.to_owned(), [("value".to_owned(), b"secret".to_vec())].into());
+        }
+        withhold_credentials(&installation, "", &mut objects);
+        assert_eq!(objects.secrets.keys().collect::<Vec<_>>(), ["settings"]);
+    }
 }

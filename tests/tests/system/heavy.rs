@@ -1,11 +1,17 @@
 //! Heavy and hostile Installations: they harm no other, and their jobs end.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Execution, Installation};
+use groundwork_proto::renderer::v1::renderer_client::RendererClient;
+use groundwork_proto::renderer::v1::{RenderInput, RenderRequest, render_request};
 use groundwork_tests::{System, SystemOptions, wait_for};
 use serde_json::{Value, json};
+use tonic::{Code, Request};
 
 use crate::case::Case;
+use crate::grpc::{account, channel, encode};
 use crate::support::{PATIENCE, blueprint, outcome, requests};
 
 /// Templates that use up nearly all steps that each of them has: minutes of work.
@@ -28,10 +34,10 @@ fn endless() -> String {
     .to_string()
 }
 
-/// As many Installations whose rendering takes too long as there are slots: a small one is done all the same, their jobs end, and readiness tells
-/// what runs on.
+/// As many Installations whose rendering takes too long as there are slots: a small one is done all the same, their jobs end, and nothing of
+/// them runs on.
 #[tokio::test(flavor = "multi_thread")]
-async fn endless_renderings_are_given_up() -> Result<()> {
+async fn endless_renderings_are_ended() -> Result<()> {
     let variables = vec![("GROUNDWORK_RENDER_TIMEOUT".to_owned(), "2s".to_owned())];
     let options = SystemOptions { variables, ..SystemOptions::default() };
     let Some(system) = System::start(options).await? else { return Ok(()) };
@@ -46,15 +52,121 @@ async fn endless_renderings_are_given_up() -> Result<()> {
         let (phase, error) = outcome(&ended);
         ensure!(phase == "Failed" && error.starts_with("RenderTimeout: "), "{phase} {error}");
     }
-    wait_for("readiness tells", PATIENCE, async || {
-        let (code, body) = system.admin("renderer", "/readyz").await.map_err(|error| error.to_string())?;
-        if code == 503 && body.contains("run on beyond their limit") {
-            Ok(())
-        } else {
-            Err(format!("{code} {body}"))
+    let (code, body) = system.admin("renderer", "/readyz").await?;
+    ensure!(code == 200, "{code} {body}");
+    assert_eq!(ended_workers(&system, "renderer-jobs", "wall_time").await?, u64::try_from(CROWD)?);
+    Ok(())
+}
+
+/// How many workers of a pool ended for a reason.
+async fn ended_workers(system: &System, pool: &str, reason: &str) -> Result<u64> {
+    let (_, metrics) = system.admin("renderer", "/metrics").await?;
+    let name = format!(r#"groundwork_sandbox_ended_total{{pool="{pool}",reason="{reason}"}} "#);
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&name)).with_context(|| metrics.clone())?;
+    Ok(value.parse()?)
+}
+
+/// A blueprint whose template holds so many texts of 30 MB.
+fn greedy(texts: usize) -> String {
+    let text = |index| format!("{{{{ $t{index} := repeat 30000000 \"x\" }}}}");
+    let template: String = (0..texts).map(text).collect();
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1",
+        "kind": "Blueprint",
+        "deployExecutions": [{"name": "greedy", "type": "GoTemplate", "template": template}],
+    })
+    .to_string()
+}
+
+/// A blueprint with an item whose configuration nests deeper than JSON is read anywhere else.
+fn nested() -> String {
+    let config = r#"{{ repeat 200 "[" }}{{ repeat 200 "]" }}"#;
+    let template = format!(
+        "deployItems:\n- name: deep\n  type: landscaper.gardener.cloud/mock\n  config: {{apiVersion: a/v1, kind: B, deep: {config}}}\n"
+    );
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1",
+        "kind": "Blueprint",
+        "deployExecutions": [{"name": "nested", "type": "GoTemplate", "template": template}],
+    })
+    .to_string()
+}
+
+/// Jobs and calls that take more memory or processor time than there is, though less than engines count to: each ends with an error that names the
+/// limit, in the status of its own Installation alone, and the renderer goes on in the same process.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
+    let variables = [("GROUNDWORK_WORKER_MEMORY", "32"), ("GROUNDWORK_WORKER_CPU_SECONDS", "2")];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let options = SystemOptions { variables, ..SystemOptions::default() };
+    let Some(system) = System::start(options).await? else { return Ok(()) };
+    let process = system.service("renderer")?.program.pid()?;
+    let case = Case::new(&system, "hostile").await?;
+    let memory = "more than the 32 MiB of memory that it may take (--worker-memory)";
+    let cpu = "more than the 2 s of processor time that it may take (--worker-cpu-seconds)";
+    for round in 0..3 {
+        case.begin_with(&format!("greedy-{round}"), &greedy(6), &json!({})).await?;
+        case.begin_with(&format!("busy-{round}"), &endless(), &json!({})).await?;
+    }
+    for round in 0..3 {
+        let done = case.install(&format!("small-{round}"), &blueprint(&[("item", json!({}))])).await?;
+        assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));
+    }
+    for round in 0..3 {
+        for (name, limit) in [("greedy", memory), ("busy", cpu)] {
+            let (phase, error) = outcome(&case.finished(&format!("{name}-{round}")).await?);
+            ensure!(
+                phase == "Failed" && error.starts_with("RenderLimit: ") && error.contains(limit),
+                "{name}: {error}"
+            );
+        }
+    }
+    let (phase, error) = outcome(&case.install("nested", &nested()).await?);
+    ensure!(phase == "Failed" && error.contains("nests more than a hundred levels deep"), "{phase} {error}");
+    // What fits does so in every worker, whatever it did before.
+    let done = case.install("modest", &greedy(1)).await?;
+    assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));
+    for reason in ["memory", "cpu_time"] {
+        assert_eq!(ended_workers(&system, "renderer-jobs", reason).await?, 3, "{reason}");
+    }
+
+    let caller = account(&case, "caller", &[]).await?;
+    let mut renderer = RendererClient::new(channel(&system, "renderer", Some(&caller))?);
+    let call = |blueprint: &str| {
+        let installation = json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+            "metadata": {"name": "server", "namespace": "hostile"},
+            "spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": blueprint}}}},
+        });
+        let context = json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Context",
+            "metadata": {"name": "default", "namespace": "hostile"},
+        });
+        let objects = vec![encode(&installation)?, encode(&context)?];
+        let input = RenderInput { objects, ..RenderInput::default() };
+        anyhow::Ok(RenderRequest { input: Some(render_request::Input::Inline(input)) })
+    };
+    for (blueprint, limit) in [(greedy(6), memory), (endless(), cpu)] {
+        let refused = renderer.render(call(&blueprint)?).await.unwrap_err();
+        ensure!(refused.code() == Code::ResourceExhausted && refused.message().contains(limit), "{refused}");
+        let answer = renderer.render(call(&greedy(1))?).await?.into_inner();
+        ensure!(answer.failure.is_none(), "{answer:?}");
+    }
+    // Who does not wait for the end ends it, too.
+    wait_for("the work of a caller that went is ended", PATIENCE, async || {
+        let mut short = Request::new(call(&endless()).map_err(|error| error.to_string())?);
+        short.set_timeout(Duration::from_millis(500));
+        let answer = renderer.clone().render(short).await;
+        match ended_workers(&system, "renderer-calls", "abandoned").await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("{:?}", answer.err())),
         }
     })
-    .await
+    .await?;
+    let (code, body) = system.admin("renderer", "/readyz").await?;
+    ensure!(code == 200, "{code} {body}");
+    assert_eq!(system.service("renderer")?.program.pid()?, process, "the renderer is the same process");
+    Ok(())
 }
 
 /// A rendering during which the process dies again and again is given up, and its deletion needs none.

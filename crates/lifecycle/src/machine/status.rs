@@ -1,5 +1,7 @@
 //! Status writes of Installations: phase, end of a job, kstatus conditions (`installations.md` 2.1, 9).
 
+use std::borrow::Cow;
+
 use groundwork_api::{Condition, Installation, InstallationStatus, LastError, Time};
 
 use groundwork_component::OVERWRITE_CONDITION;
@@ -105,9 +107,9 @@ impl<'a> Draft<'a> {
     }
 
     /// Removes conditions that no longer hold. Those about overwrites are the resolver's.
-    pub(super) fn without(mut self, types: &[&'static str]) -> Self {
+    pub(super) fn without(mut self, types: &[Cow<'static, str>]) -> Self {
         let is_obsolete = |condition: &Condition| {
-            types.contains(&condition.type_.as_str()) && condition.type_ != OVERWRITE_CONDITION
+            types.iter().any(|type_| *type_ == condition.type_) && condition.type_ != OVERWRITE_CONDITION
         };
         let conditions = &mut self.status().conditions;
         if conditions.iter().any(is_obsolete) {
@@ -135,8 +137,8 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
     let succeeded = !is_running && phase == Phase::Succeeded;
     let failed = !is_running && !succeeded;
     let said = |text: &str| message.clone().unwrap_or_else(|| text.to_owned());
-    let condition = |type_name, status_, reason: &str, message: String| ConditionUpdate {
-        type_name,
+    let condition = |type_name: &'static str, status_, reason: &str, message: String| ConditionUpdate {
+        type_name: type_name.into(),
         status: status_,
         reason: condition_reason(reason),
         message,

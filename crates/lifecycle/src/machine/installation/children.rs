@@ -10,12 +10,12 @@ use groundwork_api::{
 
 use super::{CREATE, INIT, fail};
 use crate::error::OperationError;
-use crate::job::Outcome;
 use crate::machine::children::Child as _;
 use crate::machine::metadata::{has_finalizer, is_set};
 use crate::machine::protocol::{HasJob as _, triggered};
 use crate::machine::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write_some};
 use crate::machine::tree::Tree;
+use crate::prepare::Prepared;
 
 /// At the start of a job the old cache says where to begin; it is cleared in the same write (10.3). One that never had a job has no
 /// children.
@@ -52,7 +52,7 @@ pub(super) fn read(tree: &mut Tree, installation: &Installation) -> Option<Next>
 pub(super) fn ensure(
     tree: &mut Tree,
     installation: &Installation,
-    outcome: &Outcome,
+    prepared: &Prepared,
     moment: &Moment,
 ) -> Option<Next> {
     if let Some(step) = read(tree, installation) {
@@ -60,7 +60,7 @@ pub(super) fn ensure(
     }
     let failed = |reason: &'static str, cause: String| {
         let error = OperationError::caused_by(INIT, CREATE, (CREATE, reason), cause);
-        Some(fail(installation, moment, &error, &outcome.conditions))
+        Some(fail(installation, moment, &error, &prepared.conditions))
     };
     if let Some(dangling) = tree.children.present().find(|child| child.template().is_none()) {
         let cause = format!(
@@ -71,14 +71,14 @@ pub(super) fn ensure(
         return failed("DanglingSubinstallation", cause);
     }
     let wanted: HashMap<&str, &Installation> =
-        outcome.children.iter().map(|child| (child.template.as_str(), &child.installation)).collect();
+        prepared.children.iter().map(|child| (child.template.as_str(), &child.installation)).collect();
     let orphans = tree.children.orphans(|template| wanted.contains_key(template));
     if let Some(step) = delete_orphans(&orphans) {
         return Some(step);
     }
     let (mut writes, mut checked) = (Vec::new(), Vec::new());
     let mut is_held_up = false;
-    for child in &outcome.children {
+    for child in &prepared.children {
         if writes.len() >= MOST_WRITES {
             break;
         }
@@ -169,8 +169,8 @@ pub(super) fn give_job(child: &Installation, parent: &Installation, moment: &Mom
 }
 
 /// What the status says of the children: those that were asked for, in the order of the templates, and those that go.
-pub(super) fn known(tree: &Tree, outcome: &Outcome) -> (SubInstallationCache, Vec<NamedObjectReference>) {
-    let active = outcome.children.iter().filter_map(|child| {
+pub(super) fn known(tree: &Tree, prepared: &Prepared) -> (SubInstallationCache, Vec<NamedObjectReference>) {
+    let active = prepared.children.iter().filter_map(|child| {
         let found = tree.children.of_template(&child.template)?;
         Some((child.template.clone(), found.name_any(), found.metadata.namespace.clone()))
     });

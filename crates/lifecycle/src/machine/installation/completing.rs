@@ -94,7 +94,7 @@ fn write_exports(
     completion: &Completion,
     moment: &Moment,
 ) -> Next {
-    if let Some(step) = write_computed(tree, &completion.writes) {
+    if let Some(step) = write_computed(tree, &completion.products) {
         return step;
     }
     if let Some(error) = &completion.error {

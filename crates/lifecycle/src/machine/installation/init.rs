@@ -12,7 +12,7 @@ use crate::machine::protocol::HasJob;
 use crate::machine::status::Draft;
 use crate::machine::step::{Change, MOST_WRITES, Moment, Next, Read, Write, write, write_some};
 use crate::machine::tree::{Known, StaleCopy, Tree};
-use crate::prepare::Prepared;
+use crate::prepare::{Prepared, Product};
 
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     if installation.is_deleting() {
@@ -105,13 +105,13 @@ fn create_objects(
     prepared: &Prepared,
     moment: &Moment,
 ) -> Next {
-    if let Some(step) = write_computed(tree, &prepared.writes) {
+    if let Some(step) = write_computed(tree, &prepared.products) {
         return step;
     }
-    if let Some(error) = &prepared.outcome.error {
-        return fail(installation, moment, &error.cause, &prepared.outcome.conditions);
+    if let Some(error) = &prepared.error {
+        return fail(installation, moment, error, &prepared.conditions);
     }
-    if let Some(step) = children::ensure(tree, installation, &prepared.outcome, moment) {
+    if let Some(step) = children::ensure(tree, installation, prepared, moment) {
         return step;
     }
     if let Some(step) = ensure_execution(tree, installation, prepared, moment) {
@@ -132,7 +132,7 @@ fn create_objects(
         }
     }
     tree.imports_hash = None;
-    tree.exports_nothing = (!prepared.outcome.has_exports).then(|| prepared.job_id.clone());
+    tree.exports_nothing = (!prepared.has_exports).then(|| prepared.job_id.clone());
     status(objects_created(tree, installation, prepared, moment))
 }
 
@@ -147,7 +147,7 @@ fn objects_created<'m>(
         name: execution.metadata.name.clone().unwrap_or_default(),
         namespace: execution.metadata.namespace.clone(),
     });
-    let updates = prepared.outcome.conditions.iter().filter(|update| update.type_name != OVERWRITE_CONDITION);
+    let updates = prepared.conditions.iter().filter(|update| update.type_name != OVERWRITE_CONDITION);
     let has_orphans = tree.children.present().any(HasJob::is_deleting);
     let draft = Draft::of(installation, &moment.now);
     let draft = match has_orphans {
@@ -157,14 +157,14 @@ fn objects_created<'m>(
     let mut draft = draft
         .conditions(updates)
         .conditions(&created_conditions(prepared))
-        .without(&prepared.outcome.obsolete_conditions);
+        .without(&prepared.obsolete_conditions);
     let status_ = draft.status();
     status_.execution_ref = execution;
     status_.imports_hash = Some(prepared.imports_hash.clone());
     status_.observed_generation = prepared.generation;
     status_.imports =
         if prepared.imports.is_empty() { List::absent() } else { prepared.imports.clone().into() };
-    let (mut cache, references) = children::known(tree, &prepared.outcome);
+    let (mut cache, references) = children::known(tree, prepared);
     if !has_orphans {
         cache.orphaned_subs = List::absent();
     }
@@ -185,8 +185,8 @@ fn created_conditions(prepared: &Prepared) -> Vec<ConditionUpdate> {
         "InstallationsInstalled",
         "All Installations are successfully applied",
     )];
-    let is_copy = |write: &Write| matches!(write, Write::DataObject(_) | Write::Target(_));
-    if prepared.writes.iter().any(is_copy) {
+    let is_copy = |product: &Product| matches!(product, Product::Copy(_));
+    if prepared.products.iter().any(is_copy) {
         let message = "Import data successfully created";
         updates.push(ConditionUpdate::new("CreateImports", true, "ImportsCreated", message));
     }
@@ -206,25 +206,25 @@ fn ensure_execution(
         let is_first = status.is_none_or(|status| {
             status.execution_ref.is_none() && status.job_id_finished.as_ref().is_none_or(String::is_empty)
         });
-        if !is_first || prepared.outcome.execution.is_none() {
+        if !is_first || prepared.execution.is_none() {
             return Some(Next::Read(Read::Execution));
         }
         // It cannot exist yet; if it does after all, creating it says so.
         tree.execution = Known::Absent;
     }
-    let wanted = prepared.outcome.execution.as_ref();
+    let wanted = prepared.execution.as_ref();
     let Some(found) = tree.execution.get() else {
         return wanted.map(|execution| write(Write::Execution(Change::Create(execution.clone()))));
     };
     if let Err(error) = owned_by(found, installation) {
-        return Some(fail(installation, moment, &error, &prepared.outcome.conditions));
+        return Some(fail(installation, moment, &error, &prepared.conditions));
     }
     if found.is_deleting() {
         // Deleted by hand (8.6): this job finishes the deletion, then it is created anew.
         if found.job().finished == installation.job().id {
             let cause = "the execution is being deleted, and that failed";
             let error = OperationError::caused_by(INIT, CREATE, (CREATE, "ReconcileExecution"), cause);
-            return Some(fail(installation, moment, &error, &prepared.outcome.conditions));
+            return Some(fail(installation, moment, &error, &prepared.conditions));
         }
         let found = found.clone();
         return Some(give_job(tree, &found, installation, moment).map_or(Next::Rest, write));

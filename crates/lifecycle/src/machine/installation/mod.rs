@@ -30,6 +30,7 @@ use super::tree::{Known, Tree};
 use crate::automatic::{Automatic, AutomaticInput, automatic};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
+use crate::prepare::Product;
 use crate::validate::is_root;
 
 pub use init::MOST_ATTEMPTS;
@@ -155,9 +156,9 @@ fn status(draft: Draft<'_>) -> Next {
 }
 
 /// The next of the writes that a rendering asks for; `None` when all have been made.
-fn write_computed(tree: &mut Tree, writes: &[Write]) -> Option<Next> {
-    let left = writes.get(tree.copies_written..).unwrap_or_default();
-    let step = super::step::write_some(left.iter().cloned())?;
+fn write_computed(tree: &mut Tree, products: &[Product]) -> Option<Next> {
+    let left = products.get(tree.copies_written..).unwrap_or_default();
+    let step = super::step::write_some(left.iter().map(Product::to_write))?;
     if let Next::Write(writes) = &step {
         tree.copies_written += writes.len();
     }

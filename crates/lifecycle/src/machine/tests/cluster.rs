@@ -10,6 +10,8 @@ use groundwork_blueprint::Capabilities;
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::super::{
@@ -274,12 +276,16 @@ impl Cluster {
                 return Some(false);
             }
             Next::Prepare => {
-                let prepared = self.with_inputs(name, prepare);
+                let prepared = sent(&self.with_inputs(name, prepare));
+                assert!(prepared.is_within("team"));
+                assert!(prepared.execution.is_none() || !prepared.is_within("other"));
                 tree.prepared = Some(prepared);
             }
             Next::Complete => {
                 let own = self.own_scope(tree);
-                let completion = self.with_inputs(name, |inputs| complete(inputs, &own));
+                let own = sent(&own);
+                let completion = sent(&self.with_inputs(name, |inputs| complete(inputs, &own)));
+                assert!(completion.is_within("team"));
                 tree.completion = Some(completion);
             }
             Next::HashImports => {
@@ -850,4 +856,12 @@ impl Repositories for NoRepositories {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
         Err(RepositoryError::NotMapped { context: context.to_json(), map: "nothing".to_owned() })
     }
+}
+
+/// What another process has computed comes as text, and is the same.
+fn sent<T: PartialEq + Serialize + DeserializeOwned>(computed: &T) -> T {
+    let text = serde_json::to_string(computed).unwrap();
+    let read: T = serde_json::from_str(&text).unwrap();
+    assert!(read == *computed, "{text}");
+    read
 }

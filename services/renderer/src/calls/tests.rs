@@ -2,7 +2,6 @@ use groundwork_lifecycle::{ROOT_SCOPE, export, render};
 use groundwork_proto::renderer::v1::{
     ExportValues as WireValues, Finding, RenderExportsResponse, RenderInput, RenderResponse, Severity,
 };
-use groundwork_telemetry::Metrics;
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -44,7 +43,7 @@ fn input(spec: &str, blueprint: &str) -> RenderInput {
 
 /// None is kept.
 fn blueprints() -> Blueprints {
-    Blueprints::new(&Metrics::default())
+    Blueprints::default()
 }
 
 fn rendered(input: RenderInput) -> RenderResponse {

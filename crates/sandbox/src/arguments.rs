@@ -1,0 +1,52 @@
+//! What services can be told about their workers.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::ceiling::Ceiling;
+
+/// Memory that the work of a worker may take, in MiB.
+const MEMORY: u64 = 256;
+/// Memory that the work of all workers may take together, in MiB: a container of 512 MiB has room for it beside the service.
+const MEMORY_TOTAL: u64 = 384;
+/// Processor time of one piece of work, in seconds.
+const CPU_SECONDS: u64 = 10;
+
+/// Limits of worker processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
+#[group(skip)]
+pub struct WorkerArguments {
+    /// Memory in MiB that the work on one object or call may take.
+    #[arg(long, env = "GROUNDWORK_WORKER_MEMORY", default_value_t = MEMORY, value_name = "MEBIBYTES", value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
+    pub worker_memory: u64,
+    /// Memory in MiB that the work on all objects and calls may take together; where it is more, the work that takes most of it ends.
+    #[arg(long, env = "GROUNDWORK_WORKER_MEMORY_TOTAL", default_value_t = MEMORY_TOTAL, value_name = "MEBIBYTES", value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
+    pub worker_memory_total: u64,
+    /// Processor time in seconds that the work on one object or call may take.
+    #[arg(long, env = "GROUNDWORK_WORKER_CPU_SECONDS", default_value_t = CPU_SECONDS, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub worker_cpu_seconds: u64,
+}
+
+impl Default for WorkerArguments {
+    fn default() -> Self {
+        Self { worker_memory: MEMORY, worker_memory_total: MEMORY_TOTAL, worker_cpu_seconds: CPU_SECONDS }
+    }
+}
+
+impl WorkerArguments {
+    /// The limit of memory in bytes.
+    pub fn memory(&self) -> u64 {
+        self.worker_memory.saturating_mul(1 << 20)
+    }
+
+    /// What all pools of a service share.
+    pub fn ceiling(&self) -> Ceiling {
+        Ceiling::new(self.worker_memory_total.saturating_mul(1 << 20))
+    }
+
+    /// The limit of processor time.
+    pub fn cpu_time(&self) -> Duration {
+        Duration::from_secs(self.worker_cpu_seconds)
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a piece of work has no result.
+
+use std::io;
+use std::time::Duration;
+
+/// The end of one piece of work; no other one has to do with it.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// `limit` in bytes.
+    #[error(
+        "it takes more than the {} MiB of memory that it may take (--worker-memory); let it do less, or divide it", .limit >> 20
+    )]
+    Memory { limit: u64 },
+    /// `limit` in bytes, of all work at this time.
+    #[error(
+        "all that is worked on takes more than {} MiB of memory (--worker-memory-total), and this the most of it; let it do less, or give the service more", .limit >> 20
+    )]
+    MemoryTotal { limit: u64 },
+    #[error(
+        "it takes more than the {} s of processor time that it may take (--worker-cpu-seconds); let it do less, or divide it", .limit.as_secs()
+    )]
+    CpuTime { limit: Duration },
+    /// Waiting for what it asked for counts, too.
+    #[error("it takes longer than {} s and was given up", .limit.as_secs())]
+    WallTime { limit: Duration },
+    /// What it calls inside of each other takes more than a stack has.
+    #[error("it leads too deep into itself for the stack of a process; nest it less deeply")]
+    Stack,
+    /// `limit` in bytes.
+    #[error("it answers, or asks for, more than {} MiB at a time; let it make less, or divide it", .limit >> 20)]
+    Output { limit: usize },
+    /// A mistake in the program. `place` is a line of its source.
+    #[error(
+        "the work did not end, because of a mistake in the program at {place}; report it with what it worked on"
+    )]
+    Panicked { place: String },
+    /// By a signal that none of the limits sends: the system has ended it, or somebody else.
+    #[error(
+        "the process that did the work ended ({how}); if it was for lack of memory in the whole container, give that more, or let the work do less"
+    )]
+    Died { how: String },
+    #[error("no process for the work could be started: {0}")]
+    NotStarted(#[from] StartError),
+}
+
+impl WorkError {
+    /// It was too much for a limit; otherwise something outside the work is amiss.
+    pub fn is_limit(&self) -> bool {
+        match self {
+            Self::Memory { .. }
+            | Self::MemoryTotal { .. }
+            | Self::CpuTime { .. }
+            | Self::WallTime { .. }
+            | Self::Stack
+            | Self::Output { .. } => true,
+            Self::Panicked { .. } | Self::Died { .. } | Self::NotStarted(_) => false,
+        }
+    }
+
+    /// The label of metrics.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Memory { .. } => "memory",
+            Self::MemoryTotal { .. } => "memory_total",
+            Self::CpuTime { .. } => "cpu_time",
+            Self::WallTime { .. } => "wall_time",
+            Self::Stack => "stack",
+            Self::Output { .. } => "output",
+            Self::Panicked { .. } => "panicked",
+            Self::Died { .. } => "died",
+            Self::NotStarted(_) => "not_started",
+        }
+    }
+}
+
+/// Why a worker cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the program of the service cannot be run once more: {0}")]
+    Spawn(#[source] io::Error),
+    #[error("a worker process did not tell that it is ready: {0}")]
+    Hello(#[source] io::Error),
+}

@@ -1,0 +1,198 @@
+//! What a worker takes from itself before it sees anything, and what its service keeps of it.
+
+use std::collections::BTreeMap;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetError, RulesetStatus, Scope,
+};
+use libc::c_long;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter,
+};
+
+/// Addresses beyond the memory that a worker may write: programs and libraries are mapped, and allocators set addresses aside.
+const ADDRESSES: u64 = 1 << 30;
+
+/// Sets the limits that the kernel keeps. `memory` in bytes, for all that the process writes.
+pub(crate) fn limit(memory: u64) {
+    let to = |limit: u64| Rlimit { current: Some(limit), maximum: Some(limit) };
+    let limits = [
+        (Resource::Data, to(memory)),
+        (Resource::As, to(memory.saturating_add(ADDRESSES))),
+        (Resource::Core, to(0)),
+        (Resource::Fsize, to(0)),
+        (Resource::Nproc, to(0)),
+    ];
+    for (resource, limit) in limits {
+        // A limit that is lower already stays: nobody may raise it.
+        _ = setrlimit(resource, limit);
+    }
+}
+
+/// Gives up every right to open or reach anything, for good. What the kernel lacks for that comes back in words.
+pub(crate) fn close() -> Vec<String> {
+    let mut lacking = Vec::new();
+    match restrict_paths() {
+        Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => {}
+        Ok(RulesetStatus::NotEnforced) => lacking.push("it has no Landlock".to_owned()),
+        Err(error) => lacking.push(format!("Landlock refuses: {error}")),
+    }
+    // Nothing more can be opened, whatever the kernel has.
+    _ = setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(0) });
+    if let Err(error) = restrict_calls() {
+        lacking.push(format!("it has no seccomp: {error}"));
+    }
+    lacking
+}
+
+/// No path, no port, no process: there is no rule that would allow one.
+fn restrict_paths() -> Result<RulesetStatus, RulesetError> {
+    let abi = ABI::V6;
+    let ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(abi))?
+        .handle_access(AccessNet::from_all(abi))?
+        .scope(Scope::from_all(abi))?;
+    Ok(ruleset.create()?.restrict_self()?.ruleset)
+}
+
+/// Why there is no filter of system calls.
+#[derive(Debug, thiserror::Error)]
+enum FilterError {
+    #[error(transparent)]
+    Filter(#[from] seccompiler::Error),
+    #[error(transparent)]
+    Backend(#[from] seccompiler::BackendError),
+}
+
+/// Memory, time, the socket that is open, and the end of the process: what computing takes. Everything else answers `EPERM`.
+fn restrict_calls() -> Result<(), FilterError> {
+    let filter = SeccompFilter::new(
+        allowed_calls()?,
+        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+        SeccompAction::Allow,
+        std::env::consts::ARCH.try_into()?,
+    )?;
+    let program: BpfProgram = filter.try_into()?;
+    Ok(apply_filter(&program)?)
+}
+
+const CALLS: [c_long; 29] = [
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_close,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getrusage,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+fn allowed_calls() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let equals = |argument: u8, value: u64| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value)
+    };
+    let executable = u64::from(libc::PROT_EXEC.unsigned_abs());
+    let not_executable = || {
+        let operator = SeccompCmpOp::MaskedEq(executable);
+        SeccompRule::new(vec![SeccompCondition::new(2, SeccompCmpArgLen::Qword, operator, 0)?])
+    };
+    let own = u64::from(std::process::id());
+    let with_conditions = [
+        (libc::SYS_mmap, not_executable()?),
+        (libc::SYS_mprotect, not_executable()?),
+        // `abort` signals its own process, and no other one.
+        (libc::SYS_tgkill, SeccompRule::new(vec![equals(0, own)?])?),
+        // Its own limits may be read, not set.
+        (libc::SYS_prlimit64, SeccompRule::new(vec![equals(0, 0)?, equals(2, 0)?])?),
+    ];
+    let mut calls: BTreeMap<_, _> = CALLS.into_iter().map(|call| (call, Vec::new())).collect();
+    calls.extend(with_conditions.map(|(call, rule)| (call, vec![rule])));
+    Ok(calls)
+}
+
+/// What a service knows of a worker, and sets, from outside.
+pub(crate) mod usage {
+    use std::io;
+    use std::time::Duration;
+
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
+    /// In the lines of `/proc`, on every architecture that Rust knows.
+    const TICKS_PER_SECOND: u64 = 100;
+
+    /// Lets a worker have so much more processor time. The kernel ends it with `SIGXCPU` then; it counts whole seconds.
+    pub(crate) fn allow_cpu_time(pid: u32, more: Duration) -> io::Result<()> {
+        let used = cpu_time(&std::fs::read_to_string(format!("/proc/{pid}/stat"))?)
+            .ok_or(io::ErrorKind::InvalidData)?;
+        let limit = (used + more).as_millis().div_ceil(1000);
+        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // A worker began with the limits of its service; only the lower one may change.
+        let maximum = getrlimit(Resource::Cpu).maximum;
+        let current = Some(maximum.map_or(limit, |maximum| limit.min(maximum)));
+        prlimit(Some(pid), Resource::Cpu, Rlimit { current, maximum })?;
+        Ok(())
+    }
+
+    /// Bytes of a worker that are in memory and that it shares with nobody.
+    pub(crate) fn resident(pid: u32) -> io::Result<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/statm"))?;
+        Ok(private(&text).ok_or(io::ErrorKind::InvalidData)?)
+    }
+
+    /// The 14th and 15th field of all. The second one is the name, which may hold anything and ends with the last parenthesis.
+    fn cpu_time(stat: &str) -> Option<Duration> {
+        let (_, behind) = stat.rsplit_once(')')?;
+        let mut fields =
+            behind.split_ascii_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
+        let ticks = fields.next()?.saturating_add(fields.next()?);
+        Some(Duration::from_millis(ticks.saturating_mul(1000) / TICKS_PER_SECOND))
+    }
+
+    /// Pages: all addresses, those in memory, those of them that are shared or of files.
+    fn private(statm: &str) -> Option<u64> {
+        let mut pages = statm.split_ascii_whitespace().skip(1).map_while(|field| field.parse::<u64>().ok());
+        let private = pages.next()?.saturating_sub(pages.next()?);
+        Some(private.saturating_mul(u64::try_from(rustix::param::page_size()).ok()?))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn lines_of_the_kernel_are_read() {
+            let stat =
+                "7 (a) b) S 1 7 7 0 -1 4194560 9 0 0 0 250 50 0 0 20 0 1 0 99 1000 3 18446744073709551615 1";
+            assert_eq!(cpu_time(stat), Some(Duration::from_secs(3)));
+            assert_eq!(cpu_time("7 (a) S 1"), None);
+            assert_eq!(private("100 9 4 1 0 50 0"), Some(5 * rustix::param::page_size() as u64));
+            assert_eq!(private("100"), None);
+            assert!(resident(std::process::id()).unwrap() > 1 << 16);
+        }
+    }
+}

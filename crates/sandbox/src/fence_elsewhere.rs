@@ -1,0 +1,20 @@
+//! Where there is no Linux: limits of processes differ from system to system, so workers have none but the time that their service keeps.
+
+pub(crate) fn limit(_memory: u64) {}
+
+pub(crate) fn close() -> Vec<String> {
+    vec!["it is not Linux, so that workers have no limit but time".to_owned()]
+}
+
+pub(crate) mod usage {
+    use std::io;
+    use std::time::Duration;
+
+    pub(crate) fn allow_cpu_time(_pid: u32, _more: Duration) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn resident(_pid: u32) -> io::Result<u64> {
+        Ok(0)
+    }
+}

@@ -1,0 +1,198 @@
+//! One worker, seen from its service.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::ceiling::Ceiling;
+use crate::error::{StartError, WorkError};
+use crate::fence::usage;
+use crate::frame::{Frame, Kind, MOST_BYTES, receive_from, send_to};
+use crate::pool::Host;
+use crate::worker::{ARGUMENT, AT_REST};
+
+/// How long the program of a service may take to begin, on a machine that has much to do.
+const STARTED_WITHIN: Duration = Duration::from_secs(30);
+/// How long a process whose connection has ended may take to end itself.
+const ENDED_WITHIN: Duration = Duration::from_secs(5);
+/// What is read of the last words of a process, in bytes.
+const LAST_WORDS: u64 = 4 << 10;
+
+/// Limits of every piece of work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) memory: u64,
+    pub(crate) cpu_time: Duration,
+    pub(crate) wall_time: Duration,
+}
+
+/// A process that is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pid: u32,
+    stream: UnixStream,
+    /// What the kernel lacks, in words.
+    pub(crate) lacking: String,
+    /// When it was last put aside.
+    pub(crate) idle_since: Instant,
+    /// What it had in memory before the first piece of work; unknown where `/proc` does not tell.
+    resident: Option<u64>,
+    /// Whether the kernel ends it for its processor time.
+    has_cpu_limit: bool,
+    /// It has done something before.
+    pub(crate) is_used: bool,
+}
+
+impl Process {
+    pub(crate) async fn start(program: &Path, name: &str, limits: Limits) -> Result<Self, StartError> {
+        let (own, theirs) = std::os::unix::net::UnixStream::pair().map_err(StartError::Spawn)?;
+        own.set_nonblocking(true).map_err(StartError::Spawn)?;
+        let child = Command::new(program)
+            .args([ARGUMENT, name, &limits.memory.to_string()])
+            .env_clear()
+            .current_dir("/")
+            // The keys of a terminal are for the service, which ends its workers itself.
+            .process_group(0)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(StartError::Spawn)?;
+        let stream = UnixStream::from_std(own).map_err(StartError::Spawn)?;
+        let pid = child.id().unwrap_or_default();
+        let now = Instant::now();
+        let mut process = Self {
+            child,
+            pid,
+            stream,
+            lacking: String::new(),
+            idle_since: now,
+            resident: None,
+            has_cpu_limit: false,
+            is_used: false,
+        };
+        let hello = timeout(STARTED_WITHIN, receive_from(&mut process.stream)).await;
+        match hello.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(Frame { kind: Kind::Hello, content }) => {
+                process.lacking = String::from_utf8_lossy(&content).into_owned();
+            }
+            Ok(_) => return Err(StartError::Hello(io::ErrorKind::InvalidData.into())),
+            Err(error) => return Err(StartError::Hello(error)),
+        }
+        process.measure(limits);
+        Ok(process)
+    }
+
+    /// Looks for what can be known and set from outside.
+    fn measure(&mut self, limits: Limits) {
+        let mut lacking = Vec::from_iter((!self.lacking.is_empty()).then(|| self.lacking.clone()));
+        match usage::resident(self.pid) {
+            Ok(bytes) => self.resident = Some(bytes),
+            Err(error) => lacking.push(format!("/proc does not tell the memory of a process: {error}")),
+        }
+        match usage::allow_cpu_time(self.pid, limits.cpu_time) {
+            Ok(()) => self.has_cpu_limit = true,
+            Err(error) => lacking.push(format!("the processor time of a process cannot be limited: {error}")),
+        }
+        self.lacking = lacking.join("; ");
+    }
+
+    /// Has a piece of work done, until `deadline`. After an error the process is of no use any more.
+    pub(crate) async fn run(
+        &mut self,
+        task: &[u8],
+        host: &dyn Host,
+        limits: Limits,
+        deadline: Instant,
+        ceiling: &Ceiling,
+    ) -> Result<Vec<u8>, WorkError> {
+        let pid = self.pid;
+        let conversation = tokio::select! {
+            biased;
+            conversation = timeout_at(deadline, self.converse(task, host, limits)) => conversation,
+            () = ceiling.exceeded_by(pid) => {
+                return Err(WorkError::MemoryTotal { limit: ceiling.limit() });
+            }
+        };
+        let Ok(conversation) = conversation else {
+            return Err(WorkError::WallTime { limit: limits.wall_time });
+        };
+        match conversation {
+            Ok(Frame { kind: Kind::Done, content }) => Ok(content),
+            Ok(Frame { kind: Kind::Panicked, content }) => {
+                let place: String = String::from_utf8_lossy(&content).chars().take(200).collect();
+                Err(WorkError::Panicked { place })
+            }
+            Ok(_) => Err(WorkError::Died { how: "it sent what no worker sends".to_owned() }),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                Err(WorkError::Output { limit: MOST_BYTES })
+            }
+            Err(error) => Err(self.why(&error, limits).await),
+        }
+    }
+
+    async fn converse(&mut self, task: &[u8], host: &dyn Host, limits: Limits) -> io::Result<Frame> {
+        if self.has_cpu_limit {
+            usage::allow_cpu_time(self.pid, limits.cpu_time)?;
+        }
+        send_to(&mut self.stream, Kind::Task, task).await?;
+        self.is_used = true;
+        loop {
+            let frame = receive_from(&mut self.stream).await?;
+            if frame.kind != Kind::Question {
+                return Ok(frame);
+            }
+            let answer = host.answer(frame.content).await;
+            send_to(&mut self.stream, Kind::Answer, &answer).await?;
+        }
+    }
+
+    /// Why a process has closed its connection.
+    async fn why(&mut self, error: &io::Error, limits: Limits) -> WorkError {
+        let Ok(Ok(status)) = timeout(ENDED_WITHIN, self.child.wait()).await else {
+            return WorkError::Died { how: format!("it closed its connection and went on: {error}") };
+        };
+        let mut words = Vec::new();
+        if let Some(stderr) = self.child.stderr.take() {
+            // Every end of the pipe but this one is closed by now.
+            _ = stderr.take(LAST_WORDS).read_to_end(&mut words).await;
+        }
+        ending(status, &String::from_utf8_lossy(&words), limits)
+    }
+
+    /// Whether it has given back what the last piece of work took, so that the next one finds all of its memory.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let Some(before) = self.resident else { return true };
+        usage::resident(self.pid).is_ok_and(|now| now.saturating_sub(before) < AT_REST)
+    }
+
+    /// Whether nothing has ended it since it was put aside.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+/// Which limit a process has met, by the signal that ended it and the words that Rust's library has for the two that are no signals.
+fn ending(status: ExitStatus, words: &str, limits: Limits) -> WorkError {
+    match status.signal() {
+        Some(SIGXCPU) => WorkError::CpuTime { limit: limits.cpu_time },
+        Some(SIGABRT) if words.contains("memory allocation of") => WorkError::Memory { limit: limits.memory },
+        Some(SIGABRT | SIGSEGV) if words.contains("overflowed its stack") => WorkError::Stack,
+        // The system takes a process away that has no room for its stack to grow.
+        _ => WorkError::Died { how: status.to_string() },
+    }
+}
+
+const SIGABRT: i32 = 6;
+const SIGSEGV: i32 = 11;
+const SIGXCPU: i32 = 24;

@@ -1,0 +1,232 @@
+//! Workers as processes: what they may do, how they end, and that nobody else has to do with their end.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use groundwork_sandbox::{Ceiling, Host, Options, Pool, WorkError, WorkerArguments};
+use groundwork_telemetry::Metrics;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::Notify;
+
+fn options() -> Options {
+    Options {
+        pool: "test",
+        name: "probe",
+        program: Some(PathBuf::from(env!("CARGO_BIN_EXE_sandbox-probe"))),
+        ahead: 1,
+        most: 2,
+        limits: WorkerArguments { worker_memory: 128, worker_cpu_seconds: 1, ..WorkerArguments::default() },
+        ceiling: WorkerArguments::default().ceiling(),
+        wall_time: Duration::from_secs(60),
+    }
+}
+
+async fn pool(options: Options) -> (Pool, Metrics) {
+    let metrics = Metrics::default();
+    (Pool::start(options, &metrics).await.unwrap(), metrics)
+}
+
+async fn run(pool: &Pool, task: &str) -> Result<String, WorkError> {
+    pool.run(task.as_bytes(), &()).await.map(|done| String::from_utf8(done).unwrap())
+}
+
+/// The value of a metric.
+fn value(metrics: &Metrics, name: &str) -> u64 {
+    let text = metrics.encode().unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.map_or(0, |value| value.parse().unwrap())
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn work_is_done_and_may_ask() {
+    struct Twice;
+    impl Host for Twice {
+        fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+            Box::pin(async move { [question.clone(), question].concat() })
+        }
+    }
+    let (pool, metrics) = pool(options()).await;
+    assert_eq!(run(&pool, "say yes").await.unwrap(), "yes");
+    assert_eq!(pool.run(b"ask ab c", &Twice).await.unwrap(), b"ababcc");
+    assert_eq!(run(&pool, "compute").await.unwrap(), "10000 104857600 true");
+    assert_eq!(value(&metrics, r#"groundwork_sandbox_jobs_total{pool="test",outcome="done"}"#), 3);
+}
+
+/// What can be seen from inside: nothing is open, nothing can be opened, and the environment is empty.
+#[tokio::test]
+async fn a_worker_reaches_nothing() {
+    let (pool, _) = pool(options()).await;
+    assert_eq!(run(&pool, "environment").await.unwrap(), "[]");
+    let ways = [
+        "file",
+        "folder",
+        "new file",
+        "connection",
+        "listener",
+        "datagram",
+        "socket pair",
+        "program",
+        "thread",
+        "name",
+    ];
+    for way in ways {
+        let told = run(&pool, &format!("open {way}")).await.unwrap();
+        assert!(told.contains("PermissionDenied") || told.contains("code: 1,"), "{way}: {told}");
+    }
+    assert_eq!(run(&pool, "say still here").await.unwrap(), "still here");
+}
+
+/// Each end is an error of that work alone, which names the limit; the next piece finds a new worker.
+#[tokio::test]
+async fn a_limit_ends_the_work_that_exceeds_it_and_no_other() {
+    let (pool, metrics) = pool(options()).await;
+    let beside = tokio::spawn({
+        let pool = pool.clone();
+        async move { run(&pool, "memory 100").await }
+    });
+    let cases = [
+        (
+            "memory 500",
+            "it takes more than the 128 MiB of memory that it may take (--worker-memory)",
+            "memory",
+        ),
+        (
+            "spin",
+            "it takes more than the 1 s of processor time that it may take (--worker-cpu-seconds)",
+            "cpu_time",
+        ),
+        ("deep", "it leads too deep into itself for the stack of a process", "stack"),
+        ("answer 33", "it answers, or asks for, more than 32 MiB at a time", "output"),
+        ("panic secret", "because of a mistake in the program at crates/sandbox/probe/main.rs:", "panicked"),
+        ("abort", "the process that did the work ended (signal: 6 (SIGABRT)", "died"),
+    ];
+    for (task, message, reason) in cases {
+        let error = run(&pool, task).await.unwrap_err().to_string();
+        assert!(error.starts_with(message) || error.contains(message), "{task}: {error}");
+        assert!(!error.contains("secret"), "{error}");
+        assert_eq!(run(&pool, "say next").await.unwrap(), "next", "after {task}");
+        let name = format!(r#"groundwork_sandbox_ended_total{{pool="test",reason="{reason}"}}"#);
+        // A used worker may have died of what was there before, so the work is done once more in a new one.
+        let ends = if reason == "died" { 2 } else { 1 };
+        assert_eq!(value(&metrics, &name), ends, "{task}");
+    }
+    assert_eq!(beside.await.unwrap().unwrap(), "100");
+    until(|| value(&metrics, r#"groundwork_sandbox_workers{pool="test"}"#) >= 1).await;
+}
+
+/// Who takes most of the memory goes, and the others go on.
+#[tokio::test]
+async fn all_work_together_has_a_limit_of_memory() {
+    /// Answers once it may.
+    struct Gate {
+        came: Arc<Notify>,
+        may_go: Arc<Notify>,
+    }
+    impl Host for Gate {
+        fn answer(&self, _: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+            self.came.notify_one();
+            Box::pin(async {
+                self.may_go.notified().await;
+                Vec::new()
+            })
+        }
+    }
+    let (pool, metrics) = pool(Options { ceiling: Ceiling::new(100 << 20), ..options() }).await;
+    let hold = |megabytes: usize| {
+        let (came, may_go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (pool, gate) = (pool.clone(), Gate { came: Arc::clone(&came), may_go: Arc::clone(&may_go) });
+        let task = format!("hold {megabytes}");
+        (came, may_go, tokio::spawn(async move { pool.run(task.as_bytes(), &gate).await }))
+    };
+    let (came, _, large) = hold(80);
+    came.notified().await;
+    let (_, may_go, small) = hold(60);
+    let error = large.await.unwrap().unwrap_err().to_string();
+    assert!(error.starts_with("all that is worked on takes more than 100 MiB of memory"), "{error}");
+    may_go.notify_one();
+    assert_eq!(small.await.unwrap().unwrap(), b"60");
+    assert_eq!(value(&metrics, r#"groundwork_sandbox_ended_total{pool="test",reason="memory_total"}"#), 1);
+}
+
+#[tokio::test]
+async fn work_that_takes_too_long_is_killed() {
+    let (pool, metrics) = pool(Options { wall_time: Duration::from_secs(1), most: 1, ..options() }).await;
+    let error = run(&pool, "wait").await.unwrap_err();
+    assert_eq!(error.to_string(), "it takes longer than 1 s and was given up");
+    assert!(error.is_limit());
+    assert_eq!(run(&pool, "say next").await.unwrap(), "next");
+    assert_eq!(value(&metrics, r#"groundwork_sandbox_workers{pool="test"}"#), 1, "the other one is gone");
+}
+
+/// Every piece of work has all of the processor time, however much its worker has taken before.
+#[tokio::test]
+async fn processor_time_is_counted_for_each_piece_of_work() {
+    let (pool, _) = pool(Options { most: 1, ..options() }).await;
+    for _ in 0..40 {
+        // Some 50 ms each.
+        assert_eq!(run(&pool, "memory 100").await.unwrap(), "100");
+    }
+    assert!(matches!(run(&pool, "spin").await, Err(WorkError::CpuTime { .. })));
+}
+
+/// Who goes frees its worker: with a single turn, the next one would wait for an hour.
+#[tokio::test]
+async fn a_caller_that_goes_ends_its_work() {
+    let asked = Arc::new(Notify::new());
+    struct Silent(Arc<Notify>);
+    impl Host for Silent {
+        fn answer(&self, _: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+            self.0.notify_one();
+            Box::pin(std::future::pending())
+        }
+    }
+    let (pool, metrics) = pool(Options { most: 1, ..options() }).await;
+    let caller = tokio::spawn({
+        let (pool, host) = (pool.clone(), Silent(Arc::clone(&asked)));
+        async move { pool.run(b"ask something", &host).await }
+    });
+    asked.notified().await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    assert_eq!(run(&pool, "say next").await.unwrap(), "next");
+    assert_eq!(value(&metrics, r#"groundwork_sandbox_jobs_total{pool="test",outcome="abandoned"}"#), 1);
+}
+
+/// A worker that somebody kills while it waits is replaced, and nobody notices.
+#[tokio::test]
+async fn a_worker_that_is_killed_is_replaced() {
+    let (pool, metrics) = pool(Options { ahead: 2, ..options() }).await;
+    until(|| value(&metrics, r#"groundwork_sandbox_workers{pool="test"}"#) == 2).await;
+    assert_eq!(run(&pool, "say first").await.unwrap(), "first");
+    let pid = run(&pool, "pid").await.unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(run(&pool, "say next").await.unwrap(), "next");
+    until(|| value(&metrics, r#"groundwork_sandbox_workers{pool="test"}"#) == 2).await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_none_is_told_at_once() {
+    let options = Options { program: Some(PathBuf::from("/nowhere")), ..options() };
+    let error = Pool::start(options, &Metrics::default()).await.unwrap_err();
+    assert!(error.to_string().starts_with("the program of the service cannot be run once more: "), "{error}");
+}
+
+/// With the pool its workers end.
+#[tokio::test]
+async fn workers_end_with_their_pool() {
+    let (pool, _) = pool(options()).await;
+    let pid = run(&pool, "pid").await.unwrap();
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    assert!(process.exists());
+    drop(pool);
+    until(|| !process.exists()).await;
+}

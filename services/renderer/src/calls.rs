@@ -1,0 +1,115 @@
+//! What calls compute, from their requests and what the service has read for them. It is done in workers.
+
+mod answer;
+mod request;
+
+use groundwork_api::Installation;
+use groundwork_lifecycle::{Inputs, ROOT_SCOPE, UnreadStates, export, render, validate as check};
+use groundwork_manifest::{JsonError, Schemas};
+use groundwork_proto::component::v1::Json;
+use groundwork_proto::renderer::v1::{
+    RenderExportsRequest, RenderExportsResponse, RenderRequest, RenderResponse, ValidateRequest,
+    ValidateResponse, Violation, render_exports_request, render_request,
+};
+use groundwork_proto::status::{self, reasons};
+use tonic::Status;
+
+use crate::blueprints::Blueprints;
+use request::Inline;
+
+/// Every rule that an Installation, and a blueprint, break.
+pub(crate) fn validate(request: ValidateRequest) -> Result<ValidateResponse, Status> {
+    let ValidateRequest { installation, blueprint } = request;
+    let files = request::files(blueprint, "blueprint")?;
+    let violations = match (installation, &files) {
+        (None, Some(_)) => Vec::new(),
+        (installation, _) => violations(&installation.unwrap_or_default())?,
+    };
+    Ok(ValidateResponse { violations, findings: files.map(answer::findings).unwrap_or_default() })
+}
+
+/// What a job would do with what the call brings along.
+pub(crate) fn render_inline(
+    request: RenderRequest,
+    blueprints: &Blueprints,
+) -> Result<RenderResponse, Status> {
+    let Some(render_request::Input::Inline(input)) = request.input else { return Err(missing("input")) };
+    let inline = Inline::read(input)?;
+    let outcome = inline.with_inputs(blueprints, render);
+    let mut answer = answer::rendered(&inline.installation, &outcome)?;
+    answer.warnings.extend(inline.unused(&outcome));
+    Ok(answer)
+}
+
+/// What the next job of an Installation of the cluster would do.
+pub(crate) fn render_named(inputs: &Inputs<'_>) -> Result<Result<RenderResponse, UnreadStates>, Status> {
+    let mut outcome = render(inputs);
+    if !outcome.unread_states.is_empty() {
+        return Ok(Err(UnreadStates(std::mem::take(&mut outcome.unread_states))));
+    }
+    answer::rendered(inputs.installation, &outcome).map(Ok)
+}
+
+/// What an Installation that the call brings along would publish.
+pub(crate) fn exports_inline(
+    request: RenderExportsRequest,
+    blueprints: &Blueprints,
+) -> Result<RenderExportsResponse, Status> {
+    let RenderExportsRequest { input, values, state } = request;
+    let Some(render_exports_request::Input::Inline(input)) = input else { return Err(missing("input")) };
+    if !state.is_empty() {
+        return Err(invalid("state", "inline input has the state in inline.state"));
+    }
+    let values = request::export_values(&values.unwrap_or_default())?;
+    let inline = Inline::read(input)?;
+    let outcome = inline.with_inputs(blueprints, |inputs| export(inputs, |_| values));
+    answer::exported(&inline.installation, ROOT_SCOPE, &outcome)
+}
+
+/// What an Installation of the cluster would publish, with the values that the call brings along.
+pub(crate) fn exports_named(
+    request: &RenderExportsRequest,
+    inputs: &Inputs<'_>,
+) -> Result<Result<RenderExportsResponse, UnreadStates>, Status> {
+    let values = request::export_values(&request.values.clone().unwrap_or_default())?;
+    let given = request::states(&request.state, "state")?;
+    // What the caller gives stands in the place of what is stored.
+    let given = (!given.is_empty()).then_some(&given);
+    let inputs = Inputs { states: given.or(inputs.states), ..*inputs };
+    let mut outcome = export(&inputs, |_| values);
+    if !outcome.unread_states.is_empty() {
+        return Ok(Err(UnreadStates(std::mem::take(&mut outcome.unread_states))));
+    }
+    answer::exported(inputs.installation, inputs.scope, &outcome).map(Ok)
+}
+
+/// Every rule that an Installation breaks.
+fn violations(json: &Json) -> Result<Vec<Violation>, Status> {
+    let object = match groundwork_manifest::read(&json.text, Schemas::shared()) {
+        Ok(object) => object,
+        // Every field that is wrong, as with the rules behind.
+        Err(JsonError::Structure(problems)) => {
+            let told = |message| Violation { field: String::new(), message };
+            return Ok(problems.into_iter().map(told).collect());
+        }
+        Err(error) => return Err(invalid("installation", &error.to_string())),
+    };
+    let installation: Installation = request::typed(object, "installation")?;
+    let violation = |error: &groundwork_blueprint::FieldError| Violation {
+        field: error.path.to_string(),
+        message: error.to_string(),
+    };
+    Ok(check(&installation).iter().map(violation).collect())
+}
+
+pub(crate) fn invalid(field: &str, message: &str) -> Status {
+    let violation = status::Violation { field: field.to_owned(), description: message.to_owned() };
+    status::invalid(reasons::INVALID_REQUEST, format!("{field}: {message}"), vec![violation])
+}
+
+pub(crate) fn missing(field: &str) -> Status {
+    invalid(field, "it must be given")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Renderings in worker processes: what is asked of one, and what comes back.
+//!
+//! ```text
+//! rendering, grpc ──Task──> Renderers ──Pool──> worker: serve ──> lifecycle, calls
+//!                              ^                          └─Question─> host: RemoteRepositories ──> resolver
+//!                              └────────────Reply──────────────────┘
+//! ```
+//!
+//! A worker gets everything that a job reads but what is in repositories, which it asks for; a token or an address it never has. A message is a
+//! head in JSON, and bytes that are passed on as they are.
+
+mod host;
+mod message;
+mod repositories;
+mod worker;
+
+use groundwork_blueprint::States;
+use groundwork_lifecycle::{ObjectSet, OwnScope, UnreadStates};
+use groundwork_sandbox::{Host, Pool, WorkError};
+use prost::Message;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tonic::{Code, Status};
+
+use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
+
+use crate::blueprints::{Kept, Lookups};
+use message::{pack, unpack};
+
+pub(crate) use worker::serve;
+
+/// What is to be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    Prepare,
+    Complete,
+    Validate,
+    Render,
+    RenderExports,
+}
+
+/// Everything that a job, or a call about an Installation of the cluster, works on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Material {
+    pub(crate) installation: Installation,
+    pub(crate) scope: String,
+    pub(crate) context: Option<Context>,
+    pub(crate) overwrites: Option<ComponentVersionOverwrites>,
+    pub(crate) objects: ObjectSet,
+    /// For exports of a job.
+    pub(crate) own: OwnScope,
+    /// What executions have stored, once somebody has looked.
+    pub(crate) states: Option<States>,
+    /// Whether there is a resolver to ask.
+    pub(crate) has_repositories: bool,
+}
+
+/// Behind it comes the request of a call.
+#[derive(Debug, Serialize, Deserialize)]
+struct Task<M> {
+    kind: Kind,
+    material: Option<M>,
+}
+
+/// Behind it comes the answer of a call.
+#[derive(Debug, Serialize, Deserialize)]
+struct Reply<T> {
+    /// What the kept blueprints were asked for.
+    lookups: Lookups,
+    /// Absent if the task could not be read.
+    result: Option<T>,
+}
+
+/// How a call ends in a worker.
+#[derive(Debug, Serialize, Deserialize)]
+enum CallEnd {
+    Answered,
+    /// Behind it come the details of a status.
+    Refused {
+        code: i32,
+        message: String,
+    },
+    /// It is to be asked again, with these.
+    Unread(UnreadStates),
+}
+
+/// Why a rendering has no result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RenderError {
+    #[error(transparent)]
+    Work(#[from] WorkError),
+    #[error(
+        "what is to be rendered cannot be handed on: some value nests more than a hundred levels deep; nest it less deeply"
+    )]
+    Task,
+    #[error(
+        "what was rendered cannot be handed on: some value nests more than a hundred levels deep; nest it less deeply"
+    )]
+    Result,
+}
+
+impl RenderError {
+    /// It was too much for a limit; otherwise it is a fault of the service.
+    pub(crate) fn is_limit(&self) -> bool {
+        match self {
+            Self::Work(error) => error.is_limit(),
+            Self::Task | Self::Result => true,
+        }
+    }
+}
+
+/// Has renderings done. Clones share the workers.
+#[derive(Debug, Clone)]
+pub(crate) struct Renderers {
+    pool: Pool,
+    kept: Kept,
+}
+
+impl Renderers {
+    pub(crate) fn new(pool: Pool, kept: Kept) -> Self {
+        Self { pool, kept }
+    }
+
+    /// The result of a task about an Installation, or which states it lacks.
+    ///
+    /// # Errors
+    ///
+    /// See [`RenderError`].
+    pub(crate) async fn job<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        material: &Material,
+        host: &dyn Host,
+    ) -> Result<Result<T, UnreadStates>, RenderError> {
+        let (result, _) = self.ask(kind, Some(material), &[], host).await?;
+        Ok(result)
+    }
+
+    /// The answer to a call, or which states it lacks.
+    ///
+    /// # Errors
+    ///
+    /// See [`RenderError`]; inside, what the call is refused with.
+    pub(crate) async fn call<A: Message + Default>(
+        &self,
+        kind: Kind,
+        material: Option<&Material>,
+        request: &impl Message,
+        host: &dyn Host,
+    ) -> Result<Result<Result<A, UnreadStates>, Status>, RenderError> {
+        let (end, body) = self.ask(kind, material, &request.encode_to_vec(), host).await?;
+        Ok(match end {
+            CallEnd::Answered => Ok(Ok(A::decode(&*body).map_err(|_| RenderError::Result)?)),
+            CallEnd::Refused { code, message } => {
+                Err(Status::with_details(Code::from_i32(code), message, body.into()))
+            }
+            CallEnd::Unread(states) => Ok(Err(states)),
+        })
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        material: Option<&Material>,
+        body: &[u8],
+        host: &dyn Host,
+    ) -> Result<(T, Vec<u8>), RenderError> {
+        let task = pack(&Task { kind, material }, body).map_err(|_| RenderError::Task)?;
+        let reply = self.pool.run(&task, host).await?;
+        let (Reply { lookups, result }, body) =
+            unpack::<Reply<T>>(&reply).map_err(|_| RenderError::Result)?;
+        self.kept.count(lookups);
+        Ok((result.ok_or(RenderError::Task)?, body.to_vec()))
+    }
+}

@@ -1,0 +1,82 @@
+//! Repositories as a worker sees them: it asks its service.
+
+use std::sync::Arc;
+
+use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_sandbox::Connection;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::message::{pack, unpack};
+
+/// What a worker asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Question {
+    /// The repository context, as JSON.
+    pub(super) context: String,
+    pub(super) name: String,
+    pub(super) version: String,
+    /// Of the content that is asked for; the descriptor if there is none.
+    pub(super) access: Option<Value>,
+}
+
+/// Behind it come the bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    Found { media_type: String },
+    Absent,
+    Failed(RepositoryError),
+}
+
+pub(super) struct AskedRepositories(pub(super) Connection);
+
+impl Repositories for AskedRepositories {
+    fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        Ok(Arc::new(AskedRepository { connection: self.0.clone(), context: context.to_json() }))
+    }
+}
+
+struct AskedRepository {
+    connection: Connection,
+    context: String,
+}
+
+impl AskedRepository {
+    fn ask(
+        &self,
+        name: &str,
+        version: &str,
+        access: Option<Value>,
+    ) -> Result<Option<(String, Vec<u8>)>, RepositoryError> {
+        let unreadable =
+            |cause: String| RepositoryError::Unreadable { address: format!("{name}:{version}"), cause };
+        let question = Question {
+            context: self.context.clone(),
+            name: name.to_owned(),
+            version: version.to_owned(),
+            access,
+        };
+        let question = pack(&question, &[]).map_err(|error| unreadable(error.to_string()))?;
+        // Without its service the worker ends as soon as it wants to tell what came out.
+        let message = self.connection.ask(&question).map_err(|error| unreadable(error.to_string()))?;
+        let (answer, body) = unpack(&message).map_err(|error| unreadable(error.to_string()))?;
+        match answer {
+            Answer::Found { media_type } => Ok(Some((media_type, body.to_vec()))),
+            Answer::Absent => Ok(None),
+            Answer::Failed(error) => Err(error),
+        }
+    }
+}
+
+impl Repository for AskedRepository {
+    fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+        Ok(self.ask(name, version, None)?.map(|(_, bytes)| bytes))
+    }
+
+    fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        let found = self.ask(name, version, Some(access.to_value()))?;
+        let (media_type, bytes) = found
+            .ok_or_else(|| RepositoryError::Missing { address: format!("{name}:{version} {access}") })?;
+        Ok(Blob::from_bytes(media_type, bytes))
+    }
+}

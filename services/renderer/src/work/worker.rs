@@ -1,0 +1,105 @@
+//! A worker process of the renderer: tasks in, results out.
+
+use groundwork_component::Repositories;
+use groundwork_lifecycle::{Inputs, UnreadStates, complete, prepare};
+use groundwork_registry::RepositoryMap;
+use groundwork_sandbox::Connection;
+use prost::{DecodeError, Message};
+use serde::Serialize;
+use tonic::Status;
+
+use super::message::{pack, unpack};
+use super::repositories::AskedRepositories;
+use super::{CallEnd, Kind, Material, Reply, Task};
+use crate::blueprints::{Blueprints, Lookups};
+use crate::{calls, inputs};
+
+/// Works until the service closes the connection.
+pub(crate) fn serve(connection: &Connection) {
+    let worker = Worker {
+        asked: AskedRepositories(connection.clone()),
+        nowhere: RepositoryMap::empty("the resolver's repositories.yaml"),
+        blueprints: Blueprints::default(),
+    };
+    connection.serve(|message| worker.work(&message));
+}
+
+struct Worker {
+    asked: AskedRepositories,
+    nowhere: RepositoryMap,
+    /// Serves one task after another.
+    blueprints: Blueprints,
+}
+
+impl Worker {
+    fn work(&self, message: &[u8]) -> Vec<u8> {
+        let Ok((Task { kind, material }, request)) = unpack::<Task<Material>>(message) else {
+            return self.reply(None::<()>, &[]);
+        };
+        match (kind, &material) {
+            (Kind::Prepare, Some(material)) => self.reply(Some(self.with_inputs(material, prepare)), &[]),
+            (Kind::Complete, Some(material)) => {
+                let job = |inputs: &Inputs<'_>| complete(inputs, &material.own);
+                self.reply(Some(self.with_inputs(material, job)), &[])
+            }
+            (Kind::Prepare | Kind::Complete, None) => self.reply(None::<()>, &[]),
+            (Kind::Validate, _) => self.call(request, |request| calls::validate(request).map(Ok)),
+            (Kind::Render, None) => {
+                self.call(request, |request| calls::render_inline(request, &self.blueprints).map(Ok))
+            }
+            (Kind::Render, Some(material)) => {
+                self.call(request, |()| self.with_inputs(material, calls::render_named))
+            }
+            (Kind::RenderExports, None) => {
+                self.call(request, |request| calls::exports_inline(request, &self.blueprints).map(Ok))
+            }
+            (Kind::RenderExports, Some(material)) => self.call(request, |request| {
+                self.with_inputs(material, |inputs| calls::exports_named(&request, inputs))
+            }),
+        }
+    }
+
+    /// Answers a call as the service will.
+    fn call<Q: Message + Default, A: Message>(
+        &self,
+        request: &[u8],
+        work: impl FnOnce(Q) -> Result<Result<A, UnreadStates>, Status>,
+    ) -> Vec<u8> {
+        let request = Q::decode(request).map_err(|error: DecodeError| Status::internal(error.to_string()));
+        match request.and_then(work) {
+            Ok(Ok(answer)) => self.reply(Some(CallEnd::Answered), &answer.encode_to_vec()),
+            Ok(Err(states)) => self.reply(Some(CallEnd::Unread(states)), &[]),
+            Err(status) => {
+                let end =
+                    CallEnd::Refused { code: status.code().into(), message: status.message().to_owned() };
+                self.reply(Some(end), status.details())
+            }
+        }
+    }
+
+    fn reply<T: Serialize>(&self, result: Option<T>, body: &[u8]) -> Vec<u8> {
+        let lookups = self.blueprints.take_lookups();
+        // What cannot be written is as good as what cannot be read.
+        let unwritable = |_| pack(&Reply::<()> { lookups: Lookups::default(), result: None }, &[]);
+        pack(&Reply { lookups, result }, body).or_else(unwritable).unwrap_or_default()
+    }
+
+    fn with_inputs<T>(&self, material: &Material, job: impl FnOnce(&Inputs<'_>) -> T) -> T {
+        let repositories: &dyn Repositories =
+            if material.has_repositories { &self.asked } else { &self.nowhere };
+        job(&Inputs {
+            installation: &material.installation,
+            context: material.context.as_ref(),
+            overwrites: material.overwrites.as_ref(),
+            objects: &material.objects,
+            repositories,
+            blueprint: None,
+            capabilities: &inputs::capabilities(),
+            scope: &material.scope,
+            states: material.states.as_ref(),
+            cache: Some(&self.blueprints),
+            offline: None,
+            signatures: None,
+        })
+    }
+}
