@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use futures::FutureExt as _;
 use groundwork_api::{DeployItem, Installation};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
@@ -31,11 +32,11 @@ fn request(address: &str) -> Request {
 }
 
 /// A page as a browser gets it.
-async fn html(page: &impl Page) -> String {
+fn html(page: &impl Page) -> String {
     let frame = Frame { user: Some(MARKUP), path: "/", ..Frame::default() };
     let page = frame::html(page, &frame, Timestamp::UNIX_EPOCH);
     let answer = Answer::html(StatusCode::OK, page).into_response(false, false);
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let body = answer.into_body().collect().now_or_never().unwrap().unwrap().to_bytes();
     String::from_utf8(body.to_vec()).unwrap()
 }
 
@@ -62,8 +63,8 @@ fn strange() -> Value {
         "imports": {"data": [{"name": "a", "dataRef": MARKUP}]}})
 }
 
-#[tokio::test]
-async fn nothing_that_strangers_write_is_obeyed() {
+#[test]
+fn nothing_that_strangers_write_is_obeyed() {
     let item = json!({"metadata": {"labels": {"execution.landscaper.gardener.cloud/managed-by": "shop",
         "execution.landscaper.gardener.cloud/name": MARKUP}}, "spec": {"type": MARKUP}});
     let giver = json!({"exports": {"data": [{"name": "a", "dataRef": MARKUP}]}});
@@ -89,19 +90,17 @@ async fn nothing_that_strangers_write_is_obeyed() {
     .unwrap();
     let mut one = InstallationPage::new(&content, &place("shop"), ALL, now).unwrap();
     one.add(&object);
-    let shown = html(&one).await;
+    let shown = html(&one);
     assert!(shown.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && shown.contains("⟨U+202E⟩⟨U+001B⟩[2J"));
     assert!(shown.contains("<svg"), "the graph is on the page, too");
     assert_harmless(&shown);
     let everywhere = Visible::Everywhere;
-    assert_harmless(&html(&InstallationsPage::new(&content, &everywhere, &asked, now)).await);
-    assert_harmless(
-        &html(&InstallationsPage::new(&content, &everywhere, &request("/installations"), now)).await,
-    );
-    assert_harmless(&html(&GlancePage::new(&content, &everywhere, &everywhere, now)).await);
-    assert_harmless(&html(&EventsPage::new(&content, |_| true, &asked)).await);
-    assert_harmless(&html(&EventsPage::new(&content, |_| true, &request("/events"))).await);
-    assert_harmless(&html(&MessagePage { title: "Not now", message: MARKUP.to_owned(), link: None }).await);
+    assert_harmless(&html(&InstallationsPage::new(&content, &everywhere, &asked, now)));
+    assert_harmless(&html(&InstallationsPage::new(&content, &everywhere, &request("/installations"), now)));
+    assert_harmless(&html(&GlancePage::new(&content, &everywhere, &everywhere, now)));
+    assert_harmless(&html(&EventsPage::new(&content, |_| true, &asked)));
+    assert_harmless(&html(&EventsPage::new(&content, |_| true, &request("/events"))));
+    assert_harmless(&html(&MessagePage { title: "Not now", message: MARKUP.to_owned(), link: None }));
     assert!(
         frame::json(&one, &[]).contains("<script>"),
         "programs get what is there, with a media type that browsers do not run"
@@ -109,8 +108,8 @@ async fn nothing_that_strangers_write_is_obeyed() {
 }
 
 /// What somebody may not see is on none of the lists, and not in their counts.
-#[tokio::test]
-async fn lists_show_what_may_be_seen() {
+#[test]
+fn lists_show_what_may_be_seen() {
     let (landscape, _filler) = landscape(&[installation("secret-shop", "Failed", None, &json!({}))]);
     let content = landscape.read();
     let now = Timestamp::UNIX_EPOCH;
@@ -120,7 +119,7 @@ async fn lists_show_what_may_be_seen() {
         frame::json(&list, &[]),
         frame::json(&GlancePage::new(&content, &nowhere, &nowhere, now), &[]),
         frame::json(&EventsPage::new(&content, |_| false, &request("/events")), &[]),
-        html(&list).await,
+        html(&list),
     ];
     for page in &pages {
         assert!(!page.contains("secret-shop"), "{page}");
@@ -198,8 +197,8 @@ impl Page for Long {
     }
 }
 
-#[tokio::test]
-async fn answers_carry_what_keeps_strangers_out() {
+#[test]
+fn answers_carry_what_keeps_strangers_out() {
     let page = frame::html(&Long, &Frame::default(), Timestamp::UNIX_EPOCH);
     let small = Answer::html(StatusCode::OK, page.clone()).into_response(true, true);
     for (name, value) in [
@@ -215,7 +214,7 @@ async fn answers_carry_what_keeps_strangers_out() {
     }
     let policy = small.headers()["content-security-policy"].to_str().unwrap();
     assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"), "{policy}");
-    let size = small.into_body().collect().await.unwrap().to_bytes().len();
+    let size = small.into_body().collect().now_or_never().unwrap().unwrap().to_bytes().len();
     assert!(size < 2_000, "{size}");
     let secret = Answer::html(StatusCode::OK, page).with_secret().into_response(true, false);
     assert!(!secret.headers().contains_key("content-encoding"), "its length would tell of the secret");
