@@ -80,9 +80,8 @@ pub(super) fn check(policies: &Policies, workloads: &[Workload]) -> Result<()> {
             for port in [4222, 6222, 8222, 8080, 8081] {
                 let needed = match (name.as_str(), short(to).as_str(), port) {
                     ("nats", "nats", 6222)
-                    | ("renderer", "resolver", 8080)
-                    | ("variant", "watcher", 8080)
-                    | ("console", "resolver", 8080) => true,
+                    | ("renderer" | "console", "resolver", 8080)
+                    | ("variant", "watcher", 8080) => true,
                     (_, "nats", 4222) => !is_bus,
                     _ => false,
                 };
