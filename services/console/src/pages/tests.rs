@@ -184,6 +184,38 @@ fn the_overview_tells_what_fails_and_what_waits() {
     assert_eq!(page["namespaces"][0]["failed"], 2);
 }
 
+/// The first pages of a cluster with 20,000 Installations, as bytes that go to the browser.
+#[test]
+fn first_pages_of_a_large_cluster_are_small() {
+    let feeds: Vec<_> = (0..20_000_u64)
+        .map(|number| {
+            // Names that do not look alike.
+            let odd = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let component = format!("example.org/team-{:x}/component-{:x}", odd >> 52, odd >> 44);
+            let spec = json!({"componentDescriptor": {"ref": {"componentName": component, "version": format!("v1.{}.{}", odd >> 58, odd & 63)}}});
+            let phase = ["Failed", "Succeeded", "Progressing"][(odd >> 62) as usize % 3];
+            installation(&format!("installation-{odd:016x}-of-a-large-cluster"), phase, None, &spec)
+        })
+        .collect();
+    let (landscape, _filler) = landscape(&feeds);
+    let content = landscape.read();
+    let now = Timestamp::UNIX_EPOCH;
+    let size = |page: String| {
+        let answer = Answer::html(StatusCode::OK, page).into_response(true, true);
+        answer.into_body().collect().now_or_never().unwrap().unwrap().to_bytes().len()
+    };
+    let frame = Frame { user: Some("somebody"), path: "/installations", ..Frame::default() };
+    for query in ["", "?sort=state", "?sort=elapsed&rows=200"] {
+        let asked = request(&format!("/installations{query}"));
+        let page = InstallationsPage::new(&content, &Visible::Everywhere, &asked, now);
+        let size = size(frame::html(&page, &frame, now));
+        assert!(size < 50 << 10, "{query}: {size} bytes");
+    }
+    let glance = GlancePage::new(&content, &Visible::Everywhere, &Visible::Everywhere, now);
+    let size = size(frame::html(&glance, &frame, now));
+    assert!(size < 50 << 10, "{size} bytes");
+}
+
 #[derive(Serialize)]
 struct Long;
 
