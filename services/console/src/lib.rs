@@ -133,6 +133,12 @@ impl Console {
                 resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
             let server = Server::bind(settings.console_address).await?;
             tracing::info!(address = %server.address(), "serving pages");
+            if !server.address().ip().is_loopback() && !settings.console_https {
+                tracing::warn!(
+                    "tokens of visitors go over connections that are not encrypted: put a proxy with TLS in front of the \
+                     console, and start it with --console-https"
+                );
+            }
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let access = Access::new(client.clone(), audience(SERVICE));
             let anonymous = cluster.anonymous_config().await?;

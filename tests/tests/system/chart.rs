@@ -112,7 +112,10 @@ async fn the_chart_installs_what_kustomize_does() -> Result<()> {
                 - ../../k8s/components/observability\ncomponents:\n- ../../k8s/components/package-store\n";
     std::fs::write(own.path().join("kustomization.yaml"), text)?;
     for (folder, values) in [
-        (workspace().join("k8s/overlays/dev"), json!({"deployers": {"mock": true}, "console": {"enabled": true}})),
+        (
+            workspace().join("k8s/overlays/dev"),
+            json!({"deployers": {"mock": true}, "console": {"enabled": true}}),
+        ),
         (
             workspace().join("k8s/overlays/ha"),
             json!({"highAvailability": true, "deployers": {"manifest": false, "helm": false}}),
