@@ -13,7 +13,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     cargo build --release --locked --workspace --features groundwork/cluster \
         --bin groundwork --bin groundwork-wait --bin groundwork-bootstrap \
         --bin groundwork-watcher --bin groundwork-resolver --bin groundwork-renderer --bin groundwork-deployer \
-        --bin groundwork-variant \
+        --bin groundwork-variant --bin groundwork-console \
     && mkdir /programs \
     && find target/release -maxdepth 1 -type f -name 'groundwork*' -executable -exec cp {} /programs/ ';'
 
@@ -37,6 +37,10 @@ ENTRYPOINT ["/usr/local/bin/groundwork-renderer"]
 FROM runtime AS deployer
 COPY --from=build /programs/groundwork-deployer /usr/local/bin/groundwork-deployer
 ENTRYPOINT ["/usr/local/bin/groundwork-deployer"]
+
+FROM runtime AS console
+COPY --from=build /programs/groundwork-console /usr/local/bin/groundwork-console
+ENTRYPOINT ["/usr/local/bin/groundwork-console"]
 
 # The package store talks to remotes with `git`, which distroless images do not have.
 FROM debian:bookworm-slim AS variant

@@ -4,6 +4,7 @@
 //! watcher ──bus (in this process, or --nats)──> resolver, renderer, deployer, variant
 //!                       renderer ──gRPC on the loopback device──> resolver
 //!                       variant ──gRPC on the loopback device──> watcher
+//!                       console (--console), which asks the resolver, too ──pages──> browser
 //! ```
 
 use std::error::Error;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use groundwork_bus::{Bus, NatsOptions};
+use groundwork_console::Console;
 use groundwork_controller::{ClusterArguments, TakeoverArguments, spawn_bus_health_check};
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
@@ -49,7 +51,13 @@ pub(crate) struct UpArguments {
     #[command(flatten)]
     store: groundwork_variant_service::StoreArguments,
     #[command(flatten)]
+    pages: groundwork_console::Settings,
+    #[command(flatten)]
     lease: groundwork_watcher::LeaseArguments,
+
+    /// Serve the pages of the console, too; its address is logged.
+    #[arg(long, env = "GROUNDWORK_CONSOLE")]
+    console: bool,
 
     /// Address of the resolver's gRPC server.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
@@ -106,6 +114,10 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
         settings: arguments.renderer.clone(),
     };
+    let console = match arguments.console {
+        true => Some(start_console(&arguments, &resolver, &bus, of(groundwork_console::SERVICE)).await?),
+        false => None,
+    };
     let token = resolver.token_of_this_process();
     let renderer = Renderer::start(
         renderer,
@@ -152,15 +164,41 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     };
     let client = client(groundwork_deployer::SERVICE).await?;
     let deployer = groundwork_deployer::run(deployer, bus.clone(), client, of(groundwork_deployer::SERVICE));
-    let (resolved, rendered, watched, varied, deployed) = tokio::join!(
+    let shown = async {
+        match console {
+            Some(console) => {
+                console.run().await;
+                ending(&telemetry, async { Ok(()) }).await
+            }
+            None => Ok(()),
+        }
+    };
+    let (resolved, rendered, watched, varied, deployed, shown) = tokio::join!(
         ending(&telemetry, async { resolver.run().await.map_err(Failure::from) }),
         ending(&telemetry, async { renderer.run().await.map_err(Failure::from) }),
         ending(&telemetry, async { watcher.run().await.map_err(Failure::from) }),
         ending(&telemetry, async { variant.run().await.map_err(Failure::from) }),
         ending(&telemetry, async { deployer.await.map_err(Failure::from) }),
+        shown,
     );
     bus.drain().await;
-    resolved.and(rendered).and(watched).and(varied).and(deployed)
+    resolved.and(rendered).and(watched).and(varied).and(deployed).and(shown)
+}
+
+async fn start_console(
+    arguments: &UpArguments,
+    resolver: &Resolver,
+    bus: &Bus,
+    telemetry: Telemetry,
+) -> Result<Console, Failure> {
+    let settings = groundwork_console::Arguments {
+        cluster: arguments.cluster.clone(),
+        resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
+        settings: arguments.pages.clone(),
+    };
+    let client = arguments.cluster.client(groundwork_console::SERVICE).await?;
+    let token = resolver.token_of_this_process();
+    Ok(Console::start(settings, bus.clone(), client, token, telemetry).await?)
 }
 
 /// Services end together: one that fails must not leave the others behind without a word.

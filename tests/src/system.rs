@@ -23,7 +23,9 @@ const NAMESPACE: &str = "groundwork-system";
 const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 /// Account and rights of the deployer, which `k8s/base` leaves out.
 pub const MOCK_DEPLOYER: &str = "k8s/components/mock-deployer";
-/// The services, in an order in which they may be started.
+/// Account and rights of the console, which `k8s/base` leaves out.
+const CONSOLE: [&str; 2] = ["k8s/components/console/account.yaml", "k8s/components/console/rights.yaml"];
+/// The services that every system has, in an order in which they may be started.
 pub const ALL: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
 
 /// What a system has beside the usual.
@@ -105,6 +107,9 @@ impl System {
             apply(&plane, "k8s/base", &[])?;
             apply(&plane, MOCK_DEPLOYER, &[])?;
             apply_file(&plane, "k8s/components/helm-deployer/contexts.yaml")?;
+            for file in CONSOLE {
+                apply_file(&plane, file)?;
+            }
             if options.package_store.is_some() {
                 apply_file(&plane, "k8s/components/package-store/rights.yaml")?;
                 apply_file(&plane, "k8s/components/package-store/admission.yaml")?;
@@ -158,7 +163,7 @@ impl System {
             self.proxies.insert(name, proxy);
         }
         let called = match service {
-            "renderer" => Some("resolver"),
+            "renderer" | "console" => Some("resolver"),
             "variant" => Some("watcher"),
             _ => None,
         };
@@ -177,13 +182,13 @@ impl System {
             .env("GROUNDWORK_ADMIN_ADDRESS", format!("127.0.0.1:{admin}"))
             .env("GROUNDWORK_LOG_FORMAT", "json")
             .env("RUST_BACKTRACE", "0");
-        if service == "deployer" {
+        match service {
             // Replicas of a test are on one host.
-            command.env("GROUNDWORK_DEPLOYER_IDENTITY", name);
-        } else {
-            command.env("GROUNDWORK_GRPC_ADDRESS", format!("127.0.0.1:{grpc}"));
-        }
-        if service == "renderer" {
+            "deployer" => command.env("GROUNDWORK_DEPLOYER_IDENTITY", name),
+            "console" => command.env("GROUNDWORK_CONSOLE_ADDRESS", format!("127.0.0.1:{grpc}")),
+            _ => command.env("GROUNDWORK_GRPC_ADDRESS", format!("127.0.0.1:{grpc}")),
+        };
+        if called == Some("resolver") {
             command.env("GROUNDWORK_RESOLVER", format!("http://127.0.0.1:{}", self.ports["resolver"].1));
         }
         if service == "variant" {
@@ -298,7 +303,7 @@ impl System {
         Ok(self.plane.client().await?)
     }
 
-    /// Port of a service's gRPC server.
+    /// Port of a service's gRPC server, or of the console's pages.
     pub fn grpc_port(&self, service: &str) -> u16 {
         self.ports[service].1
     }

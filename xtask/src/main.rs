@@ -107,7 +107,7 @@ enum Subject {
         /// How often the load is repeated; its figures are medians.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
-        /// variants, load, idle, reaction, restart, items, beside, growth, standing, packages, store, manifests, charts; all without a name.
+        /// variants, load, idle, reaction, restart, items, beside, growth, standing, packages, store, components, manifests, charts, console; all without a name.
         #[arg(value_name = "SCENARIO")]
         scenarios: Vec<String>,
     },

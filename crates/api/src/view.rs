@@ -20,6 +20,6 @@ pub use installation::{
     DataExport, DataImport, Dependent, FailedReconcile, Installation, ReconcileStatus, SucceededReconcile,
     TargetExport, TargetImport,
 };
-pub use packages::{PackageVariant, PackageVariantSet, Repository, TargetSelector};
+pub use packages::{Condition, PackageVariant, PackageVariantSet, Repository, TargetSelector};
 pub use projection::{WATCHED, Watched, is_own_annotation, project};
 pub use snapshot::{Owner, Snapshot};

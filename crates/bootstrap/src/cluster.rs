@@ -26,10 +26,10 @@ const SERVED: Duration = Duration::from_secs(30);
 const TOKEN: i64 = 365 * 24 * 3600;
 
 /// Who calls whom.
-const CALLS: [(&str, &str); 2] = [("renderer", "resolver"), ("variant", "watcher")];
+const CALLS: [(&str, &str); 3] = [("renderer", "resolver"), ("variant", "watcher"), ("console", "resolver")];
 
 /// Accounts, rights and policies; the test of this module compares them with the folder.
-const MANIFESTS: [(&str, &str); 11] = [
+const MANIFESTS: [(&str, &str); 13] = [
     ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
     ("base/service-accounts.yaml", include_str!("../../../k8s/base/service-accounts.yaml")),
     ("base/watcher.yaml", include_str!("../../../k8s/base/watcher.yaml")),
@@ -46,6 +46,8 @@ const MANIFESTS: [(&str, &str); 11] = [
         "components/mock-deployer/rights.yaml",
         include_str!("../../../k8s/components/mock-deployer/rights.yaml"),
     ),
+    ("components/console/account.yaml", include_str!("../../../k8s/components/console/account.yaml")),
+    ("components/console/rights.yaml", include_str!("../../../k8s/components/console/rights.yaml")),
     (
         "components/helm-deployer/contexts.yaml",
         include_str!("../../../k8s/components/helm-deployer/contexts.yaml"),
@@ -219,7 +221,12 @@ mod tests {
     fn everything_in_the_folders_is_applied() {
         let k8s = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s");
         let mut found = Vec::new();
-        let components = ["components/mock-deployer", "components/helm-deployer", "components/package-store"];
+        let components = [
+            "components/console",
+            "components/mock-deployer",
+            "components/helm-deployer",
+            "components/package-store",
+        ];
         for folder in ["base", "admission"].into_iter().chain(components) {
             for entry in std::fs::read_dir(k8s.join(folder)).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();

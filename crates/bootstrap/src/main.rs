@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 /// Services that have an account in the cluster and a user on the bus.
-const SERVICES: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
+const SERVICES: [&str; 6] = ["watcher", "resolver", "renderer", "deployer", "variant", "console"];
 /// Namespace of their accounts.
 const NAMESPACE: &str = "groundwork-system";
 

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const FILE: &str = include_str!("../../../k8s/nats/users.conf");
-const USERS: [&str; 6] = ["watcher", "resolver", "renderer", "deployer", "variant", "reader"];
+const USERS: [&str; 7] = ["watcher", "resolver", "renderer", "deployer", "variant", "console", "reader"];
 const SERVICES: [&str; 4] = ["resolver", "renderer", "deployer", "variant"];
 
 /// Service, plural and group of every queue whose name is known. A deployer has one for each type of items that needs a cluster.

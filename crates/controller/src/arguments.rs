@@ -6,6 +6,7 @@ use clap::Args;
 use groundwork_bus::{Bus, BusError, Login, NatsOptions};
 use groundwork_telemetry::Telemetry;
 use http::header::{HeaderValue, USER_AGENT};
+use kube::config::AuthInfo;
 use kube::{Client, Config};
 
 use crate::connection::spawn_bus_health_check;
@@ -110,7 +111,27 @@ impl ClusterArguments {
     ///
     /// There is no usable configuration.
     pub async fn client(&self, service: &str) -> Result<Client, ConnectError> {
+        Self::client_of(Config::infer().await?, service)
+    }
+
+    /// What is needed to talk to the same API server in somebody else's name: where it is and which certificates to trust, without the
+    /// credentials of this process.
+    ///
+    /// # Errors
+    ///
+    /// There is no usable configuration.
+    pub async fn anonymous_config(&self) -> Result<Config, ConnectError> {
         let mut config = Config::infer().await?;
+        config.auth_info = AuthInfo::default();
+        Ok(config)
+    }
+
+    /// A client of a service for a configuration.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be used.
+    pub fn client_of(mut config: Config, service: &str) -> Result<Client, ConnectError> {
         let agent = format!("groundwork-{service}/{}", env!("CARGO_PKG_VERSION"));
         // The names of services are fixed texts of letters.
         config.headers.extend(HeaderValue::from_str(&agent).map(|agent| (USER_AGENT, agent)));

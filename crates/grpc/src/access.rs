@@ -191,17 +191,29 @@ impl Access {
         self.authenticate_from(call.as_ref(), None).await
     }
 
+    /// Whose token it is. `peer` is the address it comes from, if that is known.
+    ///
+    /// # Errors
+    ///
+    /// As [`Access::authorise`].
+    pub async fn authenticate_token(&self, token: &str, peer: Option<IpAddr>) -> Result<Arc<User>, Status> {
+        self.user_of(token, peer).await
+    }
+
     /// The same for a call from an address, which has only so many tokens reviewed that nobody knows yet.
     pub(crate) async fn authenticate_from(
         &self,
         headers: &HeaderMap,
         peer: Option<IpAddr>,
     ) -> Result<Arc<User>, Status> {
+        self.user_of(bearer(headers)?, peer).await
+    }
+
+    async fn user_of(&self, token: &str, peer: Option<IpAddr>) -> Result<Arc<User>, Status> {
         let refused = || {
             let text = "the API server does not accept the bearer token of the call";
             status::unauthenticated(reasons::TOKEN_INVALID, text)
         };
-        let token = bearer(headers)?;
         let digest = digest(token);
         if digest == self.0.own.digest {
             return Ok(Arc::clone(&self.0.own.user));
@@ -222,9 +234,13 @@ impl Access {
     }
 
     /// Whether a user may do this with it. The whole namespace is asked for first, so that calls about its objects share the answer.
-    async fn may(
+    ///
+    /// # Errors
+    ///
+    /// `UNAVAILABLE` when the API server gives no answer.
+    pub async fn may(
         &self,
-        user: &Arc<User>,
+        user: &User,
         verb: &'static str,
         attributes: &ResourceAttributes<'_>,
     ) -> Result<bool, Status> {
@@ -241,7 +257,7 @@ impl Access {
 
     async fn decide(
         &self,
-        user: &Arc<User>,
+        user: &User,
         verb: &'static str,
         attributes: &ResourceAttributes<'_>,
     ) -> Result<bool, Status> {
@@ -348,6 +364,17 @@ impl Own {
 }
 
 impl User {
+    /// A user whom somebody else has authenticated, such as a proxy in front of the service: a name, and groups.
+    pub fn named(name: String, groups: Vec<String>) -> Self {
+        Self::new(UserInfo { username: Some(name), groups: Some(groups), ..UserInfo::default() })
+    }
+
+    /// The same for the same user: whoever remembers something of a user remembers it by this. Users of one name with other groups are
+    /// others.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
     fn new(info: UserInfo) -> Self {
         let digest = digest_of(&info);
         Self { name: info.username.clone().unwrap_or_default(), info, digest, is_this_process: false }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use groundwork_api::{InstallationSpec, TargetSource};
+use groundwork_api::{InstallationSpec, TargetSource, view};
 
 /// Data and Targets have names of their own: one never stands in for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +54,21 @@ impl Interface {
             let imports = data.chain(targets.map(|name| (DataKind::Target, name)));
             let imports = imports.filter(|(_, name)| !name.is_empty() && !name.starts_with('#'));
             interface.imports.extend(imports.map(|(kind, name)| (kind, name.to_owned())));
+        }
+        interface
+    }
+
+    /// What an event shows of it, as [`Interface::of`] reads it from a spec.
+    pub fn of_view(installation: view::Installation<'_>) -> Self {
+        let name = |kind| move |name: &str| -> DataName { (kind, name.to_owned()) };
+        let mut interface = Self::default();
+        if !installation.has_no_sibling_exports() {
+            interface.exports.extend(installation.exported_data().map(name(DataKind::Data)));
+            interface.exports.extend(installation.exported_targets().map(name(DataKind::Target)));
+        }
+        if !installation.has_no_sibling_imports() {
+            interface.imports.extend(installation.imported_data().map(name(DataKind::Data)));
+            interface.imports.extend(installation.imported_targets().map(name(DataKind::Target)));
         }
         interface
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use groundwork_api::{DeployItem, Installation, Kind as _, view};
 use groundwork_bus::{Change, ObjectId, Snapshot};
-use groundwork_lifecycle::{DataKind, DataName, Interface, Relations, Scope, SiblingIndex};
+use groundwork_lifecycle::{Interface, Relations, Scope, SiblingIndex};
 
 /// Objects that are gone and still remembered: the replica that handles a deletion may have seen it long before.
 const MOST_GONE: usize = 10_000;
@@ -40,7 +40,7 @@ impl ObjectRelations {
                     Some(parent) => drop(self.owners.insert(object.clone(), parent.clone())),
                     None => drop(self.owners.remove(object)),
                 }
-                self.siblings.insert(scope, &object.name, interface(installation));
+                self.siblings.insert(scope, &object.name, Interface::of_view(installation));
             }
             (DeployItem::PLURAL, Change::Applied(snapshot)) => {
                 self.forget_gone(object);
@@ -119,21 +119,6 @@ fn scope(object: &ObjectId, snapshot: &Snapshot) -> Scope {
     }
 }
 
-/// What an event shows of the interface of an Installation, as [`Interface::of`] reads it from a spec.
-pub(crate) fn interface(installation: view::Installation<'_>) -> Interface {
-    let name = |kind| move |name: &str| -> DataName { (kind, name.to_owned()) };
-    let mut interface = Interface::default();
-    if !installation.has_no_sibling_exports() {
-        interface.exports.extend(installation.exported_data().map(name(DataKind::Data)));
-        interface.exports.extend(installation.exported_targets().map(name(DataKind::Target)));
-    }
-    if !installation.has_no_sibling_imports() {
-        interface.imports.extend(installation.imported_data().map(name(DataKind::Data)));
-        interface.imports.extend(installation.imported_targets().map(name(DataKind::Target)));
-    }
-    interface
-}
-
 #[cfg(test)]
 mod tests {
     use groundwork_api::view::{WATCHED, project};
@@ -174,7 +159,7 @@ mod tests {
             let mut spec = spec.clone();
             spec["optimization"] = optimization;
             let Change::Applied(snapshot) = applied(&spec) else { panic!() };
-            let of_event = interface(view::Installation(&snapshot));
+            let of_event = Interface::of_view(view::Installation(&snapshot));
             assert_eq!(of_event, Interface::of(&serde_json::from_value(spec).unwrap()));
         }
     }

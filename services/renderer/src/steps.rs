@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
 use crate::handler::{Installations, kind};
-use crate::{job_log, relations};
+use crate::job_log;
 
 /// The entry of an export Secret that holds the values.
 const EXPORT_ENTRY: &str = "config";
@@ -232,7 +232,7 @@ impl Reader<'_> {
             let known = self.index.get(&id);
             let known = known.filter(|snapshot| view::Installation(snapshot).job_id() == job);
             let is_known_stranger = known
-                .is_some_and(|snapshot| !feeds(&relations::interface(view::Installation(&snapshot)).exports));
+                .is_some_and(|snapshot| !feeds(&Interface::of_view(view::Installation(&snapshot)).exports));
             if !is_known_stranger {
                 wanted.push(name.clone());
             }

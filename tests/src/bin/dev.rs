@@ -26,7 +26,7 @@ async fn main() -> Result<()> {
     let chosen = addresses(&arguments, free_port)?;
     let mut services = Command::new(groundwork);
     services
-        .arg("up")
+        .args(["up", "--console", "--allow-operations"])
         .arg("--repositories")
         .arg(workspace().join("examples/echo-server/components/repositories.yaml"))
         .args(chosen.iter().flat_map(Address::arguments))
@@ -76,7 +76,14 @@ fn flag(name: &str) -> String {
 /// The ports that the pages name, unless others are asked for; of one that somebody has, such as a trial of Compose that runs
 /// beside, a free one in its place.
 fn addresses(given: &[String], free: impl Fn(u16) -> Result<u16>) -> Result<Vec<Address>> {
-    let all = [("admin", 9440), ("resolver", 9441), ("renderer", 9442), ("watcher", 9443), ("variant", 9444)];
+    let all = [
+        ("admin", 9440),
+        ("resolver", 9441),
+        ("renderer", 9442),
+        ("watcher", 9443),
+        ("variant", 9444),
+        ("console", 9456),
+    ];
     let is_given = |name: &str| given.iter().any(|argument| argument.starts_with(&flag(name)));
     let wanted = all.into_iter().filter(|(name, _)| !is_given(name));
     wanted.map(|(name, usual)| Ok(Address { name, usual, port: free(usual)? })).collect()
@@ -102,7 +109,12 @@ mod tests {
         let given = ["--watcher-address=127.0.0.1:1".to_owned(), "--admin-address".to_owned()];
         let beside = |usual| Ok(if usual == 9441 { 5 } else { usual });
         let chosen = addresses(&given, beside).unwrap();
-        let expected = [("resolver", 9441, 5), ("renderer", 9442, 9442), ("variant", 9444, 9444)];
+        let expected = [
+            ("resolver", 9441, 5),
+            ("renderer", 9442, 9442),
+            ("variant", 9444, 9444),
+            ("console", 9456, 9456),
+        ];
         assert_eq!(chosen, expected.map(|(name, usual, port)| Address { name, usual, port }));
         assert_eq!(chosen[0].arguments(), ["--resolver-address", "127.0.0.1:5"]);
     }

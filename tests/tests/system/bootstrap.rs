@@ -10,7 +10,7 @@ use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Server, servers_or_s
 use groundwork_tests::{System, workspace};
 use serde_json::{Value, json};
 
-const SERVICES: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
+const SERVICES: [&str; 6] = ["watcher", "resolver", "renderer", "deployer", "variant", "console"];
 
 /// What `groundwork-bootstrap credentials` would have left for this API server.
 fn credentials(plane: &ControlPlane, folder: &Path) -> Result<String> {

@@ -82,7 +82,7 @@ async fn the_chart_is_rendered_as_helm_renders_it() -> Result<()> {
     let original = find(Server::Helm)?.path;
     for values in [
         json!({}),
-        json!({"highAvailability": true, "packageStore": true, "observability": true}),
+        json!({"highAvailability": true, "packageStore": true, "observability": true, "console": {"enabled": true}}),
         json!({"nats": {"enabled": false, "url": "tls://nats.example.org:4222"}, "deployers": {"manifest": false, "helm": false}}),
         json!({
             "image": {"repository": "registry.example.org/gw/", "tag": "v9", "pullPolicy": "Always", "pullSecrets": [{"name": "pull"}]},
@@ -112,14 +112,17 @@ async fn the_chart_installs_what_kustomize_does() -> Result<()> {
                 - ../../k8s/components/observability\ncomponents:\n- ../../k8s/components/package-store\n";
     std::fs::write(own.path().join("kustomization.yaml"), text)?;
     for (folder, values) in [
-        (workspace().join("k8s/overlays/dev"), json!({"deployers": {"mock": true}})),
+        (
+            workspace().join("k8s/overlays/dev"),
+            json!({"deployers": {"mock": true}, "console": {"enabled": true}}),
+        ),
         (
             workspace().join("k8s/overlays/ha"),
             json!({"highAvailability": true, "deployers": {"manifest": false, "helm": false}}),
         ),
         (
             own.path().to_owned(),
-            json!({"deployers": {"mock": true}, "packageStore": true, "observability": true}),
+            json!({"deployers": {"mock": true}, "console": {"enabled": true}, "packageStore": true, "observability": true}),
         ),
     ] {
         let mut chart = objects(&values, NAMESPACE).await?;

@@ -6,6 +6,7 @@ mod case;
 mod chart;
 mod command;
 mod component_charts;
+mod console;
 mod cuts;
 mod data_flow;
 mod deleting;

@@ -74,7 +74,7 @@ async fn metrics_are_asked_for_where_they_are() -> Result<()> {
 
 #[tokio::test]
 async fn one_of_each() -> Result<()> {
-    let services = [&groundwork_tests::ALL[..], &["deployer-manifest", "deployer-helm"]].concat();
+    let services = [&groundwork_tests::ALL[..], &["deployer-manifest", "deployer-helm", "console"]].concat();
     check("dev", 1, &services).await
 }
 
@@ -86,7 +86,7 @@ async fn replicas_with_tls_and_a_stream_on_three_servers() -> Result<()> {
 
 async fn check(name: &str, bus_servers: usize, services: &[&str]) -> Result<()> {
     let Some(system) = System::servers(SystemOptions::default()).await? else { return Ok(()) };
-    for component in ["manifest-deployer", "helm-deployer"] {
+    for component in ["manifest-deployer", "helm-deployer", "console"] {
         system.kubectl(&["apply", "-k", &format!("k8s/components/{component}")]).await?;
     }
     let overlay = Overlay::build(&system, name).await?;
@@ -159,8 +159,17 @@ fn disruption_budgets(overlay: &Overlay) -> Result<()> {
 /// Who calls another service shows it a token for that service and for nobody else, whether the connection is encrypted or not:
 /// a service in the place of another learns nothing that opens the API server.
 fn tokens_are_for_one_service(workloads: &[Workload]) -> Result<()> {
-    for (caller, called) in [("groundwork-renderer", "resolver"), ("groundwork-variant", "watcher")] {
-        let workload = workloads.iter().find(|workload| workload.name() == caller).context(caller)?;
+    let callers = [
+        ("groundwork-renderer", "resolver"),
+        ("groundwork-variant", "watcher"),
+        ("groundwork-console", "resolver"),
+    ];
+    for (caller, called) in callers {
+        // Not every overlay has the console.
+        let Some(workload) = workloads.iter().find(|workload| workload.name() == caller) else {
+            ensure!(caller == "groundwork-console", "{caller} is missing");
+            continue;
+        };
         let variables = workload.variables();
         let url = variables.get(format!("GROUNDWORK_{}", called.to_uppercase()).as_str());
         ensure!(url.is_some_and(|url| url.contains(called)), "{caller}: {url:?}");

@@ -60,19 +60,20 @@ fn folder_of(program: &Path) -> Result<String> {
 
 /// Ports that pages name, with the service of compose.yaml or `cargo xtask dev` that has them: the process that does it all has one
 /// for all of them.
-const PORTS: [(&str, &[u16]); 5] = [
+const PORTS: [(&str, &[u16]); 6] = [
     ("admin", &[9440, 9451, 9452, 9453, 9454, 9455]),
     ("resolver", &[9441]),
     ("renderer", &[9442]),
     ("watcher", &[9443]),
     ("variant", &[9444]),
+    ("console", &[9456]),
 ];
 const NATS_PORT: u16 = 9448;
 
 /// `groundwork up` with a NATS server, and its ports by the numbers that pages name.
 async fn up(system: &System, repositories: &Path) -> Result<(Program, Vec<(u16, u16)>)> {
     let mut command = Command::new(system.binary("groundwork")?);
-    command.args(["up", "--nats", &system.nats.url(), "--repositories"]).arg(repositories);
+    command.args(["up", "--console", "--nats", &system.nats.url(), "--repositories"]).arg(repositories);
     let mut ports = Vec::new();
     for (name, usual) in PORTS {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();

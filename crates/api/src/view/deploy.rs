@@ -16,6 +16,10 @@ view! {
         job_id: &'a str = "status.jobID",
         /// Identifier of the last job that finished.
         job_id_finished: &'a str = "status.jobIDFinished",
+        /// When its current or last job began.
+        trigger_time: Option<Timestamp> = "status.transitionTimes.triggerTime",
+        /// When that job ended; while one runs this may be the end of the one before.
+        finished_time: Option<Timestamp> = "status.transitionTimes.finishedTime",
     }
     lists {}
     parts {}
@@ -41,6 +45,10 @@ view! {
         job_id: &'a str = "status.jobID",
         /// Identifier of the last job that finished.
         job_id_finished: &'a str = "status.jobIDFinished",
+        /// When its current or last job began.
+        trigger_time: Option<Timestamp> = "status.transitionTimes.triggerTime",
+        /// When that job ended; while one runs this may be the end of the one before.
+        finished_time: Option<Timestamp> = "status.transitionTimes.finishedTime",
         /// When the current job was handed to it.
         job_id_generation_time: Option<Timestamp> = "status.jobIDGenerationTime",
         /// When a deployer picked it up last.

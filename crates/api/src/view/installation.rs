@@ -33,6 +33,10 @@ view! {
         observed_generation: Option<i64> = "status.observedGeneration",
         /// Name of its Execution.
         execution: &'a str = "status.executionRef.name",
+        /// When its current or last job began.
+        trigger_time: Option<Timestamp> = "status.transitionTimes.triggerTime",
+        /// When that job ended; while one runs this may be the end of the one before.
+        finished_time: Option<Timestamp> = "status.transitionTimes.finishedTime",
     }
     lists {
         /// Imports of data, in the order written.

@@ -14,6 +14,8 @@ view! {
     lists {
         /// What it selects.
         targets: TargetSelector,
+        /// What its status says of it.
+        conditions: Condition,
     }
     parts {}
     shown { "spec.targets[].objectSelector.kind", "status.observedGeneration", }
@@ -32,6 +34,16 @@ impl<'a> TargetSelector<'a> {
     pub fn group(self) -> Option<&'a str> {
         let version = Some(self.api_version()).filter(|version| !version.is_empty())?;
         Some(version.split_once('/').map_or("", |(group, _)| group))
+    }
+}
+
+view_part! {
+    /// A condition, without its message.
+    Condition at "status.conditions[]" "." {
+        /// Its type.
+        type_: &'a str = "type",
+        /// `True`, `False` or `Unknown`.
+        status: &'a str = "status",
     }
 }
 
@@ -54,7 +66,10 @@ view! {
         /// Path of that package.
         downstream_package: &'a str = "spec.downstream.package",
     }
-    lists {}
+    lists {
+        /// What its status says of it.
+        conditions: Condition,
+    }
     parts {}
     shown {}
 }

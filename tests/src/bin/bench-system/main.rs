@@ -2,6 +2,7 @@
 //! the same machine.
 
 mod components;
+mod console;
 mod deployers;
 mod floor;
 mod load;
@@ -29,7 +30,7 @@ const MANY: usize = 1000;
 const SCENARIOS: [&str; 9] =
     ["variants", "load", "idle", "reaction", "restart", "items", "beside", "growth", "standing"];
 /// What is measured on a system of its own: one with a package store, with components of its own, or with a second cluster.
-const APART: [&str; 5] = ["packages", "store", "components", "manifests", "charts"];
+const APART: [&str; 6] = ["packages", "store", "components", "manifests", "charts", "console"];
 /// What is said without them.
 pub(crate) const NO_SERVERS: &str = "the servers are missing: cargo xtask servers";
 /// How often the load is repeated if nothing is said.
@@ -93,6 +94,9 @@ async fn main() -> Result<()> {
             let count = if is_small { 20 } else { 300 };
             tell(deployers::deployers(binaries.clone(), kind, count).await?);
         }
+    }
+    if wanted("console") {
+        tell(console::console(binaries.clone(), if is_small { 500 } else { 20_000 }).await?);
     }
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&Value::Object(figures))?;

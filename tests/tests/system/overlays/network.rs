@@ -80,7 +80,7 @@ pub(super) fn check(policies: &Policies, workloads: &[Workload]) -> Result<()> {
             for port in [4222, 6222, 8222, 8080, 8081] {
                 let needed = match (name.as_str(), short(to).as_str(), port) {
                     ("nats", "nats", 6222)
-                    | ("renderer", "resolver", 8080)
+                    | ("renderer" | "console", "resolver", 8080)
                     | ("variant", "watcher", 8080) => true,
                     (_, "nats", 4222) => !is_bus,
                     _ => false,
@@ -98,7 +98,7 @@ pub(super) fn check(policies: &Policies, workloads: &[Workload]) -> Result<()> {
         for port in [4222, 6222, 8080, 8081, 8222] {
             ensure!(!policies.enters(labels, Some(&stranger), port), "a stranger to {name} on {port}");
         }
-        let answers = !is_bus && !name.starts_with("deployer");
+        let answers = !is_bus && !name.starts_with("deployer") && name != "console";
         ensure!(policies.enters(labels, Some(&caller), 8080) == answers, "a caller to {name}");
     }
     Ok(())

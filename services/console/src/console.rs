@@ -1,0 +1,477 @@
+//! From a request to its page.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use groundwork_api::{Installation, PackageRevision, PackageVariant, PackageVariantSet, view};
+use groundwork_controller::{ApiError, Objects};
+use groundwork_grpc::Channel;
+use groundwork_kubernetes::is_dns_subdomain;
+use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
+use groundwork_telemetry::Health;
+use http::{Method, Response, StatusCode};
+use hyper::body::Incoming;
+use jiff::Timestamp;
+use kube::Config;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Status};
+
+use crate::answer::{Answer, Body};
+use crate::landscape::{Landscape, Place};
+use crate::live::{self, Topic};
+use crate::pages::Page;
+use crate::pages::frame::{self, Frame};
+use crate::pages::message::MessagePage;
+use crate::pages::sign_in::SignInPage;
+use crate::request::{Form, Request, encoded, local_path};
+use crate::rights::{KindOfRight, Rights, Visible, of_kind};
+use crate::server::Handler;
+use crate::visitor::{SignIn, Visitor};
+use crate::{SERVICE, assets, objects, operations};
+
+/// How long a page may take to make.
+const PAGE_LIMIT: Duration = Duration::from_secs(20);
+/// Open pages that are told of changes.
+const MOST_LIVE: usize = 1_000;
+/// Seconds after which a page that could not be made is asked for again.
+const AGAIN: u32 = 5;
+
+/// All that pages are made from.
+pub(crate) struct Site {
+    pub(crate) landscape: Landscape,
+    pub(crate) rights: Rights,
+    pub(crate) sign_in: SignIn,
+    pub(crate) objects: Objects,
+    /// The API server, without anybody's credentials.
+    pub(crate) anonymous: Config,
+    pub(crate) resolver: Option<ResolverClient<Channel>>,
+    pub(crate) health: Health,
+    pub(crate) allows_operations: bool,
+    pub(crate) is_https: bool,
+    pub(crate) live: Arc<Semaphore>,
+    pub(crate) end: CancellationToken,
+}
+
+impl Site {
+    /// Places for open pages.
+    pub(crate) fn places() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(MOST_LIVE))
+    }
+
+    /// What is wrong with the console now, so that what it shows may be old.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        // In a process of several services their conditions begin with their names.
+        let is_ours = |problem: &String| {
+            let name = problem.split(':').next().unwrap_or_default();
+            name.split_once('/').is_none_or(|(service, _)| service == SERVICE)
+        };
+        self.health.problems().into_iter().filter(is_ours).collect()
+    }
+}
+
+/// Why there is no page.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PageError {
+    #[error("There is no such page.")]
+    NoPage,
+    #[error("There is no {kind} {place}, or the console has not heard of it yet.")]
+    NoObject { kind: &'static str, place: String },
+    #[error("{0}")]
+    Denied(String),
+    /// The visitor has to sign in first.
+    #[error("{0}")]
+    SignIn(String),
+    #[error("{0}")]
+    Refused(String),
+    /// It may be there in a moment.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<Status> for PageError {
+    fn from(status: Status) -> Self {
+        let text = sentence(status.message());
+        match status.code() {
+            Code::Unauthenticated => Self::SignIn(text),
+            Code::PermissionDenied => Self::Denied(text),
+            Code::NotFound | Code::InvalidArgument | Code::FailedPrecondition => Self::Refused(text),
+            _ => Self::Unavailable(text),
+        }
+    }
+}
+
+impl From<ApiError> for PageError {
+    fn from(error: ApiError) -> Self {
+        let text = sentence(&error.to_string());
+        match error {
+            ApiError::Transient { .. } => Self::Unavailable(text),
+            _ => Self::Refused(text),
+        }
+    }
+}
+
+/// A message as a sentence of a page.
+pub(crate) fn sentence(message: &str) -> String {
+    let mut characters = message.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if message.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", characters.as_str())
+}
+
+impl Handler for Site {
+    async fn handle(self: Arc<Self>, request: http::Request<Incoming>, peer: SocketAddr) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        if let Some(answer) = assets::answer(head.uri.path()) {
+            return answer.into_response(false, self.is_https);
+        }
+        let Some(request) = Request::new(&head, peer.ip()) else {
+            let page = MessagePage { title: "Not found", message: PageError::NoPage.to_string(), link: None };
+            let page = frame::html(&page, &Frame::default(), Timestamp::now());
+            return Answer::html(StatusCode::NOT_FOUND, page).into_response(false, self.is_https);
+        };
+        let takes_gzip = request.takes_gzip();
+        let is_head = request.method == Method::HEAD;
+        let made = tokio::time::timeout(PAGE_LIMIT, self.answer(&request, body)).await;
+        let answer = made.unwrap_or_else(|_| {
+            let error = PageError::Unavailable("The page took too long to make.".to_owned());
+            self.failure(&request, None, &error)
+        });
+        let mut response = answer.into_response(takes_gzip, self.is_https);
+        if is_head {
+            *response.body_mut() = Body::default();
+        }
+        response
+    }
+}
+
+impl Site {
+    async fn answer(self: &Arc<Self>, request: &Request, body: Incoming) -> Answer {
+        let segments: Vec<&str> = request.segments.iter().map(String::as_str).collect();
+        let is_read = matches!(request.method, Method::GET | Method::HEAD);
+        match (is_read, segments.as_slice()) {
+            (true, ["sign-in"]) => return self.sign_in_page(request.parameter("to"), None),
+            (false, ["sign-in"]) => return self.sign_in(request, body).await,
+            (false, ["sign-out"]) => return self.sign_out(request),
+            _ => {}
+        }
+        let visitor = match self.sign_in.visitor(request).await {
+            Ok(visitor) => visitor,
+            Err(status) => return self.failure(request, None, &status.into()),
+        };
+        let made = match (is_read, segments.as_slice()) {
+            (true, ["live"]) => self.live(request, &visitor).await,
+            (true, [section @ ("installations" | "revisions"), namespace, name, operation]) => {
+                operations::confirm(self, request, &visitor, section, (namespace, name), operation).await
+            }
+            (false, [section @ ("installations" | "revisions"), namespace, name, operation]) => {
+                match Form::read(body).await {
+                    Some(form) => {
+                        let operation = operations::Asked { section, operation, form: &form };
+                        operations::run(self, request, &visitor, operation, (namespace, name)).await
+                    }
+                    None => Err(PageError::Refused("The form is too long, or did not arrive.".to_owned())),
+                }
+            }
+            (true, segments) => self.page(request, &visitor, segments).await,
+            (false, _) => Err(PageError::NoPage),
+        };
+        let answer = made.unwrap_or_else(|error| self.failure(request, Some(&visitor), &error));
+        match &visitor.new_cookie {
+            Some(cookie) => answer.with_cookie(cookie),
+            None => answer,
+        }
+    }
+
+    async fn page(
+        &self,
+        request: &Request,
+        visitor: &Visitor,
+        segments: &[&str],
+    ) -> Result<Answer, PageError> {
+        use crate::pages::{components, events, glance, installations, sets};
+        let now = Timestamp::now();
+        match segments {
+            [] => {
+                let installations = self.visible::<Installation>(visitor).await?;
+                let packages = self.visible::<PackageVariantSet>(visitor).await?;
+                let page = glance::GlancePage::new(&self.landscape.read(), &installations, &packages, now);
+                Ok(self.show(request, visitor, &page, now))
+            }
+            ["installations"] => {
+                let visible = self.visible::<Installation>(visitor).await?;
+                let page = {
+                    let content = self.landscape.read();
+                    installations::InstallationsPage::new(&content, &visible, request, now)
+                };
+                Ok(self.show(request, visitor, &page, now))
+            }
+            ["sets"] => {
+                let sets = self.visible::<PackageVariantSet>(visitor).await?;
+                let variants = self.visible::<PackageVariant>(visitor).await?;
+                let page = sets::SetsPage::new(&self.landscape.read(), &sets, &variants, request);
+                Ok(self.show(request, visitor, &page, now))
+            }
+            ["components"] => {
+                let visible = self.visible::<Installation>(visitor).await?;
+                let page = components::ComponentsPage::new(&self.landscape.read(), &visible, request);
+                Ok(self.show(request, visitor, &page, now))
+            }
+            ["events"] => {
+                let sees = self.sees_events(visitor).await?;
+                let page = events::EventsPage::new(
+                    &self.landscape.read(),
+                    |event| {
+                        let namespace = event.object.namespace.as_deref().unwrap_or_default();
+                        let kind = (event.object.kind.group(), event.object.kind.plural());
+                        sees.iter().any(|(known, visible)| *known == kind && visible.contains(namespace))
+                    },
+                    request,
+                );
+                Ok(self.show(request, visitor, &page, now))
+            }
+            [section, namespace, name] => {
+                let place = place(namespace, name)?;
+                match *section {
+                    "installations" => objects::installation(self, request, visitor, &place, now).await,
+                    "components" => objects::closure(self, request, visitor, &place, now).await,
+                    "sets" => objects::set(self, request, visitor, &place, now).await,
+                    "variants" => objects::variant(self, request, visitor, &place, now).await,
+                    "revisions" => objects::revision(self, request, visitor, &place, now).await,
+                    _ => Err(PageError::NoPage),
+                }
+            }
+            _ => Err(PageError::NoPage),
+        }
+    }
+
+    /// A page as it was asked for: for people, or for programs.
+    pub(crate) fn show(
+        &self,
+        request: &Request,
+        visitor: &Visitor,
+        page: &impl Page,
+        now: Timestamp,
+    ) -> Answer {
+        let mut problems = self.problems();
+        if problems.is_empty() && !self.landscape.is_complete() {
+            problems.push("the stream has not been read completely yet".to_owned());
+        }
+        if request.wants_json {
+            return Answer::json(StatusCode::OK, frame::json(page, &problems));
+        }
+        let frame = Frame {
+            user: Some(&visitor.user.name),
+            can_sign_out: visitor.has_cookie,
+            problems: &problems,
+            path: &path_of(&request.address),
+            twin: Some(twin(&request.address)),
+            again: None,
+        };
+        Answer::html(StatusCode::OK, frame::html(page, &frame, now))
+    }
+
+    /// Where a visitor may see objects of a kind.
+    pub(crate) async fn visible<K: groundwork_api::Kind>(
+        &self,
+        visitor: &Visitor,
+    ) -> Result<Arc<Visible>, PageError> {
+        let namespaces = || self.landscape.read().namespaces();
+        Ok(self.rights.visible(&visitor.user, of_kind::<K>(), namespaces).await?)
+    }
+
+    /// Where they may see the objects of each kind that is on the stream.
+    async fn sees_events(&self, visitor: &Visitor) -> Result<Vec<(KindOfRight, Arc<Visible>)>, PageError> {
+        let namespaces = || -> BTreeSet<Arc<str>> {
+            let content = self.landscape.read();
+            let of_events = content.events.iter().filter_map(|event| event.object.namespace.as_deref());
+            of_events.map(Arc::from).collect()
+        };
+        let visible = view::WATCHED.iter().map(async |watched| {
+            let kind = (watched.group, watched.plural);
+            Ok::<_, PageError>((kind, self.rights.visible(&visitor.user, kind, namespaces).await?))
+        });
+        futures::future::try_join_all(visible).await
+    }
+
+    /// Ends with an error unless a visitor may `get` an object.
+    pub(crate) async fn demand<K: groundwork_api::Kind>(
+        &self,
+        visitor: &Visitor,
+        verb: &'static str,
+        place: &Place,
+    ) -> Result<(), PageError> {
+        let (namespace, name) = (Some(&*place.namespace), Some(&*place.name));
+        match self.rights.may(&visitor.user, verb, of_kind::<K>(), namespace, name).await? {
+            true => Ok(()),
+            false => Err(PageError::Denied(format!(
+                "User {:?} may not {verb} {}.{} {place}.",
+                visitor.user.name,
+                K::PLURAL,
+                K::GROUP
+            ))),
+        }
+    }
+
+    /// Whether they may `get` all objects of a kind in a namespace.
+    pub(crate) async fn sees_all<K: groundwork_api::Kind>(
+        &self,
+        visitor: &Visitor,
+        place: &Place,
+    ) -> Result<bool, PageError> {
+        Ok(self.rights.may(&visitor.user, "get", of_kind::<K>(), Some(&place.namespace), None).await?)
+    }
+
+    async fn live(self: &Arc<Self>, request: &Request, visitor: &Visitor) -> Result<Answer, PageError> {
+        let topic = Topic::parse(request.parameter("topic"))
+            .ok_or_else(|| PageError::Refused("No page has this topic.".to_owned()))?;
+        let visible = match &topic {
+            Topic::Installations => Some(self.visible::<Installation>(visitor).await?),
+            Topic::Sets => Some(self.visible::<PackageVariantSet>(visitor).await?),
+            Topic::Installation(place) => {
+                self.demand::<Installation>(visitor, "get", place).await?;
+                None
+            }
+            Topic::Packages(place) if !self.sees_all::<PackageVariant>(visitor, place).await? => {
+                return Err(PageError::Denied("You may not get PackageVariants there.".to_owned()));
+            }
+            Topic::Overview | Topic::Packages(_) | Topic::Events => None,
+        };
+        let place = Arc::clone(&self.live).try_acquire_owned().map_err(|_| {
+            let text = format!("More than {MOST_LIVE} pages are open; reload this one to see changes.");
+            PageError::Unavailable(text)
+        })?;
+        Ok(Answer::events(live::events(Arc::clone(self), request.clone(), topic, visible, place)))
+    }
+
+    fn sign_in_page(&self, to: &str, problem: Option<String>) -> Answer {
+        let status = if problem.is_some() { StatusCode::UNAUTHORIZED } else { StatusCode::OK };
+        let page = SignInPage { to: local_path(to).to_owned(), problem };
+        Answer::html(status, frame::html(&page, &Frame::default(), Timestamp::now()))
+    }
+
+    async fn sign_in(&self, request: &Request, body: Incoming) -> Answer {
+        if !request.is_from_here() {
+            return self.failure(request, None, &from_elsewhere());
+        }
+        let Some(form) = Form::read(body).await else {
+            return self.sign_in_page("/", Some("The form is too long, or did not arrive.".to_owned()));
+        };
+        let (token, to) = (form.field("token"), form.field("to"));
+        let cookie = match self.sign_in.cookie(token) {
+            Ok(cookie) => cookie,
+            Err(problem) => return self.sign_in_page(to, Some(problem.to_string())),
+        };
+        match self.sign_in.check(token, request).await {
+            Ok(_) => Answer::redirect(local_path(to)).with_cookie(&cookie),
+            Err(status) if status.code() == Code::Unauthenticated => {
+                self.sign_in_page(to, Some("The API server does not accept this token.".to_owned()))
+            }
+            Err(status) => self.sign_in_page(to, Some(sentence(status.message()))),
+        }
+    }
+
+    fn sign_out(&self, request: &Request) -> Answer {
+        if !request.is_from_here() {
+            return self.failure(request, None, &from_elsewhere());
+        }
+        Answer::redirect("/sign-in").with_cookie(&self.sign_in.no_cookie())
+    }
+
+    /// What is answered where there is no page.
+    fn failure(&self, request: &Request, visitor: Option<&Visitor>, error: &PageError) -> Answer {
+        let (status, title) = match error {
+            PageError::NoPage | PageError::NoObject { .. } => (StatusCode::NOT_FOUND, "Not found"),
+            PageError::Denied(_) => (StatusCode::FORBIDDEN, "Not allowed"),
+            PageError::SignIn(_) => (StatusCode::UNAUTHORIZED, "Sign in"),
+            PageError::Refused(_) => (StatusCode::BAD_REQUEST, "Not possible"),
+            PageError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "Not now"),
+        };
+        let is_page = !request.wants_json
+            && request.method == Method::GET
+            && request.segments.first().is_none_or(|section| section != "live");
+        let mut link = None;
+        let mut again = None;
+        if let PageError::SignIn(_) = error
+            && is_page
+        {
+            // A link from elsewhere comes without the cookie: the same request, made by our own page, has it.
+            if request.is_link_from_elsewhere() {
+                link = Some((request.address.clone(), "Go on"));
+                again = Some(0);
+            } else {
+                return Answer::redirect(&format!("/sign-in?to={}", encoded(&request.address)));
+            }
+        }
+        let page = MessagePage { title, message: error.to_string(), link };
+        if !is_page && request.method == Method::GET {
+            let problems = [error.to_string()];
+            return Answer::json(status, frame::json(&page, &problems));
+        }
+        if matches!(error, PageError::Unavailable(_)) && request.method == Method::GET {
+            again = Some(AGAIN);
+        }
+        let status = if again == Some(0) { StatusCode::OK } else { status };
+        let path = path_of(&request.address);
+        let frame = Frame {
+            user: visitor.map(|visitor| visitor.user.name.as_str()),
+            can_sign_out: visitor.is_some_and(|visitor| visitor.has_cookie),
+            path: &path,
+            again,
+            ..Frame::default()
+        };
+        let answer = Answer::html(status, frame::html(&page, &frame, Timestamp::now()));
+        if again == Some(AGAIN) { answer.asked_again() } else { answer }
+    }
+}
+
+/// The object that an address names; a name that none can have names no page.
+fn place(namespace: &str, name: &str) -> Result<Place, PageError> {
+    if !is_dns_subdomain(namespace) || !is_dns_subdomain(name) {
+        return Err(PageError::NoPage);
+    }
+    Ok(Place::new(namespace, name))
+}
+
+pub(crate) fn named(namespace: &str, name: &str) -> Result<Place, PageError> {
+    place(namespace, name)
+}
+
+pub(crate) fn from_elsewhere() -> PageError {
+    PageError::Denied("The form comes from a page of another site.".to_owned())
+}
+
+fn path_of(address: &str) -> String {
+    address.split('?').next().unwrap_or("/").to_owned()
+}
+
+/// The address of the same for programs.
+fn twin(address: &str) -> String {
+    let (path, query) = address.split_once('?').map_or((address, None), |(path, query)| (path, Some(query)));
+    let path = if path == "/" { "/index" } else { path.trim_end_matches('/') };
+    query.map_or_else(|| format!("{path}.json"), |query| format!("{path}.json?{query}"))
+}
+
+/// The kind of revisions, for those who ask about rights.
+pub(crate) const REVISIONS: KindOfRight = of_kind::<PackageRevision>();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twins_have_addresses() {
+        assert_eq!(twin("/"), "/index.json");
+        assert_eq!(twin("/sets/"), "/sets.json");
+        assert_eq!(twin("/installations/a/b%2Ejson?x=1"), "/installations/a/b%2Ejson.json?x=1");
+    }
+
+    #[test]
+    fn messages_are_sentences() {
+        assert_eq!(sentence("cannot do this"), "Cannot do this.");
+        assert_eq!(sentence("Is it?"), "Is it?");
+        assert_eq!(sentence(""), ".");
+    }
+}

@@ -1,0 +1,215 @@
+//! The console: what runs, why, and what waits, in a browser.
+//!
+//! ```text
+//! stream ──feed──> Landscape ──rows──┐
+//! API server ──get of one object─────┴─> pages ──HTML, JSON──> browser
+//!      ^   └─TokenReview, SubjectAccessReview──> Visitor, Rights      ^
+//!      └──operations, with the visitor's token <──confirmed forms─────┘
+//! ```
+//!
+//! No page lists objects from the API server. Every page shows only what its visitor may `get`, and what is done is done with their own
+//! token: the console has rights to read, and none to change anything.
+
+mod answer;
+mod assets;
+mod console;
+mod landscape;
+mod live;
+mod objects;
+mod operations;
+mod pages;
+mod request;
+mod rights;
+mod server;
+mod settings;
+mod visible;
+mod visitor;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use futures::future::BoxFuture;
+use groundwork_bus::{Bus, IndexFeed};
+use groundwork_controller::{
+    ClusterArguments, ConnectError, Metrics, Objects, ProcessContext, ServiceArguments, ServiceError,
+};
+use groundwork_grpc::{Access, ClientError, ResolverArguments, TokenSource, audience, connect, with_limits};
+use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
+use groundwork_telemetry::{Condition, Telemetry};
+use kube::Client;
+
+use console::Site;
+use landscape::{Filler, Landscape};
+use rights::Rights;
+use server::Server;
+use visitor::SignIn;
+
+pub use server::ServerError;
+pub use settings::{Network, NetworkError, Settings};
+
+/// Name of the service.
+pub const SERVICE: &str = "console";
+const MANAGER: &str = "groundwork-console";
+/// Pause after the bus refused something, and between words of what is waited for.
+const BUS_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the console can be told.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub cluster: ClusterArguments,
+    #[command(flatten)]
+    pub resolver: ResolverArguments,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+impl ServiceArguments for Arguments {
+    const SERVICE: &'static str = SERVICE;
+    const PROGRAM: &'static str = "groundwork-console";
+    const ABOUT: &'static str = "What runs, why, and what waits, in a browser";
+
+    fn cluster(&self) -> &ClusterArguments {
+        &self.cluster
+    }
+
+    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+        let ProcessContext { bus, client, telemetry } = context;
+        Box::pin(async move {
+            let token = TokenSource::of_file(self.resolver.resolver_token_file.clone());
+            Console::start(self, bus, client, token, telemetry).await?.run().await;
+            Ok(())
+        })
+    }
+}
+
+/// Why the console cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("--resolver: {0}")]
+    Resolver(#[from] ClientError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+}
+
+/// A console that listens, and does not answer yet.
+pub struct Console {
+    server: Server,
+    site: Arc<Site>,
+    filler: Filler,
+    bus: Bus,
+    ready: Condition,
+    telemetry: Telemetry,
+}
+
+impl std::fmt::Debug for Console {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Console").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+impl Console {
+    /// Binds the port. `token` is shown to the resolver.
+    ///
+    /// # Errors
+    ///
+    /// An argument cannot be used, or the port is taken.
+    pub fn start(
+        arguments: Arguments,
+        bus: Bus,
+        client: Client,
+        token: TokenSource,
+        telemetry: Telemetry,
+    ) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that it is compiled here and not in every program that has the service in it.
+        Box::pin(async move {
+            let Arguments { cluster, resolver, settings } = arguments;
+            let ResolverArguments { resolver, resolver_tls_ca, .. } = &resolver;
+            let channel =
+                resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
+            let server = Server::bind(settings.console_address).await?;
+            tracing::info!(address = %server.address(), "serving pages");
+            if !server.address().ip().is_loopback() && !settings.console_https {
+                tracing::warn!(
+                    "tokens of visitors go over connections that are not encrypted: put a proxy with TLS in front of the \
+                     console, and start it with --console-https"
+                );
+            }
+            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+            let access = Access::new(client.clone(), audience(SERVICE));
+            let anonymous = cluster.anonymous_config().await?;
+            let (landscape, filler) = Landscape::new(cluster.namespaces);
+            let ready = telemetry.health.condition("index");
+            let site = Arc::new(Site {
+                landscape,
+                rights: Rights::new(access.clone()),
+                sign_in: SignIn::new(access, &settings),
+                objects: Objects::new(client, MANAGER, metrics),
+                anonymous,
+                resolver: channel.map(|channel| with_limits!(ResolverClient::new(channel))),
+                health: telemetry.health.clone(),
+                allows_operations: settings.allow_operations,
+                is_https: settings.console_https,
+                live: Site::places(),
+                end: telemetry.shutdown.token(),
+            });
+            Ok(Self { server, site, filler, bus, ready, telemetry })
+        })
+    }
+
+    /// Where pages are served.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Answers until shutdown is requested.
+    pub fn run(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let Self { server, site, filler, bus, ready, telemetry } = self;
+            let end = telemetry.shutdown.token();
+            let following = end.run_until_cancelled(follow(&bus, &filler, &ready));
+            tokio::join!(server.serve(site, end.clone()), following);
+        })
+    }
+}
+
+/// Fills the landscape with what the stream tells; never ends.
+async fn follow(bus: &Bus, filler: &Filler, ready: &Condition) {
+    let mut feed = loop {
+        match bus.index(&landscape::kinds()).await {
+            Ok(feed) => break feed,
+            Err(error) => {
+                ready.not_ready(format!("the stream cannot be read: {error}"));
+                tokio::time::sleep(BUS_PAUSE).await;
+            }
+        }
+    };
+    loop {
+        let was_complete = filler.is_complete();
+        let next = next_of(&mut feed, bus, (!was_complete).then_some(ready)).await;
+        filler.take(&next);
+        match (was_complete, filler.is_complete()) {
+            (false, true) => ready.ready(),
+            (true, false) => ready.not_ready("the stream was rebuilt and is not complete yet"),
+            _ => {}
+        }
+    }
+}
+
+/// The next of the feed. While there is none, a landscape that is not complete says what it waits for.
+async fn next_of(feed: &mut IndexFeed, bus: &Bus, waiting: Option<&Condition>) -> groundwork_bus::Feed {
+    loop {
+        let Some(ready) = waiting else { return feed.next().await };
+        match tokio::time::timeout(BUS_PAUSE, feed.next()).await {
+            Ok(next) => return next,
+            Err(_) => ready.not_ready(match bus.is_connected() {
+                true => "the stream is not complete yet: the watcher fills it",
+                false => "NATS does not answer",
+            }),
+        }
+    }
+}

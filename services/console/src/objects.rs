@@ -1,0 +1,201 @@
+//! Pages of one object: what the stream shows of it, and what only the object itself says, which is read when the page is opened.
+
+use futures::future::join_all;
+use groundwork_api::{
+    DeployItem, Execution, Installation, Kind as _, PackageRevision, PackageVariant, PackageVariantSet,
+};
+use groundwork_controller::ApiError;
+use groundwork_proto::component::v1::ObjectName;
+use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
+use jiff::Timestamp;
+
+use crate::answer::Answer;
+use crate::console::{PageError, Site, sentence};
+use crate::landscape::Place;
+use crate::operations;
+use crate::pages::components::ClosurePage;
+use crate::pages::installation::{InstallationPage, Seen};
+use crate::pages::parts::ErrorView;
+use crate::pages::revision::{RevisionPage, RevisionView, stage};
+use crate::pages::sets::SetPage;
+use crate::pages::variant::VariantPage;
+use crate::request::Request;
+use crate::visitor::Visitor;
+
+/// Revisions of a variant that are read.
+const MOST_REVISIONS: usize = 20;
+
+/// An Installation with all below it. While the API server is away the page has what the stream shows.
+pub(crate) async fn installation(
+    site: &Site,
+    request: &Request,
+    visitor: &Visitor,
+    place: &Place,
+    now: Timestamp,
+) -> Result<Answer, PageError> {
+    site.demand::<Installation>(visitor, "get", place).await?;
+    let seen = Seen {
+        installations: site.sees_all::<Installation>(visitor, place).await?,
+        executions: site.sees_all::<Execution>(visitor, place).await?,
+        items: site.sees_all::<DeployItem>(visitor, place).await?,
+    };
+    let page = InstallationPage::new(&site.landscape.read(), place, seen, now);
+    let mut page = page.ok_or_else(|| missing("Installation", place))?;
+    match site.objects.get::<Installation>(&place.namespace, &place.name).await {
+        Ok(Some(installation)) => page.add(&installation),
+        Ok(None) => page.add_note("The API server does not have it any more.".to_owned()),
+        Err(error) => page.add_note(sentence(&error.to_string())),
+    }
+    let read = page.to_read().into_iter().map(async |(kind, place)| {
+        let error = last_error(site, kind, &place).await;
+        (kind, place, error)
+    });
+    for (kind, place, error) in join_all(read).await {
+        if let Ok(Some(error)) = error {
+            page.add_error(kind, &place, &error);
+        }
+    }
+    page.offer(operations::of_installation(site, visitor, &page, place).await?);
+    Ok(site.show(request, visitor, &page, now))
+}
+
+/// The `lastError` of an object of a tree.
+async fn last_error(site: &Site, kind: &str, place: &Place) -> Result<Option<ErrorView>, ApiError> {
+    let (namespace, name) = (&*place.namespace, &*place.name);
+    let error = match kind {
+        Installation::KIND => {
+            let found = site.objects.get::<Installation>(namespace, name).await?;
+            found.and_then(|found| found.status?.last_error)
+        }
+        Execution::KIND => {
+            let found = site.objects.get::<Execution>(namespace, name).await?;
+            found.and_then(|found| found.status?.last_error)
+        }
+        _ => {
+            let found = site.objects.get::<DeployItem>(namespace, name).await?;
+            found.and_then(|found| found.status?.last_error)
+        }
+    };
+    Ok(error.as_ref().map(ErrorView::of))
+}
+
+/// The closure of an Installation's component, as the resolver explains it.
+pub(crate) async fn closure(
+    site: &Site,
+    request: &Request,
+    visitor: &Visitor,
+    place: &Place,
+    now: Timestamp,
+) -> Result<Answer, PageError> {
+    site.demand::<Installation>(visitor, "get", place).await?;
+    let Some(resolver) = &site.resolver else {
+        let text = "The console was not told where the resolver is (--resolver), which reads components.";
+        return Err(PageError::Refused(text.to_owned()));
+    };
+    let name = ObjectName { namespace: place.namespace.to_string(), name: place.name.to_string() };
+    let input = Some(explain_request::Input::Installation(name));
+    let answer = resolver.clone().explain(ExplainRequest { input, references: true }).await?;
+    let page = ClosurePage::new(place.clone(), &answer.into_inner());
+    Ok(site.show(request, visitor, &page, now))
+}
+
+/// A set as a fleet.
+pub(crate) async fn set(
+    site: &Site,
+    request: &Request,
+    visitor: &Visitor,
+    place: &Place,
+    now: Timestamp,
+) -> Result<Answer, PageError> {
+    site.demand::<PackageVariantSet>(visitor, "get", place).await?;
+    let sees_variants = site.sees_all::<PackageVariant>(visitor, place).await?;
+    let sees_revisions = site.sees_all::<PackageRevision>(visitor, place).await?;
+    let page = SetPage::new(&site.landscape.read(), place, sees_variants, request);
+    let mut page = page.ok_or_else(|| missing("PackageVariantSet", place))?;
+    match site.objects.get::<PackageVariantSet>(&place.namespace, &place.name).await {
+        Ok(Some(set)) => page.add(&set),
+        Ok(None) => page.add_note("The API server does not have it any more.".to_owned()),
+        Err(error) => page.add_note(sentence(&error.to_string())),
+    }
+    if sees_revisions {
+        let read = page.variants().into_iter().map(async |variant| {
+            let revisions = revisions(site, &variant).await;
+            (variant, revisions)
+        });
+        for (variant, revisions) in join_all(read).await {
+            let waits = revisions.unwrap_or_default().into_iter().filter_map(|(place, revision)| {
+                let stage = stage(&revision)?;
+                (stage != groundwork_api::Lifecycle::Published).then(|| (place, stage.as_str().to_owned()))
+            });
+            page.add_waits(&variant, waits.collect());
+        }
+    } else {
+        page.add_note(format!("You may not get PackageRevisions in the namespace {}.", place.namespace));
+    }
+    Ok(site.show(request, visitor, &page, now))
+}
+
+/// The revisions that a variant names as its own.
+async fn revisions(site: &Site, variant: &Place) -> Result<Vec<(Place, PackageRevision)>, ApiError> {
+    let found = site.objects.get::<PackageVariant>(&variant.namespace, &variant.name).await?;
+    let targets = found.and_then(|found| found.status).map(|status| status.downstream_targets);
+    let mut revisions = Vec::new();
+    for target in targets.iter().flat_map(|targets| targets.iter()).take(MOST_REVISIONS) {
+        if let Some(revision) = site.objects.get::<PackageRevision>(&variant.namespace, &target.name).await? {
+            revisions.push((variant.beside(&target.name), revision));
+        }
+    }
+    Ok(revisions)
+}
+
+/// A variant with its revisions.
+pub(crate) async fn variant(
+    site: &Site,
+    request: &Request,
+    visitor: &Visitor,
+    place: &Place,
+    now: Timestamp,
+) -> Result<Answer, PageError> {
+    site.demand::<PackageVariant>(visitor, "get", place).await?;
+    let sees_sets = site.sees_all::<PackageVariantSet>(visitor, place).await?;
+    let sees_revisions = site.sees_all::<PackageRevision>(visitor, place).await?;
+    let page = VariantPage::new(&site.landscape.read(), place, sees_sets);
+    let mut page = page.ok_or_else(|| missing("PackageVariant", place))?;
+    match site.objects.get::<PackageVariant>(&place.namespace, &place.name).await {
+        Ok(Some(variant)) => page.add(&variant),
+        Ok(None) => page.add_note("The API server does not have it any more.".to_owned()),
+        Err(error) => page.add_note(sentence(&error.to_string())),
+    }
+    if sees_revisions {
+        match revisions(site, place).await {
+            Ok(revisions) => {
+                for (_, revision) in revisions {
+                    page.add_revision(RevisionView::of(&revision));
+                }
+            }
+            Err(error) => page.add_note(sentence(&error.to_string())),
+        }
+    } else {
+        page.add_note(format!("You may not get PackageRevisions in the namespace {}.", place.namespace));
+    }
+    Ok(site.show(request, visitor, &page, now))
+}
+
+/// A package revision, which the stream shows little of: it is read.
+pub(crate) async fn revision(
+    site: &Site,
+    request: &Request,
+    visitor: &Visitor,
+    place: &Place,
+    now: Timestamp,
+) -> Result<Answer, PageError> {
+    site.demand::<PackageRevision>(visitor, "get", place).await?;
+    let found = site.objects.get::<PackageRevision>(&place.namespace, &place.name).await?;
+    let revision = found.ok_or_else(|| missing("PackageRevision", place))?;
+    let operations = operations::of_revision(site, visitor, &revision, place).await?;
+    Ok(site.show(request, visitor, &RevisionPage::new(&revision, operations), now))
+}
+
+pub(crate) fn missing(kind: &'static str, place: &Place) -> PageError {
+    PageError::NoObject { kind, place: place.to_string() }
+}

@@ -1,0 +1,327 @@
+//! What a visitor may do: it is offered where the API server allows it to them, confirmed on a page of its own, and done with their own
+//! token, so that the API server, its admission and its audit log know whose deed it is. The console has no right to change anything.
+
+use groundwork_api::metadata::{annotation, operation};
+use groundwork_api::{Installation, Kind as _, Lifecycle, PackageRevision, ResourceExt as _};
+use groundwork_controller::{ApiError, ClusterArguments};
+use groundwork_lifecycle::machine::HasJob as _;
+use groundwork_lifecycle::parent_name;
+use http::StatusCode;
+use jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams};
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+
+use crate::SERVICE;
+use crate::answer::Answer;
+use crate::console::{PageError, REVISIONS, Site, from_elsewhere, named};
+use crate::landscape::Place;
+use crate::objects::missing;
+use crate::pages::frame::{self, Frame};
+use crate::pages::installation::InstallationPage;
+use crate::pages::operation::ConfirmPage;
+use crate::pages::parts::path;
+use crate::pages::revision::stage;
+use crate::request::{Form, Request};
+use crate::visitor::Visitor;
+
+const MANAGER: &str = "groundwork-console";
+/// What one must be allowed to `update` beside a revision to approve it (`packagevariants.md` 6.14).
+const APPROVAL: (&str, &str) = (PackageRevision::GROUP, "packagerevisions/approval");
+
+/// What can be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Reconcile,
+    Interrupt,
+    Propose,
+    Approve,
+}
+
+/// What a form asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) section: &'a str,
+    pub(crate) operation: &'a str,
+    pub(crate) form: &'a Form,
+}
+
+/// The object of an operation, as it was read.
+enum Subject {
+    Installation(Box<Installation>),
+    Revision(Box<PackageRevision>),
+}
+
+impl Operation {
+    fn parse(section: &str, name: &str) -> Result<Self, PageError> {
+        let all: &[Self] = match section {
+            "installations" => &[Self::Reconcile, Self::Interrupt],
+            _ => &[Self::Propose, Self::Approve],
+        };
+        all.iter().copied().find(|operation| operation.as_str() == name).ok_or(PageError::NoPage)
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reconcile => "reconcile",
+            Self::Interrupt => "interrupt",
+            Self::Propose => "propose",
+            Self::Approve => "approve",
+        }
+    }
+
+    const fn consequence(self) -> &'static str {
+        match self {
+            Self::Reconcile => {
+                "A job is requested, as by `groundwork reconcile`. If one runs, the new one begins when it has ended."
+            }
+            Self::Interrupt => "The running job is ended, as by `groundwork interrupt`. It counts as failed.",
+            Self::Propose => {
+                "The draft is proposed, as by `groundwork packages propose`. It can be approved then."
+            }
+            Self::Approve => {
+                "The revision is published, as by `groundwork packages approve`. It cannot be changed then."
+            }
+        }
+    }
+
+    /// Why the object, as it is now, does not allow it.
+    fn check(self, subject: &Subject) -> Result<(), PageError> {
+        let refused = |text: &str| Err(PageError::Refused(text.to_owned()));
+        match (self, subject) {
+            (Self::Reconcile, Subject::Installation(installation)) if parent_name(installation).is_some() => {
+                refused("It is nested: a job begins at the root.")
+            }
+            (Self::Interrupt, Subject::Installation(installation)) if !installation.job().is_running() => {
+                refused("No job runs.")
+            }
+            (Self::Propose, Subject::Revision(revision)) if stage(revision) != Some(Lifecycle::Draft) => {
+                refused("Only a draft can be proposed.")
+            }
+            (Self::Approve, Subject::Revision(revision)) if stage(revision) != Some(Lifecycle::Proposed) => {
+                refused("Only what is proposed can be approved.")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the visitor may do it, by the rights that the API server demands.
+    async fn is_allowed(self, site: &Site, visitor: &Visitor, place: &Place) -> Result<bool, PageError> {
+        let may = async |verb, kind| {
+            let (namespace, name) = (Some(&*place.namespace), Some(&*place.name));
+            site.rights.may(&visitor.user, verb, kind, namespace, name).await
+        };
+        Ok(match self {
+            Self::Reconcile | Self::Interrupt => {
+                may("patch", (Installation::GROUP, Installation::PLURAL)).await?
+            }
+            Self::Propose => may("patch", REVISIONS).await?,
+            Self::Approve => may("patch", REVISIONS).await? && may("update", APPROVAL).await?,
+        })
+    }
+}
+
+/// What is offered for an Installation.
+pub(crate) async fn of_installation(
+    site: &Site,
+    visitor: &Visitor,
+    page: &InstallationPage,
+    place: &Place,
+) -> Result<Vec<&'static str>, PageError> {
+    let possible = [(Operation::Reconcile, page.is_root()), (Operation::Interrupt, page.is_running())];
+    offered(site, visitor, place, possible).await
+}
+
+/// What is offered for a revision.
+pub(crate) async fn of_revision(
+    site: &Site,
+    visitor: &Visitor,
+    revision: &PackageRevision,
+    place: &Place,
+) -> Result<Vec<&'static str>, PageError> {
+    let stage = stage(revision);
+    let possible = [
+        (Operation::Propose, stage == Some(Lifecycle::Draft)),
+        (Operation::Approve, stage == Some(Lifecycle::Proposed)),
+    ];
+    offered(site, visitor, place, possible).await
+}
+
+async fn offered(
+    site: &Site,
+    visitor: &Visitor,
+    place: &Place,
+    possible: [(Operation, bool); 2],
+) -> Result<Vec<&'static str>, PageError> {
+    let mut offered = Vec::new();
+    if !site.allows_operations || visitor.token().is_none() {
+        return Ok(offered);
+    }
+    for (operation, _) in possible.into_iter().filter(|(_, is_possible)| *is_possible) {
+        if operation.is_allowed(site, visitor, place).await? {
+            offered.push(operation.as_str());
+        }
+    }
+    Ok(offered)
+}
+
+/// Reads the object of an operation, and ends with an error if it cannot be done.
+async fn prepare(
+    site: &Site,
+    visitor: &Visitor,
+    operation: Operation,
+    place: &Place,
+) -> Result<Subject, PageError> {
+    if !site.allows_operations {
+        let text = "The console is for looking only: it was started without --allow-operations.";
+        return Err(PageError::Denied(text.to_owned()));
+    }
+    if visitor.token().is_none() {
+        let text = "It is done with your own token, and the proxy in front of the console passes none on.";
+        return Err(PageError::Denied(text.to_owned()));
+    }
+    let (namespace, name) = (&*place.namespace, &*place.name);
+    let subject = match operation {
+        Operation::Reconcile | Operation::Interrupt => {
+            site.demand::<Installation>(visitor, "get", place).await?;
+            let found = site.objects.get::<Installation>(namespace, name).await?;
+            Subject::Installation(Box::new(found.ok_or_else(|| missing(Installation::KIND, place))?))
+        }
+        Operation::Propose | Operation::Approve => {
+            site.demand::<PackageRevision>(visitor, "get", place).await?;
+            let found = site.objects.get::<PackageRevision>(namespace, name).await?;
+            Subject::Revision(Box::new(found.ok_or_else(|| missing(PackageRevision::KIND, place))?))
+        }
+    };
+    if !operation.is_allowed(site, visitor, place).await? {
+        let user = &visitor.user.name;
+        return Err(PageError::Denied(format!("User {user:?} may not {} {place}.", operation.as_str())));
+    }
+    operation.check(&subject)?;
+    Ok(subject)
+}
+
+/// The page that asks whether it is meant.
+pub(crate) async fn confirm(
+    site: &Site,
+    request: &Request,
+    visitor: &Visitor,
+    section: &str,
+    (namespace, name): (&str, &str),
+    operation: &str,
+) -> Result<Answer, PageError> {
+    let (operation, place) = (Operation::parse(section, operation)?, named(namespace, name)?);
+    let version = match prepare(site, visitor, operation, &place).await? {
+        Subject::Installation(_) => None,
+        // Whoever approves something approves what they have seen.
+        Subject::Revision(revision) => revision.resource_version(),
+    };
+    let (back, action) = addresses(section, &place, operation);
+    let page = ConfirmPage {
+        operation: operation.as_str(),
+        object: place.to_string(),
+        consequence: operation.consequence(),
+        user: visitor.user.name.clone(),
+        key: visitor.form_key(&action),
+        version: version.unwrap_or_default(),
+        action,
+        back,
+    };
+    if request.wants_json {
+        return Ok(Answer::json(StatusCode::OK, frame::json(&page, &site.problems())));
+    }
+    let frame = Frame {
+        user: Some(&visitor.user.name),
+        can_sign_out: visitor.has_cookie,
+        path: &page.back,
+        ..Frame::default()
+    };
+    Ok(Answer::html(StatusCode::OK, frame::html(&page, &frame, Timestamp::now())).with_secret())
+}
+
+/// Does it.
+pub(crate) async fn run(
+    site: &Site,
+    request: &Request,
+    visitor: &Visitor,
+    asked: Asked<'_>,
+    (namespace, name): (&str, &str),
+) -> Result<Answer, PageError> {
+    let (operation, place) = (Operation::parse(asked.section, asked.operation)?, named(namespace, name)?);
+    let (back, action) = addresses(asked.section, &place, operation);
+    if !request.is_from_here() {
+        return Err(from_elsewhere());
+    }
+    if !visitor.has_form_key(&action, asked.form.field("key")) {
+        let text = "The form is not one that was made for you here: open the page of the object again.";
+        return Err(PageError::Denied(text.to_owned()));
+    }
+    let subject = prepare(site, visitor, operation, &place).await?;
+    perform(site, visitor, operation, &subject, &place, asked.form.field("version")).await?;
+    tracing::info!(user = visitor.user.name, operation = operation.as_str(), object = %place, "done for a visitor");
+    Ok(Answer::redirect(&back))
+}
+
+fn addresses(section: &str, place: &Place, operation: Operation) -> (String, String) {
+    let back = path(section, place);
+    let action = format!("{back}/{}", operation.as_str());
+    (back, action)
+}
+
+/// Writes with the visitor's own token.
+async fn perform(
+    site: &Site,
+    visitor: &Visitor,
+    operation: Operation,
+    subject: &Subject,
+    place: &Place,
+    version: &str,
+) -> Result<(), PageError> {
+    let mut config = site.anonymous.clone();
+    config.auth_info.token = visitor.token().map(|token| token.expose_secret().to_owned().into());
+    let client = ClusterArguments::client_of(config, SERVICE)
+        .map_err(|error| PageError::Unavailable(error.to_string()))?;
+    let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let (namespace, name) = (&*place.namespace, &*place.name);
+    let written = match subject {
+        Subject::Installation(_) => {
+            let wanted = match operation {
+                Operation::Interrupt => operation::INTERRUPT,
+                _ => operation::RECONCILE,
+            };
+            let patch = json!({"metadata": {"annotations": {annotation::OPERATION: wanted}}});
+            let api = Api::<Installation>::namespaced(client, namespace);
+            api.patch(name, &parameters, &Patch::Merge(patch)).await.map(drop)
+        }
+        Subject::Revision(_) => {
+            let mut metadata = json!({"resourceVersion": version});
+            let mut to = Lifecycle::Proposed;
+            if operation == Operation::Approve {
+                to = Lifecycle::Published;
+                // The author of the commit that publishes it.
+                metadata["annotations"] = json!({annotation::APPROVED_BY: visitor.user.name});
+            }
+            let patch = json!({"metadata": metadata, "spec": {"lifecycle": to.as_str()}});
+            let api = Api::<PackageRevision>::namespaced(client, namespace);
+            api.patch(name, &parameters, &Patch::Merge(patch)).await.map(drop)
+        }
+    };
+    written.map_err(|error| refusal(&error, place))
+}
+
+/// Why the API server did not take it. Its own words may quote values of the object, so that only the sort of refusal is told.
+fn refusal(error: &kube::Error, place: &Place) -> PageError {
+    if matches!(error, kube::Error::Api(answer) if answer.code == 401) {
+        let text = "The API server does not accept your token for changes: sign in with one that is not for the console alone.";
+        return PageError::Denied(text.to_owned());
+    }
+    match ApiError::new(error, "patch", &place.to_string(), &format!("{place}")) {
+        ApiError::Forbidden { .. } => {
+            PageError::Denied(format!("The API server does not let you change {place}."))
+        }
+        ApiError::Conflict(_) => PageError::Refused(format!(
+            "{place} has been changed by somebody else meanwhile: look at it again."
+        )),
+        other => other.into(),
+    }
+}

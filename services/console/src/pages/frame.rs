@@ -1,0 +1,97 @@
+//! What stands around every page.
+
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, html};
+use serde_json::json;
+
+use super::Page;
+use crate::assets;
+
+/// What the frame tells.
+#[derive(Debug, Default)]
+pub(crate) struct Frame<'a> {
+    /// Who has signed in; absent on pages for everybody.
+    pub(crate) user: Option<&'a str>,
+    /// Whether there is a cookie to take away.
+    pub(crate) can_sign_out: bool,
+    /// Why what is shown may be old.
+    pub(crate) problems: &'a [String],
+    /// Path of the page, without its query.
+    pub(crate) path: &'a str,
+    /// Address of the twin; absent for pages that have none.
+    pub(crate) twin: Option<String>,
+    /// Seconds after which a browser without scripts asks again.
+    pub(crate) again: Option<u32>,
+}
+
+const SECTIONS: [(&str, &str); 5] = [
+    ("/", "Overview"),
+    ("/installations", "Installations"),
+    ("/sets", "Package variant sets"),
+    ("/components", "Components"),
+    ("/events", "Events"),
+];
+
+/// The whole of a page.
+pub(crate) fn html(page: &impl Page, frame: &Frame<'_>, now: Timestamp) -> String {
+    let is_here = |section: &str| match section {
+        "/" => frame.path == "/",
+        section => frame.path.starts_with(section),
+    };
+    let markup: Markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                @if let Some(seconds) = frame.again { meta http-equiv="refresh" content=(seconds); }
+                title { (page.title()) " · Groundwork" }
+                link rel="stylesheet" href=(assets::style_path());
+                link rel="icon" href=(assets::icon_path()) type="image/svg+xml";
+                script src=(assets::script_path()) defer {}
+            }
+            body {
+                a class="skip" href="#content" { "To the content" }
+                header {
+                    span class="brand" { "Groundwork" }
+                    @if let Some(user) = frame.user {
+                        nav aria-label="Pages" {
+                            @for (path, name) in SECTIONS {
+                                a href=(path) aria-current=[is_here(path).then_some("page")] { (name) }
+                            }
+                        }
+                        span class="user" { (user) }
+                        @if frame.can_sign_out {
+                            form method="post" action="/sign-out" { button type="submit" { "Sign out" } }
+                        }
+                    }
+                }
+                main id="content" tabindex="-1" {
+                    h1 { (page.title()) }
+                    (page.controls())
+                    div id="live" data-topic=[page.topic()] {
+                        @for problem in frame.problems {
+                            p class="problem" role="status" { "What is shown may be old: " (problem) "." }
+                        }
+                        (page.content(now))
+                    }
+                    p id="connection" class="problem" role="status" hidden {
+                        "The console does not answer. What is shown may be old."
+                    }
+                }
+                footer {
+                    "Made " time datetime=(now) { (now.strftime("%Y-%m-%d %H:%M:%S").to_string()) } " UTC."
+                    @if let Some(twin) = &frame.twin { " " a href=(twin) { "The same for programs" } }
+                }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+/// The twin of a page.
+pub(crate) fn json(page: &impl Page, problems: &[String]) -> String {
+    let content = serde_json::to_value(page).unwrap_or_default();
+    json!({"title": page.title(), "problems": problems, "content": content}).to_string()
+}

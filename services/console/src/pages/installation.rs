@@ -1,0 +1,445 @@
+//! An Installation with everything below it.
+
+use groundwork_api::{DeployItem, Execution, Installation, Kind as _};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as MetaCondition;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::Page;
+use super::flow::{self, Graph};
+use super::parts::{ErrorView, JobView, installation_link, installation_path, path};
+use crate::landscape::{Content, Place, State};
+
+/// Objects of a tree that are shown; the pages of nested Installations show the rest.
+const MOST_NODES: usize = 1_000;
+/// Nested Installations below one another. No blueprint comes near it; owners that name each other in a circle do.
+const DEEPEST: usize = 32;
+/// Objects that are read from the API server for one page, for the words of their errors.
+pub(crate) const MOST_READ: usize = 40;
+
+/// What a visitor may see beside the Installation itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    /// Other Installations of the namespace.
+    pub(crate) installations: bool,
+    pub(crate) executions: bool,
+    pub(crate) items: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InstallationPage {
+    place: Place,
+    #[serde(flatten)]
+    job: JobView,
+    /// The Installations that it is nested in, the root first.
+    parents: Vec<Place>,
+    component: Option<ComponentView>,
+    context: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requested: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorView>,
+    conditions: Vec<ConditionView>,
+    /// What belongs to it.
+    nodes: Vec<Node>,
+    /// Why something of it is not shown.
+    notes: Vec<String>,
+    imports: Vec<Named>,
+    exports: Vec<Named>,
+    siblings: Graph,
+    children: Graph,
+    /// What the visitor may ask for.
+    operations: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ComponentView {
+    written: String,
+    /// After overwrites, by the last job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effective: Option<String>,
+}
+
+/// A condition of a status.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ConditionView {
+    #[serde(rename = "type")]
+    pub(crate) type_: String,
+    pub(crate) status: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+impl ConditionView {
+    pub(crate) fn of(condition: &MetaCondition) -> Self {
+        let MetaCondition { type_, status, reason, message, .. } = condition.clone();
+        Self { type_, status, reason, message }
+    }
+}
+
+/// A table of conditions.
+pub(crate) fn conditions(all: &[ConditionView]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            h2 { "Conditions" }
+            dl class="conditions" {
+                @for condition in all {
+                    dt { (condition.type_) ": " (condition.status) " " span class="note" { (condition.reason) } }
+                    dd { pre { (condition.message) } }
+                }
+            }
+        }
+    }
+}
+
+/// An object of the tree.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Node {
+    kind: &'static str,
+    place: Place,
+    /// Its name in the blueprint.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    template: String,
+    /// Of an Installation its component version, of an item its deployer type.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    content: String,
+    #[serde(flatten)]
+    job: JobView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<Node>,
+}
+
+/// A value that comes in or goes out, with the siblings at its other end.
+#[derive(Debug, Serialize)]
+struct Named {
+    name: String,
+    siblings: Vec<Place>,
+}
+
+struct Trees<'a> {
+    content: &'a Content,
+    seen: Seen,
+    now: Timestamp,
+    left: usize,
+}
+
+impl Trees<'_> {
+    fn below(&mut self, place: &Place, depth: usize) -> Vec<Node> {
+        let mut nodes = Vec::new();
+        if self.seen.executions
+            && let Some(row) = self.content.executions.get(place)
+            && self.take()
+        {
+            let job = JobView::of(&row.job, self.now);
+            let items = if self.seen.items { self.items(place) } else { Vec::new() };
+            let (template, content) = (String::new(), String::new());
+            let kind = Execution::KIND;
+            nodes.push(Node {
+                kind,
+                place: place.clone(),
+                template,
+                content,
+                job,
+                error: None,
+                nodes: items,
+            });
+        }
+        if self.seen.installations && depth < DEEPEST {
+            for (child, row) in self.content.children(place) {
+                if !self.take() {
+                    break;
+                }
+                let job = JobView::of(&row.job, self.now);
+                let content = format!("{} {}", row.component, row.version).trim().to_owned();
+                let nodes_below = self.below(&child, depth + 1);
+                nodes.push(Node {
+                    kind: Installation::KIND,
+                    place: child,
+                    template: row.template.to_string(),
+                    content,
+                    job,
+                    error: None,
+                    nodes: nodes_below,
+                });
+            }
+        }
+        nodes
+    }
+
+    fn items(&mut self, execution: &Place) -> Vec<Node> {
+        let mut nodes = Vec::new();
+        for (place, row) in self.content.items_of(execution) {
+            if !self.take() {
+                break;
+            }
+            nodes.push(Node {
+                kind: DeployItem::KIND,
+                place,
+                template: row.template.to_string(),
+                content: row.type_.to_string(),
+                job: JobView::of(&row.job, self.now),
+                error: None,
+                nodes: Vec::new(),
+            });
+        }
+        nodes
+    }
+
+    fn take(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.left > 0
+    }
+}
+
+impl InstallationPage {
+    /// What the stream shows of an Installation; `None` if there is none.
+    pub(crate) fn new(content: &Content, place: &Place, seen: Seen, now: Timestamp) -> Option<Self> {
+        let (place, row) = content.installations.get_key_value(place)?;
+        let mut trees = Trees { content, seen, now, left: MOST_NODES };
+        let nodes = trees.below(place, 0);
+        let mut notes = Vec::new();
+        if trees.left == 0 {
+            notes.push(format!(
+                "Only {MOST_NODES} objects are shown. The pages of nested Installations show the rest."
+            ));
+        }
+        for (is_seen, kinds) in [
+            (seen.installations, "other Installations"),
+            (seen.executions, "Executions"),
+            (seen.items, "DeployItems"),
+        ] {
+            if !is_seen {
+                notes.push(format!("You may not get {kinds} in the namespace {}.", place.namespace));
+            }
+        }
+        let mut parents = Vec::new();
+        let mut next = row.parent.as_deref().map(|parent| place.beside(parent));
+        while let Some(parent) = next.filter(|parent| !parents.contains(parent)) {
+            let above = content.installations.get(&parent).and_then(|row| row.parent.as_deref());
+            next = above.map(|above| place.beside(above));
+            parents.insert(0, parent);
+        }
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        let mut children = Vec::new();
+        if seen.installations {
+            (before, behind) = (content.predecessors(place), content.successors(place));
+            children = content.children(place).into_iter().map(|(child, _)| child).collect();
+        }
+        let named = |names: &std::collections::BTreeSet<_>, others: &[Place], is_export: bool| {
+            let ends = |name| {
+                let has = |other: &&Place| {
+                    content.installations.get(*other).is_some_and(|row| {
+                        let other = if is_export { &row.interface.imports } else { &row.interface.exports };
+                        other.contains(name)
+                    })
+                };
+                others.iter().filter(has).cloned().collect()
+            };
+            names.iter().map(|name| Named { name: flow::shown(name), siblings: ends(name) }).collect()
+        };
+        let component = (!row.component.is_empty()).then(|| ComponentView {
+            written: format!("{} {}", row.component, row.version),
+            effective: None,
+        });
+        let around: Vec<Place> = before
+            .iter()
+            .chain([place])
+            .chain(behind.iter().filter(|place| !before.contains(place)))
+            .cloned()
+            .collect();
+        Some(Self {
+            place: place.clone(),
+            job: JobView::of(&row.job, now),
+            parents,
+            component,
+            context: row.context.to_string(),
+            requested: row.requested.as_deref().map(str::to_owned),
+            error: None,
+            conditions: Vec::new(),
+            nodes,
+            notes,
+            imports: named(&row.interface.imports, &before, false),
+            exports: named(&row.interface.exports, &behind, true),
+            siblings: Graph::among(content, &around),
+            children: Graph::among(content, &children),
+            operations: Vec::new(),
+        })
+    }
+
+    /// Adds what only the object itself says.
+    pub(crate) fn add(&mut self, installation: &Installation) {
+        let Some(status) = &installation.status else { return };
+        self.error = status.last_error.as_ref().map(ErrorView::of);
+        self.conditions = status
+            .conditions
+            .iter()
+            .map(|condition| ConditionView {
+                type_: condition.type_.clone(),
+                status: condition.status.clone(),
+                reason: condition.reason.clone(),
+                message: condition.message.clone(),
+            })
+            .collect();
+        if let (Some(shown), Some(effective)) = (&mut self.component, &status.component_reference) {
+            let effective = format!("{} {}", effective.component_name, effective.version);
+            shown.effective = Some(effective).filter(|effective| *effective != shown.written);
+        }
+    }
+
+    /// Kinds and places of the objects below whose own words matter: what has failed, and what runs. Failures come first.
+    pub(crate) fn to_read(&self) -> Vec<(&'static str, Place)> {
+        let mut found = Vec::new();
+        fn collect(nodes: &[Node], found: &mut Vec<(State, &'static str, Place)>) {
+            for node in nodes {
+                if matches!(node.job.state, State::Failed | State::Running) {
+                    found.push((node.job.state, node.kind, node.place.clone()));
+                }
+                collect(&node.nodes, found);
+            }
+        }
+        collect(&self.nodes, &mut found);
+        found.sort_by_key(|(state, ..)| *state);
+        found.into_iter().map(|(_, kind, place)| (kind, place)).take(MOST_READ).collect()
+    }
+
+    /// Adds the error of an object below.
+    pub(crate) fn add_error(&mut self, kind: &str, place: &Place, error: &ErrorView) {
+        fn find<'a>(nodes: &'a mut [Node], kind: &str, place: &Place) -> Option<&'a mut Node> {
+            for node in nodes {
+                if node.kind == kind && node.place == *place {
+                    return Some(node);
+                }
+                if let Some(found) = find(&mut node.nodes, kind, place) {
+                    return Some(found);
+                }
+            }
+            None
+        }
+        if let Some(node) = find(&mut self.nodes, kind, place) {
+            node.error = Some(error.clone());
+        }
+    }
+
+    pub(crate) fn add_note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Offers what the visitor may ask for.
+    pub(crate) fn offer(&mut self, operations: Vec<&'static str>) {
+        self.operations = operations;
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.parents.is_empty()
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.job.state == State::Running
+    }
+}
+
+fn tree(nodes: &[Node]) -> Markup {
+    html! {
+        ul class="tree" {
+            @for node in nodes {
+                li {
+                    @let name = if node.template.is_empty() { &*node.place.name } else { node.template.as_str() };
+                    span class="kind" { (node.kind) } " "
+                    @if node.kind == Installation::KIND {
+                        a href=(installation_path(&node.place)) title=(node.place) { (name) }
+                    } @else {
+                        span title=(node.place) { (name) }
+                    }
+                    " " (node.job.badge())
+                    " " span class="note" { (node.job.elapsed()) " " (node.content) }
+                    @if let Some(error) = &node.error { (error.markup()) }
+                    @if !node.nodes.is_empty() { (tree(&node.nodes)) }
+                }
+            }
+        }
+    }
+}
+
+fn names(title: &str, word: &str, all: &[Named]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            h3 { (title) }
+            ul class="rows" {
+                @for named in all {
+                    li {
+                        (named.name)
+                        @for (index, place) in named.siblings.iter().enumerate() {
+                            (if index == 0 { format!(" {word} ") } else { ", ".to_owned() })
+                            (installation_link(place))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Page for InstallationPage {
+    fn title(&self) -> String {
+        format!("Installation {}", self.place)
+    }
+
+    fn topic(&self) -> Option<String> {
+        Some(format!("installations/{}", self.place))
+    }
+
+    fn content(&self, _: Timestamp) -> Markup {
+        html! {
+            @if !self.parents.is_empty() {
+                p {
+                    "Nested in "
+                    @for (index, parent) in self.parents.iter().enumerate() {
+                        @if index > 0 { " › " }
+                        (installation_link(parent))
+                    }
+                }
+            }
+            p { (self.job.badge()) " " span class="note" { (self.job.elapsed()) }
+                @if let Some(requested) = &self.requested { " " span class="note" { (requested) " requested" } }
+            }
+            @if !self.operations.is_empty() {
+                p class="operations" {
+                    @for operation in &self.operations {
+                        a class="button" href={ (installation_path(&self.place)) "/" (operation) } { (operation) }
+                    }
+                }
+            }
+            @for note in &self.notes { p class="note" { (note) } }
+            @if let Some(error) = &self.error { (error.markup()) }
+            dl class="facts" {
+                @if let Some(component) = &self.component {
+                    dt { "Component" }
+                    dd {
+                        a href=(path("components", &self.place)) { (component.written) }
+                        @if let Some(effective) = &component.effective { ", overwritten by " strong { (effective) } }
+                    }
+                }
+                dt { "Context" } dd { (self.context) }
+                @if let Some(began) = self.job.began { dt { "Job began" } dd { (super::parts::moment(began)) " UTC" } }
+                @if let Some(ended) = self.job.ended { dt { "Job ended" } dd { (super::parts::moment(ended)) " UTC" } }
+            }
+            @if !self.nodes.is_empty() { h2 { "What belongs to it" } (tree(&self.nodes)) }
+            @if !self.imports.is_empty() || !self.exports.is_empty() { h2 { "Data flow" } }
+            @if self.siblings.has_flows() { (self.siblings.markup("Data flow between the Installation and its siblings")) }
+            (names("Imports", "from", &self.imports))
+            (names("Exports", "to", &self.exports))
+            @if self.children.has_flows() {
+                h2 { "Data flow inside" }
+                (self.children.markup("Data flow between the nested Installations"))
+            }
+            (conditions(&self.conditions))
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Lists that are filtered, sorted and shown a page at a time.
+
+use maud::{Markup, html};
+use serde::Serialize;
+
+use crate::request::{Request, encoded};
+
+/// Rows of a page, unless more are asked for; and at most.
+const ROWS: usize = 50;
+const MOST_ROWS: usize = 200;
+
+/// Which part of a list is shown.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Paging {
+    /// From 1 on.
+    pub(crate) page: usize,
+    pub(crate) pages: usize,
+    /// Rows of the whole list.
+    pub(crate) total: usize,
+    #[serde(skip)]
+    rows: usize,
+}
+
+/// A filter or an order, as it stands in the address.
+pub(crate) type Parameters = Vec<(&'static str, String)>;
+
+impl Paging {
+    /// The part of a list that a request asks for; behind the last page stands the last one.
+    pub(crate) fn of(request: &Request, total: usize) -> Self {
+        let number = |name| request.parameter(name).parse::<usize>().ok();
+        let rows = number("rows").unwrap_or(ROWS).clamp(1, MOST_ROWS);
+        let pages = total.div_ceil(rows).max(1);
+        Self { page: number("page").unwrap_or(1).clamp(1, pages), pages, total, rows }
+    }
+
+    /// The rows of this page.
+    pub(crate) fn part<T>(&self, list: impl IntoIterator<Item = T>) -> Vec<T> {
+        list.into_iter().skip((self.page - 1) * self.rows).take(self.rows).collect()
+    }
+
+    /// Links to the other pages. `kept` is what else the address says.
+    pub(crate) fn links(&self, path: &str, kept: &Parameters) -> Markup {
+        let to = |page: usize| {
+            let mut parameters = kept.clone();
+            parameters.push(("page", page.to_string()));
+            if self.rows != ROWS {
+                parameters.push(("rows", self.rows.to_string()));
+            }
+            address(path, &parameters)
+        };
+        html! {
+            nav class="paging" aria-label="Parts of the list" {
+                span { (self.total) " in total, page " (self.page) " of " (self.pages) }
+                @if self.page > 1 {
+                    a href=(to(1)) { "First" }
+                    a href=(to(self.page - 1)) rel="prev" { "Previous" }
+                }
+                @if self.page < self.pages {
+                    a href=(to(self.page + 1)) rel="next" { "Next" }
+                    a href=(to(self.pages)) { "Last" }
+                }
+            }
+        }
+    }
+}
+
+/// A path with parameters; empty ones are left out.
+pub(crate) fn address(path: &str, parameters: &[(&'static str, String)]) -> String {
+    let given = parameters.iter().filter(|(_, value)| !value.is_empty());
+    let pairs: Vec<String> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
+}
+
+/// A choice of a filter.
+pub(crate) fn choice(label: &str, name: &str, chosen: &str, all: &[(&str, &str)]) -> Markup {
+    html! {
+        label {
+            (label) " "
+            select name=(name) {
+                @for (value, text) in all {
+                    option value=(value) selected[*value == chosen] { (text) }
+                }
+            }
+        }
+    }
+}
+
+/// A text of a filter.
+pub(crate) fn input(label: &str, name: &str, value: &str) -> Markup {
+    html! { label { (label) " " input type="search" name=(name) value=(value) autocomplete="off"; } }
+}

@@ -1,0 +1,38 @@
+//! The page on which people show a token.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::Page;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct SignInPage {
+    /// Where to go then.
+    #[serde(skip)]
+    pub(crate) to: String,
+    /// What was wrong with the last attempt.
+    pub(crate) problem: Option<String>,
+}
+
+impl Page for SignInPage {
+    fn title(&self) -> String {
+        "Sign in".to_owned()
+    }
+
+    fn content(&self, _: Timestamp) -> Markup {
+        html! {
+            @if let Some(problem) = &self.problem { p class="problem" role="alert" { (problem) } }
+            form method="post" action="/sign-in" class="stacked" {
+                input type="hidden" name="to" value=(self.to);
+                label for="token" { "Bearer token for the API server" }
+                input id="token" type="password" name="token" required autocomplete="off" autofocus;
+                button type="submit" { "Sign in" }
+            }
+            p {
+                "Such as that of a service account: " code { "kubectl create token NAME" } ". "
+                "You see what its user may " code { "get" } "; the console has no rights to give."
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A PackageVariant with its package revisions.
+
+use groundwork_api::PackageVariant;
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::Page;
+use super::installation::{ConditionView, conditions};
+use super::parts::{package_badge, path};
+use super::revision::RevisionView;
+use crate::landscape::{Content, PackageState, Place};
+
+#[derive(Debug, Serialize)]
+pub(crate) struct VariantPage {
+    place: Place,
+    state: PackageState,
+    upstream: String,
+    downstream: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set: Option<Place>,
+    revisions: Vec<RevisionView>,
+    conditions: Vec<ConditionView>,
+    notes: Vec<String>,
+}
+
+impl VariantPage {
+    /// `None` if there is no such variant.
+    pub(crate) fn new(content: &Content, place: &Place, sees_sets: bool) -> Option<Self> {
+        let (place, row) = content.variants.get_key_value(place)?;
+        let set = row.set.as_ref().filter(|_| sees_sets).and_then(|uid| {
+            let mut sets = content.sets.iter().filter(|(set, _)| set.namespace == place.namespace);
+            sets.find(|(_, set)| set.uid == *uid).map(|(place, _)| place.clone())
+        });
+        Some(Self {
+            place: place.clone(),
+            state: row.state,
+            upstream: row.upstream.to_string(),
+            downstream: format!("{}/{}", row.downstream_repository, row.downstream_package),
+            set,
+            revisions: Vec::new(),
+            conditions: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Adds what only the object itself says.
+    pub(crate) fn add(&mut self, variant: &PackageVariant) {
+        if let Some(status) = &variant.status {
+            self.conditions = status.conditions.iter().map(ConditionView::of).collect();
+        }
+    }
+
+    pub(crate) fn add_revision(&mut self, revision: RevisionView) {
+        self.revisions.push(revision);
+    }
+
+    pub(crate) fn add_note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+}
+
+impl Page for VariantPage {
+    fn title(&self) -> String {
+        format!("Package variant {}", self.place)
+    }
+
+    fn topic(&self) -> Option<String> {
+        Some(format!("variants/{}", self.place))
+    }
+
+    fn content(&self, _: Timestamp) -> Markup {
+        html! {
+            p { (package_badge(self.state)) }
+            @for note in &self.notes { p class="note" { (note) } }
+            dl class="facts" {
+                dt { "Upstream" } dd { (self.upstream) }
+                dt { "Downstream" } dd { (self.downstream) }
+                @if let Some(set) = &self.set { dt { "Made by" } dd { a href=(path("sets", set)) { (set) } } }
+            }
+            @if !self.revisions.is_empty() {
+                h2 { "Package revisions" }
+                ul class="rows" { @for revision in &self.revisions { li { (revision.line()) } } }
+            }
+            (conditions(&self.conditions))
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What a browser asks for.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use form_urlencoded::parse;
+use http::header::{ACCEPT_ENCODING, COOKIE, HOST, ORIGIN};
+use http::{HeaderMap, Method};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+
+/// Bytes of a form: a token and some fields.
+const LARGEST_FORM: usize = 32 << 10;
+/// How long a form may take to arrive.
+const FORM_LIMIT: Duration = Duration::from_secs(10);
+/// Segments of a path; no page has more.
+const MOST_SEGMENTS: usize = 5;
+
+/// A request without its body.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    /// Decoded parts of the path, without the suffix of the twin.
+    pub(crate) segments: Vec<String>,
+    /// Path and query as they were written.
+    pub(crate) address: String,
+    /// Whether the twin for programs is asked for.
+    pub(crate) wants_json: bool,
+    query: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) peer: IpAddr,
+}
+
+/// Fields of a form.
+#[derive(Debug, Default)]
+pub(crate) struct Form(Vec<(String, String)>);
+
+impl Request {
+    /// Reads the head of a request; `None` if no page can have its path.
+    ///
+    /// The suffix `.json` is looked for before the path is decoded: an object whose own name ends in it has a page at `%2Ejson`.
+    pub(crate) fn new(head: &http::request::Parts, peer: IpAddr) -> Option<Self> {
+        let path = head.uri.path();
+        let (path, wants_json) = match path.strip_suffix(".json") {
+            Some("/index") => ("/", true),
+            Some(path) => (path, true),
+            None => (path, false),
+        };
+        let parts = path.split('/').filter(|part| !part.is_empty());
+        let segments: Option<Vec<String>> = parts.map(decoded).collect();
+        let segments = segments.filter(|segments| segments.len() <= MOST_SEGMENTS)?;
+        Some(Self {
+            method: head.method.clone(),
+            segments,
+            address: head.uri.path_and_query().map_or("/", |address| address.as_str()).to_owned(),
+            wants_json,
+            query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
+            headers: head.headers.clone(),
+            peer,
+        })
+    }
+
+    /// A parameter of the address; empty if it is not there.
+    pub(crate) fn parameter(&self, name: &str) -> &str {
+        self.query.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value.trim())
+    }
+
+    /// A header, if it is plain text.
+    pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The value of a cookie.
+    pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
+        let cookies = self.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let pairs =
+            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.into_iter().find(|(given, _)| *given == name).map(|(_, value)| value)
+    }
+
+    pub(crate) fn takes_gzip(&self) -> bool {
+        let accepted = self.header(ACCEPT_ENCODING).unwrap_or_default();
+        accepted.split(',').any(|coding| {
+            let mut parts = coding.split(';').map(str::trim);
+            let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+            is_gzip && !parts.any(|part| part == "q=0")
+        })
+    }
+
+    /// Whether the request comes from one of our own pages, as far as the browser says where it comes from.
+    pub(crate) fn is_from_here(&self) -> bool {
+        if let Some(site) = self.header("sec-fetch-site")
+            && !matches!(site, "same-origin" | "none")
+        {
+            return false;
+        }
+        let Some(origin) = self.header(ORIGIN) else { return true };
+        let host = origin.split_once("://").map(|(_, host)| host);
+        host.is_some() && host == self.header(HOST)
+    }
+
+    /// Whether somebody has followed a link on a page of another site: browsers leave the cookie out then.
+    pub(crate) fn is_link_from_elsewhere(&self) -> bool {
+        self.method == Method::GET
+            && self.header("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
+            && self.header("sec-fetch-mode") == Some("navigate")
+    }
+}
+
+impl Form {
+    /// Reads a form; `None` if it is too long, or does not arrive.
+    pub(crate) async fn read(body: Incoming) -> Option<Self> {
+        let collected = tokio::time::timeout(FORM_LIMIT, Limited::new(body, LARGEST_FORM).collect()).await;
+        Some(Self(pairs(&collected.ok()?.ok()?.to_bytes())))
+    }
+
+    /// A field; empty if it is not there.
+    pub(crate) fn field(&self, name: &str) -> &str {
+        self.0.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value.trim())
+    }
+}
+
+/// A path that leads to one of our own pages: what is to be opened after signing in is said by an address that anybody can write.
+pub(crate) fn local_path(text: &str) -> &str {
+    let is_local = text.starts_with('/')
+        && !text[1..].starts_with(['/', '\\'])
+        && text.chars().all(|character| character.is_ascii_graphic());
+    if is_local { text } else { "/" }
+}
+
+/// A text as a part of a path.
+pub(crate) fn encoded(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    // An object whose name ends like a twin is no twin.
+    let (text, suffix) = text.strip_suffix(".json").map_or((text, ""), |stem| (stem, "%2Ejson"));
+    if suffix.is_empty() && text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let one = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    Cow::Owned(text.bytes().map(one).collect::<String>() + suffix)
+}
+
+fn pairs(text: &[u8]) -> Vec<(String, String)> {
+    parse(text).map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
+}
+
+/// `None` if what stands there is no text.
+fn decoded(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match (*first, after) {
+            (b'%', [high, low, others @ ..]) => {
+                let digit = |digit: u8| char::from(digit).to_digit(16);
+                bytes.push(u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()?);
+                rest = others;
+            }
+            (b'%', _) => return None,
+            (byte, _) => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    pub(crate) fn request(
+        method: Method,
+        address: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Option<Request> {
+        let mut request = http::Request::builder().method(method).uri(address);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Request::new(&request.body(()).unwrap().into_parts().0, IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    fn get(address: &str) -> Option<Request> {
+        request(Method::GET, address, &[])
+    }
+
+    #[test]
+    fn paths_and_their_twins() {
+        let read =
+            |address: &str| get(address).map(|request| (request.segments.join(" "), request.wants_json));
+        assert_eq!(read("/"), Some((String::new(), false)));
+        assert_eq!(read("/index.json"), Some((String::new(), true)));
+        assert_eq!(read("/installations/a/b.json?x=1"), Some(("installations a b".to_owned(), true)));
+        assert_eq!(read("/installations/a/b%2Ejson"), Some(("installations a b.json".to_owned(), false)));
+        assert_eq!(read("/installations/a/b%2Ejson.json"), Some(("installations a b.json".to_owned(), true)));
+        assert_eq!(encoded("b.json"), "b%2Ejson");
+        assert_eq!((encoded("a-b.c"), encoded("a/\u{e9}")), ("a-b.c".into(), "a%2F%C3%A9".into()));
+        for broken in ["/a/%", "/a/%zz", "/a/%ff", "/a/b/c/d/e/f"] {
+            assert_eq!(read(broken), None, "{broken}");
+        }
+        let request = get("/installations?q=a+b%26c&page=2").unwrap();
+        assert_eq!(
+            (request.parameter("q"), request.parameter("page"), request.parameter("z")),
+            ("a b&c", "2", "")
+        );
+    }
+
+    #[test]
+    fn only_our_own_pages_post() {
+        let is_from_here = |headers: &[(&'static str, &str)]| {
+            request(Method::POST, "/sign-in", headers).unwrap().is_from_here()
+        };
+        let host = ("host", "console:8080");
+        assert!(is_from_here(&[host]));
+        assert!(is_from_here(&[host, ("origin", "http://console:8080"), ("sec-fetch-site", "same-origin")]));
+        for other in [
+            ("origin", "http://evil.example"),
+            ("origin", "null"),
+            ("origin", "http://console:8080.evil.example"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
+            assert!(!is_from_here(&[host, other]), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_after_signing_in_are_our_own() {
+        assert_eq!(local_path("/sets?page=2"), "/sets?page=2");
+        for other in
+            ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "javascript:x"]
+        {
+            assert_eq!(local_path(other), "/", "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_browsers_say() {
+        let headers = [("cookie", "a=1; b=2=3"), ("accept-encoding", "br, gzip;q=0.8")];
+        let found = request(Method::GET, "/", &headers).unwrap();
+        assert_eq!((found.cookie("b"), found.cookie("c")), (Some("2=3"), None));
+        assert!(found.takes_gzip());
+        for coding in ["br", "gzip;q=0", "gzip; q=0", ""] {
+            assert!(
+                !request(Method::GET, "/", &[("accept-encoding", coding)]).unwrap().takes_gzip(),
+                "{coding}"
+            );
+        }
+    }
+}

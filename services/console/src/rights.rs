@@ -1,0 +1,97 @@
+//! What somebody may see: the answers of the API server about `get`, remembered briefly.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use groundwork_grpc::{Access, ResourceAttributes, User};
+use moka::future::Cache;
+use tonic::Status;
+
+/// How long it is remembered which namespaces a user sees.
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// Answers that are remembered.
+const MOST: u64 = 5_000;
+/// Questions that are under way at a time for one user.
+const SIDE_BY_SIDE: usize = 32;
+
+/// Where a user may see the objects of a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Visible {
+    Everywhere,
+    In(BTreeSet<Arc<str>>),
+}
+
+impl Visible {
+    pub(crate) fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::Everywhere => true,
+            Self::In(namespaces) => namespaces.contains(namespace),
+        }
+    }
+}
+
+/// A kind of objects, as rights name it: group and plural.
+pub(crate) type KindOfRight = (&'static str, &'static str);
+
+/// The group and plural of a kind.
+pub(crate) const fn of_kind<K: groundwork_api::Kind>() -> KindOfRight {
+    (K::GROUP, K::PLURAL)
+}
+
+/// Asks the API server. Clones share what they remember.
+#[derive(Debug, Clone)]
+pub(crate) struct Rights {
+    access: Access,
+    visible: Cache<([u8; 32], KindOfRight), Arc<Visible>>,
+}
+
+impl Rights {
+    pub(crate) fn new(access: Access) -> Self {
+        let visible = Cache::builder().max_capacity(MOST).time_to_live(REMEMBERED).build();
+        Self { access, visible }
+    }
+
+    /// Where a user may `get` objects of a kind. `namespaces` are those that have any: rights in others show nothing.
+    ///
+    /// # Errors
+    ///
+    /// `UNAVAILABLE` when the API server gives no answer.
+    pub(crate) async fn visible(
+        &self,
+        user: &User,
+        kind: KindOfRight,
+        namespaces: impl FnOnce() -> BTreeSet<Arc<str>>,
+    ) -> Result<Arc<Visible>, Status> {
+        let ask = async {
+            if self.may(user, "get", kind, None, None).await? {
+                return Ok(Arc::new(Visible::Everywhere));
+            }
+            let answers = stream::iter(namespaces()).map(|namespace| async move {
+                let allowed = self.may(user, "get", kind, Some(&namespace), None).await?;
+                Ok::<_, Status>(allowed.then_some(namespace))
+            });
+            let found: Vec<_> = answers.buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
+            Ok(Arc::new(Visible::In(found.into_iter().flatten().collect())))
+        };
+        let answer = self.visible.try_get_with((user.digest(), kind), ask).await;
+        answer.map_err(|status: Arc<Status>| (*status).clone())
+    }
+
+    /// Whether a user may do something with one object, or with all of a namespace or the cluster.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rights::visible`].
+    pub(crate) async fn may(
+        &self,
+        user: &User,
+        verb: &'static str,
+        (group, resource): KindOfRight,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<bool, Status> {
+        self.access.may(user, verb, &ResourceAttributes { group, resource, namespace, name }).await
+    }
+}

@@ -1,0 +1,118 @@
+//! What the console can be told.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use clap::Args;
+use http::HeaderName;
+
+/// What is the console's own, wherever it runs.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct Settings {
+    /// Where pages are served; port 0 takes a free one, which is logged
+    #[arg(long, default_value = "127.0.0.1:0", env = "GROUNDWORK_CONSOLE_ADDRESS", value_name = "ADDRESS")]
+    pub console_address: SocketAddr,
+
+    /// Browsers reach the console with TLS, which a proxy in front of it ends: cookies go over encrypted connections only
+    #[arg(long, env = "GROUNDWORK_CONSOLE_HTTPS")]
+    pub console_https: bool,
+
+    /// Offer to reconcile and interrupt Installations, and to propose and approve package revisions
+    #[arg(long, env = "GROUNDWORK_ALLOW_OPERATIONS")]
+    pub allow_operations: bool,
+
+    /// Header in which a proxy that signs people in says who they are, such as x-forwarded-user
+    #[arg(long, env = "GROUNDWORK_PROXY_USER_HEADER", value_name = "NAME", requires = "trusted_proxies")]
+    pub proxy_user_header: Option<HeaderName>,
+
+    /// Header in which it says their groups, separated by commas
+    #[arg(long, env = "GROUNDWORK_PROXY_GROUPS_HEADER", value_name = "NAME", requires = "proxy_user_header")]
+    pub proxy_groups_header: Option<HeaderName>,
+
+    /// Addresses or networks of such proxies, separated by commas, such as 127.0.0.1,10.0.0.0/8; what others say in these headers is nothing
+    #[arg(long, env = "GROUNDWORK_TRUSTED_PROXIES", value_name = "ADDRESSES", value_delimiter = ',')]
+    pub trusted_proxies: Vec<Network>,
+}
+
+impl Default for Settings {
+    /// What no arguments and no variables give.
+    fn default() -> Self {
+        Self {
+            console_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            console_https: false,
+            allow_operations: false,
+            proxy_user_header: None,
+            proxy_groups_header: None,
+            trusted_proxies: Vec::new(),
+        }
+    }
+}
+
+/// Addresses that begin alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    /// Bits that are the same in all of them.
+    prefix: u32,
+}
+
+/// Why a text names no network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no address and no network such as 10.0.0.0/8")]
+pub struct NetworkError(String);
+
+impl FromStr for Network {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
+        let read = || {
+            let (address, prefix) = text.trim().split_once('/').unwrap_or((text.trim(), ""));
+            let address: IpAddr = address.parse().ok()?;
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            let prefix = if text.contains('/') { prefix.parse().ok()? } else { bits };
+            (prefix <= bits).then_some(Self { address, prefix })
+        };
+        read().ok_or_else(|| NetworkError(text.to_owned()))
+    }
+}
+
+impl Network {
+    /// Whether an address is one of these.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let begin_alike = |one: u128, other: u128, bits: u32| {
+            let shift = bits - self.prefix;
+            self.prefix == 0 || one >> shift == other >> shift
+        };
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(one), IpAddr::V4(other)) => {
+                begin_alike(u32::from(one).into(), u32::from(other).into(), 32)
+            }
+            (IpAddr::V6(one), IpAddr::V6(other)) => begin_alike(one.into(), other.into(), 128),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks() {
+        let contains = |network: &str, address: &str| {
+            network.parse::<Network>().unwrap().contains(address.parse().unwrap())
+        };
+        assert!(contains("127.0.0.1", "127.0.0.1") && !contains("127.0.0.1", "127.0.0.2"));
+        assert!(contains("10.0.0.0/8", "10.9.8.7") && !contains("10.0.0.0/8", "11.0.0.1"));
+        assert!(
+            contains("10.0.0.0/8", "::ffff:10.0.0.1"),
+            "an address of the older kind in the form of the newer"
+        );
+        assert!(contains("0.0.0.0/0", "8.8.8.8") && !contains("0.0.0.0/0", "::1"));
+        assert!(contains("fd00::/8", "fd12::1") && !contains("fd00::/8", "fe80::1"));
+        for wrong in ["", "a", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "::/129"] {
+            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+    }
+}
