@@ -27,7 +27,7 @@ use crate::pages::frame::{self, Frame};
 use crate::pages::message::MessagePage;
 use crate::pages::sign_in::SignInPage;
 use crate::request::{Form, Request, encoded, local_path};
-use crate::rights::{KindOfRight, Rights, Visible, of_kind};
+use crate::rights::{KindOfRight, Purpose, Rights, Visible, of_kind};
 use crate::server::Handler;
 use crate::visitor::{SignIn, Visitor};
 use crate::{SERVICE, assets, objects, operations};
@@ -279,19 +279,28 @@ impl Site {
         visitor: &Visitor,
     ) -> Result<Arc<Visible>, PageError> {
         let namespaces = || self.landscape.read().namespaces();
-        Ok(self.rights.visible(&visitor.user, of_kind::<K>(), namespaces).await?)
+        Ok(self.rights.visible(&visitor.user, of_kind::<K>(), Purpose::Lists, namespaces).await?)
     }
 
     /// Where they may see the objects of each kind that is on the stream.
     async fn sees_events(&self, visitor: &Visitor) -> Result<Vec<(KindOfRight, Arc<Visible>)>, PageError> {
-        let namespaces = || -> BTreeSet<Arc<str>> {
+        // No more questions than there are events, however many namespaces the cluster has.
+        let namespaces = |kind: KindOfRight| -> BTreeSet<Arc<str>> {
             let content = self.landscape.read();
-            let of_events = content.events.iter().filter_map(|event| event.object.namespace.as_deref());
-            of_events.map(Arc::from).collect()
+            let of_kind = content
+                .events
+                .iter()
+                .map(|event| &event.object)
+                .filter(|object| (object.kind.group(), object.kind.plural()) == kind);
+            of_kind.filter_map(|object| object.namespace.as_deref()).map(Arc::from).collect()
         };
         let visible = view::WATCHED.iter().map(async |watched| {
             let kind = (watched.group, watched.plural);
-            Ok::<_, PageError>((kind, self.rights.visible(&visitor.user, kind, namespaces).await?))
+            let namespaces = || namespaces(kind);
+            Ok::<_, PageError>((
+                kind,
+                self.rights.visible(&visitor.user, kind, Purpose::Events, namespaces).await?,
+            ))
         });
         futures::future::try_join_all(visible).await
     }

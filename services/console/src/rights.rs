@@ -32,6 +32,13 @@ impl Visible {
     }
 }
 
+/// What the answer is for: namespaces are asked about that have something to show there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Purpose {
+    Lists,
+    Events,
+}
+
 /// A kind of objects, as rights name it: group and plural.
 pub(crate) type KindOfRight = (&'static str, &'static str);
 
@@ -44,7 +51,7 @@ pub(crate) const fn of_kind<K: groundwork_api::Kind>() -> KindOfRight {
 #[derive(Debug, Clone)]
 pub(crate) struct Rights {
     access: Access,
-    visible: Cache<([u8; 32], KindOfRight), Arc<Visible>>,
+    visible: Cache<(Purpose, [u8; 32], KindOfRight), Arc<Visible>>,
 }
 
 impl Rights {
@@ -62,6 +69,7 @@ impl Rights {
         &self,
         user: &User,
         kind: KindOfRight,
+        purpose: Purpose,
         namespaces: impl FnOnce() -> BTreeSet<Arc<str>>,
     ) -> Result<Arc<Visible>, Status> {
         let ask = async {
@@ -75,7 +83,7 @@ impl Rights {
             let found: Vec<_> = answers.buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
             Ok(Arc::new(Visible::In(found.into_iter().flatten().collect())))
         };
-        let answer = self.visible.try_get_with((user.digest(), kind), ask).await;
+        let answer = self.visible.try_get_with((purpose, user.digest(), kind), ask).await;
         answer.map_err(|status: Arc<Status>| (*status).clone())
     }
 
@@ -93,5 +101,43 @@ impl Rights {
         name: Option<&str>,
     ) -> Result<bool, Status> {
         self.access.may(user, verb, &ResourceAttributes { group, resource, namespace, name }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_api::Installation;
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An API server that lets everybody get everything in namespaces, and nothing in all of them.
+    fn access() -> Access {
+        let server = tower::service_fn(|request: http::Request<Body>| async move {
+            let body = request.into_body().collect_bytes().await.unwrap();
+            let mut review: Value = serde_json::from_slice(&body).unwrap();
+            let is_in_namespace = review["spec"]["resourceAttributes"]["namespace"].is_string();
+            review["status"] = json!({"allowed": is_in_namespace});
+            Ok::<_, std::io::Error>(http::Response::new(Body::from(review.to_string().into_bytes())))
+        });
+        Access::new(Client::new(server, "default"), "console")
+    }
+
+    /// Lists and events ask about other namespaces: an answer for the one hides nothing from the other.
+    #[tokio::test]
+    async fn what_is_remembered_is_for_one_purpose() {
+        let rights = Rights::new(access());
+        let user = User::named("ann".to_owned(), Vec::new());
+        let namespaces =
+            |names: &[&str]| -> BTreeSet<Arc<str>> { names.iter().map(|name| Arc::from(*name)).collect() };
+        let kind = of_kind::<Installation>();
+        let visible = rights.visible(&user, kind, Purpose::Events, || namespaces(&["a"])).await.unwrap();
+        assert_eq!(*visible, Visible::In(namespaces(&["a"])));
+        let visible = rights.visible(&user, kind, Purpose::Lists, || namespaces(&["a", "b"])).await.unwrap();
+        assert_eq!(*visible, Visible::In(namespaces(&["a", "b"])));
+        let again = rights.visible(&user, kind, Purpose::Lists, || namespaces(&["c"])).await.unwrap();
+        assert_eq!(again, visible, "nobody is asked again for a while");
     }
 }
