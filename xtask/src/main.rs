@@ -27,7 +27,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write the CRDs to k8s/ and the JSON schemas to docs/schemas/.
+    /// Write the CRDs to k8s/, the JSON schemas to docs/schemas/, and copies of k8s/ to the chart.
     Crds {
         /// Write nothing, and fail if a file is not up to date.
         #[arg(long)]

@@ -64,7 +64,8 @@
 {{- else if eq .path "/spec/template/spec/containers/0/env/-" -}}
 {{- $_ := set $container "env" (append $container.env .value) -}}
 {{- else if eq .path "/spec/template/spec/containers/0/env/0/value" -}}
-{{- range $container.env }}{{ if eq .name "GROUNDWORK_NATS_URL" }}{{ $_ := set . "value" ($.operations | toString | regexFind "tls://[^ \\]]*") }}{{ end }}{{ end -}}
+{{- $url := .value -}}
+{{- range $container.env }}{{ if eq .name "GROUNDWORK_NATS_URL" }}{{ $_ := set . "value" $url }}{{ end }}{{ end -}}
 {{- else if ne .op "test" -}}
 {{- fail (printf "files/ha/service.yaml: %s is not known to templates/_objects.tpl" .path) -}}
 {{- end -}}

@@ -1,6 +1,7 @@
 //! Pages of one object: what the stream shows of it, and what only the object itself says, which is read when the page is opened.
 
-use futures::future::join_all;
+use futures::StreamExt;
+use futures::stream;
 use groundwork_api::{
     DeployItem, Execution, Installation, Kind as _, PackageRevision, PackageVariant, PackageVariantSet,
 };
@@ -24,6 +25,8 @@ use crate::visitor::Visitor;
 
 /// Revisions of a variant that are read.
 const MOST_REVISIONS: usize = 20;
+/// Objects that a page reads at a time.
+const SIDE_BY_SIDE: usize = 16;
 
 /// An Installation with all below it. While the API server is away the page has what the stream shows.
 pub(crate) async fn installation(
@@ -50,13 +53,19 @@ pub(crate) async fn installation(
         let error = last_error(site, kind, &place).await;
         (kind, place, error)
     });
-    for (kind, place, error) in join_all(read).await {
+    for (kind, place, error) in side_by_side(read).await {
         if let Ok(Some(error)) = error {
             page.add_error(kind, &place, &error);
         }
     }
     page.offer(operations::of_installation(site, visitor, &page, place).await?);
     Ok(site.show(request, visitor, &page, now))
+}
+
+/// Answers in the order of what was asked; the API server gets a few of a page's questions at a time.
+async fn side_by_side<R: Future>(asked: impl IntoIterator<Item = R>) -> Vec<R::Output> {
+    let asked: Vec<R> = asked.into_iter().collect();
+    stream::iter(asked).buffered(SIDE_BY_SIDE).collect().await
 }
 
 /// The `lastError` of an object of a tree.
@@ -122,12 +131,20 @@ pub(crate) async fn set(
             let revisions = revisions(site, &variant).await;
             (variant, revisions)
         });
-        for (variant, revisions) in join_all(read).await {
-            let waits = revisions.unwrap_or_default().into_iter().filter_map(|(place, revision)| {
+        let mut unread = None;
+        for (variant, revisions) in side_by_side(read).await {
+            let revisions = revisions.unwrap_or_else(|error| {
+                unread = Some(error);
+                Vec::new()
+            });
+            let waits = revisions.into_iter().filter_map(|(place, revision)| {
                 let stage = stage(&revision)?;
                 (stage != groundwork_api::Lifecycle::Published).then(|| (place, stage.as_str().to_owned()))
             });
             page.add_waits(&variant, waits.collect());
+        }
+        if let Some(error) = unread {
+            page.add_note(format!("Drafts that wait may be missing: {error}."));
         }
     } else {
         page.add_note(format!("You may not get PackageRevisions in the namespace {}.", place.namespace));
