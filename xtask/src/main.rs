@@ -1,6 +1,7 @@
 //! Developer commands: `cargo xtask <command>`.
 
 mod bench;
+mod browser;
 mod chart;
 mod ci;
 mod commands;
@@ -84,6 +85,8 @@ enum Command {
     },
     /// Check that compose.yaml and the Dockerfile name only what exists; needs no Docker.
     ComposeCheck,
+    /// Open the console's pages in a browser, over a larger landscape than tests do, and keep pictures of them.
+    ConsolePictures,
     /// Run everything that has to hold before a change lands.
     Ci,
 }
@@ -149,6 +152,7 @@ fn main() -> anyhow::Result<()> {
             crds::run(workspace(), check).and_then(|()| chart::run(workspace(), check))
         }
         Command::Servers => servers::run(workspace()),
+        Command::ConsolePictures => browser::pictures(workspace()),
         Command::Examples { check } => examples::run(workspace(), check),
         Command::Licences => licences::run(workspace()),
         Command::Test => test::run(workspace()),

@@ -8,12 +8,21 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use groundwork_testkit::{Binary, Server, build_folder, find};
 
+use crate::browser;
+
 /// Kubernetes' version in `tools/testservers/go.mod`; the binaries do not know it unless the linker is told.
 const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
 const GRPCURL_MODULE: &str = "github.com/fullstorydev/grpcurl ";
 
-/// Prints where each server was found, building it first if need be.
+/// Prints where each server was found, building it first if need be; then does the same for the browser, which is no failure
+/// where it cannot be had.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
+    servers(workspace)?;
+    browser::run();
+    Ok(())
+}
+
+fn servers(workspace: &Path) -> Result<()> {
     let mut missing = Vec::new();
     for server in Server::ALL {
         find(server).map_or_else(|_| missing.push(server), |binary| report(&binary));

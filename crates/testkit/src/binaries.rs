@@ -248,12 +248,17 @@ pub fn build_folder(server: Server) -> Option<PathBuf> {
 }
 
 fn cache_folder<V: AsRef<OsStr>>(server: Server, variable: impl Fn(&str) -> Option<V>) -> Option<PathBuf> {
+    let digest = HEXLOWER.encode(&Sha256::digest(server.sums().concat())[..6]);
+    Some(cache(variable)?.join(digest).join("bin"))
+}
+
+/// Folder of the user's cache that holds what tests need.
+pub(crate) fn cache<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Option<PathBuf> {
     let absolute = |name: &str| {
         variable(name).map(|value| PathBuf::from(value.as_ref())).filter(|path| path.is_absolute())
     };
     let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    let digest = HEXLOWER.encode(&Sha256::digest(server.sums().concat())[..6]);
-    Some(cache.join("groundwork/testservers").join(digest).join("bin"))
+    Some(cache.join("groundwork/testservers"))
 }
 
 /// Asks a binary for its version.

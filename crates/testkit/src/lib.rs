@@ -6,6 +6,9 @@
 //! Without the feature `run` the crate only finds the binaries and the fixtures of other projects, and reads pages.
 
 mod binaries;
+mod browser;
+#[cfg(feature = "run")]
+mod chromium;
 #[cfg(feature = "run")]
 mod control_plane;
 mod fixtures;
@@ -24,6 +27,9 @@ mod registry;
 mod skip;
 
 pub use binaries::{Binary, NotFound, Server, Version, build_folder, find};
+pub use browser::{AXE, BrowserFiles, NoBrowser, axe_file, find_browser, is_axe};
+#[cfg(feature = "run")]
+pub use chromium::Chromium;
 #[cfg(feature = "run")]
 pub use control_plane::{ControlPlane, ControlPlaneOptions};
 pub use fixtures::{FIXTURES, fixture, without_fixtures};

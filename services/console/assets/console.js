@@ -53,7 +53,9 @@
     }
   };
 
-  const source = new EventSource("/live?topic=" + encodeURIComponent(topic));
+  // The server tells at once what has changed since the page was made.
+  const since = live.dataset.since ?? "";
+  const source = new EventSource("/live?topic=" + encodeURIComponent(topic) + "&since=" + encodeURIComponent(since));
   let wasAway = false;
   source.addEventListener("changed", update);
   source.addEventListener("signed-out", () => location.reload());

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use crate::answer::{Answer, Body};
-use crate::landscape::{Landscape, Place};
+use crate::landscape::{Landscape, Place, Position};
 use crate::live::{self, Topic};
 use crate::pages::Page;
 use crate::pages::frame::{self, Frame};
@@ -127,7 +127,7 @@ impl Handler for Site {
         if let Some(answer) = assets::answer(head.uri.path()) {
             return answer.into_response(false, self.is_https);
         }
-        let Some(request) = Request::new(&head, peer.ip()) else {
+        let Some(request) = Request::new(&head, peer.ip(), self.landscape.position()) else {
             let page = MessagePage { title: "Not found", message: PageError::NoPage.to_string(), link: None };
             let page = frame::html(&page, &Frame::default(), Timestamp::now());
             return Answer::html(StatusCode::NOT_FOUND, page).into_response(false, self.is_https);
@@ -269,6 +269,7 @@ impl Site {
             path: &path_of(&request.address),
             twin: Some(twin(&request.address)),
             again: None,
+            position: Some(request.position),
         };
         Answer::html(StatusCode::OK, frame::html(page, &frame, now))
     }
@@ -294,8 +295,8 @@ impl Site {
                 .filter(|object| (object.kind.group(), object.kind.plural()) == kind);
             of_kind.filter_map(|object| object.namespace.as_deref()).map(Arc::from).collect()
         };
-        let visible = view::WATCHED.iter().map(async |watched| {
-            let kind = (watched.group, watched.plural);
+        let unasked = view::WATCHED.iter().map(|watched| (watched.group, watched.plural));
+        let visible = unasked.chain([REVISIONS]).map(async |kind| {
             let namespaces = || namespaces(kind);
             Ok::<_, PageError>((
                 kind,
@@ -352,7 +353,9 @@ impl Site {
             let text = format!("More than {MOST_LIVE} pages are open; reload this one to see changes.");
             PageError::Unavailable(text)
         })?;
-        Ok(Answer::events(live::events(Arc::clone(self), request.clone(), topic, visible, place)))
+        let since = Position::parse(request.parameter("since"));
+        let watched = live::Watched { topic, visible, since };
+        Ok(Answer::events(live::events(Arc::clone(self), request.clone(), watched, place)))
     }
 
     fn sign_in_page(&self, to: &str, problem: Option<String>) -> Answer {

@@ -14,10 +14,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use groundwork_api::{
-    DeployItem, Execution, Installation, Kind as _, PackageVariant, PackageVariantSet, view,
+    DeployItem, Execution, Installation, Kind as _, PackageRevision, PackageVariant, PackageVariantSet, view,
 };
 use groundwork_bus::{Change, Event, Feed, Index, IndexPart, Kind, ObjectId, Record};
 use groundwork_lifecycle::{Scope, SiblingIndex};
+use jiff::Timestamp;
 use tokio::sync::broadcast;
 
 pub(crate) use rows::{InstallationRow, Job, PackageState, PartRow, SeenEvent, SetRow, State, VariantRow};
@@ -45,6 +46,30 @@ impl Place {
     }
 }
 
+/// How far the console had read when a page was made: its life, and the events that it had taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    life: i64,
+    taken: u64,
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.life, self.taken)
+    }
+}
+
+impl Position {
+    #[cfg(test)]
+    pub(crate) const START: Self = Self { life: 0, taken: 0 };
+
+    /// As a page carries it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (life, taken) = text.split_once('-')?;
+        Some(Self { life: life.parse().ok()?, taken: taken.parse().ok()? })
+    }
+}
+
 /// The landscape. Clones are the same one.
 #[derive(Debug, Clone)]
 pub(crate) struct Landscape(Arc<Inner>);
@@ -55,6 +80,8 @@ struct Inner {
     /// Holds no objects: which kinds are complete.
     index: Index,
     changes: broadcast::Sender<ObjectId>,
+    /// When it began, in microseconds: tells one life of the console from another.
+    life: i64,
 }
 
 /// Everything that is known.
@@ -66,6 +93,8 @@ pub(crate) struct Content {
     pub(crate) sets: BTreeMap<Place, SetRow>,
     pub(crate) variants: BTreeMap<Place, VariantRow>,
     pub(crate) events: VecDeque<SeenEvent>,
+    /// Events that were taken in, those that are not kept any more included.
+    taken: u64,
     /// Names of nested Installations by their parents.
     children: HashMap<Place, BTreeSet<Arc<str>>>,
     /// Names of items by their Executions.
@@ -91,9 +120,10 @@ pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
     Kind::new(K::GROUP, K::PLURAL)
 }
 
-/// All kinds that the console follows: what the watcher publishes unasked.
+/// All kinds that the console follows: what the watcher publishes unasked, and what it publishes for the package store while there is one.
 pub(crate) fn kinds() -> Vec<Kind> {
-    view::WATCHED.iter().map(|watched| Kind::new(watched.group, watched.plural)).collect()
+    let unasked = view::WATCHED.iter().map(|watched| Kind::new(watched.group, watched.plural));
+    unasked.chain([kind::<PackageRevision>()]).collect()
 }
 
 impl Landscape {
@@ -102,7 +132,8 @@ impl Landscape {
         let index = Index::in_namespaces(namespaces);
         let part = index.part(kinds());
         let changes = broadcast::Sender::new(CHANGES);
-        let landscape = Self(Arc::new(Inner { content: RwLock::default(), index, changes }));
+        let life = Timestamp::now().as_microsecond();
+        let landscape = Self(Arc::new(Inner { content: RwLock::default(), index, changes, life }));
         (landscape.clone(), Filler { landscape, part })
     }
 
@@ -114,6 +145,20 @@ impl Landscape {
     /// Whether all objects that pages list are known.
     pub(crate) fn is_complete(&self) -> bool {
         self.0.index.synced(&row_kinds())
+    }
+
+    /// How far it has read.
+    pub(crate) fn position(&self) -> Position {
+        Position { life: self.0.life, taken: self.read().taken }
+    }
+
+    /// What has changed since a position; `None` if that is not known any more.
+    pub(crate) fn changed_since(&self, position: Position) -> Option<Vec<ObjectId>> {
+        let content = self.read();
+        let events = content.taken.checked_sub(position.taken)?;
+        let first = content.events.len().checked_sub(usize::try_from(events).ok()?)?;
+        let changed = content.events.range(first..).map(|event| event.object.clone());
+        (position.life == self.0.life).then(|| changed.collect())
     }
 
     /// Every change from now on.
@@ -136,7 +181,8 @@ impl Filler {
         let mut content = inner.content.write().unwrap_or_else(PoisonError::into_inner);
         match feed {
             Feed::Reset => {
-                *content = Content::default();
+                // What was there before may be gone without a word: no position before this is known any more.
+                *content = Content { taken: content.taken + 1, ..Content::default() };
                 self.part.apply(feed);
             }
             Feed::Record { record: Record::Object(event), .. } => {
@@ -229,6 +275,7 @@ impl Content {
         let object = &event.object;
         let namespace = self.shared(object.namespace.as_deref().unwrap_or_default());
         let place = Place { namespace, name: object.name.as_str().into() };
+        self.taken += 1;
         self.events.push_back(SeenEvent::of(event));
         if self.events.len() > MOST_EVENTS {
             self.events.pop_front();

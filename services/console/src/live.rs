@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Code;
 
 use crate::console::Site;
-use crate::landscape::Place;
+use crate::landscape::{Place, Position};
 use crate::request::Request;
 use crate::rights::Visible;
 
@@ -93,12 +93,21 @@ impl Topic {
     }
 }
 
+/// What an open page shows.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) topic: Topic,
+    /// Where the visitor sees the objects of the topic.
+    pub(crate) visible: Option<Arc<Visible>>,
+    /// How far the console had read when the page was made, if the page tells.
+    pub(crate) since: Option<Position>,
+}
+
 /// One open page.
 struct Session {
     site: Arc<Site>,
     request: Request,
-    topic: Topic,
-    visible: Option<Arc<Visible>>,
+    watched: Watched,
     changes: Receiver<ObjectId>,
     problems: Vec<String>,
     begin: Instant,
@@ -112,16 +121,15 @@ struct Session {
     _place: OwnedSemaphorePermit,
 }
 
-/// The events of an open page. `visible`: where the visitor sees the objects of its topic.
+/// The events of an open page.
 pub(crate) fn events(
     site: Arc<Site>,
     request: Request,
-    topic: Topic,
-    visible: Option<Arc<Visible>>,
+    watched: Watched,
     place: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static {
     let now = Instant::now();
-    let session = Session {
+    let mut session = Session {
         changes: site.landscape.changes(),
         problems: site.problems(),
         begin: now,
@@ -133,9 +141,10 @@ pub(crate) fn events(
         _place: place,
         site,
         request,
-        topic,
-        visible,
+        watched,
     };
+    // What has changed between the making of the page and its asking for changes would be missed for good.
+    session.is_stale = session.is_behind();
     let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
     let first = futures::stream::iter([frame(": welcome\nretry: 2000\n\n")]);
     let rest = unfold(session, move |mut session| async move {
@@ -188,10 +197,17 @@ impl Session {
         while let Ok(Ok(_) | Err(RecvError::Lagged(_))) = timeout_at(settled, self.changes.recv()).await {}
     }
 
+    /// Whether something that the page shows has changed since it was made, or that cannot be told.
+    fn is_behind(&self) -> bool {
+        let Some(since) = self.watched.since else { return false };
+        let changed = self.site.landscape.changed_since(since);
+        changed.is_none_or(|changed| changed.iter().any(|object| self.concerns(object)))
+    }
+
     fn concerns(&self, object: &ObjectId) -> bool {
         let namespace = object.namespace.as_deref().unwrap_or_default();
-        self.visible.as_ref().is_none_or(|visible| visible.contains(namespace))
-            && self.topic.concerns(object, &self.site)
+        self.watched.visible.as_ref().is_none_or(|visible| visible.contains(namespace))
+            && self.watched.topic.concerns(object, &self.site)
     }
 
     /// Whether something beside the stream has changed: the visitor's token, or what is wrong.

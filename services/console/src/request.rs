@@ -10,6 +10,8 @@ use http::{HeaderMap, Method};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 
+use crate::landscape::Position;
+
 /// Bytes of a form: a token and some fields.
 const LARGEST_FORM: usize = 32 << 10;
 /// How long a form may take to arrive.
@@ -30,6 +32,8 @@ pub(crate) struct Request {
     query: Vec<(String, String)>,
     pub(crate) headers: HeaderMap,
     pub(crate) peer: IpAddr,
+    /// How far the console had read when it came: a page shows that at least.
+    pub(crate) position: Position,
 }
 
 /// Fields of a form.
@@ -40,7 +44,7 @@ impl Request {
     /// Reads the head of a request; `None` if no page can have its path.
     ///
     /// The suffix `.json` is looked for before the path is decoded: an object whose own name ends in it has a page at `%2Ejson`.
-    pub(crate) fn new(head: &http::request::Parts, peer: IpAddr) -> Option<Self> {
+    pub(crate) fn new(head: &http::request::Parts, peer: IpAddr, position: Position) -> Option<Self> {
         let path = head.uri.path();
         let (path, wants_json) = match path.strip_suffix(".json") {
             Some("/index") => ("/", true),
@@ -58,6 +62,7 @@ impl Request {
             query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
             headers: head.headers.clone(),
             peer,
+            position,
         })
     }
 
@@ -179,7 +184,11 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Request::new(&request.body(()).unwrap().into_parts().0, IpAddr::V4(Ipv4Addr::LOCALHOST))
+        Request::new(
+            &request.body(()).unwrap().into_parts().0,
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Position::START,
+        )
     }
 
     fn get(address: &str) -> Option<Request> {

@@ -19,12 +19,12 @@ use browser::Browser;
 const TOKEN: &str = "groundwork-token";
 
 /// Variables of a console that lets its visitors do something.
-fn with_operations() -> (String, String) {
+pub(crate) fn with_operations() -> (String, String) {
     ("GROUNDWORK_ALLOW_OPERATIONS".to_owned(), "true".to_owned())
 }
 
 /// A token of an account with rights: verbs and a resource each.
-async fn account_with(case: &Case<'_>, name: &str, rights: &[(&str, &str)]) -> Result<String> {
+pub(crate) async fn account_with(case: &Case<'_>, name: &str, rights: &[(&str, &str)]) -> Result<String> {
     case.create::<ServiceAccount>(name, &json!({})).await?;
     let (system, namespace) = (case.system, case.namespace.as_str());
     for (number, (verbs, resource)) in rights.iter().enumerate() {
@@ -281,6 +281,13 @@ async fn changes_are_told(system: &System, broken: &Case<'_>) -> Result<()> {
     all.until("event: changed").await?;
     broken.ask("shop", "reconcile").await?;
     shop.until("event: changed").await?;
+    // What has changed between the making of a page and its asking for changes.
+    let page = watcher.page("/installations").await?;
+    let (_, since) = page.split_once("data-since=\"").context("a page says how far it is")?;
+    let since = since.split('"').next().unwrap_or_default();
+    broken.begin_with("late", &blueprint(&[("item", json!({}))]), &json!({})).await?;
+    says(&watcher, "/installations", "broken/late").await?;
+    watcher.live(&format!("installations&since={since}")).await?.until("event: changed").await?;
     assert_eq!(watcher.get("/live?topic=nonsense").await?.status, 400);
     Ok(())
 }

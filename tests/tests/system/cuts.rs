@@ -49,7 +49,7 @@ fn child(name: &str, imports: &[&str], export: &str) -> Value {
 }
 
 /// A root with two children, of which one feeds the other, and a root that imports what comes of them.
-fn landscape(namespace: &str) -> Vec<Value> {
+pub(crate) fn landscape(namespace: &str) -> Vec<Value> {
     let root = |name: &str, blueprint: &Value, imports: Value, exports: Value| {
         json!({
             "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",

@@ -2,6 +2,7 @@
 
 mod away;
 mod bootstrap;
+mod browsing;
 mod case;
 mod chart;
 mod command;

@@ -187,3 +187,34 @@ fn events_are_kept_up_to_a_number() {
     let (landscape, _filler) = landscape(&feeds);
     assert_eq!(landscape.read().events.len(), MOST_EVENTS);
 }
+
+/// A page that was made before a change learns of it although it asks for changes only afterwards.
+#[test]
+fn a_position_tells_what_has_changed_since() {
+    let (landscape, filler) = landscape(&[installation("shop", "Progressing", None, &json!({}))]);
+    let before = landscape.position();
+    assert_eq!(Position::parse(&before.to_string()), Some(before));
+    for wrong in ["", "-", "1", "1-x", "-1-2-3"] {
+        assert_eq!(Position::parse(wrong), None, "{wrong}");
+    }
+    assert_eq!(landscape.changed_since(before), Some(Vec::new()));
+    filler.take(&installation("other", "Succeeded", None, &json!({})));
+    let changed = ObjectId::new(kind::<Installation>(), Some("team"), "other");
+    assert_eq!(landscape.changed_since(before), Some(vec![changed]));
+
+    let (another, _) = super::tests::landscape(&[]);
+    let of_another_life = Position { life: before.life - 1, ..before };
+    assert_eq!(landscape.changed_since(of_another_life), None);
+    assert_eq!(
+        another.changed_since(Position { taken: 100, ..another.position() }),
+        None,
+        "none is that far"
+    );
+    for _ in 0..MOST_EVENTS {
+        filler.take(&installation("other", "Succeeded", None, &json!({})));
+    }
+    assert_eq!(landscape.changed_since(before), None, "too much has happened");
+    let before = landscape.position();
+    filler.take(&Feed::Reset);
+    assert_eq!(landscape.changed_since(before), None, "what is gone is not told one by one");
+}

@@ -119,7 +119,7 @@ impl Graph {
         };
         html! {
             div class="wide" tabindex="0" role="region" aria-label=(label) {
-                svg class="flow" role="img" aria-label=(label) width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
+                svg class="flow" role="group" aria-label=(label) width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
                     @for flow in &self.flows {
                         path class="arrow" d=(curve(flow)) { title { (flow.names.join(", ")) } }
                     }

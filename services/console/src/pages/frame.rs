@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::Page;
 use crate::assets;
+use crate::landscape::Position;
 
 /// What the frame tells.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) path: &'a str,
     /// Address of the twin; absent for pages that have none.
     pub(crate) twin: Option<String>,
+    /// How far the console had read; absent on pages that stay as they are.
+    pub(crate) position: Option<Position>,
     /// Seconds after which a browser without scripts asks again.
     pub(crate) again: Option<u32>,
 }
@@ -70,7 +73,7 @@ pub(crate) fn html(page: &impl Page, frame: &Frame<'_>, now: Timestamp) -> Strin
                 main id="content" tabindex="-1" {
                     h1 { (page.title()) }
                     (page.controls())
-                    div id="live" data-topic=[page.topic()] {
+                    div id="live" data-topic=[page.topic()] data-since=[frame.position] {
                         @for problem in frame.problems {
                             p class="problem" role="status" { "What is shown may be old: " (problem) "." }
                         }

@@ -19,6 +19,7 @@ use super::installations::InstallationsPage;
 use super::message::MessagePage;
 use super::*;
 use crate::answer::Answer;
+use crate::landscape::Position;
 use crate::landscape::tests::{flows, installation, landscape, place, shown};
 use crate::request::Request;
 use crate::rights::Visible;
@@ -28,7 +29,7 @@ const ALL: Seen = Seen { installations: true, executions: true, items: true };
 
 fn request(address: &str) -> Request {
     let head = http::Request::builder().method(Method::GET).uri(address).body(()).unwrap().into_parts().0;
-    Request::new(&head, IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap()
+    Request::new(&head, IpAddr::V4(Ipv4Addr::LOCALHOST), Position::START).unwrap()
 }
 
 /// A page as a browser gets it.

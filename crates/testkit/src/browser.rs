@@ -1,0 +1,103 @@
+//! The browser that tests open pages with, and the program that looks whether everybody can use them.
+//!
+//! Unlike servers these are not built: `cargo xtask servers` takes Chromium and its driver from the system's packages, and axe-core from
+//! npm. Tests that need them are skipped, with a word, where they cannot be had.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use crate::binaries::cache;
+
+/// The version of axe-core that is asked for.
+pub const AXE: &str = "4.14.1";
+/// SHA-256 of its script.
+const AXE_DIGEST: &str = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c";
+
+/// What opening a page takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrowserFiles {
+    /// Chromium.
+    pub browser: PathBuf,
+    /// ChromeDriver, which speaks WebDriver for it.
+    pub driver: PathBuf,
+    /// The script of axe-core.
+    pub axe: PathBuf,
+}
+
+/// Why no page can be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} was not found; `cargo xtask servers` gets it where it can")]
+pub struct NoBrowser {
+    what: &'static str,
+}
+
+/// Finds the browser: by `TEST_ASSET_CHROMIUM` and `TEST_ASSET_CHROMEDRIVER`, then on `PATH`.
+///
+/// # Errors
+/// When something is missing.
+pub fn find_browser() -> Result<BrowserFiles, NoBrowser> {
+    let variable = |name: &str| std::env::var_os(name);
+    let found = |names: &[&str], own: &str, what| {
+        candidates(names, own, variable).into_iter().find(|path| path.is_file()).ok_or(NoBrowser { what })
+    };
+    Ok(BrowserFiles {
+        browser: found(&["chromium", "chromium-browser"], "TEST_ASSET_CHROMIUM", "Chromium")?,
+        driver: found(&["chromedriver"], "TEST_ASSET_CHROMEDRIVER", "ChromeDriver")?,
+        axe: axe_file().filter(|path| is_axe(path)).ok_or(NoBrowser { what: "axe-core" })?,
+    })
+}
+
+/// Where axe-core is kept.
+pub fn axe_file() -> Option<PathBuf> {
+    let cache = cache(|name| std::env::var_os(name))?;
+    Some(cache.join(format!("axe-core-{AXE}")).join("axe.min.js"))
+}
+
+/// Whether a file is the script of the version that we ask for.
+pub fn is_axe(path: &Path) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| HEXLOWER.encode(&Sha256::digest(bytes)) == AXE_DIGEST)
+}
+
+/// Files that may be a program, best first.
+fn candidates<V: AsRef<OsStr>>(
+    names: &[&str],
+    own: &str,
+    variable: impl Fn(&str) -> Option<V>,
+) -> Vec<PathBuf> {
+    let own = variable(own).filter(|value| !value.as_ref().is_empty());
+    let mut paths: Vec<PathBuf> = own.iter().map(|path| PathBuf::from(path.as_ref())).collect();
+    if let Some(path) = variable("PATH") {
+        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        paths.extend(names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))));
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_of_the_places() {
+        let variables = |name: &str| match name {
+            "OWN" => Some("/own/chrome"),
+            "PATH" => Some("/a:/b"),
+            _ => None,
+        };
+        let paths = candidates(&["x", "y"], "OWN", variables);
+        assert_eq!(paths, ["/own/chrome", "/a/x", "/b/x", "/a/y", "/b/y"].map(PathBuf::from));
+        assert_eq!(candidates(&["x"], "OTHER", |name| (name == "PATH").then_some("/a")), [Path::new("/a/x")]);
+    }
+
+    #[test]
+    fn another_script_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("axe.min.js");
+        assert!(!is_axe(&file));
+        std::fs::write(&file, "axe = {}").unwrap();
+        assert!(!is_axe(&file));
+    }
+}
