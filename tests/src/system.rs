@@ -116,11 +116,18 @@ impl System {
             }
         } else {
             apply(&plane, "k8s/namespaced-accounts", &[])?;
-            apply_file(&plane, "k8s/components/mock-deployer/account.yaml")?;
+            for file in
+                ["mock-deployer/account.yaml", "console/account.yaml", "console-namespaced/reviews.yaml"]
+            {
+                apply_file(&plane, &format!("k8s/components/{file}"))?;
+            }
             for namespace in &options.namespaces {
                 plane.create_namespace(namespace).await?;
                 apply(&plane, "k8s/namespaced", &["--namespace", namespace])?;
-                apply(&plane, "k8s/components/mock-deployer-namespaced", &["--namespace", namespace])?;
+                for component in ["mock-deployer-namespaced", "console-namespaced"] {
+                    let folder = format!("k8s/components/{component}");
+                    apply(&plane, &folder, &["--namespace", namespace])?;
+                }
             }
         }
         let mut ports = BTreeMap::new();

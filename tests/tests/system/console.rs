@@ -1,6 +1,6 @@
 //! The console on a running system: who sees what, what may be done, and what it says while something is away.
 
-mod browser;
+pub(crate) mod browser;
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Installation, PackageRevision, PackageVariantSet};
@@ -47,7 +47,7 @@ fn field<'a>(page: &'a str, name: &str) -> Result<&'a str> {
 }
 
 /// Waits until a page says something, once the stream has told the console.
-async fn says(browser: &Browser, path: &str, text: &str) -> Result<String> {
+pub(crate) async fn says(browser: &Browser, path: &str, text: &str) -> Result<String> {
     wait_for(&format!("{path} says {text:?}"), PATIENCE, async || {
         let answer = browser.get(path).await.map_err(|error| format!("{error:#}"))?;
         if answer.body.contains(text) {

@@ -6,6 +6,9 @@ use groundwork_tests::{System, SystemOptions, files_below};
 use serde_json::{Value, json};
 
 use crate::case::Case;
+use crate::console::browser::Browser;
+use crate::console::says;
+use crate::grpc::account_of_admin;
 use crate::support::{blueprint, installation, outcome, requests};
 
 const ELSEWHERE: &str = "elsewhere-2b41f";
@@ -15,7 +18,9 @@ const ELSEWHERE: &str = "elsewhere-2b41f";
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_suffice_for_services_that_are_told_their_namespaces() -> Result<()> {
     let options = SystemOptions { namespaces: vec!["mine".to_owned()], ..SystemOptions::default() };
-    let Some(system) = System::start(options).await? else { return Ok(()) };
+    let Some(mut system) = System::start(options).await? else { return Ok(()) };
+    system.run("console").await?;
+    system.until_ready("console").await?;
     let elsewhere = Case::new(&system, ELSEWHERE).await?;
     elsewhere.create::<LandscaperContext>("default", &json!({})).await?;
     let text = blueprint(&[("item", json!({"export": {"a": 1}}))]);
@@ -29,6 +34,7 @@ async fn roles_suffice_for_services_that_are_told_their_namespaces() -> Result<(
     let imports = json!({"imports": {"data": [{"name": "colour", "dataRef": "colour"}]}});
     let done = case.install_with("server", &importing, &imports).await?;
     assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));
+    the_console_shows(&system).await?;
     case.delete::<Installation>("server").await?;
     case.gone::<Installation>("server").await?;
 
@@ -47,5 +53,14 @@ async fn roles_suffice_for_services_that_are_told_their_namespaces() -> Result<(
         holds_mine |= holds(".mine.");
     }
     ensure!(holds_mine, "the stream tells of the namespace");
+    Ok(())
+}
+
+/// Pages show the namespaces that the services were told, to whoever may see everything.
+async fn the_console_shows(system: &System) -> Result<()> {
+    let admin = Browser::signed_in(system.grpc_port("console"), &account_of_admin(system).await?).await?;
+    let page = says(&admin, "/installations", "mine/server").await?;
+    ensure!(!page.contains(ELSEWHERE), "{page}");
+    says(&admin, "/installations/mine/server", "What belongs to it").await?;
     Ok(())
 }

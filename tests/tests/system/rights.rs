@@ -135,6 +135,16 @@ fn roles_give_what_cluster_roles_give() -> Result<()> {
     Ok(())
 }
 
+/// The same for the console, whose rights are in a component.
+#[test]
+fn the_console_has_the_same_rights_with_roles() -> Result<()> {
+    let roles = granted(&["k8s/components/console-namespaced"])?;
+    let everywhere = granted(&["k8s/components/console"])?;
+    ensure!(!everywhere.is_empty());
+    assert_eq!(roles, everywhere);
+    Ok(())
+}
+
 /// Every right in `k8s/base` is used by somebody, or is in [`UNUSED`] with a reason, and no right is missing: one life of an
 /// Installation that touches all that services do.
 #[tokio::test(flavor = "multi_thread")]

@@ -25,7 +25,7 @@ const ALWAYS: [(&str, &str); 6] = [
 
 /// A browser, with the cookies that it was given.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Browser {
+pub(crate) struct Browser {
     port: u16,
     cookies: BTreeMap<String, String>,
     headers: Vec<(String, String)>,
@@ -33,39 +33,39 @@ pub(super) struct Browser {
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
     /// Bytes of the body as they were sent.
-    pub(super) size: usize,
+    pub(crate) size: usize,
 }
 
 impl Browser {
-    pub(super) fn new(port: u16) -> Self {
+    pub(crate) fn new(port: u16) -> Self {
         Self { port, ..Self::default() }
     }
 
     /// The same that sends another header with every request.
-    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// One that has signed in.
-    pub(super) async fn signed_in(port: u16, token: &str) -> Result<Self> {
+    pub(crate) async fn signed_in(port: u16, token: &str) -> Result<Self> {
         let mut browser = Self::new(port);
         let answer = browser.post("/sign-in", &[("token", token), ("to", "/")]).await?;
         ensure!(answer.status == 303 && answer.headers["location"] == "/", "{answer:?}");
         Ok(browser)
     }
 
-    pub(super) fn cookie(&self, name: &str) -> Option<&str> {
+    pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
         self.cookies.get(name).map(String::as_str)
     }
 
     /// Opens a page, and sees to what is true of all of them.
-    pub(super) async fn get(&self, path: &str) -> Result<Answer> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer> {
         let answer = read(self.send("GET", path, "").await?).await?;
         for (name, value) in ALWAYS {
             let found = answer.headers.get(name).map(String::as_str);
@@ -80,21 +80,21 @@ impl Browser {
     }
 
     /// A page that is there.
-    pub(super) async fn page(&self, path: &str) -> Result<String> {
+    pub(crate) async fn page(&self, path: &str) -> Result<String> {
         let answer = self.get(path).await?;
         ensure!(answer.status == 200, "{path}: {answer:?}");
         Ok(answer.body)
     }
 
     /// What the twin of a page says.
-    pub(super) async fn json(&self, path: &str) -> Result<Value> {
+    pub(crate) async fn json(&self, path: &str) -> Result<Value> {
         let answer = self.get(path).await?;
         ensure!(answer.status == 200 && answer.headers["content-type"] == "application/json", "{answer:?}");
         Ok(serde_json::from_str::<Value>(&answer.body)?["content"].take())
     }
 
     /// Sends a form, and keeps the cookies of the answer.
-    pub(super) async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Result<Answer> {
+    pub(crate) async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Result<Answer> {
         let escaped = |text: &str| -> String {
             text.bytes()
                 .map(|byte| match byte {
@@ -115,14 +115,14 @@ impl Browser {
     }
 
     /// Listens to what an open page is told.
-    pub(super) async fn live(&self, topic: &str) -> Result<Live> {
+    pub(crate) async fn live(&self, topic: &str) -> Result<Live> {
         let stream = self.send("GET", &format!("/live?topic={topic}"), "").await?;
         let mut live = Live(BufReader::new(stream));
         live.until("welcome").await?;
         Ok(live)
     }
 
-    pub(super) async fn send(&self, method: &str, path: &str, body: &str) -> Result<TcpStream> {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> Result<TcpStream> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\naccept-encoding: gzip\r\n", self.port);
@@ -164,11 +164,11 @@ async fn read(mut stream: TcpStream) -> Result<Answer> {
 }
 
 /// An open page.
-pub(super) struct Live(BufReader<TcpStream>);
+pub(crate) struct Live(BufReader<TcpStream>);
 
 impl Live {
     /// Waits for a line with this text.
-    pub(super) async fn until(&mut self, text: &str) -> Result<()> {
+    pub(crate) async fn until(&mut self, text: &str) -> Result<()> {
         let reading = async {
             loop {
                 let mut line = String::new();
