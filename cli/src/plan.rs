@@ -101,7 +101,6 @@ impl PlanArguments {
         let environment = Environment {
             repositories,
             capabilities: &Capabilities::system(),
-            cache: None,
             signatures: Some(SignatureCheck {
                 policy: SignaturePolicy::default(),
                 now: jiff::Timestamp::now().as_second(),

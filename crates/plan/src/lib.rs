@@ -11,11 +11,13 @@
 //! the chapter `installations.md`.
 
 mod applied;
+mod blueprints;
 mod causes;
 mod change;
 mod compare;
 mod landscape;
 mod redirection;
+mod repositories;
 mod secrecy;
 #[cfg(test)]
 mod tests;
@@ -24,7 +26,7 @@ mod world;
 
 use groundwork_blueprint::Capabilities;
 use groundwork_component::Repositories;
-use groundwork_lifecycle::{BlueprintCache, SignatureCheck};
+use groundwork_lifecycle::SignatureCheck;
 
 pub use change::{
     Change, ObjectChange, Plan, PlannedExport, PlannedInstallation, PlannedItem, Reason, Redirection, Start,
@@ -34,10 +36,12 @@ pub use landscape::{Key, Landscape};
 pub use redirection::redirections;
 pub use secrecy::HIDDEN;
 
+use blueprints::Blueprints;
 use causes::Causes;
 use compare::{Comparison, Proofs};
 use landscape::Below;
-use walk::{Node, Walk};
+use repositories::ReadOnce;
+use walk::{Node, Walk, Walks};
 
 /// What jobs need beside objects.
 #[derive(Clone, Copy)]
@@ -45,7 +49,6 @@ pub struct Environment<'a> {
     pub repositories: &'a dyn Repositories,
     /// What templates may reach.
     pub capabilities: &'a Capabilities,
-    pub cache: Option<&'a dyn BlueprintCache>,
     /// How signatures are checked; `None` leaves them to the job.
     pub signatures: Option<SignatureCheck>,
     /// Whether values that may be secret are shown.
@@ -61,13 +64,17 @@ impl std::fmt::Debug for Environment<'_> {
 /// What would happen if `applied` were applied to a cluster that holds `present`. Of both, the namespaces that the applied objects are in
 /// count, with everything that is in them.
 pub fn plan(present: &Landscape, applied: &Landscape, environment: &Environment<'_>) -> Plan {
+    let repositories = ReadOnce::new(environment.repositories);
+    let environment = &Environment { repositories: &repositories, ..*environment };
     let mut present = present.clone();
     present.fill_in();
     let after = present.after(applied);
     let below = Below::of(&present);
     let published = compare::published(&present);
     let mut causes = Causes::new(&present, &after, applied, environment);
-    let mut walk = Walk::new(&after, &present, &below, environment);
+    let blueprints = Blueprints::default();
+    let walks = Walks { present: &present, below: &below, environment, blueprints: &blueprints };
+    let mut walk = walks.on(&after);
     let (mut nodes, mut planned) = (Vec::new(), Vec::new());
     for root in causes.roots() {
         let Some(cause) = causes.of(&root) else { continue };
@@ -80,7 +87,7 @@ pub fn plan(present: &Landscape, applied: &Landscape, environment: &Environment<
         planned.push((root, cause));
     }
     let roots: Vec<&Key> = planned.iter().map(|(root, _)| root).collect();
-    let others = Others::of(&nodes, &roots, (&present, &after), &below, environment);
+    let others = Others::of(&nodes, &roots, &after, &walks);
     let mut installations = Vec::with_capacity(nodes.len());
     for (at, (node, (root, cause))) in nodes.iter().zip(&planned).enumerate() {
         let proofs = others.proofs(at, environment.show_values);
@@ -110,29 +117,23 @@ struct Others {
 }
 
 impl Others {
-    fn of(
-        nodes: &[Node],
-        roots: &[&Key],
-        (present, after): (&Landscape, &Landscape),
-        below: &Below<'_>,
-        environment: &Environment<'_>,
-    ) -> Self {
-        if environment.show_values {
+    fn of(nodes: &[Node], roots: &[&Key], after: &Landscape, walks: &Walks<'_>) -> Self {
+        if walks.environment.show_values {
             return Self::default();
         }
         let through = |mut walk: Walk<'_>, landscape: &Landscape| -> Vec<Option<Node>> {
             let root = |root: &&Key| landscape.installations.get(*root).map(|found| walk.root(found));
             roots.iter().map(root).collect()
         };
-        let before = through(Walk::new(present, present, below, environment), present);
+        let before = through(walks.on(walks.present), walks.present);
         let may_be_secret = |node: &Node| node.all().iter().any(|node| node.may_be_secret);
         if !nodes.iter().chain(before.iter().flatten()).any(may_be_secret) {
             return Self { before, ..Self::default() };
         }
         let other = after.disguised();
-        let disguised = through(Walk::new(&other, present, below, environment).disguised(), &other);
-        let other = present.disguised();
-        let before_disguised = through(Walk::new(&other, present, below, environment).disguised(), &other);
+        let disguised = through(walks.on(&other).disguised(), &other);
+        let other = walks.present.disguised();
+        let before_disguised = through(walks.on(&other).disguised(), &other);
         Self { before, before_disguised, disguised }
     }
 

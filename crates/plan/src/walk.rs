@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
 use crate::Environment;
+use crate::blueprints::Blueprints;
 use crate::landscape::{Below, Key, Landscape, key};
 use crate::world::World;
 
@@ -80,14 +81,26 @@ impl Node {
     }
 }
 
+/// What all walks have in common.
+pub(crate) struct Walks<'a> {
+    /// What the cluster has.
+    pub(crate) present: &'a Landscape,
+    pub(crate) below: &'a Below<'a>,
+    pub(crate) environment: &'a Environment<'a>,
+    pub(crate) blueprints: &'a Blueprints,
+}
+
+impl<'a> Walks<'a> {
+    pub(crate) fn on(&'a self, landscape: &'a Landscape) -> Walk<'a> {
+        Walk { common: self, landscape, world: World::new(landscape), is_disguised: false }
+    }
+}
+
 /// Runs jobs of roots on one landscape, one after the other.
 pub(crate) struct Walk<'a> {
+    common: &'a Walks<'a>,
     landscape: &'a Landscape,
-    /// What the cluster has.
-    present: &'a Landscape,
-    below: &'a Below<'a>,
-    pub(crate) world: World<'a>,
-    environment: &'a Environment<'a>,
+    world: World<'a>,
     /// Whether values stand for others, so that no item is as it is in the cluster.
     is_disguised: bool,
 }
@@ -101,15 +114,6 @@ struct Place {
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(
-        landscape: &'a Landscape,
-        present: &'a Landscape,
-        below: &'a Below<'a>,
-        environment: &'a Environment<'a>,
-    ) -> Self {
-        Self { landscape, present, below, world: World::new(landscape), environment, is_disguised: false }
-    }
-
     /// The same on a landscape whose values stand for others.
     pub(crate) fn disguised(self) -> Self {
         Self { is_disguised: true, ..self }
@@ -175,7 +179,7 @@ impl<'a> Walk<'a> {
 
     /// A nested installation under the name that it has, or will have.
     fn child(&self, node: &Node, parent: &Key, template: &str, mut installation: Installation) -> Place {
-        let present = self.below.children(parent).iter().find(|child| {
+        let present = self.common.below.children(parent).iter().find(|child| {
             child.annotations().get(annotation::SUBINSTALLATION_NAME).is_some_and(|of| of == template)
         });
         if let Some(present) = present.filter(|_| node.is_named) {
@@ -192,7 +196,7 @@ impl<'a> Walk<'a> {
     fn identify(&self, node: &mut Node) {
         let Some(execution) = &mut node.execution else { return };
         if let Some(present) =
-            self.present.executions.get(&key(&execution.metadata)).filter(|_| node.is_named)
+            self.common.present.executions.get(&key(&execution.metadata)).filter(|_| node.is_named)
         {
             execution.metadata.uid.clone_from(&present.metadata.uid);
         }
@@ -241,14 +245,14 @@ impl<'a> Walk<'a> {
             context: context.or(assumed.as_ref()),
             overwrites,
             objects: &objects,
-            repositories: self.environment.repositories,
+            repositories: self.common.environment.repositories,
             blueprint: None,
-            capabilities: self.environment.capabilities,
+            capabilities: self.common.environment.capabilities,
             scope: &node.scope,
             states,
-            cache: self.environment.cache,
+            cache: Some(self.common.blueprints),
             offline: None,
-            signatures: self.environment.signatures,
+            signatures: self.common.environment.signatures,
         });
         node.may_be_secret |= objects.has_read_secrets.get();
         done
@@ -350,8 +354,8 @@ impl<'a> Walk<'a> {
         let found = node.execution.as_ref().and_then(|execution| {
             let place = key(&execution.metadata);
             let wanted = deploy_items(execution).into_iter().find(|item| is_of(item, &template.name))?;
-            let found = self.below.items(&place).iter().find(|item| is_of(item, &template.name))?;
-            Some((self.present.executions.get(&place)?, found.spec == wanted.spec))
+            let found = self.common.below.items(&place).iter().find(|item| is_of(item, &template.name))?;
+            Some((self.common.present.executions.get(&place)?, found.spec == wanted.spec))
         });
         let Some((present, is_same)) = found else {
             return ItemExport::Unknown([Value::Null, Value::Bool(true)]);
@@ -375,7 +379,7 @@ impl<'a> Walk<'a> {
         template.target.as_ref().is_none_or(|target| {
             let place = (namespace.to_owned(), target.name.clone());
             let spec = |landscape: &'a Landscape| landscape.targets.get(&place).map(|target| &target.spec);
-            spec(self.landscape) == spec(self.present)
+            spec(self.landscape) == spec(self.common.present)
         })
     }
 }

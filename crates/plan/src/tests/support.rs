@@ -34,7 +34,6 @@ pub(super) fn planned_with(present: &Landscape, applied: &Landscape, show_values
     let environment = Environment {
         repositories: &NoRepositories,
         capabilities: &Capabilities::system(),
-        cache: None,
         signatures: None,
         show_values,
     };
@@ -82,7 +81,7 @@ pub(super) fn blueprint(imports: &[&str], items: &[Item<'_>], exports: &[(&str, 
     .to_string()
 }
 
-pub(super) fn installation(name: &str, blueprint: &str, imports: Value, exports: &[&str]) -> Installation {
+pub(super) fn installation(name: &str, blueprint: &str, imports: &Value, exports: &[&str]) -> Installation {
     let export = |name: &&str| json!({"name": name, "dataRef": name});
     object(
         name,
