@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use groundwork_blueprint::Capabilities;
 use groundwork_component::Repositories;
+use groundwork_fleet::Preview;
 use groundwork_lifecycle::{SignatureCheck, SignaturePolicy};
 use groundwork_plan::{Environment, Landscape, Plan, plan};
 use serde_json::Value;
@@ -18,17 +19,18 @@ use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::ending::Ending;
 use crate::namespace::namespace;
 use crate::output;
-use crate::stores;
+use crate::{stores, variants};
+use given::{Applied, Present};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
     /// Files or directories with what would be applied: Installations, Contexts, ComponentVersionOverwrites, DataObjects, Targets, Secrets,
-    /// ConfigMaps. `-` is standard input.
+    /// ConfigMaps, PackageVariantSets. `-` is standard input.
     #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// Files or directories with what there is, in place of a cluster: the same kinds, Executions and DeployItems, as `kubectl get -o yaml` prints
-    /// them.
+    /// them; if sets are applied, what these select, too.
     #[arg(long, num_args = 1.., value_name = "PATH")]
     from: Vec<PathBuf>,
 
@@ -65,9 +67,20 @@ pub(crate) fn run(arguments: &PlanArguments) -> Ending {
     }
     let namespace = arguments.namespace.as_deref().unwrap_or("default");
     let mut diagnostics = Vec::new();
-    let present = given::present(&arguments.from, namespace, &mut diagnostics);
-    let applied = given::applied(&arguments.files, namespace, &mut diagnostics);
-    arguments.show(&present, &applied, diagnostics)
+    let applied = Applied::read(&arguments.files, namespace, &mut diagnostics);
+    let present = Present::read(&arguments.from, namespace, &applied.sets, &mut diagnostics);
+    let variants = match applied.sets.is_empty() || has_errors(&diagnostics) {
+        true => None,
+        false => match variants::plan::of_documents(&present.all, namespace, &mut diagnostics) {
+            Some(variants) => Some(variants),
+            None => return Ending::Unusable,
+        },
+    };
+    arguments.show(&present.landscape, &applied.landscape, variants.as_ref(), diagnostics)
+}
+
+fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
 #[cfg(feature = "cluster")]
@@ -82,19 +95,33 @@ fn of_cluster(_: &PlanArguments) -> Ending {
 
 impl PlanArguments {
     /// Plans and prints, if the input can be used.
-    fn show(&self, present: &Landscape, applied: &Landscape, mut diagnostics: Vec<Diagnostic>) -> Ending {
+    fn show(
+        &self,
+        present: &Landscape,
+        applied: &Landscape,
+        variants: Option<&Preview>,
+        mut diagnostics: Vec<Diagnostic>,
+    ) -> Ending {
         let beside: Vec<PathBuf> = self.files.iter().chain(&self.from).cloned().collect();
         let map = stores::repositories(self.repositories.as_deref(), &beside, &mut diagnostics);
         diagnostic::print(&diagnostics);
-        if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        if has_errors(&diagnostics) {
             return Ending::Unusable;
         }
         let plan = self.plan(present, applied, &map);
         let written = output::write(&match self.output {
-            PlanFormat::Text => text::of(&plan),
-            PlanFormat::Json => format!("{:#}\n", serde_json::to_value(&plan).unwrap_or(Value::Null)),
+            PlanFormat::Text => text::of(&plan, variants),
+            PlanFormat::Json => {
+                let mut json = serde_json::to_value(&plan).unwrap_or(Value::Null);
+                if let Some(variants) = variants {
+                    json["variants"] = serde_json::to_value(variants).unwrap_or(Value::Null);
+                }
+                format!("{json:#}\n")
+            }
         });
-        if written == Ending::Rendered && !plan.is_empty() { Ending::Failed } else { written }
+        let is_quiet = |preview: &Preview| preview.is_empty() && !variants::plan::is_refused(preview);
+        let is_empty = plan.is_empty() && variants.is_none_or(is_quiet);
+        if written == Ending::Rendered && !is_empty { Ending::Failed } else { written }
     }
 
     fn plan(&self, present: &Landscape, applied: &Landscape, repositories: &dyn Repositories) -> Plan {

@@ -4,13 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::ResourceExt as _;
 use groundwork_controller::Stored;
+use groundwork_fleet::Preview;
 use groundwork_lifecycle::ObjectSet;
 use groundwork_plan::{Key, Landscape};
+use groundwork_variant_service::preview_namespace;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
-use super::{PlanArguments, given};
+use super::given::Applied;
+use super::{PlanArguments, has_errors};
+use crate::diagnostic::Diagnostic;
 use crate::ending::Ending;
+use crate::input::Document;
 use crate::live::{self, Cluster, LiveError};
+use crate::variants;
 
 /// Plans for the cluster of the current kube context.
 pub(super) fn run(arguments: &PlanArguments) -> Ending {
@@ -19,13 +25,36 @@ pub(super) fn run(arguments: &PlanArguments) -> Ending {
         let default = cluster.client.default_namespace().to_owned();
         let namespace = arguments.namespace.as_deref().unwrap_or(&default);
         let mut diagnostics = Vec::new();
-        let applied = given::applied(&arguments.files, namespace, &mut diagnostics);
+        let applied = Applied::read(&arguments.files, namespace, &mut diagnostics);
         let mut present = Landscape::default();
-        for namespace in namespaces(&applied) {
+        for namespace in namespaces(&applied.landscape) {
             read(&cluster, &namespace, &mut present).await?;
         }
-        Ok(arguments.show(&present, &applied, diagnostics))
+        let variants = match applied.sets.is_empty() || has_errors(&diagnostics) {
+            true => None,
+            false => match preview(&cluster, &applied.sets, namespace, &mut diagnostics).await? {
+                Some(variants) => Some(variants),
+                None => return Ok(Ending::Unusable),
+            },
+        };
+        Ok(arguments.show(&present, &applied.landscape, variants.as_ref(), diagnostics))
     })
+}
+
+/// What sets would do to the variants of the cluster; `None` if they cannot be used, which is printed.
+async fn preview(
+    cluster: &Cluster,
+    sets: &[Document],
+    namespace: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Result<Option<Preview>, LiveError> {
+    let Some(sets) = variants::sets(sets, namespace, diagnostics) else { return Ok(None) };
+    let mut previews = Vec::new();
+    for (namespace, sets) in sets {
+        let preview = preview_namespace(&namespace, sets, &cluster.objects).await;
+        previews.extend(preview.map_err(variants::cluster::refused)?.sets);
+    }
+    Ok(Some(Preview::new(previews)))
 }
 
 fn namespaces(landscape: &Landscape) -> BTreeSet<String> {

@@ -1,51 +1,96 @@
 //! Objects of files, as a plan takes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use groundwork_api::{DeployItem, Execution, Kind as _};
+use groundwork_api::{DeployItem, Execution, Kind as _, PackageVariantSet};
 use groundwork_plan::Landscape;
 
 use crate::diagnostic::Diagnostic;
 use crate::input::{self, Document, Schemas};
 use crate::inventory::{Inventory, Key, Loaded};
 
-/// What there is.
-pub(super) fn present(paths: &[PathBuf], namespace: &str, diagnostics: &mut Vec<Diagnostic>) -> Landscape {
-    let documents = input::read(paths, diagnostics);
-    let (executions, documents) = take(documents, Execution::API_VERSION, Execution::KIND);
-    let (items, documents) = take(documents, DeployItem::API_VERSION, DeployItem::KIND);
-    let mut landscape = landscape(documents, namespace, diagnostics);
-    let schemas = Schemas::new();
-    let mut inventory = Inventory::default();
-    for document in executions.into_iter().chain(items) {
-        inventory.add_below(document, namespace, &schemas, diagnostics);
-    }
-    landscape.executions = objects(inventory.executions);
-    landscape.items = objects(inventory.items);
-    landscape
-}
-
 /// What would be applied.
-pub(super) fn applied(paths: &[PathBuf], namespace: &str, diagnostics: &mut Vec<Diagnostic>) -> Landscape {
-    let documents = input::read(paths, diagnostics);
-    for document in &documents {
-        let is_below = [Execution::KIND, DeployItem::KIND].contains(&document.text("kind"));
-        if is_below {
-            let message = format!("{}: jobs make these, nobody applies them", document.title());
-            diagnostics.push(document.error(message));
-        }
-    }
-    let is_applied =
-        |document: &Document| ![Execution::KIND, DeployItem::KIND].contains(&document.text("kind"));
-    let documents = documents.into_iter().filter(is_applied).collect();
-    landscape(documents, namespace, diagnostics)
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    pub(super) landscape: Landscape,
+    /// PackageVariantSets.
+    pub(super) sets: Vec<Document>,
 }
 
-fn take(documents: Vec<Document>, api_version: &str, kind: &str) -> (Vec<Document>, Vec<Document>) {
-    documents
-        .into_iter()
-        .partition(|document| document.text("apiVersion") == api_version && document.text("kind") == kind)
+/// What there is.
+#[derive(Debug, Default)]
+pub(super) struct Present {
+    pub(super) landscape: Landscape,
+    /// All objects, for sets: they select any.
+    pub(super) all: Vec<Document>,
+}
+
+impl Applied {
+    pub(super) fn read(paths: &[PathBuf], namespace: &str, diagnostics: &mut Vec<Diagnostic>) -> Self {
+        let documents = input::read(paths, diagnostics);
+        let (sets, documents): (Vec<_>, Vec<_>) = documents.into_iter().partition(is_set);
+        let (below, documents): (Vec<_>, Vec<_>) = documents.into_iter().partition(is_below);
+        diagnostics.extend(below.iter().map(|document| {
+            document.error(format!("{}: jobs make these, nobody applies them", document.title()))
+        }));
+        Self { landscape: landscape(documents, namespace, diagnostics), sets }
+    }
+}
+
+impl Present {
+    /// `applied` are sets that take the place of those of the same name. Without them what only sets know is refused.
+    pub(super) fn read(
+        paths: &[PathBuf],
+        namespace: &str,
+        applied: &[Document],
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
+        let mut documents = input::read(paths, diagnostics);
+        let mut all = Vec::new();
+        if !applied.is_empty() {
+            let names: BTreeSet<Key> = applied.iter().map(|document| key(document, namespace)).collect();
+            let stays =
+                |document: &&Document| !is_set(document) || !names.contains(&key(document, namespace));
+            all.extend(documents.iter().filter(stays).chain(applied).cloned());
+            documents.retain(is_known);
+        }
+        let (below, documents): (Vec<_>, Vec<_>) = documents.into_iter().partition(is_below);
+        let mut landscape = landscape(documents, namespace, diagnostics);
+        let schemas = Schemas::new();
+        let mut inventory = Inventory::default();
+        for document in below {
+            inventory.add_below(document, namespace, &schemas, diagnostics);
+        }
+        landscape.executions = objects(inventory.executions);
+        landscape.items = objects(inventory.items);
+        Self { landscape, all }
+    }
+}
+
+fn is_set(document: &Document) -> bool {
+    document.text("apiVersion") == PackageVariantSet::API_VERSION
+        && document.text("kind") == PackageVariantSet::KIND
+}
+
+fn is_below(document: &Document) -> bool {
+    document.text("apiVersion") == Execution::API_VERSION
+        && [Execution::KIND, DeployItem::KIND].contains(&document.text("kind"))
+}
+
+/// Whether Installations have to do with objects of this kind.
+fn is_known(document: &Document) -> bool {
+    match document.text("apiVersion") {
+        Execution::API_VERSION => true,
+        "v1" => ["Secret", "ConfigMap"].contains(&document.text("kind")),
+        _ => false,
+    }
+}
+
+fn key(document: &Document, namespace: &str) -> Key {
+    let written = document.metadata("namespace").filter(|name| !name.is_empty());
+    let name = document.metadata("name").unwrap_or_default();
+    (written.unwrap_or(namespace).to_owned(), name.to_owned())
 }
 
 fn landscape(documents: Vec<Document>, namespace: &str, diagnostics: &mut Vec<Diagnostic>) -> Landscape {

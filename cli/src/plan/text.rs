@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
+use groundwork_fleet::Preview;
 use groundwork_plan::{
     Change, Field, Plan, PlannedExport, PlannedInstallation, PlannedItem, Reason, Redirection, Start,
 };
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use crate::rules;
 use crate::terminal::shown;
+use crate::variants;
 
 const TITLE: Style = Style::new().bold();
 const ADDED: Style = AnsiColor::Green.on_default();
@@ -19,7 +21,18 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 
 /// What would happen, object by object, and how much of it.
-pub(super) fn of(plan: &Plan) -> String {
+pub(super) fn of(plan: &Plan, variants: Option<&Preview>) -> String {
+    let mut text = of_installations(plan);
+    if let Some(variants) = variants {
+        if plan.is_empty() {
+            text.clear();
+        }
+        text.push_str(&variants::plan::show(variants));
+    }
+    text
+}
+
+fn of_installations(plan: &Plan) -> String {
     if plan.is_empty() {
         return "nothing would change\n".to_owned();
     }

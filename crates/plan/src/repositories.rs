@@ -43,13 +43,15 @@ impl Repositories for ReadOnce<'_> {
 }
 
 type Version = (String, String);
+type Contents = Mutex<HashMap<(Version, Access), (String, Arc<[u8]>)>>;
 
 struct Reading {
     inner: Arc<dyn Repository>,
     descriptors: Kept<Version, Option<Vec<u8>>>,
     /// With the context that they are decoded for.
     loaded: Kept<(Version, String), Option<LoadedDescriptor>>,
-    contents: Mutex<HashMap<(Version, Access), (String, Arc<[u8]>)>>,
+    /// Media types and bytes.
+    contents: Contents,
 }
 
 impl Repository for Reading {
