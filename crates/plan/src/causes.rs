@@ -167,6 +167,10 @@ impl<'a> Causes<'a> {
         if reasons.is_empty() {
             return None;
         }
+        if after.metadata.deletion_timestamp.is_some() {
+            self.problems.push(format!("{}/{} is being deleted: no job runs for what changes", key.0, key.1));
+            return None;
+        }
         let is_set =
             after.annotations().get(annotation::RECONCILE_IF_CHANGED).is_some_and(|value| value == "true");
         let start = if is_asked || is_set && is_changed {

@@ -62,7 +62,7 @@ fn root(at: usize, shapes: &[Shape]) -> Installation {
     let exports = if shape.exports { vec![(export.as_str(), value.as_str())] } else { Vec::new() };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let exported: Vec<&str> = exports.iter().map(|(name, _)| *name).collect();
-    installation(NAMES[at], &blueprint(&names, &items, &exports), json!(imports), &exported)
+    installation(NAMES[at], &blueprint(&names, &items, &exports), &json!(imports), &exported)
 }
 
 /// Items and exports by what they are.

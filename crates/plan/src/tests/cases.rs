@@ -20,13 +20,13 @@ fn first(size: i32) -> groundwork_api::Installation {
         &[("item", MOCK, &config)],
         &[("one", "'first({{ .values.deployitems.item.got }})'")],
     );
-    installation("first", &blueprint, refs(&["seed"]), &["one"])
+    installation("first", &blueprint, &refs(&["seed"]), &["one"])
 }
 
 /// Imports `one`.
 fn second() -> groundwork_api::Installation {
     let blueprint = blueprint(&["one"], &[("server", MOCK, "of: '{{ .imports.one }}'")], &[]);
-    installation("second", &blueprint, refs(&["one"]), &[])
+    installation("second", &blueprint, &refs(&["one"]), &[])
 }
 
 fn pair() -> Landscape {
@@ -95,7 +95,7 @@ fn values_flow() {
 #[test]
 fn items_come_and_go() {
     let blueprint = blueprint(&["seed"], &[("other", MOCK, "size: 2")], &[("two", "x")]);
-    let changed = installation("first", &blueprint, refs(&["seed"]), &["two"]);
+    let changed = installation("first", &blueprint, &refs(&["seed"]), &["two"]);
     let plan = planned(&pair(), &Landscape::default().with([asking(changed)]));
     let first = named(&plan, "first");
     let items: Vec<_> = first.items.iter().map(|item| (item.template.as_str(), item.change)).collect();
@@ -119,11 +119,11 @@ fn deployers_know_more() {
             &[("chart", HELM, &format!("size: {size}, export: {{url: u}}"))],
             &[("one", "{{ .values.deployitems.chart.url }}"), ("fixed", "f")],
         );
-        installation("first", &blueprint, json!([]), &["one", "fixed"])
+        installation("first", &blueprint, &json!([]), &["one", "fixed"])
     };
     let importer = {
         let blueprint = blueprint(&["fixed"], &[("third", MOCK, "of: '{{ .imports.fixed }}'")], &[]);
-        installation("third", &blueprint, refs(&["fixed"]), &[])
+        installation("third", &blueprint, &refs(&["fixed"]), &[])
     };
     let present =
         Landscape::default().with([exporter(1), second(), importer]).run(&["first", "second", "third"]);
@@ -157,7 +157,7 @@ fn secrets_stay_hidden() {
         let blueprint =
             blueprint(&["login"], &[("item", MOCK, &config)], &[("one", "'{{ .imports.login | upper }}'")]);
         let imports = json!([{"name": "login", "secretRef": {"name": "login", "key": "password"}}]);
-        installation("first", &blueprint, imports, &["one"])
+        installation("first", &blueprint, &imports, &["one"])
     };
     let present = Landscape::default()
         .with_secret("login", "password", "hunter2")
@@ -187,9 +187,9 @@ fn former_secrets_stay_hidden() {
     let secret = {
         let blueprint = blueprint(&["login"], &[("item", MOCK, "pass: '{{ .imports.login }}'")], &[]);
         let imports = json!([{"name": "login", "secretRef": {"name": "login", "key": "password"}}]);
-        installation("first", &blueprint, imports, &[])
+        installation("first", &blueprint, &imports, &[])
     };
-    let plain = installation("first", &blueprint(&[], &[("item", MOCK, "pass: none")], &[]), json!([]), &[]);
+    let plain = installation("first", &blueprint(&[], &[("item", MOCK, "pass: none")], &[]), &json!([]), &[]);
     let present =
         Landscape::default().with_secret("login", "password", "hunter2").with([secret]).run(&["first"]);
     let plan = planned(&present, &Landscape::default().with([asking(plain)]));
@@ -210,7 +210,7 @@ fn trees_are_planned_to_the_leaves() {
             "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
             "subinstallations": children.iter().map(child).collect::<Vec<_>>(),
         });
-        installation("first", &blueprint.to_string(), json!([]), &[])
+        installation("first", &blueprint.to_string(), &json!([]), &[])
     };
     let mut present = Landscape::default().with([parent(&[("a", "n: 1"), ("b", "n: 1")])]);
     let root = present.installations.values_mut().next().unwrap();
@@ -219,7 +219,7 @@ fn trees_are_planned_to_the_leaves() {
     for (name, template) in [("a-x7k2p", "a"), ("b-99abc", "b")] {
         let config =
             json!({"type": MOCK, "context": "default", "config": {"kind": "ProviderConfiguration", "n": 1}});
-        let mut child: groundwork_api::Installation = installation(name, "", json!([]), &[]);
+        let mut child: groundwork_api::Installation = installation(name, "", &json!([]), &[]);
         owned(&mut child.metadata, "first", template);
         child.metadata.uid = Some(format!("uid-{name}"));
         let mut item: groundwork_api::DeployItem = object(&format!("{name}-item"), &json!({"spec": config}));
@@ -256,11 +256,24 @@ fn trees_are_planned_to_the_leaves() {
     assert!(plan.installations[0].nested[1].items[0].name.is_none());
 }
 
+/// Of an Installation that goes no job does anything but that.
+#[test]
+fn deletion_comes_first() {
+    let mut present = pair();
+    for installation in present.installations.values_mut().filter(|found| found.spec == first(1).spec) {
+        installation.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    }
+    let plan = planned(&present, &Landscape::default().with([asking(first(2))]));
+    assert!(plan.installations.is_empty() && !plan.is_empty(), "{plan:#?}");
+    assert!(plan.problems[0].contains("prod/first is being deleted"), "{:?}", plan.problems);
+}
+
 #[test]
 fn circles_are_told() {
     let of = |name: &str, import: &str, export: &str| {
         let blueprint = blueprint(&[import], &[], &[(export, "x")]);
-        installation(name, &blueprint, refs(&[import]), &[export])
+        installation(name, &blueprint, &refs(&[import]), &[export])
     };
     let plan = planned(
         &Landscape::default(),
