@@ -20,6 +20,7 @@ use crate::namespace::namespace;
 use crate::operations::{DeleteArguments, InterruptArguments, ReconcileArguments};
 use crate::output::RenderOutput;
 use crate::packages::PackagesArguments;
+use crate::plan::PlanArguments;
 use crate::render::{DiffTarget, assignment};
 #[cfg(feature = "cluster")]
 use crate::status::StatusArguments;
@@ -58,6 +59,11 @@ pub(crate) enum Command {
     Component(ComponentArguments),
     /// Tell why something is as it is: which component versions Installations use.
     Explain(ExplainArguments),
+    /// Show what would happen if objects were applied: which jobs would run, and which items and exports would change.
+    ///
+    /// To the cluster of the current kube context, or to the objects of `--from`, with no server at all. Exit code 0: nothing would change, and
+    /// no job would run. 1: something would, or a job would fail. 2: the input or the cluster cannot be used.
+    Plan(PlanArguments),
     /// Run all services in this process, against the cluster of the current kube context.
     ///
     /// Ends on SIGINT or SIGTERM.

@@ -19,7 +19,7 @@ const STANDARD_INPUT: &str = "-";
 const LARGEST_FILE: u64 = 32 << 20;
 
 /// A manifest and where it stands.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Document {
     pub(crate) source: Rc<Source>,
     pub(crate) node: Node,

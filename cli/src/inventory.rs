@@ -4,7 +4,9 @@ mod core;
 
 use std::collections::BTreeMap;
 
-use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, Kind, Target};
+use groundwork_api::{
+    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, Target,
+};
 use groundwork_lifecycle::{Entries, ImportedObjects};
 use groundwork_yaml::Step;
 use serde_json::Value;
@@ -28,10 +30,13 @@ pub(crate) struct Inventory {
     pub(crate) installations: BTreeMap<Key, Loaded<Installation>>,
     pub(crate) contexts: BTreeMap<Key, Loaded<Context>>,
     pub(crate) overwrites: BTreeMap<Key, Loaded<ComponentVersionOverwrites>>,
-    data_objects: BTreeMap<Key, Loaded<DataObject>>,
-    targets: BTreeMap<Key, Loaded<Target>>,
-    secrets: BTreeMap<Key, Loaded<Entries>>,
-    config_maps: BTreeMap<Key, Loaded<Entries>>,
+    pub(crate) data_objects: BTreeMap<Key, Loaded<DataObject>>,
+    pub(crate) targets: BTreeMap<Key, Loaded<Target>>,
+    pub(crate) secrets: BTreeMap<Key, Loaded<Entries>>,
+    pub(crate) config_maps: BTreeMap<Key, Loaded<Entries>>,
+    /// What jobs have made of Installations, where that is asked for.
+    pub(crate) executions: BTreeMap<Key, Loaded<Execution>>,
+    pub(crate) items: BTreeMap<Key, Loaded<DeployItem>>,
 }
 
 impl Inventory {
@@ -52,29 +57,8 @@ impl Inventory {
         schemas: &Schemas,
         diagnostics: &mut Vec<Diagnostic>,
     ) {
+        let Some(key) = checked(&document, namespace, schemas, diagnostics) else { return };
         let (api_version, kind) = (document.text("apiVersion").to_owned(), document.text("kind").to_owned());
-        for (member, value) in [("apiVersion", &api_version), ("kind", &kind)] {
-            if value.is_empty() {
-                return diagnostics.push(document.error(format!("the object has no {member}")));
-            }
-        }
-        let findings = schemas.check(&api_version, &kind, &document.node);
-        let title = document.title();
-        for (position, problem) in findings.iter().flatten() {
-            diagnostics
-                .push(Diagnostic::error(format!("{title}: {problem}")).at(&document.source, *position));
-        }
-        if findings.is_some_and(|findings| !findings.is_empty()) {
-            return;
-        }
-        let Some(name) = document.metadata("name").filter(|name| !name.is_empty()).map(str::to_owned) else {
-            let message =
-                format!("the {kind} has no metadata.name; without a cluster no name can be generated for it");
-            return diagnostics.push(document.error(message));
-        };
-        let namespace =
-            document.metadata("namespace").filter(|name| !name.is_empty()).unwrap_or(namespace).to_owned();
-        let key = (namespace, name);
         match (api_version.as_str(), kind.as_str()) {
             (Installation::API_VERSION, Installation::KIND) => {
                 insert_typed(&mut self.installations, key, document, diagnostics);
@@ -105,10 +89,57 @@ impl Inventory {
         }
     }
 
+    /// Takes in an Execution or a DeployItem.
+    pub(crate) fn add_below(
+        &mut self,
+        document: Document,
+        namespace: &str,
+        schemas: &Schemas,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) {
+        let Some(key) = checked(&document, namespace, schemas, diagnostics) else { return };
+        match document.text("kind") {
+            Execution::KIND => insert_typed(&mut self.executions, key, document, diagnostics),
+            _ => insert_typed(&mut self.items, key, document, diagnostics),
+        }
+    }
+
     /// The objects that Installations of a namespace may import.
     pub(crate) fn imported(&self, namespace: &str) -> NamespaceObjects<'_> {
         NamespaceObjects { inventory: self, namespace: namespace.to_owned() }
     }
+}
+
+/// Namespace and name of an object that its schema, if we know it, finds nothing wrong with.
+fn checked(
+    document: &Document,
+    namespace: &str,
+    schemas: &Schemas,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Key> {
+    let (api_version, kind) = (document.text("apiVersion"), document.text("kind"));
+    for (member, value) in [("apiVersion", api_version), ("kind", kind)] {
+        if value.is_empty() {
+            diagnostics.push(document.error(format!("the object has no {member}")));
+            return None;
+        }
+    }
+    let findings = schemas.check(api_version, kind, &document.node);
+    let title = document.title();
+    for (position, problem) in findings.iter().flatten() {
+        diagnostics.push(Diagnostic::error(format!("{title}: {problem}")).at(&document.source, *position));
+    }
+    if findings.is_some_and(|findings| !findings.is_empty()) {
+        return None;
+    }
+    let Some(name) = document.metadata("name").filter(|name| !name.is_empty()).map(str::to_owned) else {
+        let message =
+            format!("the {kind} has no metadata.name; without a cluster no name can be generated for it");
+        diagnostics.push(document.error(message));
+        return None;
+    };
+    let namespace = document.metadata("namespace").filter(|name| !name.is_empty()).unwrap_or(namespace);
+    Some((namespace.to_owned(), name))
 }
 
 fn unknown_kind(document: &Document, schemas: &Schemas, api_version: &str, kind: &str) -> Diagnostic {

@@ -27,6 +27,7 @@ mod operations;
 mod output;
 mod package_folder;
 mod packages;
+mod plan;
 mod render;
 mod rendering;
 mod rules;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Template(arguments) => template::run(&arguments),
         Command::Component(arguments) => component::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         #[cfg(feature = "cluster")]
         Command::Status(arguments) => status::run(&arguments),
         #[cfg(feature = "cluster")]

@@ -23,7 +23,6 @@ pub(crate) use former::{DiffTarget, Former};
 pub(crate) use given::assignment;
 use given::{ItemExports, StateFile};
 use tree::Runner;
-pub(crate) use tree::assumed_context;
 use world::World;
 
 /// Reads, renders, prints.

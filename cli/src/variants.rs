@@ -1,11 +1,11 @@
 //! `groundwork variants`: what PackageVariantSets ask for, from files.
 
 #[cfg(feature = "cluster")]
-mod cluster;
+pub(crate) mod cluster;
 mod draft;
 mod given;
 mod jsonl;
-mod plan;
+pub(crate) mod plan;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -251,6 +251,20 @@ fn place(document: &Document, field: &str) -> Position {
         steps.extend(indexes.map(Step::Index));
     }
     document.node.locate(steps)
+}
+
+/// The sets among documents, by namespace; `None` if something is wrong with them, which is printed.
+#[cfg(feature = "cluster")]
+pub(crate) fn sets(
+    documents: &[Document],
+    namespace: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<BTreeMap<String, Vec<PackageVariantSet>>> {
+    let mut sets: BTreeMap<String, Vec<PackageVariantSet>> = BTreeMap::new();
+    for ((namespace, _), set) in Cluster::of_sets(documents, namespace, diagnostics)?.sets {
+        sets.entry(namespace).or_default().push(set.object);
+    }
+    Some(sets)
 }
 
 /// Namespace and name.

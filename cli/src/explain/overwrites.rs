@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation, ResourceExt};
 use groundwork_blueprint::Capabilities;
 use groundwork_component::{OverwriteCondition, Overwrites, Repositories};
-use groundwork_lifecycle::{Inputs, ROOT_SCOPE, Resolution, Subject, findings, resolve};
+use groundwork_lifecycle::{Inputs, ROOT_SCOPE, Resolution, Subject, assumed_context, findings, resolve};
 use groundwork_yaml::Step;
 use serde_json::{Value, json};
 
@@ -18,7 +18,6 @@ use crate::input;
 use crate::inventory::{Inventory, Key, Loaded};
 use crate::namespace::namespace;
 use crate::output;
-use crate::render::assumed_context;
 use crate::stores;
 
 #[derive(Debug, Args)]

@@ -1,10 +1,10 @@
 //! Warnings and errors of Installations as messages with places.
 
 use groundwork_api::DEFAULT_CONTEXT;
-use groundwork_lifecycle::{JobError, Outcome, Subject, Warning, validate};
+use groundwork_lifecycle::{JobError, Outcome, Subject, Warning, assumed_context, validate};
 use groundwork_yaml::Step;
 
-use super::tree::{Node, assumed_context};
+use super::tree::Node;
 use crate::diagnostic::Diagnostic;
 use crate::inventory::Inventory;
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use groundwork_api::{Context, DEFAULT_CONTEXT, Installation, InstallationTemplate, ObjectMeta, ResourceExt};
+use groundwork_api::{Installation, InstallationTemplate, ResourceExt};
 use groundwork_blueprint::{Capabilities, SiblingGraph};
 use groundwork_lifecycle::{
-    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, SignatureCheck, SignaturePolicy, deploy_items,
-    export, export_objects, import_copies, render, scope_name,
+    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, SignatureCheck, SignaturePolicy, assumed_context,
+    deploy_items, export, export_objects, import_copies, render, scope_name,
 };
 use groundwork_registry::RepositoryMap;
 use serde_json::{Map, Value};
@@ -274,19 +274,6 @@ impl<'a> Runner<'a> {
             }),
         })
     }
-}
-
-/// The Context `default` that a cluster makes in every namespace (`components.md` 1.2).
-pub(crate) fn assumed_context(installation: &Installation) -> Option<Context> {
-    if installation.spec.context() != DEFAULT_CONTEXT {
-        return None;
-    }
-    let metadata = ObjectMeta {
-        name: Some(DEFAULT_CONTEXT.to_owned()),
-        namespace: installation.metadata.namespace.clone(),
-        ..ObjectMeta::default()
-    };
-    Some(Context { metadata, ..Context::default() })
 }
 
 fn too_deep() -> Outcome {

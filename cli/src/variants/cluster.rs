@@ -79,7 +79,7 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Ending {
     })
 }
 
-fn refused(error: groundwork_controller::ReconcileError) -> LiveError {
+pub(crate) fn refused(error: groundwork_controller::ReconcileError) -> LiveError {
     LiveError::Refused(error.message)
 }
 

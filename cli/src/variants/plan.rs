@@ -6,9 +6,9 @@ use groundwork_fleet::{Bundle, Fate, Field, Preview, SetPreview, Site};
 use serde_json::Value;
 
 use super::{Cluster, PlanArguments, PlanFormat};
-use crate::diagnostic;
+use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::input;
+use crate::input::{self, Document};
 use crate::output;
 
 /// Reads, plans, prints.
@@ -16,9 +16,21 @@ pub(super) fn run(arguments: &PlanArguments) -> Ending {
     let mut diagnostics = Vec::new();
     let documents = input::read(&arguments.files, &mut diagnostics);
     let namespace = arguments.namespace.as_deref().unwrap_or("default");
-    let Some(cluster) = Cluster::of_sets(&documents, namespace, &mut diagnostics) else {
+    let Some(preview) = of_documents(&documents, namespace, &mut diagnostics) else {
         return Ending::Unusable;
     };
+    let ending = print(&preview, arguments.output);
+    diagnostic::print(&diagnostics);
+    ending
+}
+
+/// What the sets among documents would do to the variants among them; `None` if that cannot be told, which is printed.
+pub(crate) fn of_documents(
+    documents: &[Document],
+    namespace: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Preview> {
+    let cluster = Cluster::of_sets(documents, namespace, diagnostics)?;
     let mut previews = Vec::new();
     let mut namespaces: Vec<&String> = cluster.sets.keys().map(|(namespace, _)| namespace).collect();
     namespaces.dedup();
@@ -30,9 +42,7 @@ pub(super) fn run(arguments: &PlanArguments) -> Ending {
         let variants = cluster.variants.get(namespace).map(Vec::as_slice).unwrap_or_default();
         previews.extend(bundle.preview(&sets, variants));
     }
-    let ending = print(&Preview::new(previews), arguments.output);
-    diagnostic::print(&diagnostics);
-    ending
+    Some(Preview::new(previews))
 }
 
 /// Prints a plan; one that a set refuses ends as a failure.
@@ -46,11 +56,11 @@ pub(super) fn print(preview: &Preview, format: PlanFormat) -> Ending {
 }
 
 /// Whether something of the sets would not happen.
-pub(super) fn is_refused(preview: &Preview) -> bool {
+pub(crate) fn is_refused(preview: &Preview) -> bool {
     preview.sets.iter().any(|set| set.refused.is_some() || !set.failed.is_empty())
 }
 
-pub(super) fn show(preview: &Preview) -> String {
+pub(crate) fn show(preview: &Preview) -> String {
     let mut text = String::new();
     for set in &preview.sets {
         show_set(set, &mut text);

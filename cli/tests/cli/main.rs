@@ -19,6 +19,7 @@ mod nested;
 mod overwrites;
 mod package_lines;
 mod package_render;
+mod plan;
 mod secrecy;
 mod spiff;
 mod template;

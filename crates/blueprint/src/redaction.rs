@@ -17,12 +17,19 @@ pub(crate) use words::Words;
 use crate::filesystem::Filesystem;
 use others::Kind;
 
+/// A value of the same shape in which every text, number, true and false is another one. What comes out the same with it does not depend on
+/// the value. Keys stay.
+pub fn other_value(value: &Value) -> Value {
+    let other = others::other(value, Kind::Texts, &|_: &str| true);
+    others::other(&other, Kind::Booleans, &|_: &str| true)
+}
+
 /// Files beyond this many bytes, all together, are not searched for words: what they hold is withheld.
 const LONGEST_SEARCHED: usize = 1 << 20;
 /// Shorter texts would be found by chance in any message, and make it unreadable.
 const SHORTEST_SECRET: usize = 4;
 /// Stands for a value.
-pub(crate) const REDACTED: &str = "[...]";
+pub const REDACTED: &str = "[...]";
 
 /// The texts that must not show.
 ///

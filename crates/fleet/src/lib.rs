@@ -55,7 +55,7 @@ pub use package::{
 };
 pub use preview::{
     Changed, Created, Deleted, Fate, Field, Preview, Refused, ReleasedRevision, SetPreview, Site,
-    UpstreamPreview, preview,
+    UpstreamPreview, differences, preview,
 };
 pub use revision::{fixed_revision, reference};
 pub use status::{Observed, conditions};

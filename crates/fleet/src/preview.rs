@@ -19,7 +19,7 @@ use crate::expand::{ExpandError, Inputs, Objects, expand};
 use crate::package::{Package, commit};
 use crate::upstream::resolve;
 
-pub use fields::Field;
+pub use fields::{Field, differences};
 
 /// What would happen to the variants of sets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -263,7 +263,7 @@ fn describe(
             }
             Action::Adopt(_) | Action::Update(_) => {
                 let before = before.get(&site.name);
-                let fields = before.map(|before| differences(before, variant)).unwrap_or_default();
+                let fields = before.map(|before| changes(before, variant)).unwrap_or_default();
                 preview.changed.push(Changed { site, fields });
             }
             Action::Delete(_) => {
@@ -297,7 +297,7 @@ fn sorted(mut sites: Vec<Site>) -> Vec<Site> {
 }
 
 /// Nothing is written but the spec and the owner.
-fn differences(before: &PackageVariant, after: &PackageVariant) -> Vec<Field> {
+fn changes(before: &PackageVariant, after: &PackageVariant) -> Vec<Field> {
     let shown = |variant: &PackageVariant| {
         let owners = ObjectMeta {
             owner_references: variant.metadata.owner_references.clone(),

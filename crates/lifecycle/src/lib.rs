@@ -44,7 +44,7 @@ pub use message::is_shortened;
 pub use names::{
     ROOT_SCOPE, deploy_item_name, living_scope, object_name, parent_name, scope_name, state_secret_name,
 };
-pub use objects::{deploy_items, execution};
+pub use objects::{assumed_context, deploy_items, execution};
 pub use prepare::{
     Completion, OwnNames, OwnScope, Prepared, UnreadStates, complete, imports_hash, item_exports, prepare,
     state_of,

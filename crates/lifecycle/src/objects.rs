@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use groundwork_api::metadata::{FINALIZER, annotation, label};
 use groundwork_api::{
-    DeployItem, DeployItemSpec, DeployItemTemplate, Execution, ExecutionSpec, Installation, InstallationSpec,
-    Kind, KubeResource, List, ObjectMeta, OwnerReference,
+    Context, DEFAULT_CONTEXT, DeployItem, DeployItemSpec, DeployItemTemplate, Execution, ExecutionSpec,
+    Installation, InstallationSpec, Kind, KubeResource, List, ObjectMeta, OwnerReference,
 };
 
 use groundwork_blueprint::{ChildMetadata, child_object_name};
@@ -73,6 +73,19 @@ pub(crate) fn state_secret(installation: &Installation, key: &str, state: &str) 
         data: Some([(STATE_ENTRY.to_owned(), ByteString(state.as_bytes().to_vec()))].into()),
         ..Secret::default()
     }
+}
+
+/// The Context `default` that a cluster makes in every namespace (`components.md` 1.2).
+pub fn assumed_context(installation: &Installation) -> Option<Context> {
+    if installation.spec.context() != DEFAULT_CONTEXT {
+        return None;
+    }
+    let metadata = ObjectMeta {
+        name: Some(DEFAULT_CONTEXT.to_owned()),
+        namespace: installation.metadata.namespace.clone(),
+        ..ObjectMeta::default()
+    };
+    Some(Context { metadata, ..Context::default() })
 }
 
 /// One DeployItem for every template of an Execution.

@@ -41,6 +41,7 @@ mod package_replicas;
 mod package_rows;
 mod packages;
 mod pages;
+mod planning;
 mod publishing;
 mod readiness;
 mod registries;

@@ -19,7 +19,7 @@ pub struct Field {
 }
 
 /// All differences below a path, members in byte order, the elements of lists by their positions.
-pub(super) fn differences(path: &str, old: &Value, new: &Value) -> Vec<Field> {
+pub fn differences(path: &str, old: &Value, new: &Value) -> Vec<Field> {
     let mut fields = Vec::new();
     compare(path, Some(old), Some(new), &mut fields);
     fields

@@ -1,0 +1,139 @@
+//! `groundwork plan`: what would happen if objects were applied.
+
+#[cfg(feature = "cluster")]
+mod cluster;
+mod given;
+mod text;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use groundwork_blueprint::Capabilities;
+use groundwork_component::Repositories;
+use groundwork_fleet::Preview;
+use groundwork_lifecycle::{SignatureCheck, SignaturePolicy};
+use groundwork_plan::{Environment, Landscape, Plan, plan};
+use serde_json::Value;
+
+use crate::diagnostic::{self, Diagnostic, Severity};
+use crate::ending::Ending;
+use crate::namespace::namespace;
+use crate::output;
+use crate::{stores, variants};
+use given::{Applied, Present};
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// Files or directories with what would be applied: Installations, Contexts, ComponentVersionOverwrites, DataObjects, Targets, Secrets,
+    /// ConfigMaps, PackageVariantSets. `-` is standard input.
+    #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Files or directories with what there is, in place of a cluster: the same kinds, Executions and DeployItems, as `kubectl get -o yaml` prints
+    /// them; if sets are applied, what these select, too.
+    #[arg(long, num_args = 1.., value_name = "PATH")]
+    from: Vec<PathBuf>,
+
+    /// What to print.
+    #[arg(short, long, value_enum, default_value_t = PlanFormat::Text)]
+    output: PlanFormat,
+
+    /// Namespace of objects that name none [default: that of the kube context; with `--from` it is `default`].
+    #[arg(short, long, value_parser = namespace)]
+    namespace: Option<String>,
+
+    /// Which directories hold the components of which repository [default: every repositories.yaml and components/repositories.yaml beside the
+    /// input]
+    #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
+    repositories: Option<PathBuf>,
+
+    /// Show values that may come from Secrets.
+    #[arg(long)]
+    show_values: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PlanFormat {
+    /// Lines for people.
+    Text,
+    /// The same as JSON.
+    Json,
+}
+
+/// Reads, plans, prints.
+pub(crate) fn run(arguments: &PlanArguments) -> Ending {
+    if arguments.from.is_empty() {
+        return of_cluster(arguments);
+    }
+    let namespace = arguments.namespace.as_deref().unwrap_or("default");
+    let mut diagnostics = Vec::new();
+    let applied = Applied::read(&arguments.files, namespace, &mut diagnostics);
+    let present = Present::read(&arguments.from, namespace, &applied.sets, &mut diagnostics);
+    let variants = match applied.sets.is_empty() || has_errors(&diagnostics) {
+        true => None,
+        false => match variants::plan::of_documents(&present.all, namespace, &mut diagnostics) {
+            Some(variants) => Some(variants),
+            None => return Ending::Unusable,
+        },
+    };
+    arguments.show(&present.landscape, &applied.landscape, variants.as_ref(), diagnostics)
+}
+
+fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+}
+
+#[cfg(feature = "cluster")]
+fn of_cluster(arguments: &PlanArguments) -> Ending {
+    cluster::run(arguments)
+}
+
+#[cfg(not(feature = "cluster"))]
+fn of_cluster(_: &PlanArguments) -> Ending {
+    crate::left_out::run("plan without --from")
+}
+
+impl PlanArguments {
+    /// Plans and prints, if the input can be used.
+    fn show(
+        &self,
+        present: &Landscape,
+        applied: &Landscape,
+        variants: Option<&Preview>,
+        mut diagnostics: Vec<Diagnostic>,
+    ) -> Ending {
+        let beside: Vec<PathBuf> = self.files.iter().chain(&self.from).cloned().collect();
+        let map = stores::repositories(self.repositories.as_deref(), &beside, &mut diagnostics);
+        diagnostic::print(&diagnostics);
+        if has_errors(&diagnostics) {
+            return Ending::Unusable;
+        }
+        let plan = self.plan(present, applied, &map);
+        let written = output::write(&match self.output {
+            PlanFormat::Text => text::of(&plan, variants),
+            PlanFormat::Json => {
+                let mut json = serde_json::to_value(&plan).unwrap_or(Value::Null);
+                if let Some(variants) = variants {
+                    json["variants"] = serde_json::to_value(variants).unwrap_or(Value::Null);
+                }
+                format!("{json:#}\n")
+            }
+        });
+        let is_quiet = |preview: &Preview| preview.is_empty() && !variants::plan::is_refused(preview);
+        let is_empty = plan.is_empty() && variants.is_none_or(is_quiet);
+        if written == Ending::Rendered && !is_empty { Ending::Failed } else { written }
+    }
+
+    fn plan(&self, present: &Landscape, applied: &Landscape, repositories: &dyn Repositories) -> Plan {
+        let environment = Environment {
+            repositories,
+            capabilities: &Capabilities::system(),
+            signatures: Some(SignatureCheck {
+                policy: SignaturePolicy::default(),
+                now: jiff::Timestamp::now().as_second(),
+            }),
+            show_values: self.show_values,
+        };
+        plan(present, applied, &environment)
+    }
+}

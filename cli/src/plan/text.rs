@@ -1,0 +1,194 @@
+//! A plan for people.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use groundwork_fleet::Preview;
+use groundwork_plan::{
+    Change, Field, Plan, PlannedExport, PlannedInstallation, PlannedItem, Reason, Redirection, Start,
+};
+use serde_json::Value;
+
+use crate::rules;
+use crate::terminal::shown;
+use crate::variants;
+
+const TITLE: Style = Style::new().bold();
+const ADDED: Style = AnsiColor::Green.on_default();
+const REMOVED: Style = AnsiColor::Red.on_default();
+const CHANGED: Style = AnsiColor::Yellow.on_default();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const FAINT: Style = Style::new().dimmed();
+
+/// What would happen, object by object, and how much of it.
+pub(super) fn of(plan: &Plan, variants: Option<&Preview>) -> String {
+    let mut text = of_installations(plan);
+    if let Some(variants) = variants {
+        if plan.is_empty() {
+            text.clear();
+        }
+        text.push_str(&variants::plan::show(variants));
+    }
+    text
+}
+
+fn of_installations(plan: &Plan) -> String {
+    if plan.is_empty() {
+        return "nothing would change\n".to_owned();
+    }
+    let mut text = String::new();
+    for problem in &plan.problems {
+        line(&mut text, 0, &format!("{BAD}!{BAD:#} {}", shown(problem)));
+    }
+    for object in plan.applied.iter().filter(|object| object.change != Change::Unchanged) {
+        let name = format!("{} {}/{}", object.kind, object.namespace, object.name);
+        line(&mut text, 0, &format!("{} {}", mark(object.change), shown(&name)));
+        fields(&mut text, 1, &object.fields);
+    }
+    for installation in &plan.installations {
+        show(&mut text, 0, installation);
+    }
+    let _ = writeln!(text, "{}", summary(plan));
+    text
+}
+
+fn show(text: &mut String, depth: usize, planned: &PlannedInstallation) {
+    let title = format!("{}/{}", planned.namespace, planned.path.join("/"));
+    let start = planned.start.map(|start| format!(": {}", begins(start))).unwrap_or_default();
+    let mark = if depth == 0 { String::new() } else { format!("{} ", mark(planned.change)) };
+    line(text, depth, &format!("{mark}{TITLE}Installation {}{TITLE:#}{start}", shown(&title)));
+    let depth = depth + 1;
+    for reason in &planned.reasons {
+        line(text, depth, &format!("{FAINT}because{FAINT:#} {}", shown(&because(reason))));
+    }
+    planned.redirected.iter().for_each(|place| redirection(text, depth, place));
+    // Of a root the object that is applied has told.
+    if planned.start.is_none() {
+        fields(text, depth, &planned.fields);
+    }
+    if let Some(error) = &planned.error {
+        line(text, depth, &format!("{BAD}!{BAD:#} the job would fail: {}", shown(error)));
+    }
+    if let Some(reason) = &planned.waits_for {
+        line(text, depth, &format!("? {}", shown(reason)));
+    }
+    planned.items.iter().for_each(|item| show_item(text, depth, item));
+    planned.exports.iter().for_each(|export| show_export(text, depth, export));
+    planned.nested.iter().for_each(|nested| show(text, depth, nested));
+}
+
+fn show_item(text: &mut String, depth: usize, item: &PlannedItem) {
+    let name = item.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let title = format!("item {}{name}", item.template);
+    let again = if item.change == Change::Unchanged { ": stays as it is" } else { "" };
+    line(text, depth, &format!("{} {}{again}", mark(item.change), shown(&title)));
+    fields(text, depth + 2, &item.fields);
+}
+
+fn show_export(text: &mut String, depth: usize, export: &PlannedExport) {
+    let wakes = match &export.wakes[..] {
+        [] => String::new(),
+        names => format!(", imported by {}", names.join(", ")),
+    };
+    let title = format!("export {} ({} {}){wakes}", export.key, export.kind, export.name);
+    line(text, depth, &format!("{} {}", mark(export.change), shown(&title)));
+    fields(text, depth + 2, &export.fields);
+    if let Some(reason) = &export.reason {
+        line(text, depth + 2, &shown(reason));
+    }
+}
+
+fn redirection(text: &mut String, depth: usize, Redirection { path, before, after }: &Redirection) {
+    let place = if path.is_empty() { "component" } else { path };
+    let what = match (before, after) {
+        (Some(before), Some(after)) => format!("{} -> {}", rules::located(before), rules::located(after)),
+        (None, Some(after)) => format!("new: {}", rules::located(after)),
+        (Some(before), None) => format!("no longer used: {}", rules::located(before)),
+        (None, None) => return,
+    };
+    line(text, depth, &format!("{}: {}", shown(place), shown(&what)));
+}
+
+fn begins(start: Start) -> &'static str {
+    match start {
+        Start::Now => "a job runs",
+        Start::AfterPredecessors => "a job runs after those that it imports from",
+        Start::NextJob => "with its next job, which nothing here asks for",
+    }
+}
+
+fn because(reason: &Reason) -> String {
+    match reason {
+        Reason::New => "it is new".to_owned(),
+        Reason::SpecChanged => "its spec changes".to_owned(),
+        Reason::Requested => "a job is asked for".to_owned(),
+        Reason::Redirected => "it leads to other component versions".to_owned(),
+        Reason::ImportChanged { import, from, exporter: Some(exporter) } => {
+            format!("its import {import} changes ({from} of {exporter})")
+        }
+        Reason::ImportChanged { import, from, exporter: None } => {
+            format!("its import {import} changes ({from})")
+        }
+        Reason::PredecessorsRun { predecessors } => {
+            format!("jobs of those run that it imports from: {}", predecessors.join(", "))
+        }
+    }
+}
+
+fn mark(change: Change) -> String {
+    match change {
+        Change::Created => format!("{ADDED}+{ADDED:#}"),
+        Change::Changed => format!("{CHANGED}~{CHANGED:#}"),
+        Change::Deleted => format!("{REMOVED}-{REMOVED:#}"),
+        Change::Unchanged => "=".to_owned(),
+        Change::Unknown => "?".to_owned(),
+    }
+}
+
+fn fields(text: &mut String, depth: usize, fields: &[Field]) {
+    let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
+    for field in fields {
+        let change = format!("{}: {} -> {}", field.path, value(&field.old), value(&field.new));
+        line(text, depth, &shown(&change));
+    }
+}
+
+fn line(text: &mut String, depth: usize, content: &str) {
+    // Writing to a text cannot fail.
+    let _ = writeln!(text, "{:indent$}{content}", "", indent = 2 * depth.min(40));
+}
+
+/// How much there is of everything.
+fn summary(plan: &Plan) -> String {
+    let all = plan.all();
+    let items = |change: Change| {
+        all.iter().flat_map(|planned| &planned.items).filter(move |item| item.change == change).count()
+    };
+    let exports = |change: Change| {
+        all.iter().flat_map(|planned| &planned.exports).filter(move |export| export.change == change).count()
+    };
+    let counts = |count: &dyn Fn(Change) -> usize| {
+        let of = |(change, word): (Change, &str)| {
+            Some(count(change)).filter(|count| *count > 0).map(|count| format!("{count} {word}"))
+        };
+        let words = [
+            (Change::Created, "created"),
+            (Change::Changed, "changed"),
+            (Change::Deleted, "deleted"),
+            (Change::Unchanged, "unchanged"),
+            (Change::Unknown, "unknown"),
+        ];
+        let words: Vec<String> = words.into_iter().filter_map(of).collect();
+        if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+    };
+    let starts =
+        |start: Start| plan.installations.iter().filter(|planned| planned.start == Some(start)).count();
+    format!(
+        "jobs: {} now, {} after others, {} when asked for; items: {}; exports: {}",
+        starts(Start::Now),
+        starts(Start::AfterPredecessors),
+        starts(Start::NextJob),
+        counts(&items),
+        counts(&exports),
+    )
+}

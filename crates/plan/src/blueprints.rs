@@ -1,0 +1,28 @@
+//! Blueprints that have been loaded for one plan.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use groundwork_blueprint::Blueprint;
+use groundwork_lifecycle::{BlueprintCache, BlueprintDigest};
+
+/// As many are kept; most Installations of a landscape share a few.
+const MOST: usize = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct Blueprints {
+    kept: RefCell<HashMap<BlueprintDigest, Blueprint>>,
+}
+
+impl BlueprintCache for Blueprints {
+    fn get(&self, digest: BlueprintDigest) -> Option<Blueprint> {
+        self.kept.borrow().get(&digest).cloned()
+    }
+
+    fn keep(&self, digest: BlueprintDigest, blueprint: &Blueprint) {
+        let mut kept = self.kept.borrow_mut();
+        if kept.len() < MOST {
+            kept.insert(digest, blueprint.clone());
+        }
+    }
+}

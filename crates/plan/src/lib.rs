@@ -1,0 +1,148 @@
+//! What would happen in a cluster if objects were applied, before they are.
+//!
+//! ```text
+//! Landscape (what a cluster holds) + Landscape (what is applied)
+//!    └─ causes: which roots have reason to do something else, in the order in which they run
+//!         └─ walk: their jobs down to the leaves ── compare ──> Plan: items, exports, who is woken
+//!              └─ the same with other values in the place of secret ones: what comes out otherwise is hidden
+//! ```
+//!
+//! Pure: callers read what a cluster holds before they call. What only deployers can tell is unknown, not wrong. The jobs are those of
+//! the chapter `installations.md`.
+
+mod applied;
+mod blueprints;
+mod causes;
+mod change;
+mod compare;
+mod landscape;
+mod redirection;
+mod repositories;
+mod secrecy;
+#[cfg(test)]
+mod tests;
+mod walk;
+mod world;
+
+use groundwork_blueprint::Capabilities;
+use groundwork_component::Repositories;
+use groundwork_lifecycle::SignatureCheck;
+
+pub use change::{
+    Change, ObjectChange, Plan, PlannedExport, PlannedInstallation, PlannedItem, Reason, Redirection, Start,
+};
+pub use groundwork_fleet::Field;
+pub use landscape::{Key, Landscape};
+pub use redirection::redirections;
+pub use secrecy::HIDDEN;
+
+use blueprints::Blueprints;
+use causes::Causes;
+use compare::{Comparison, Proofs};
+use landscape::Below;
+use repositories::ReadOnce;
+use walk::{Node, Walk, Walks};
+
+/// What jobs need beside objects.
+#[derive(Clone, Copy)]
+pub struct Environment<'a> {
+    pub repositories: &'a dyn Repositories,
+    /// What templates may reach.
+    pub capabilities: &'a Capabilities,
+    /// How signatures are checked; `None` leaves them to the job.
+    pub signatures: Option<SignatureCheck>,
+    /// Whether values that may be secret are shown.
+    pub show_values: bool,
+}
+
+impl std::fmt::Debug for Environment<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environment").field("show_values", &self.show_values).finish_non_exhaustive()
+    }
+}
+
+/// What would happen if `applied` were applied to a cluster that holds `present`. Of both, the namespaces that the applied objects are in
+/// count, with everything that is in them.
+pub fn plan(present: &Landscape, applied: &Landscape, environment: &Environment<'_>) -> Plan {
+    let repositories = ReadOnce::new(environment.repositories);
+    let environment = &Environment { repositories: &repositories, ..*environment };
+    let mut present = present.clone();
+    present.fill_in();
+    let after = present.after(applied);
+    let below = Below::of(&present);
+    let published = compare::published(&present);
+    let mut causes = Causes::new(&present, &after, applied, environment);
+    let blueprints = Blueprints::default();
+    let walks = Walks { present: &present, below: &below, environment, blueprints: &blueprints };
+    let mut walk = walks.on(&after);
+    let (mut nodes, mut planned) = (Vec::new(), Vec::new());
+    for root in causes.roots() {
+        let Some(cause) = causes.of(&root) else { continue };
+        let node = walk.root(&after.installations[&root]);
+        let comparison =
+            Comparison { present: &present, below: &below, proofs: Proofs::shown(), published: &published };
+        let known = comparison.installation(&node, causes.importers(&root.0));
+        causes.ran(&root, &known, cause.start);
+        nodes.push(node);
+        planned.push((root, cause));
+    }
+    let roots: Vec<&Key> = planned.iter().map(|(root, _)| root).collect();
+    let others = Others::of(&nodes, &roots, &after, &walks);
+    let mut installations = Vec::with_capacity(nodes.len());
+    for (at, (node, (root, cause))) in nodes.iter().zip(&planned).enumerate() {
+        let proofs = others.proofs(at, environment.show_values);
+        let comparison = Comparison { present: &present, below: &below, proofs, published: &published };
+        let mut installation = comparison.installation(node, causes.importers(&root.0));
+        installation.start = Some(cause.start);
+        installation.reasons.clone_from(&cause.reasons);
+        installation.redirected.clone_from(&cause.redirected);
+        installations.push(installation);
+    }
+    let applied = applied::changes(&present, &after, applied, environment.show_values);
+    Plan { applied, installations, problems: causes.problems }
+}
+
+impl Proofs<'_> {
+    fn shown() -> Self {
+        Self { show_values: true, ..Self::default() }
+    }
+}
+
+/// The planned roots in other walks, in the same order; empty where values are shown.
+#[derive(Debug, Default)]
+struct Others {
+    before: Vec<Option<Node>>,
+    before_disguised: Vec<Option<Node>>,
+    disguised: Vec<Option<Node>>,
+}
+
+impl Others {
+    fn of(nodes: &[Node], roots: &[&Key], after: &Landscape, walks: &Walks<'_>) -> Self {
+        if walks.environment.show_values {
+            return Self::default();
+        }
+        let through = |mut walk: Walk<'_>, landscape: &Landscape| -> Vec<Option<Node>> {
+            let root = |root: &&Key| landscape.installations.get(*root).map(|found| walk.root(found));
+            roots.iter().map(root).collect()
+        };
+        let before = through(walks.on(walks.present), walks.present);
+        let may_be_secret = |node: &Node| node.all().iter().any(|node| node.may_be_secret);
+        if !nodes.iter().chain(before.iter().flatten()).any(may_be_secret) {
+            return Self { before, ..Self::default() };
+        }
+        let other = after.disguised();
+        let disguised = through(walks.on(&other).disguised(), &other);
+        let other = walks.present.disguised();
+        let before_disguised = through(walks.on(&other).disguised(), &other);
+        Self { before, before_disguised, disguised }
+    }
+
+    fn proofs(&self, at: usize, show_values: bool) -> Proofs<'_> {
+        Proofs {
+            show_values,
+            disguised: self.disguised.get(at).and_then(Option::as_ref),
+            before: self.before.get(at).and_then(Option::as_ref),
+            before_disguised: self.before_disguised.get(at).and_then(Option::as_ref),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+mod agreement;
+mod cases;
+mod support;

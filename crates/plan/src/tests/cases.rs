@@ -1,0 +1,283 @@
+//! What plans say, case by case.
+
+use serde_json::{Value, json};
+
+use super::support::{NAMESPACE, asking, blueprint, installation, object, owned, planned, planned_with};
+use crate::{Change, Landscape, Plan, PlannedInstallation, Reason, Start};
+
+const MOCK: &str = "landscaper.gardener.cloud/mock";
+const HELM: &str = "landscaper.gardener.cloud/helm";
+
+fn refs(names: &[&str]) -> Value {
+    names.iter().map(|name| json!({"name": name, "dataRef": name})).collect()
+}
+
+/// Imports `seed`, exports `one`.
+fn first(size: i32) -> groundwork_api::Installation {
+    let config = format!("size: {size}, export: {{got: '{{{{ .imports.seed }}}}'}}");
+    let blueprint = blueprint(
+        &["seed"],
+        &[("item", MOCK, &config)],
+        &[("one", "'first({{ .values.deployitems.item.got }})'")],
+    );
+    installation("first", &blueprint, &refs(&["seed"]), &["one"])
+}
+
+/// Imports `one`.
+fn second() -> groundwork_api::Installation {
+    let blueprint = blueprint(&["one"], &[("server", MOCK, "of: '{{ .imports.one }}'")], &[]);
+    installation("second", &blueprint, &refs(&["one"]), &[])
+}
+
+fn pair() -> Landscape {
+    Landscape::default()
+        .with_data("seed", &json!("corn"))
+        .with([first(1), second()])
+        .run(&["first", "second"])
+}
+
+fn named<'p>(plan: &'p Plan, name: &str) -> &'p PlannedInstallation {
+    plan.installations.iter().find(|planned| planned.name.as_deref() == Some(name)).unwrap()
+}
+
+fn fields(planned: &[crate::Field]) -> Vec<String> {
+    let value = |value: &Option<Value>| value.as_ref().map_or("-".to_owned(), Value::to_string);
+    planned
+        .iter()
+        .map(|field| format!("{} {} {}", field.path, value(&field.old), value(&field.new)))
+        .collect()
+}
+
+#[test]
+fn what_is_there_changes_nothing() {
+    let plan =
+        planned(&pair(), &Landscape::default().with([first(1), second()]).with_data("seed", &json!("corn")));
+    assert!(plan.is_empty(), "{plan:#?}");
+    assert!(plan.applied.iter().all(|object| object.change == Change::Unchanged));
+}
+
+/// A job that is asked for runs, also if it changes nothing, and wakes who imports from it.
+#[test]
+fn a_request_runs_jobs() {
+    let plan = planned(&pair(), &Landscape::default().with([asking(first(1))]));
+    let (first, second) = (named(&plan, "first"), named(&plan, "second"));
+    assert_eq!((first.start, &first.reasons[..]), (Some(Start::Now), &[Reason::Requested][..]));
+    assert_eq!((first.items[0].change, first.exports[0].change), (Change::Unchanged, Change::Unchanged));
+    assert_eq!(first.exports[0].wakes, ["second"]);
+    let reasons = [Reason::PredecessorsRun { predecessors: vec!["first".to_owned()] }];
+    assert_eq!((second.start, &second.reasons[..]), (Some(Start::AfterPredecessors), &reasons[..]));
+}
+
+/// A value goes through exports to whoever imports it, and nothing that is applied asks for a job.
+#[test]
+fn values_flow() {
+    let plan = planned(&pair(), &Landscape::default().with_data("seed", &json!("rye")));
+    let (first, second) = (named(&plan, "first"), named(&plan, "second"));
+    assert_eq!(first.start, Some(Start::NextJob));
+    assert_eq!(
+        first.reasons,
+        [Reason::ImportChanged {
+            import: "seed".to_owned(),
+            from: "DataObject seed".to_owned(),
+            exporter: None
+        }]
+    );
+    assert_eq!(fields(&first.items[0].fields), [r#"spec.config.export.got "corn" "rye""#]);
+    assert_eq!(first.exports[0].change, Change::Changed);
+    assert_eq!(fields(&first.exports[0].fields), [r#"data "first(corn)" "first(rye)""#]);
+    assert!(
+        matches!(&second.reasons[0], Reason::ImportChanged { exporter: Some(first), .. } if first == "first")
+    );
+    // What another job has published may have come from anywhere.
+    assert_eq!(fields(&second.items[0].fields), [r#"spec.config.of "first(corn)" "first(rye)""#]);
+}
+
+#[test]
+fn items_come_and_go() {
+    let blueprint = blueprint(&["seed"], &[("other", MOCK, "size: 2")], &[("two", "x")]);
+    let changed = installation("first", &blueprint, &refs(&["seed"]), &["two"]);
+    let plan = planned(&pair(), &Landscape::default().with([asking(changed)]));
+    let first = named(&plan, "first");
+    let items: Vec<_> = first.items.iter().map(|item| (item.template.as_str(), item.change)).collect();
+    assert_eq!(items, [("other", Change::Created), ("item", Change::Deleted)]);
+    assert!(first.items[0].name.as_ref().is_some_and(|name| name.starts_with("first-other-")));
+    let exports: Vec<_> = first.exports.iter().map(|export| (export.name.as_str(), export.change)).collect();
+    assert_eq!(exports, [("two", Change::Created), ("one", Change::Deleted)]);
+    assert_eq!(first.exports[1].wakes, ["second"]);
+    // Nobody publishes any more what it imports.
+    let second = named(&plan, "second");
+    assert!(second.error.as_ref().is_some_and(|error| error.contains("one")), "{second:?}");
+    assert_eq!(second.items[0].change, Change::Unchanged);
+}
+
+/// What a deployer has not told yet is unknown, and so is what hangs on it; what does not is known.
+#[test]
+fn deployers_know_more() {
+    let exporter = |size: i32| {
+        let blueprint = blueprint(
+            &[],
+            &[("chart", HELM, &format!("size: {size}, export: {{url: u}}"))],
+            &[("one", "{{ .values.deployitems.chart.url }}"), ("fixed", "f")],
+        );
+        installation("first", &blueprint, &json!([]), &["one", "fixed"])
+    };
+    let importer = {
+        let blueprint = blueprint(&["fixed"], &[("third", MOCK, "of: '{{ .imports.fixed }}'")], &[]);
+        installation("third", &blueprint, &refs(&["fixed"]), &[])
+    };
+    let present =
+        Landscape::default().with([exporter(1), second(), importer]).run(&["first", "second", "third"]);
+    let plan = planned(&present, &Landscape::default().with([asking(exporter(2))]));
+    let first = named(&plan, "first");
+    let exports: Vec<_> = first.exports.iter().map(|export| (export.key.as_str(), export.change)).collect();
+    assert_eq!(exports, [("fixed", Change::Unchanged), ("one", Change::Unknown)]);
+    assert!(
+        first.exports[1]
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.contains("the item chart of prod/first"))
+    );
+    let second = named(&plan, "second");
+    assert!(second.error.is_none() && second.waits_for.as_ref().is_some_and(|reason| reason.contains("one")));
+    assert_eq!(second.items[0].change, Change::Unknown);
+    assert_eq!(named(&plan, "third").items[0].change, Change::Unchanged);
+    // An item that stays as it is exports what it did.
+    let plan = planned(&present, &Landscape::default().with([asking(exporter(1))]));
+    assert!(
+        named(&plan, "first").exports.iter().all(|export| export.change == Change::Unchanged),
+        "{plan:#?}"
+    );
+}
+
+/// Values of Secrets are hidden, also when a template has made something else of them; the rest shows.
+#[test]
+fn secrets_stay_hidden() {
+    let install = |tag: &str| {
+        let config = format!("tag: {tag}, pass: '{{{{ .imports.login | b64enc }}}}', user: admin");
+        let blueprint =
+            blueprint(&["login"], &[("item", MOCK, &config)], &[("one", "'{{ .imports.login | upper }}'")]);
+        let imports = json!([{"name": "login", "secretRef": {"name": "login", "key": "password"}}]);
+        installation("first", &blueprint, &imports, &["one"])
+    };
+    let present = Landscape::default()
+        .with_secret("login", "password", "hunter2")
+        .with([install("v1"), second()])
+        .run(&["first", "second"]);
+    let applied =
+        Landscape::default().with([asking(install("v2"))]).with_secret("login", "password", "sesame4");
+    let plan = planned(&present, &applied);
+    let text = serde_json::to_string(&plan).unwrap();
+    for secret in ["hunter2", "sesame4", "HUNTER2", "SESAME4", "aHVudGVyMg", "c2VzYW1lNA"] {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+    assert_eq!(
+        fields(&named(&plan, "first").items[0].fields),
+        [r#"spec.config.pass "[hidden]" "[hidden, another one]""#, r#"spec.config.tag "v1" "v2""#,]
+    );
+    assert_eq!(named(&plan, "second").items[0].change, Change::Changed);
+    let secret = plan.applied.iter().find(|object| object.kind == "Secret").unwrap();
+    assert_eq!(fields(&secret.fields), [r#"data.password "[hidden]" "[hidden, another one]""#]);
+    let shown = serde_json::to_string(&planned_with(&present, &applied, true)).unwrap();
+    assert!(shown.contains("hunter2") && shown.contains("SESAME4"), "{shown}");
+}
+
+/// A value that was secret does not show either when something plain takes its place.
+#[test]
+fn former_secrets_stay_hidden() {
+    let secret = {
+        let blueprint = blueprint(&["login"], &[("item", MOCK, "pass: '{{ .imports.login }}'")], &[]);
+        let imports = json!([{"name": "login", "secretRef": {"name": "login", "key": "password"}}]);
+        installation("first", &blueprint, &imports, &[])
+    };
+    let plain = installation("first", &blueprint(&[], &[("item", MOCK, "pass: none")], &[]), &json!([]), &[]);
+    let present =
+        Landscape::default().with_secret("login", "password", "hunter2").with([secret]).run(&["first"]);
+    let plan = planned(&present, &Landscape::default().with([asking(plain)]));
+    assert_eq!(fields(&plan.installations[0].items[0].fields), [r#"spec.config.pass "[hidden]" "none""#]);
+}
+
+/// Nested installations are planned to the leaves; what loses its template goes with everything below it.
+#[test]
+fn trees_are_planned_to_the_leaves() {
+    let parent = |children: &[(&str, &str)]| {
+        let child = |(name, config): &(&str, &str)| {
+            json!({
+                "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "InstallationTemplate", "name": name,
+                "blueprint": {"filesystem": {"blueprint.yaml": blueprint(&[], &[("item", MOCK, config)], &[])}},
+            })
+        };
+        let blueprint = json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
+            "subinstallations": children.iter().map(child).collect::<Vec<_>>(),
+        });
+        installation("first", &blueprint.to_string(), &json!([]), &[])
+    };
+    let mut present = Landscape::default().with([parent(&[("a", "n: 1"), ("b", "n: 1")])]);
+    let root = present.installations.values_mut().next().unwrap();
+    root.metadata.uid = Some("uid-first".to_owned());
+    // The names that the reference gives are others than ours.
+    for (name, template) in [("a-x7k2p", "a"), ("b-99abc", "b")] {
+        let config =
+            json!({"type": MOCK, "context": "default", "config": {"kind": "ProviderConfiguration", "n": 1}});
+        let mut child: groundwork_api::Installation = installation(name, "", &json!([]), &[]);
+        owned(&mut child.metadata, "first", template);
+        child.metadata.uid = Some(format!("uid-{name}"));
+        let mut item: groundwork_api::DeployItem = object(&format!("{name}-item"), &json!({"spec": config}));
+        item.metadata.labels = Some(
+            [
+                ("execution.landscaper.gardener.cloud/managed-by", name),
+                ("execution.landscaper.gardener.cloud/name", "item"),
+            ]
+            .map(|(label, value)| (label.to_owned(), value.to_owned()))
+            .into(),
+        );
+        present.installations.insert((NAMESPACE.to_owned(), name.to_owned()), child);
+        present.items.insert((NAMESPACE.to_owned(), format!("{name}-item")), item);
+    }
+    let plan =
+        planned(&present, &Landscape::default().with([asking(parent(&[("a", "n: 2"), ("c", "n: 1")]))]));
+    let nested: Vec<_> = plan.installations[0]
+        .nested
+        .iter()
+        .map(|nested| (nested.path.join("/"), nested.name.clone(), nested.change, nested.items[0].change))
+        .collect();
+    assert_eq!(
+        nested[0],
+        ("first/a".to_owned(), Some("a-x7k2p".to_owned()), Change::Changed, Change::Changed)
+    );
+    assert_eq!(
+        (nested[1].0.as_str(), nested[1].2, nested[1].3),
+        ("first/c", Change::Created, Change::Created)
+    );
+    assert_eq!(
+        nested[2],
+        ("first/b".to_owned(), Some("b-99abc".to_owned()), Change::Deleted, Change::Deleted)
+    );
+    assert!(plan.installations[0].nested[1].items[0].name.is_none());
+}
+
+/// Of an Installation that goes no job does anything but that.
+#[test]
+fn deletion_comes_first() {
+    let mut present = pair();
+    for installation in present.installations.values_mut().filter(|found| found.spec == first(1).spec) {
+        installation.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    }
+    let plan = planned(&present, &Landscape::default().with([asking(first(2))]));
+    assert!(plan.installations.is_empty() && !plan.is_empty(), "{plan:#?}");
+    assert!(plan.problems[0].contains("prod/first is being deleted"), "{:?}", plan.problems);
+}
+
+#[test]
+fn circles_are_told() {
+    let of = |name: &str, import: &str, export: &str| {
+        let blueprint = blueprint(&[import], &[], &[(export, "x")]);
+        installation(name, &blueprint, &refs(&[import]), &[export])
+    };
+    let plan = planned(
+        &Landscape::default(),
+        &Landscape::default().with([of("a", "two", "one"), of("b", "one", "two")]),
+    );
+    assert!(plan.problems[0].contains("a -{depends_on}-> b -{depends_on}-> a"), "{:?}", plan.problems);
+}

@@ -1,0 +1,413 @@
+//! Jobs of Installations down to the leaves, as far as they go without a deployer.
+
+use groundwork_api::metadata::annotation;
+use groundwork_api::{DeployItemTemplate, Execution, Installation, ResourceExt as _};
+use groundwork_blueprint::{Exports, States, other_value};
+use groundwork_lifecycle::deployer::MOCK_TYPE;
+use groundwork_lifecycle::machine::Phase;
+use groundwork_lifecycle::{
+    DataKind, Inputs, Outcome, ROOT_SCOPE, ScopedObject, assumed_context, deploy_items, export,
+    export_objects, export_values, import_copies, item_exports, render, scope_name, state_of,
+    state_secret_name,
+};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Map, Value};
+
+use crate::Environment;
+use crate::blueprints::Blueprints;
+use crate::landscape::{Below, Key, Landscape, key};
+use crate::world::World;
+
+/// Nested installations inside each other: a component that refers to itself has no end.
+const DEEPEST: usize = 32;
+/// No job of a cluster stands behind what is made here.
+const NO_JOB: &str = "";
+
+/// What an item exports.
+enum ItemExport {
+    Known(Value),
+    /// Only its deployer knows. Two values for it: what comes out the same with both does not depend on it.
+    Unknown([Value; 2]),
+}
+
+/// What became of the exports of an Installation.
+#[derive(Debug, Clone)]
+pub(crate) enum Published {
+    Known(Vec<ScopedObject>),
+    /// These are known, and why others are not.
+    Unknown(Vec<ScopedObject>, String),
+}
+
+/// An Installation after its job.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) installation: Installation,
+    /// Whether the name is the one that it will have: that of what is nested in a new Installation depends on its UID.
+    pub(crate) is_named: bool,
+    /// The name of the root and the templates that lead from there.
+    pub(crate) path: Vec<String>,
+    pub(crate) scope: String,
+    /// Why its job fails.
+    pub(crate) error: Option<String>,
+    /// Why it is not known what its job does.
+    pub(crate) waits_for: Option<String>,
+    pub(crate) execution: Option<Execution>,
+    pub(crate) published: Published,
+    /// Whether something that may be secret has gone into it.
+    pub(crate) may_be_secret: bool,
+    pub(crate) children: Vec<Node>,
+}
+
+impl Node {
+    pub(crate) fn has_failed(&self) -> bool {
+        self.error.is_some() || self.children.iter().any(Self::has_failed)
+    }
+
+    /// It and all below.
+    pub(crate) fn all(&self) -> Vec<&Self> {
+        let mut all = vec![self];
+        all.extend(self.children.iter().flat_map(Self::all));
+        all
+    }
+
+    pub(crate) fn at(&self, path: &[String]) -> Option<&Self> {
+        self.all().into_iter().find(|node| node.path == path)
+    }
+
+    pub(crate) fn templates(&self) -> Vec<DeployItemTemplate> {
+        let templates = self.execution.as_ref().and_then(|execution| execution.spec.templates().ok());
+        templates.map(|templates| templates.to_vec()).unwrap_or_default()
+    }
+}
+
+/// What all walks have in common.
+pub(crate) struct Walks<'a> {
+    /// What the cluster has.
+    pub(crate) present: &'a Landscape,
+    pub(crate) below: &'a Below<'a>,
+    pub(crate) environment: &'a Environment<'a>,
+    pub(crate) blueprints: &'a Blueprints,
+}
+
+impl<'a> Walks<'a> {
+    pub(crate) fn on(&'a self, landscape: &'a Landscape) -> Walk<'a> {
+        Walk { common: self, landscape, world: World::new(landscape), is_disguised: false }
+    }
+}
+
+/// Runs jobs of roots on one landscape, one after the other.
+pub(crate) struct Walk<'a> {
+    common: &'a Walks<'a>,
+    landscape: &'a Landscape,
+    world: World<'a>,
+    /// Whether values stand for others, so that no item is as it is in the cluster.
+    is_disguised: bool,
+}
+
+/// Where an Installation stands.
+struct Place {
+    installation: Installation,
+    is_named: bool,
+    path: Vec<String>,
+    scope: String,
+}
+
+impl<'a> Walk<'a> {
+    /// The same on a landscape whose values stand for others.
+    pub(crate) fn disguised(self) -> Self {
+        Self { is_disguised: true, ..self }
+    }
+
+    pub(crate) fn root(&mut self, root: &Installation) -> Node {
+        self.visit(Place {
+            installation: root.clone(),
+            is_named: true,
+            path: vec![root.name_any()],
+            scope: ROOT_SCOPE.to_owned(),
+        })
+    }
+
+    fn visit(&mut self, place: Place) -> Node {
+        let Place { installation, is_named, path, scope } = place;
+        let waits_for = self.world.unknown_import(&installation, &scope);
+        let mut node = Node {
+            is_named,
+            path,
+            error: None,
+            waits_for: waits_for
+                .map(|(import, reason)| format!("the import {import:?} is not known: {reason}")),
+            execution: None,
+            published: Published::Known(Vec::new()),
+            may_be_secret: false,
+            children: Vec::new(),
+            installation,
+            scope,
+        };
+        if let Some(reason) = node.waits_for.clone() {
+            self.unpublished(&mut node, reason);
+            return node;
+        }
+        if node.path.len() > DEEPEST {
+            node.error = Some(format!(
+                "nested installations are more than {DEEPEST} levels deep; a blueprint may contain itself"
+            ));
+            self.unpublished(&mut node, "its job fails".to_owned());
+            return node;
+        }
+        self.world.begin(&node.installation);
+        let outcome = self.render(&mut node);
+        if let Some(error) = &outcome.error {
+            node.error = Some(error.to_string());
+            let reason = format!("the job of {} fails", title(&node));
+            self.unpublished(&mut node, reason);
+            return node;
+        }
+        node.execution = outcome.execution;
+        self.identify(&mut node);
+        let copies = import_copies(&node.installation, NO_JOB, &outcome.imports);
+        self.world.add(&copies, !node.may_be_secret);
+        let parent = key(&node.installation.metadata);
+        for child in outcome.children {
+            let place = self.child(&node, &parent, &child.template, child.installation);
+            let child = self.visit(place);
+            node.children.push(child);
+        }
+        self.publish(&mut node, &outcome.states);
+        node
+    }
+
+    /// A nested installation under the name that it has, or will have.
+    fn child(&self, node: &Node, parent: &Key, template: &str, mut installation: Installation) -> Place {
+        let present = self.common.below.children(parent).iter().find(|child| {
+            child.annotations().get(annotation::SUBINSTALLATION_NAME).is_some_and(|of| of == template)
+        });
+        if let Some(present) = present.filter(|_| node.is_named) {
+            installation.metadata.name.clone_from(&present.metadata.name);
+            installation.metadata.uid.clone_from(&present.metadata.uid);
+        }
+        let is_named = node.is_named && node.installation.metadata.uid.is_some();
+        let path = node.path.iter().cloned().chain([template.to_owned()]).collect();
+        let (namespace, name) = parent;
+        Place { installation, is_named, path, scope: scope_name(namespace, name) }
+    }
+
+    /// Items of an Execution that is there have the names that follow from its UID.
+    fn identify(&self, node: &mut Node) {
+        let Some(execution) = &mut node.execution else { return };
+        if let Some(present) =
+            self.common.present.executions.get(&key(&execution.metadata)).filter(|_| node.is_named)
+        {
+            execution.metadata.uid.clone_from(&present.metadata.uid);
+        }
+    }
+
+    fn render(&self, node: &mut Node) -> Outcome {
+        let first = self.with_inputs(node, None, render);
+        if first.unread_states.is_empty() {
+            return first;
+        }
+        let states = self.states(&node.installation, &first.unread_states);
+        node.may_be_secret |= !states.is_empty();
+        self.with_inputs(node, Some(&states), render)
+    }
+
+    /// What executions have stored.
+    fn states(&self, installation: &Installation, keys: &[String]) -> States {
+        let (namespace, name) = key(&installation.metadata);
+        let state = |of: &String| {
+            let secret = (namespace.clone(), state_secret_name(&name, of));
+            let entries = self.landscape.secrets.get(&secret)?;
+            let data = entries.iter().map(|(entry, bytes)| (entry.clone(), ByteString(bytes.clone())));
+            let secret = Secret { data: Some(data.collect()), ..Secret::default() };
+            Some((of.clone(), state_of(&secret)?))
+        };
+        keys.iter().filter_map(state).collect()
+    }
+
+    fn with_inputs<T>(
+        &self,
+        node: &mut Node,
+        states: Option<&States>,
+        job: impl FnOnce(&Inputs<'_>) -> T,
+    ) -> T {
+        let installation = &node.installation;
+        let (namespace, _) = key(&installation.metadata);
+        let context =
+            self.landscape.contexts.get(&(namespace.clone(), installation.spec.context().to_owned()));
+        let assumed = if context.is_none() { assumed_context(installation) } else { None };
+        let overwrites = context.and_then(|context| {
+            self.landscape.overwrites.get(&(namespace.clone(), context.overwrites()?.to_owned()))
+        });
+        let objects = self.world.view(&namespace);
+        let done = job(&Inputs {
+            installation,
+            context: context.or(assumed.as_ref()),
+            overwrites,
+            objects: &objects,
+            repositories: self.common.environment.repositories,
+            blueprint: None,
+            capabilities: self.common.environment.capabilities,
+            scope: &node.scope,
+            states,
+            cache: Some(self.common.blueprints),
+            offline: None,
+            signatures: self.common.environment.signatures,
+        });
+        node.may_be_secret |= objects.has_read_secrets.get();
+        done
+    }
+
+    fn unpublished(&mut self, node: &mut Node, reason: String) {
+        self.world.add_unknown(&node.installation, &node.scope, &reason);
+        node.published = Published::Unknown(Vec::new(), reason);
+    }
+
+    /// Exports what can be known of an Installation whose work is done.
+    fn publish(&mut self, node: &mut Node, states: &States) {
+        if let Some(failed) = node.children.iter().find(|child| child.has_failed()) {
+            let reason = format!("the job of {} fails", title(failed));
+            return self.unpublished(node, reason);
+        }
+        let below = node.children.iter().find_map(|child| match &child.published {
+            Published::Unknown(_, reason) => Some(reason.clone()),
+            Published::Known(_) => child.waits_for.clone(),
+        });
+        let (values, unknown) = self.item_values(node);
+        // A value that is missing here comes from a nested installation, or not at all.
+        let given = |which: usize| -> Map<String, Value> {
+            let value = |value: &ItemExport| match value {
+                ItemExport::Known(value) => value.clone(),
+                ItemExport::Unknown(values) => values[which].clone(),
+            };
+            values.iter().map(|(name, of)| (name.clone(), value(of))).collect()
+        };
+        let first = self.export(node, states, given(0));
+        let reason = below.or(unknown.clone());
+        let (known, error) = match (first, &reason) {
+            (Ok(exports), None) => (exports, None),
+            (Err(error), None) => (Exports::default(), Some(error)),
+            // Beside an item that has not told anything yet some exports may be known.
+            (Ok(exports), Some(_)) if unknown == reason => {
+                let second = self.export(node, states, given(1)).unwrap_or_default();
+                (common(exports, &second), None)
+            }
+            (_, Some(_)) => (Exports::default(), None),
+        };
+        if let Some(error) = error {
+            node.error = Some(error);
+            let reason = format!("the job of {} fails", title(node));
+            return self.unpublished(node, reason);
+        }
+        let objects = export_objects(&node.installation, &node.scope, NO_JOB, &known);
+        if let Some(reason) = reason {
+            self.world.add_unknown(&node.installation, &node.scope, &reason);
+            self.world.add(&objects, !node.may_be_secret);
+            node.published = Published::Unknown(objects, reason);
+        } else {
+            self.world.add(&objects, !node.may_be_secret);
+            node.published = Published::Known(objects);
+        }
+    }
+
+    fn export(&self, node: &mut Node, states: &States, items: Map<String, Value>) -> Result<Exports, String> {
+        let installation = node.installation.clone();
+        let (namespace, name) = key(&installation.metadata);
+        let scope = scope_name(&namespace, &name);
+        let (data, targets) = self.world.in_scope(&namespace, &scope);
+        let values = export_values(&installation, items, data, targets);
+        let (data, targets) = self.world.in_scope(&namespace, &scope);
+        let mut may_be_secret = data
+            .map(|object| self.world.may_be_secret(DataKind::Data, &object.metadata))
+            .chain(targets.map(|target| self.world.may_be_secret(DataKind::Target, &target.metadata)));
+        node.may_be_secret |= may_be_secret.any(|secret| secret);
+        let outcome = self.with_inputs(node, Some(states), |inputs| export(inputs, |_| values));
+        match outcome.error {
+            Some(error) => Err(error.to_string()),
+            None => Ok(outcome.exports),
+        }
+    }
+
+    /// What each item exports, and why there are some of which only their deployers know.
+    fn item_values(&self, node: &mut Node) -> (Vec<(String, ItemExport)>, Option<String>) {
+        let mut reason = None;
+        let mut values = Vec::new();
+        for template in node.templates() {
+            let value = match template.type_ == MOCK_TYPE {
+                true => mock_export(&template),
+                false => self.last_export(node, &template),
+            };
+            if matches!(value, ItemExport::Unknown(_)) && reason.is_none() {
+                reason = Some(format!(
+                    "what the item {} of {} exports is known when its deployer has run",
+                    template.name,
+                    title(node)
+                ));
+            }
+            values.push((template.name, value));
+        }
+        (values, reason)
+    }
+
+    /// An item that stays as it is exports what it has exported last, if what it is deployed to stays, too.
+    fn last_export(&self, node: &mut Node, template: &DeployItemTemplate) -> ItemExport {
+        let found = node.execution.as_ref().and_then(|execution| {
+            let place = key(&execution.metadata);
+            let wanted = deploy_items(execution).into_iter().find(|item| is_of(item, &template.name))?;
+            let found = self.common.below.items(&place).iter().find(|item| is_of(item, &template.name))?;
+            Some((self.common.present.executions.get(&place)?, found.spec == wanted.spec))
+        });
+        let Some((present, is_same)) = found else {
+            return ItemExport::Unknown([Value::Null, Value::Bool(true)]);
+        };
+        let (namespace, _) = key(&present.metadata);
+        let holder = present.status.as_ref().and_then(|status| status.export_ref.as_ref());
+        let holder = holder.and_then(|holder| self.world.data_object(&namespace, &holder.name)).cloned();
+        node.may_be_secret |= holder.is_some();
+        let last = item_exports(Some(present), holder).remove(&template.name).unwrap_or_default();
+        if self.is_disguised || is_same && self.is_same_target(&namespace, template) {
+            return ItemExport::Known(last);
+        }
+        // Templates reach into values of this shape.
+        match other_value(&last) {
+            other if other == last => ItemExport::Unknown([Value::Null, Value::Bool(true)]),
+            other => ItemExport::Unknown([last, other]),
+        }
+    }
+
+    fn is_same_target(&self, namespace: &str, template: &DeployItemTemplate) -> bool {
+        template.target.as_ref().is_none_or(|target| {
+            let place = (namespace.to_owned(), target.name.clone());
+            let spec = |landscape: &'a Landscape| landscape.targets.get(&place).map(|target| &target.spec);
+            spec(self.landscape) == spec(self.common.present)
+        })
+    }
+}
+
+fn is_of(item: &groundwork_api::DeployItem, template: &str) -> bool {
+    let name = item.labels().get(groundwork_api::metadata::label::DEPLOY_ITEM_NAME);
+    name.is_some_and(|name| name == template)
+}
+
+/// The configuration of a mock item says what it exports, unless it says that it fails (`installations.md` 7.8).
+fn mock_export(template: &DeployItemTemplate) -> ItemExport {
+    let config = template.config.get().and_then(Value::as_object);
+    let member = |name: &str| config.and_then(|config| config.get(name));
+    let phase = member("phase").or_else(|| member("initialPhase")).and_then(Value::as_str);
+    if phase.is_some_and(|phase| !phase.is_empty() && phase != Phase::Succeeded.as_str()) {
+        return ItemExport::Unknown([Value::Null, Value::Bool(true)]);
+    }
+    ItemExport::Known(member("export").cloned().unwrap_or_default())
+}
+
+/// What is the same in both.
+fn common(mut exports: Exports, other: &Exports) -> Exports {
+    exports.data.retain(|name, value| other.data.get(name) == Some(value));
+    exports.targets.retain(|name, target| other.targets.get(name) == Some(target));
+    exports
+}
+
+pub(crate) fn title(node: &Node) -> String {
+    let namespace = node.installation.metadata.namespace.as_deref().unwrap_or_default();
+    format!("{namespace}/{}", node.path.join("/"))
+}
