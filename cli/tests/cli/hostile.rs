@@ -351,3 +351,39 @@ fn expressions_of_sets() {
         ],
     );
 }
+
+/// A store with one descriptor, which is larger in memory than it may be.
+#[test]
+fn descriptors() {
+    let nest: String = (0..250).map(|level| format!("&n{level} [")).collect();
+    let anchors = format!("[]\n  x: {nest}{}{}\n  y: *n0", "x,".repeat(300_000), "]".repeat(250));
+    let resource = |number| {
+        format!("{{name: r{number}, version: v1.0.0, type: t, relation: local, access: {{type: none}}}}")
+    };
+    let resources = format!("[{}]", (0..100_000).map(resource).collect::<Vec<_>>().join(","));
+    let context = json!({"type": "ociRegistry", "baseUrl": "example.org/r"});
+    let reference =
+        json!({"repositoryContext": context, "componentName": "example.org/c", "version": "v1.0.0"});
+    let mut installation = installation(&json!({}));
+    installation["spec"] = json!({
+        "componentDescriptor": {"ref": reference}, "blueprint": {"ref": {"resourceName": "blueprint"}},
+    });
+    for (name, resources, words) in [
+        ("anchors over long lists", anchors, "it is no component descriptor"),
+        ("100,000 resources", resources, "the text takes more than the limit of 67108864 bytes of memory"),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let store = folder.path().join("store");
+        std::fs::create_dir(&store).unwrap();
+        let head =
+            "meta: {schemaVersion: v2}\ncomponent:\n  name: example.org/c\n  version: v1.0.0\n  provider: x";
+        let lists = "repositoryContexts: []\n  sources: []\n  componentReferences: []";
+        let descriptor = format!("{head}\n  {lists}\n  resources: {resources}\n");
+        std::fs::write(store.join("component-descriptor.yaml"), descriptor).unwrap();
+        let map = json!({"repositories": [{"context": context, "directory": "store"}]});
+        let path = folder.path().join("repositories.yaml");
+        std::fs::write(&path, map.to_string()).unwrap();
+        let arguments = ["render", "--repositories", path.to_str().unwrap()];
+        refused(&arguments, &[(name, installation.to_string(), words)]);
+    }
+}
