@@ -60,11 +60,13 @@ fn template(text: &str) -> String {
     let files = json!({
         "blueprint.yaml": blueprint(&json!({"deployExecutions": executions})).to_string(),
         "long.txt": "x".repeat(1 << 20),
+        "comment.tpl": format!("{{{{/* {} */}}}}", "x".repeat(1 << 20)),
     });
     installation(&files).to_string()
 }
 
 const HELD: &str = "template values hold more than the limit of";
+const STEPS: &str = "template execution exceeds the limit of 50000000 steps";
 
 #[test]
 fn go_templates() {
@@ -92,6 +94,14 @@ fn go_templates() {
                 "{{ regexReplaceAll \"(a*)\" (repeat 60000 \"a\") (repeat 50000 \"$1\") | len }}".to_owned(),
                 "limit",
             ),
+            ("passwords", "{{ range until 1000 }}{{ htpasswd \"a\" \"b\" }}{{ end }}".to_owned(), STEPS),
+            (
+                "derived passwords",
+                "{{ range until 10000 }}{{ derivePassword 1 \"long\" \"a\" \"b\" \"c\" }}{{ end }}"
+                    .to_owned(),
+                STEPS,
+            ),
+            ("keys", "{{ range until 1000 }}{{ genPrivateKey \"rsa\" | len }}{{ end }}".to_owned(), STEPS),
             (
                 "parts of an address",
                 "{{ urlJoin (dict \"host\" (repeat 60000000 \"%\") \"scheme\" \"http\") | len }}".to_owned(),
@@ -112,6 +122,7 @@ fn spiff_templates() {
     let lists = doubled(|level| format!("a{level}: (( [a{0}, a{0}] ))", level - 1));
     let nodes = "a value has more than";
     let work = "the evaluation takes more than";
+    let long = "x".repeat(1 << 20);
     refused(
         &["template", "spiff"],
         &[
@@ -152,6 +163,13 @@ fn spiff_templates() {
                 "a: (( sum[[1..1000]|[]|s,x|->s [[1..1000000]]] ))\n".to_owned(),
                 "more than",
             ),
+            ("passwords", "a: (( map[[1..1000]|x|->bcrypt(\"x\", 14)] ))\n".to_owned(), work),
+            ("digests", format!("s: \"{long}\"\na: (( map[[1..100000]|x|->md5(s x)] ))\n"), work),
+            (
+                "replacements",
+                format!("s: \"{long}\"\na: (( map[[1..100000]|x|->replace(s,\"ab\",x)] ))\n"),
+                nodes,
+            ),
         ],
     );
 }
@@ -191,6 +209,17 @@ fn templates_of_blueprints() {
             ("anchors over long lists", template(&format!("a: {nested}\nb: *a0\n")), "bytes of memory"),
             ("two thousand executions", many_executions(), "units of work"),
             (
+                "a file that is parsed again and again",
+                template("{{ range until 100000 }}{{ $x := include \"comment.tpl\" . }}{{ end }}"),
+                STEPS,
+            ),
+            (
+                "absent values in each line",
+                template("{{ repeat 5000000 \"<no value>\\n\" }}"),
+                "contains fields with \"no value\"",
+            ),
+            ("a circle of items", template(&circle(9_000)), "error validating deployitem templates"),
+            (
                 "many items",
                 template(&many("deployItems")),
                 "at most 10000 entries are expected, found 100000",
@@ -203,6 +232,14 @@ fn templates_of_blueprints() {
 fn many(list: &str) -> String {
     format!(
         "{list}:\n{{{{ range until 100000 }}}}- {{name: a{{{{.}}}}, type: t, dependsOn: [a{{{{add1 .}}}}]}}\n{{{{ end }}}}"
+    )
+}
+
+/// Items each of which waits for the next one, and the last for the first.
+fn circle(items: usize) -> String {
+    format!(
+        "deployItems:\n{{{{ range until {items} }}}}- {{name: a{{{{.}}}}, type: t, dependsOn: [a{{{{mod (add1 .) {items}}}}}], \
+         config: {{apiVersion: a, kind: b}}}}\n{{{{ end }}}}"
     )
 }
 
@@ -313,4 +350,40 @@ fn expressions_of_sets() {
             ("targets", targets, "the set targets more than"),
         ],
     );
+}
+
+/// A store with one descriptor, which is larger in memory than it may be.
+#[test]
+fn descriptors() {
+    let nest: String = (0..250).map(|level| format!("&n{level} [")).collect();
+    let anchors = format!("[]\n  x: {nest}{}{}\n  y: *n0", "x,".repeat(300_000), "]".repeat(250));
+    let resource = |number| {
+        format!("{{name: r{number}, version: v1.0.0, type: t, relation: local, access: {{type: none}}}}")
+    };
+    let resources = format!("[{}]", (0..100_000).map(resource).collect::<Vec<_>>().join(","));
+    let context = json!({"type": "ociRegistry", "baseUrl": "example.org/r"});
+    let reference =
+        json!({"repositoryContext": context, "componentName": "example.org/c", "version": "v1.0.0"});
+    let mut installation = installation(&json!({}));
+    installation["spec"] = json!({
+        "componentDescriptor": {"ref": reference}, "blueprint": {"ref": {"resourceName": "blueprint"}},
+    });
+    for (name, resources, words) in [
+        ("anchors over long lists", anchors, "it is no component descriptor"),
+        ("100,000 resources", resources, "the text takes more than the limit of 67108864 bytes of memory"),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let store = folder.path().join("store");
+        std::fs::create_dir(&store).unwrap();
+        let head =
+            "meta: {schemaVersion: v2}\ncomponent:\n  name: example.org/c\n  version: v1.0.0\n  provider: x";
+        let lists = "repositoryContexts: []\n  sources: []\n  componentReferences: []";
+        let descriptor = format!("{head}\n  {lists}\n  resources: {resources}\n");
+        std::fs::write(store.join("component-descriptor.yaml"), descriptor).unwrap();
+        let map = json!({"repositories": [{"context": context, "directory": "store"}]});
+        let path = folder.path().join("repositories.yaml");
+        std::fs::write(&path, map.to_string()).unwrap();
+        let arguments = ["render", "--repositories", path.to_str().unwrap()];
+        refused(&arguments, &[(name, installation.to_string(), words)]);
+    }
 }
