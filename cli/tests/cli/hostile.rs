@@ -224,6 +224,7 @@ fn templates_of_blueprints() {
                 template(&many("deployItems")),
                 "at most 10000 entries are expected, found 100000",
             ),
+            ("many nested installations", nested_installations(), "bytes of memory"),
             ("a link without end", linked(&"a/".repeat(5_000_000)), "is too long"),
         ],
     );
@@ -233,6 +234,15 @@ fn many(list: &str) -> String {
     format!(
         "{list}:\n{{{{ range until 100000 }}}}- {{name: a{{{{.}}}}, type: t, dependsOn: [a{{{{add1 .}}}}]}}\n{{{{ end }}}}"
     )
+}
+
+fn nested_installations() -> String {
+    let one = "{apiVersion: landscaper.gardener.cloud/v1alpha1, kind: InstallationTemplate, name: a{{.}}, blueprint: {ref: r}, \
+               imports: {data: [{name: x, dataRef: x}]}, exports: {data: [{name: y, dataRef: y{{.}}}]}}";
+    let template = format!("subinstallations:\n{{{{ range until 100000 }}}}- {one}\n{{{{ end }}}}");
+    let execution = json!({"name": "default", "type": "GoTemplate", "template": template});
+    let blueprint = blueprint(&json!({"subinstallationExecutions": [execution]}));
+    installation(&json!({"blueprint.yaml": blueprint.to_string()})).to_string()
 }
 
 /// Items each of which waits for the next one, and the last for the first.

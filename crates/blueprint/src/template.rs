@@ -307,6 +307,10 @@ impl<'a> Template<'a> {
     }
 }
 
+/// How YAML is read that templates read or have made. Its values take as much again as its nodes, so these get a share of the memory of a worker process only;
+/// no Execution that an API server stores comes near.
+const YAML: yaml::Options = yaml::Options { merge_keys: true, unique_keys: false, most_bytes: 96 << 20 };
+
 /// What an execution gave.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Output {
@@ -326,11 +330,11 @@ impl Output {
     /// Reads the first document. The text is made of values that may be secret: the problem tells only the place in
     /// it.
     fn parse(text: &str) -> Result<Self, String> {
-        let first = yaml::parse_first(text, yaml::Options::default()).map_err(|error| error.to_string())?;
+        let first = yaml::parse_first(text, YAML).map_err(|error| error.to_string())?;
         let output = Self::of(first.into_value())?;
         // What follows need not even be YAML. Most texts have no mark of documents at all.
         let has_marks = || text.lines().any(|line| line.starts_with("---") || line.starts_with("..."));
-        let several_documents = has_marks() && yaml::has_several_documents(text, yaml::Options::default());
+        let several_documents = has_marks() && yaml::has_several_documents(text, YAML);
         Ok(Self { several_documents, ..output })
     }
 

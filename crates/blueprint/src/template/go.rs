@@ -20,8 +20,6 @@ use crate::functions::{
     Argument, CLUSTER_FUNCTIONS, HostFunctions, not_available, parse_oci_reference, repository_context,
 };
 
-/// What the nodes of a YAML text may take that a template reads.
-const MOST_YAML_BYTES: usize = 128 << 20;
 /// Every template of Landscaper is called so, and its errors show the name.
 const TEMPLATE_NAME: &str = "execution";
 /// Active inclusions of one path; more of them are taken for a circle.
@@ -193,8 +191,7 @@ fn add_yaml(functions: &mut Functions) {
     functions.add("fromYaml", Signature::fixed(&[Type::String]), |context, arguments| {
         let text = text(&arguments[0]);
         context.spend(text.len().saturating_mul(4))?;
-        let options = yaml::Options { most_bytes: MOST_YAML_BYTES, ..yaml::Options::default() };
-        let json = yaml::parse_first(&text, options).map_err(message)?.into_value();
+        let json = yaml::parse_first(&text, super::YAML).map_err(message)?.into_value();
         from_json(context, &json)
     });
 }
