@@ -22,7 +22,12 @@ struct Run {
 const BLUEPRINT: &[&str] = &["groundwork-blueprint", "--lib"];
 const CLI: &[&str] = &["groundwork", "--test", "cli"];
 
-const RUNS: [Run; 4] = [
+/// Calls that bring everything along, to one of the services.
+const fn calls(package: &'static [&'static str]) -> Run {
+    Run { package, test: "made_up_calls_are_answered", variable: "GROUNDWORK_MADE_UP_CALLS", times: None }
+}
+
+const RUNS: [Run; 7] = [
     Run {
         package: BLUEPRINT,
         test: "made_up_blueprints_are_answered",
@@ -35,6 +40,9 @@ const RUNS: [Run; 4] = [
         variable: "GROUNDWORK_MADE_UP_LINES",
         times: None,
     },
+    calls(&["groundwork-renderer", "--lib"]),
+    calls(&["groundwork-resolver", "--lib"]),
+    calls(&["groundwork-variant-service", "--lib"]),
     Run {
         package: BLUEPRINT,
         test: "renderings_are_the_same_each_time",

@@ -1,5 +1,6 @@
 //! `groundwork template blueprint --jsonl`: executions of many blueprints, one a line.
 
+use groundwork_testkit::made_up::{Random, cases};
 use serde_json::json;
 
 use super::*;
@@ -196,16 +197,6 @@ fn surroundings() {
     );
 }
 
-/// A generator of numbers that is the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from((self.0 >> 33) % bound.max(1) as u64).unwrap()
-    }
-}
-
 /// How many lines are made up; a longer run is asked for by this variable.
 const CASES_VARIABLE: &str = "GROUNDWORK_MADE_UP_LINES";
 const CASES: usize = 2_000;
@@ -250,8 +241,8 @@ fn made_up_lines_are_answered() {
         "\u{fffe}",
         ".nan",
     ];
-    let cases = std::env::var(CASES_VARIABLE).ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
-    let mut random = Random(7);
+    let cases = cases(CASES_VARIABLE, CASES);
+    let mut random = Random::new(7);
     let mut made = 0;
     while made < cases {
         let count = 10_000.min(cases - made);

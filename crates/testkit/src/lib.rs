@@ -15,6 +15,7 @@ mod fixtures;
 mod git;
 #[cfg(feature = "run")]
 mod git_server;
+pub mod made_up;
 #[cfg(feature = "run")]
 mod nats;
 pub mod page;

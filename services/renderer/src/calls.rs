@@ -112,4 +112,6 @@ pub(crate) fn missing(field: &str) -> Status {
 }
 
 #[cfg(test)]
+mod made_up;
+#[cfg(test)]
 mod tests;

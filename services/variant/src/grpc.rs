@@ -274,6 +274,9 @@ fn of_read(error: ReconcileError) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use groundwork_testkit::made_up::{Random, cases};
+    use tonic::Code;
+
     use super::*;
 
     #[test]
@@ -281,5 +284,54 @@ mod tests {
         let objects = vec![Json::default(); MOST_OBJECTS + 1];
         let refused = inline(&ExpandInput { objects }).err().unwrap();
         assert_eq!(refused.message(), "inline.objects: there are 20001 objects, a call may bring 20000");
+    }
+
+    /// How many calls are made up; `cargo xtask fuzz` asks for more.
+    const CASES_VARIABLE: &str = "GROUNDWORK_MADE_UP_CALLS";
+    const CASES: usize = 600;
+
+    const SETS: [&str; 3] = [
+        r#"{"apiVersion": "config.porch.kpt.dev/v1alpha2", "kind": "PackageVariantSet", "metadata": {"name": "s", "namespace": "f"},
+            "spec": {"upstream": {"repo": "c", "package": "p", "revision": "v1"},
+                "targets": [{"repositories": [{"name": "edge", "packageNames": ["a", "b"]}], "template": {
+                    "downstream": {"packageExpr": "target.package + '-' + repository.name"},
+                    "labelExprs": [{"keyExpr": "'k'", "valueExpr": "repository.labels['region']"}],
+                    "packageContext": {"data": {"a": "1"}, "dataExprs": [{"key": "b", "valueExpr": "target.repo"}]}}}]}}"#,
+        r#"{"apiVersion": "config.porch.kpt.dev/v1alpha2", "kind": "PackageVariantSet", "metadata": {"name": "s", "namespace": "f"},
+            "spec": {"upstream": {"repo": "c", "package": "p", "revision": "v1"},
+                "targets": [{"repositorySelector": {"matchLabels": {"region": "eu"}, "matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["x"]}]},
+                    "template": {"injectors": [{"kind": "ConfigMap", "name": "x"}], "adoptionPolicy": "adoptExisting"}}]}}"#,
+        r#"{"apiVersion": "config.porch.kpt.dev/v1alpha2", "kind": "PackageVariantSet", "metadata": {"name": "s", "namespace": "f"},
+            "spec": {"upstream": {"repo": "c", "package": "p", "revision": "v1"},
+                "targets": [{"objectSelector": {"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": {"region": "eu"}},
+                    "template": {"downstream": {"repo": "edge", "packageExpr": "target.name.matches('^[a-z]+$') ? target.name : 'x'"}}}]}}"#,
+    ];
+    const OBJECTS: [&str; 2] = [
+        r#"{"apiVersion": "config.porch.kpt.dev/v1alpha1", "kind": "Repository", "metadata": {"name": "edge", "namespace": "f", "labels": {"region": "eu"}},
+            "spec": {"type": "git", "git": {"repo": "https://example.org/edge.git"}}}"#,
+        r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "site", "namespace": "f", "labels": {"region": "eu"}}, "data": {"a": "b"}}"#,
+    ];
+
+    /// Whatever a call brings along, it is answered or refused.
+    #[test]
+    fn made_up_calls_are_answered() {
+        let cases = cases(CASES_VARIABLE, CASES);
+        let mut random = Random::new(29);
+        let mut expanded = 0;
+        for _ in 0..cases {
+            let mut objects: Vec<String> = [random.one_of(&SETS)]
+                .into_iter()
+                .chain(&OBJECTS)
+                .map(|object| (*object).to_owned())
+                .collect();
+            let at = [0, 0, 1, 2][random.below(4)];
+            objects[at] = random.changed(&objects[at]);
+            let objects: Vec<Json> = objects.into_iter().map(|text| Json { text }).collect();
+            match inline(&ExpandInput { objects: objects.clone() }).and_then(response) {
+                Ok(answer) => expanded += usize::from(answer.failure.is_none()),
+                Err(status) => assert_eq!(status.code(), Code::InvalidArgument, "{status:?}: {objects:?}"),
+            }
+        }
+        assert!(expanded > cases / 20, "{expanded} of {cases} are expanded");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
 use groundwork_api::{DataObject, DeployItem, Installation};
+use groundwork_testkit::made_up::Random;
 use groundwork_tests::{System, wait_for};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -15,18 +16,8 @@ use crate::support::PATIENCE;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Numbers that are the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// A root that imports the seed and what the root before it exports, with some items and nested installations.
-fn root(at: usize, numbers: &mut Numbers) -> Value {
+fn root(at: usize, numbers: &mut Random) -> Value {
     let data = |name: &str| json!({"name": name, "type": "data", "schema": {"type": "string"}});
     let mut imports = vec!["seed".to_owned()];
     if at > 0 {
@@ -148,7 +139,7 @@ async fn round(system: &System, case: &Case<'_>, objects_of_change: &[Value]) ->
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects_of_change});
     std::fs::write(&path, list.to_string())?;
     let path = path.display().to_string();
-    let (code, text, problem) = run(system, &["plan", "-n", "planned", "-f", &path, "-o", "json"]).await?;
+    let (code, text, problem) = run(system, &["plan", "-n", "planning", "-f", &path, "-o", "json"]).await?;
     ensure!(code == 0 || code == 1, "{code} {text} {problem}");
     ensure!(!text.contains("hunter") && !text.contains("aHVudGVy"), "{text}");
     let plan: Value = serde_json::from_str(&text)?;
@@ -157,7 +148,7 @@ async fn round(system: &System, case: &Case<'_>, objects_of_change: &[Value]) ->
     let jobs =
         installations.iter().map(|installation| (installation.name_any(), job(installation))).collect();
 
-    system.kubectl(&["apply", "-n", "planned", "-f", &path]).await?;
+    system.kubectl(&["apply", "-n", "planning", "-f", &path]).await?;
     let mut ran = BTreeSet::new();
     for planned in plan["installations"].as_array().context("a list")? {
         ensure!(planned["error"].is_null() && planned["waitsFor"].is_null(), "{planned:#}");
@@ -191,7 +182,7 @@ async fn round(system: &System, case: &Case<'_>, objects_of_change: &[Value]) ->
     let absent: Vec<_> = told.iter().filter(|(key, change)| happened.get(*key) != Some(*change)).collect();
     ensure!(absent.is_empty(), "planned, and did not happen: {absent:?}\n{happened:?}\n{text}");
     // Afterwards there is nothing left to do.
-    let (code, text, _) = run(system, &["plan", "-n", "planned", "-f", &path]).await?;
+    let (code, text, _) = run(system, &["plan", "-n", "planning", "-f", &path]).await?;
     ensure!(code == 0 && text == "nothing would change\n", "{text}");
     Ok(happened.len())
 }
@@ -201,15 +192,15 @@ async fn round(system: &System, case: &Case<'_>, objects_of_change: &[Value]) ->
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_agree_with_the_cluster() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
-    let case = Case::new(system, "planned").await?;
-    let mut numbers = Numbers(7);
-    let seed = |value: u64| {
+    let case = Case::new(system, "planning").await?;
+    let mut numbers = Random::new(7);
+    let seed = |value: usize| {
         json!({
             "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "DataObject", "metadata": {"name": "seed"},
             "data": format!("corn{value}"),
         })
     };
-    let secret = |value: u64| {
+    let secret = |value: usize| {
         json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": {"password": format!("hunter{value}")},
         })

@@ -1,5 +1,7 @@
 //! Whatever a blueprint holds, it is loaded, checked and rendered, or refused.
 
+use groundwork_testkit::made_up::{Random, cases};
+
 use crate::testing::{components, load, render_with, supplied};
 use crate::{Blueprint, Filesystem};
 
@@ -62,75 +64,14 @@ const FILES: [(&str, &str); 3] = [
     ("s.json", r##"{"definitions": {"x": {"anyOf": [{"type": "string"}, {"$ref": "#/definitions/x"}]}}}"##),
 ];
 
-const PIECES: [&str; 28] = [
-    "(( ",
-    " ))",
-    "{{ ",
-    " }}",
-    "&state",
-    "\n",
-    "\0",
-    "99999999999999999999",
-    "- ",
-    ": ",
-    "[",
-    "]",
-    "{",
-    "}",
-    "\"",
-    "name",
-    "null",
-    "*a",
-    "&a ",
-    "<<: ",
-    "!!binary ",
-    "\t",
-    "\u{fffe}",
-    ".nan",
-    "imports",
-    "(( merge ))",
-    "$ref: 'local://t'",
-    "fail .imports.a",
-];
-
-/// A generator of numbers that is the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from((self.0 >> 33) % bound.max(1) as u64).unwrap()
-    }
-
-    /// The text with a few places changed.
-    fn changed(&mut self, text: &str) -> String {
-        let mut text: Vec<char> = text.chars().collect();
-        for _ in 0..=self.below(3) {
-            let at = self.below(text.len());
-            match self.below(8) {
-                0 | 1 => drop(text.splice(at..(at + 1).min(text.len()), [])),
-                2 => text.truncate(at),
-                3 | 4 => drop(text.splice(at..at, PIECES[self.below(PIECES.len())].chars())),
-                _ => {
-                    let end = (at + self.below(30)).min(text.len());
-                    let copy: Vec<char> = text[at..end].to_vec();
-                    let to = self.below(text.len());
-                    drop(text.splice(to..to, copy));
-                }
-            }
-        }
-        text.into_iter().collect()
-    }
-}
-
 #[test]
 fn made_up_blueprints_are_answered() {
-    let cases = std::env::var(CASES_VARIABLE).ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
+    let cases = cases(CASES_VARIABLE, CASES);
     let given = supplied(&format!(
         "data: {{a: {SECRET}, b: 3}}\ntarget: {{cluster: landscaper.gardener.cloud/t}}\nmap: {{m: {{k: landscaper.gardener.cloud/t}}}}"
     ));
     let components = components(&[], &[]);
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let (mut loaded, mut rendered) = (0, 0);
     for _ in 0..cases {
         let mut files = FILES.map(|(path, content)| (path, content.to_owned()));

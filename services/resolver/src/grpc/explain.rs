@@ -132,3 +132,51 @@ fn fields(attributes: impl Iterator<Item = Attribute>) -> Vec<String> {
 fn number(index: usize) -> i32 {
     i32::try_from(index).map_or(i32::MAX, |index| index.saturating_add(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use groundwork_proto::component::v1::{Json, Reference};
+    use groundwork_testkit::made_up::{Random, cases};
+    use tonic::Code;
+
+    use super::*;
+
+    /// How many calls are made up; `cargo xtask fuzz` asks for more.
+    const CASES_VARIABLE: &str = "GROUNDWORK_MADE_UP_CALLS";
+    const CASES: usize = 2_000;
+
+    const RULES: &str = r#"{"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "ComponentVersionOverwrites",
+        "metadata": {"name": "rules", "namespace": "team"}, "overwrites": [
+            {"source": {"repositoryContext": {"type": "ociRegistry", "baseUrl": "example.org/c"}, "componentName": "example.org/shop", "version": "v1"},
+                "substitution": {"componentName": "example.org/other", "version": "v2"}},
+            {"source": {"componentName": "example.org/shop"}, "substitution": {"repositoryContext": {"type": "ociRegistry", "baseUrl": "example.org/d"}}}]}"#;
+    const CONTEXT: &str =
+        r#"{"type": "ociRegistry", "baseUrl": "example.org/c", "componentNameMapping": "urlPath"}"#;
+
+    /// Whatever a call brings along, it is answered or refused.
+    #[test]
+    fn made_up_calls_are_answered() {
+        let cases = cases(CASES_VARIABLE, CASES);
+        let mut random = Random::new(31);
+        let (mut answered, mut matched) = (0, 0);
+        for _ in 0..cases {
+            let mut texts = [RULES, CONTEXT, "example.org/shop", "v1"].map(str::to_owned);
+            let at = [0, 0, 0, 1, 2, 3][random.below(6)];
+            texts[at] = random.changed(&texts[at]);
+            let [rules, context, name, version] = texts;
+            let reference = Reference { repository_context: Some(Json { text: context }), name, version };
+            let input = ExplainInput { reference: Some(reference), overwrites: Some(Json { text: rules }) };
+            match inline(input.clone()) {
+                Ok(answer) => {
+                    answered += 1;
+                    matched += usize::from(answer.matched);
+                }
+                Err(status) => assert_eq!(status.code(), Code::InvalidArgument, "{status:?}: {input:?}"),
+            }
+        }
+        assert!(
+            answered > cases / 10 && matched > cases / 20,
+            "{answered} answered, {matched} matched of {cases}"
+        );
+    }
+}
