@@ -82,7 +82,11 @@ fn is_root() -> bool {
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {
+    // Nobody waits for minutes for a server of packages that does not answer, nor for another installation.
+    const PATIENCE: [&str; 6] =
+        ["-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1", "-o", "DPkg::Lock::Timeout=120"];
     let output = Command::new("apt-get")
+        .args(PATIENCE)
         .args(arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")
         .output()
