@@ -285,11 +285,16 @@ fn run_exports(
         let cause = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         OperationError::caused_by(EXPORT, CONSTRUCT_EXPORTS, (EXPORT, CONSTRUCT_EXPORTS), cause)
     })?;
-    let dropped =
-        outcome.exports.undeclared.iter().map(|name| {
-            Warning::from(format!("export {name:?} is dropped: the blueprint does not declare it"))
-        });
-    outcome.warnings.extend(dropped);
+    // A template may have made a name of a value, so only those are told that the blueprint declares.
+    let dropped = outcome.exports.undeclared.len();
+    if dropped > 0 {
+        let declared: Vec<&str> =
+            material.blueprint.definition.exports.iter().map(|export| export.name.as_str()).collect();
+        outcome.warnings.push(Warning::from(format!(
+            "exports are dropped that the blueprint does not declare: {dropped} beside those that it declares ({})",
+            declared.join(", ")
+        )));
+    }
     Ok(())
 }
 

@@ -294,7 +294,11 @@ fn exports_are_rendered_and_published() {
     assert_eq!(decode(&answer.exports["url"]), json!("https://example.org:8443/example.org"));
     assert_eq!(decode(&answer.exports["login"]), json!({"user": "bob", "password": "canary"}));
     assert!(answer.exports.contains_key("cluster") && !answer.exports.contains_key("surplus"));
-    assert!(answer.warnings.iter().any(|warning| warning.contains("\"surplus\"")), "{:?}", answer.warnings);
+    assert!(
+        answer.warnings.iter().any(|warning| warning.contains("does not declare: 1 beside")),
+        "{:?}",
+        answer.warnings
+    );
     assert_eq!(decode(&answer.state["exportsecond"]), json!({"runs": 1}));
 
     let published: Vec<Value> = answer.published.iter().map(decode).collect();
@@ -374,4 +378,17 @@ exportExecutions:
     let answer = exported(input(spec, &blueprint(".dataobjects.my-prefix", config)), &values);
     let message = answer.failure.unwrap().message;
     assert!(message.contains("template: execution:2: bad character U+002D '-'"), "{message}");
+}
+
+/// A template may make the name of an export of a value.
+#[test]
+fn what_is_dropped_shows_no_value() {
+    let blueprint = "exports: [{name: url, schema: {}}]\n\
+                     exportExecutions: [{name: e, type: GoTemplate, template: 'exports: {url: 1, {{ .values.deployitems.x }}: 2}'}]\n";
+    let values = WireValues { deploy_items: wire(&[("x", json!("c4narybird"))]), ..WireValues::default() };
+    let answer = exported(input("{}", blueprint), &values);
+    assert_eq!(
+        answer.warnings,
+        ["exports are dropped that the blueprint does not declare: 1 beside those that it declares (url)"]
+    );
 }
