@@ -34,6 +34,7 @@ fn holds_canary(path: &Path) -> Result<bool> {
     Ok(content.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()))
 }
 
+/// `blueprints.md` 5.7, 10; acceptance item 12.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_value_leaves_its_place() -> Result<()> {
     let collector = Collector::default();

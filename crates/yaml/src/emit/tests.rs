@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Every row of `blueprints.md` 5.5.1.
+/// Every row of `blueprints.md` 5.5.1; acceptance item 13.
 #[test]
 fn rows_of_the_chapter() {
     for row in include_str!("../../tests/data/emit.tsv").lines().filter(|line| !line.starts_with('#')) {

@@ -152,7 +152,7 @@ fn items_run_in_order_and_a_failure_stops_what_comes_after() {
     assert_eq!(execution.last_error.unwrap().message, "has failed or missing deploy items");
 }
 
-/// 6.2: an Execution whose blueprint renders nothing any more is emptied.
+/// 6.2: an Execution whose blueprint renders nothing any more is emptied; `blueprints.md` 7.4, acceptance item 8.
 #[test]
 fn items_without_template_go() {
     let mut cluster = cluster(&["a", "b>a"]);
