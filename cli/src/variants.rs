@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use groundwork_api::{Kind as _, PackageVariant, PackageVariantSet};
-use groundwork_fleet::{Bundle, ExpandError, Expanded};
+use groundwork_fleet::{Bundle, ExpandError, Expanded, Unresolved};
 use groundwork_yaml::{self as yaml, Position, Step};
 use serde_json::{Value, json};
 
@@ -226,8 +226,10 @@ fn report(title: &str, document: &Document, failure: &ExpandError, diagnostics: 
     };
     for message in messages {
         let field = match failure {
+            // What lies in a PackageRevisionSet has no place in this document.
+            ExpandError::Upstream(Unresolved::At { place, .. }) if !place.contains(' ') => place.clone(),
             ExpandError::Upstream(_) => "spec.upstream".to_owned(),
-            ExpandError::DuplicateTargets { second, .. } => format!("spec.targets[{second}]"),
+            ExpandError::DuplicateTargets { second, .. } => format!("spec.targets[{}]", second.target),
             _ => field_of(&message).to_owned(),
         };
         let diagnostic = Diagnostic::error(format!("{title}: {message}"));

@@ -2,7 +2,7 @@
 //!
 //! - Custom resources: [`Installation`], [`Execution`], [`DeployItem`], [`DataObject`], [`Target`],
 //!   [`Context`], [`ComponentVersionOverwrites`] (`landscaper.gardener.cloud`), [`PackageVariant`],
-//!   [`PackageVariantSet`], [`Repository`] (`config.porch.kpt.dev`), [`PackageRevision`] and
+//!   [`PackageVariantSet`], [`PackageRevisionSet`], [`Repository`] (`config.porch.kpt.dev`), [`PackageRevision`] and
 //!   [`PackageRevisionResources`] (`porch.kpt.dev`).
 //! - Files: [`Blueprint`], [`InstallationTemplate`], [`ComponentDescriptor`]; Kptfiles are read by `groundwork_krm`.
 //!
@@ -30,6 +30,7 @@ mod object;
 mod one_or_many;
 mod package_resources;
 mod package_revision;
+mod package_revision_set;
 mod package_variant;
 mod package_variant_set;
 mod pipeline;
@@ -61,6 +62,7 @@ pub use object::Kind;
 pub use one_or_many::{OneOrMany, ShapeError, TextMembers};
 pub use package_resources::*;
 pub use package_revision::*;
+pub use package_revision_set::*;
 pub use package_variant::*;
 pub use package_variant_set::*;
 pub use pipeline::*;

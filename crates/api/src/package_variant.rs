@@ -76,6 +76,8 @@ part! {
         pub revision: Option<IntOrString>,
         /// Workspace of the revision; counts instead of `revision` if both are given.
         pub workspace_name: Option<String>,
+        /// Name of a PackageRevisionSet, in place of all the others; only in a PackageVariantSet. An extension of Groundwork.
+        pub package_revision_set: Option<String>,
     }
 }
 

@@ -31,6 +31,8 @@ part! {
     pub struct PackageVariantSetSpec {
         /// Package that the variants are derived from.
         pub upstream: Option<Upstream>,
+        /// Several packages, in place of `upstream`: each target is made for each of them. An extension of Groundwork.
+        pub upstreams: List<Upstream>,
         /// What to make variants for.
         pub targets: List<PackageVariantTarget>,
         /// What one failing target means for the others: `Stop` (the default), nothing is written; `Isolate`, the others get

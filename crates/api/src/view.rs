@@ -20,6 +20,9 @@ pub use installation::{
     DataExport, DataImport, Dependent, FailedReconcile, Installation, ReconcileStatus, SucceededReconcile,
     TargetExport, TargetImport,
 };
-pub use packages::{Condition, PackageVariant, PackageVariantSet, Repository, TargetSelector};
+pub use packages::{
+    Condition, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, TargetSelector,
+    Upstream as PackageUpstream,
+};
 pub use projection::{WATCHED, Watched, is_own_annotation, project};
 pub use snapshot::{Owner, Snapshot};

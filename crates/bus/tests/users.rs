@@ -21,7 +21,7 @@ const USERS: [&str; 7] = ["watcher", "resolver", "renderer", "deployer", "varian
 const SERVICES: [&str; 4] = ["resolver", "renderer", "deployer", "variant"];
 
 /// Service, plural and group of every queue whose name is known. A deployer has one for each type of items that needs a cluster.
-const QUEUES: [(&str, &str, &str); 13] = [
+const QUEUES: [(&str, &str, &str); 14] = [
     ("resolver", "contexts", "landscaper.gardener.cloud"),
     ("resolver", "componentversionoverwrites", "landscaper.gardener.cloud"),
     ("resolver", "installations", "landscaper.gardener.cloud"),
@@ -33,6 +33,7 @@ const QUEUES: [(&str, &str, &str); 13] = [
     ("deployer_manifest", "deployitems", "landscaper.gardener.cloud"),
     ("deployer_helm", "deployitems", "landscaper.gardener.cloud"),
     ("variant", "packagevariantsets", "config.porch.kpt.dev"),
+    ("variant", "packagerevisionsets", "config.porch.kpt.dev"),
     ("variant", "packagevariants", "config.porch.kpt.dev"),
     ("variant", "repositories", "config.porch.kpt.dev"),
 ];

@@ -60,7 +60,7 @@ fn benchmark(criterion: &mut Criterion) {
     for (name, set) in
         [("10000 targets, plain", set(&Value::Null)), ("10000 targets, template", set(&template()))]
     {
-        let objects = Objects { repositories: &repositories, others: &others };
+        let objects = Objects { revision_sets: &[], repositories: &repositories, others: &others };
         let inputs = Inputs { set: &set, revisions: None, objects };
         group.bench_function(name, |bencher| {
             bencher.iter(|| expand(black_box(&inputs)).expect("it expands"));

@@ -27,7 +27,7 @@ fn main() {
     let inputs = Inputs {
         set: &set,
         revisions: Some(&revisions),
-        objects: Objects { repositories: &repositories, others: &others },
+        objects: Objects { revision_sets: &[], repositories: &repositories, others: &others },
     };
     let mut times: Vec<u128> = (0..RUNS)
         .map(|_| {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use groundwork_api::{
-    Kind as _, ObjectMeta, PackageRevision, PackageVariant, PackageVariantSet, PackageVariantSpec, Repository,
+    Kind as _, ObjectMeta, PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet,
+    PackageVariantSpec, Repository,
 };
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -20,6 +21,7 @@ pub struct Bundle {
     namespace: String,
     repositories: Vec<Attributes>,
     revisions: Vec<PackageRevision>,
+    revision_sets: Vec<PackageRevisionSet>,
     others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
 }
 
@@ -82,10 +84,20 @@ impl Bundle {
             self.revisions.push(revision);
         } else if (api_version.as_str(), kind.as_str()) == (Repository::API_VERSION, Repository::KIND) {
             self.repositories.push(seen);
+        } else if (api_version.as_str(), kind.as_str())
+            == (PackageRevisionSet::API_VERSION, PackageRevisionSet::KIND)
+        {
+            let set = PackageRevisionSet::deserialize(object)
+                .map_err(|error| ObjectError::Form(format!("it is no PackageRevisionSet: {error}")))?;
+            self.revision_sets.push(set);
         } else if let Ok(objects) = self.others.entry((api_version, kind)).or_insert_with(|| Ok(Vec::new())) {
             objects.push(seen);
         }
         Ok(())
+    }
+
+    fn objects(&self) -> Objects<'_> {
+        Objects { revision_sets: &self.revision_sets, repositories: &self.repositories, others: &self.others }
     }
 
     /// Objects of a kind cannot be listed; what says so is the words of who was asked.
@@ -100,7 +112,7 @@ impl Bundle {
     /// # Errors
     /// See [`ExpandError`].
     pub fn expand_in_order(&self, set: &PackageVariantSet) -> Result<Expanded<NamedSpec>, ExpandError> {
-        let objects = Objects { repositories: &self.repositories, others: &self.others };
+        let objects = self.objects();
         let expansion = expand(&Inputs { set, revisions: Some(&self.revisions), objects })?;
         let names = plan(set, &expansion, &[], |_| false)?.names;
         let named = |&at: &usize| Some((names.get(at)?.clone(), expansion.variants.get(at)?.spec.clone()));
@@ -110,7 +122,7 @@ impl Bundle {
 
     /// What sets would do to the variants that are there. Without a single PackageRevision the upstream is not looked up.
     pub fn preview(&self, sets: &[PackageVariantSet], variants: &[PackageVariant]) -> Vec<SetPreview> {
-        let objects = Objects { repositories: &self.repositories, others: &self.others };
+        let objects = self.objects();
         let revisions = (!self.revisions.is_empty()).then_some(self.revisions.as_slice());
         preview(sets, objects, revisions, variants)
     }
@@ -124,7 +136,7 @@ impl Bundle {
         let expansion = expand(&Inputs {
             set,
             revisions: (!self.revisions.is_empty()).then_some(&self.revisions),
-            objects: Objects { repositories: &self.repositories, others: &self.others },
+            objects: self.objects(),
         })?;
         let plan = plan(set, &expansion, &[], |_| false)?;
         let created = plan.actions.into_iter().filter_map(|action| match action {

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt;
 
-use groundwork_api::{PackageRevision, PackageVariantSet, PackageVariantSpec, PackageVariantTemplate};
+use groundwork_api::{
+    PackageRevision, PackageRevisionSet, PackageVariantSet, PackageVariantSpec, PackageVariantTemplate,
+};
 use groundwork_kubernetes::{is_annotation_key, is_label_key, is_label_value};
 
 use crate::attributes::Attributes;
 use crate::expression::{Expressions, STACK, Shown};
-use crate::targets::{self, Site};
+use crate::targets::{self, Selection, Site};
 use crate::template::{self, Surroundings};
 use crate::upstream::{self, Unresolved};
+use crate::upstreams::{self, Named};
 use crate::validate::{ISOLATE, validate_set};
 use crate::variant::validate_variant;
 
@@ -18,15 +22,17 @@ use crate::variant::validate_variant;
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     pub set: &'a PackageVariantSet,
-    /// The package revisions of the upstream's package; `None` if nothing keeps package revisions. The upstream is not looked
+    /// The package revisions of the packages that the set derives from; `None` if nothing keeps package revisions. No upstream is looked
     /// up then, and only expressions that read it fail.
     pub revisions: Option<&'a [PackageRevision]>,
     pub objects: Objects<'a>,
 }
 
-/// What targets select from.
+/// What sets refer to and select from.
 #[derive(Clone, Copy, Debug)]
 pub struct Objects<'a> {
+    /// All PackageRevisionSets of the set's namespace that it refers to.
+    pub revision_sets: &'a [PackageRevisionSet],
     /// All Repositories of the set's namespace.
     pub repositories: &'a [Attributes],
     /// Objects of other kinds, by `apiVersion` and `kind`, or why they cannot be had. A kind that is not named has none.
@@ -60,10 +66,8 @@ pub enum ExpandError {
     #[error("{0}")]
     NoMatchingTargets(String),
     /// Two targets want different things of one package.
-    #[error(
-        "targets produce conflicting package variants for {repo}/{package} (targets[{first}], targets[{second}])"
-    )]
-    DuplicateTargets { repo: String, package: String, first: usize, second: usize },
+    #[error("targets produce conflicting package variants for {repo}/{package} ({first}, {second})")]
+    DuplicateTargets { repo: String, package: String, first: Origin, second: Origin },
     /// An expression fails, or what it gives is not allowed.
     #[error("{0}")]
     Unexpected(String),
@@ -82,6 +86,24 @@ impl ExpandError {
     }
 }
 
+/// What a variant is made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub target: usize,
+    /// Where the upstream is named, of a set that has several.
+    pub upstream: Option<String>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "targets[{}]", self.target)?;
+        match &self.upstream {
+            Some(upstream) => write!(f, " with {upstream}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A variant that should be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
@@ -89,8 +111,8 @@ pub struct Variant {
     pub repository: String,
     pub package: String,
     pub spec: PackageVariantSpec,
-    /// The target that it is made for; the first, if several want it.
-    pub target: usize,
+    /// What it is made for; the first, if several want it.
+    pub origin: Origin,
 }
 
 /// A variant, and how many others were wanted before it.
@@ -137,48 +159,46 @@ pub fn expand(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
 
 fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
     let errors = validate_set(inputs.set);
-    let (true, Some(upstream)) = (errors.is_empty(), &inputs.set.spec.upstream) else {
+    if !errors.is_empty() {
         return Err(ExpandError::Invalid(errors));
-    };
-    let mut expressions = Expressions::new();
-    let revision = match inputs.revisions {
-        Some(revisions) => Some(upstream::resolve(upstream, revisions)?),
-        None if reads_upstream(inputs.set, &mut expressions) => {
-            return Err(upstream::resolve(upstream, &[]).err().map_or_else(
-                || ExpandError::Unexpected("the upstream package revision is not known".to_owned()),
-                ExpandError::from,
-            ));
-        }
-        None => None,
-    };
-    let upstream_package = upstream.package.as_deref().unwrap_or_default();
-    let mut sites = Vec::new();
-    let mut target_counts = Vec::new();
-    let mut failures = Failures::of(inputs.set);
-    for target in &*inputs.set.spec.targets {
-        let found = targets::sites(target, upstream_package, &inputs.objects);
-        let (found, count) = failures.isolate(found)?.unwrap_or_default();
-        sites.push((target.template.as_ref(), found));
-        target_counts.push(count);
     }
-    let has_template = sites.iter().any(|(template, _)| template.is_some());
+    let upstreams = upstreams::named(inputs.set, inputs.objects.revision_sets)?;
+    let mut expressions = Expressions::new();
+    let revisions = resolved(inputs, &upstreams, &mut expressions)?;
+    let mut failures = Failures::of(inputs.set);
+    let mut targets = Vec::new();
+    let mut target_counts = Vec::new();
+    for target in &*inputs.set.spec.targets {
+        let selection = failures.isolate(targets::selection(target, &inputs.objects))?;
+        target_counts.push(selection.as_ref().map_or(0, Selection::count));
+        targets.push((target.template.as_ref(), selection));
+    }
+    let has_template = targets.iter().any(|(template, _)| template.is_some());
     let repositories = inputs.objects.repositories.iter().filter(|_| has_template);
-    let around = Surroundings {
-        upstream,
-        upstream_shown: revision.map(|revision| Shown::object(&Attributes::from(&revision.metadata))),
-        repositories: repositories.map(|found| (found.name.as_str(), Shown::object(found))).collect(),
-    };
+    let repositories = repositories.map(|found| (found.name.as_str(), Shown::object(found))).collect();
     let mut gathered = Gathered::new();
-    for (target, (template, sites)) in sites.iter().enumerate() {
-        for site in sites {
-            let spec = checked(*template, site, &around, &mut expressions).map_err(|error| {
-                let (repository, package) = (site.repository, site.package);
-                ExpandError::Unexpected(format!(
-                    "spec.targets[{target}].{error} (repo {repository:?}, package {package:?})"
-                ))
-            });
-            if let Some(spec) = failures.isolate(spec)? {
-                failures.isolate(gather(&mut gathered, spec, target))?;
+    let mut sites_of_all = 0;
+    for (named, revision) in upstreams.iter().zip(revisions) {
+        let around = Surroundings {
+            upstream: named.upstream,
+            upstream_shown: revision.map(|revision| Shown::object(&Attributes::from(&revision.metadata))),
+            repositories: &repositories,
+        };
+        let package = named.upstream.package.as_deref().unwrap_or_default();
+        for (target, (template, selection)) in targets.iter().enumerate() {
+            let sites = selection.as_ref().map_or(Ok(Vec::new()), |selection| selection.sites(package));
+            let sites = failures.isolate(sites)?.unwrap_or_default();
+            sites_of_all += sites.len();
+            if named.place.is_some() {
+                targets::within_limit(sites_of_all)?;
+            }
+            let origin = Origin { target, upstream: named.place.clone() };
+            for site in sites {
+                let spec = checked(*template, &site, &around, &mut expressions);
+                let spec = spec.map_err(|error| failed(&error, &site, &origin));
+                if let Some(spec) = failures.isolate(spec)? {
+                    failures.isolate(gather(&mut gathered, spec, &origin))?;
+                }
             }
         }
     }
@@ -192,6 +212,33 @@ fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
     let mut order: Vec<usize> = (0..variants.len()).collect();
     order.sort_unstable_by_key(|&at| positions[at]);
     Ok(Expansion { variants, order, target_counts, failures: failures.found })
+}
+
+/// The revision that each upstream stands for; none where none are known and no expression reads it.
+fn resolved<'a>(
+    inputs: &Inputs<'a>,
+    upstreams: &[Named<'_>],
+    expressions: &mut Expressions,
+) -> Result<Vec<Option<&'a PackageRevision>>, ExpandError> {
+    let is_read = inputs.revisions.is_none() && reads_upstream(inputs.set, expressions);
+    let revisions = match inputs.revisions {
+        None if !is_read => return Ok(vec![None; upstreams.len()]),
+        known => known.unwrap_or_default(),
+    };
+    let each = upstreams.iter().map(|Named { upstream, place }| {
+        let found = upstream::resolve(upstream, revisions);
+        found.map(Some).map_err(|unresolved| unresolved.at(place.as_deref()).into())
+    });
+    each.collect()
+}
+
+fn failed(error: &str, site: &Site<'_>, origin: &Origin) -> ExpandError {
+    let (repository, package) = (site.repository, site.package);
+    let upstream = origin.upstream.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
+    ExpandError::Unexpected(format!(
+        "spec.targets[{}].{error} (repo {repository:?}, package {package:?}{upstream})",
+        origin.target
+    ))
 }
 
 /// What fails, and whether that ends the expansion.
@@ -275,19 +322,20 @@ fn checked(
 }
 
 /// Equal wishes are one; different ones for the same package are an error.
-fn gather(gathered: &mut Gathered, spec: PackageVariantSpec, target: usize) -> Result<(), ExpandError> {
+fn gather(gathered: &mut Gathered, spec: PackageVariantSpec, origin: &Origin) -> Result<(), ExpandError> {
     let downstream = spec.downstream.clone().unwrap_or_default();
     let (repository, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
     let position = gathered.len();
     match gathered.entry((repository.clone(), package.clone())) {
         Entry::Vacant(place) => {
-            place.insert((position, Variant { repository, package, spec, target }));
+            place.insert((position, Variant { repository, package, spec, origin: origin.clone() }));
             Ok(())
         }
         Entry::Occupied(first) if first.get().1.spec == spec => Ok(()),
         Entry::Occupied(first) => {
-            let first = first.get().1.target;
-            Err(ExpandError::DuplicateTargets { repo: repository, package, first, second: target })
+            let first = first.get().1.origin.clone();
+            let second = origin.clone();
+            Err(ExpandError::DuplicateTargets { repo: repository, package, first, second })
         }
     }
 }

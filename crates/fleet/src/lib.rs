@@ -2,7 +2,7 @@
 //! 6.6), without a cluster.
 //!
 //! ```text
-//! PackageVariantSet ──validate──> upstream ──> targets ──> template (CEL) ──> Expansion: the variants that should be
+//! PackageVariantSet ──validate──> upstreams ──> targets ──> template (CEL) ──> Expansion: the variants that should be
 //! Expansion + children that there are ──plan──> actions: create, adopt, update, delete ──preview──> what they would change
 //!
 //! PackageVariant + PackageRevisions ──resolve_upstream──> Resolved ──┐
@@ -34,6 +34,7 @@ mod status;
 mod targets;
 mod template;
 mod upstream;
+mod upstreams;
 mod validate;
 mod variant;
 
@@ -60,5 +61,6 @@ pub use preview::{
 pub use revision::{fixed_revision, reference};
 pub use status::{Observed, conditions};
 pub use upstream::{Resolved, Unresolved, resolve, resolve_upstream};
+pub use upstreams::{revision_set_names, upstream_packages, validate_revision_set};
 pub use validate::validate_set;
 pub use variant::validate_variant;

@@ -18,6 +18,7 @@ use crate::error::VariantError;
 use crate::expand::{ExpandError, Inputs, Objects, expand};
 use crate::package::{Package, commit};
 use crate::upstream::resolve;
+use crate::upstreams;
 
 pub use fields::{Field, differences};
 
@@ -55,6 +56,9 @@ pub struct SetPreview {
     /// What the upstream stands for; absent where no revisions are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<UpstreamPreview>,
+    /// The same of a set that has several, as far as they stand for something.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub upstreams: Vec<UpstreamPreview>,
     /// How many repositories or objects each target selects.
     pub target_counts: Vec<usize>,
     pub created: Vec<Created>,
@@ -203,15 +207,18 @@ fn preview_set(
 ) -> SetPreview {
     let children: Vec<PackageVariant> =
         world.values().filter(|variant| is_child(variant, set)).cloned().collect();
-    let resolved = set.spec.upstream.as_ref().zip(revisions);
     let mut preview = SetPreview {
         namespace: set.namespace().unwrap_or_default(),
         name: set.name_any(),
-        upstream: resolved
-            .and_then(|(upstream, revisions)| resolve(upstream, revisions).ok())
-            .map(upstream_of),
         ..SetPreview::default()
     };
+    for named in upstreams::named(set, objects.revision_sets).unwrap_or_default() {
+        let found = revisions.and_then(|revisions| resolve(named.upstream, revisions).ok()).map(upstream_of);
+        match named.place {
+            None => preview.upstream = found,
+            Some(_) => preview.upstreams.extend(found),
+        }
+    }
     let planned = expand(&Inputs { set, revisions, objects }).and_then(|expansion| {
         preview.target_counts.clone_from(&expansion.target_counts);
         preview.failed = expansion.failures.iter().map(Refused::of).collect();

@@ -55,8 +55,9 @@ pub fn fixed_revision(revision: Option<&IntOrString>, workspace: &str) -> Option
     }
 }
 
-/// What is wrong with how an upstream names its revision.
-pub(crate) fn revision_error(upstream: &Upstream) -> Option<String> {
+/// What is wrong with how the upstream at a path names its revision.
+pub(crate) fn revision_error(upstream: &Upstream, path: &str) -> Option<String> {
+    let missing = || Some(format!("either {path}.revision or {path}.workspaceName must be specified"));
     if upstream.workspace_name.as_deref().is_some_and(|name| !name.is_empty()) {
         return None;
     }
@@ -65,14 +66,10 @@ pub(crate) fn revision_error(upstream: &Upstream) -> Option<String> {
         Some(IntOrString::String(text)) if text.is_empty() => missing(),
         Some(written) if revision(written).is_some() => None,
         Some(written) => Some(format!(
-            "spec.upstream.revision: Invalid value: {:?}: must be a revision number (v1, v2, ...) or a tag name",
+            "{path}.revision: Invalid value: {:?}: must be a revision number (v1, v2, ...) or a tag name",
             written.to_string()
         )),
     }
-}
-
-fn missing() -> Option<String> {
-    Some("either spec.upstream.revision or spec.upstream.workspaceName must be specified".to_owned())
 }
 
 /// The short ref of the revision that an upstream asks for, where no repository says what it is: the tag of a published one, or
@@ -141,12 +138,16 @@ mod tests {
             workspace_name: Some("w".to_owned()),
             ..Upstream::default()
         };
-        assert_eq!((revision_error(&upstream), written(&upstream).as_str()), (None, "w"));
+        assert_eq!((revision_error(&upstream, "spec.upstream"), written(&upstream).as_str()), (None, "w"));
         let without = Upstream { workspace_name: None, ..upstream };
         assert_eq!(
-            revision_error(&without).unwrap(),
+            revision_error(&without, "spec.upstream").unwrap(),
             "spec.upstream.revision: Invalid value: \"0\": must be a revision number (v1, v2, ...) or a tag name"
         );
-        assert!(revision_error(&Upstream::default()).unwrap().starts_with("either spec.upstream.revision"));
+        assert!(
+            revision_error(&Upstream::default(), "spec.upstream")
+                .unwrap()
+                .starts_with("either spec.upstream.revision")
+        );
     }
 }

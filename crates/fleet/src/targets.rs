@@ -1,6 +1,6 @@
 //! What a set is made for (`packagevariants.md` 4.2).
 
-use groundwork_api::{Kind as _, PackageVariantTarget, Repository};
+use groundwork_api::{Kind as _, PackageVariantTarget, Repository, RepositoryTarget};
 
 use crate::attributes::Attributes;
 use crate::expand::{ExpandError, Objects};
@@ -34,38 +34,65 @@ impl Seen<'_> {
     }
 }
 
-/// The sites of a target in order, and how many repositories or objects they come from.
-pub(crate) fn sites<'a>(
-    target: &'a PackageVariantTarget,
-    upstream_package: &'a str,
-    objects: &'a Objects<'a>,
-) -> Result<(Vec<Site<'a>>, usize), ExpandError> {
-    let names = |names: &'a [String]| -> Vec<&'a str> {
-        if names.is_empty() { vec![upstream_package] } else { names.iter().map(String::as_str).collect() }
-    };
-    let mut sites = Vec::new();
-    if let Some(repositories) = target.repositories.written() {
-        for entry in repositories {
-            let repository = entry.name.as_deref().unwrap_or_default();
-            let packages = names(&entry.package_names).into_iter();
-            sites.extend(packages.map(|package| Site { repository, package, seen: Seen::Listed }));
-            within_limit(sites.len())?;
-        }
-        return Ok((sites, repositories.len()));
-    }
-    let selected = selected(target, objects)?;
-    let count = selected.len();
-    let packages = names(&target.package_names);
-    within_limit(count.saturating_mul(packages.len()))?;
-    for object in selected {
-        let of_package =
-            |package: &&'a str| Site { repository: &object.name, package, seen: Seen::Object(object) };
-        sites.extend(packages.iter().map(of_package));
-    }
-    Ok((sites, count))
+/// What a target selects, whatever is made there.
+pub(crate) enum Selection<'a> {
+    Listed(&'a [RepositoryTarget]),
+    Objects { objects: Vec<&'a Attributes>, package_names: &'a [String] },
 }
 
-fn within_limit(count: usize) -> Result<(), ExpandError> {
+impl<'a> Selection<'a> {
+    /// How many repositories or objects these are.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Listed(repositories) => repositories.len(),
+            Self::Objects { objects, .. } => objects.len(),
+        }
+    }
+
+    /// The sites in order, for an upstream package.
+    pub(crate) fn sites(&self, upstream_package: &'a str) -> Result<Vec<Site<'a>>, ExpandError> {
+        let names = |names: &'a [String]| -> Vec<&'a str> {
+            if names.is_empty() { vec![upstream_package] } else { names.iter().map(String::as_str).collect() }
+        };
+        let mut sites = Vec::new();
+        match self {
+            Self::Listed(repositories) => {
+                for entry in *repositories {
+                    let repository = entry.name.as_deref().unwrap_or_default();
+                    let packages = names(&entry.package_names).into_iter();
+                    sites.extend(packages.map(|package| Site { repository, package, seen: Seen::Listed }));
+                    within_limit(sites.len())?;
+                }
+            }
+            Self::Objects { objects, package_names } => {
+                let packages = names(package_names);
+                within_limit(objects.len().saturating_mul(packages.len()))?;
+                for object in objects {
+                    let of_package = |package: &&'a str| Site {
+                        repository: &object.name,
+                        package,
+                        seen: Seen::Object(object),
+                    };
+                    sites.extend(packages.iter().map(of_package));
+                }
+            }
+        }
+        Ok(sites)
+    }
+}
+
+/// What a target selects.
+pub(crate) fn selection<'a>(
+    target: &'a PackageVariantTarget,
+    objects: &'a Objects<'a>,
+) -> Result<Selection<'a>, ExpandError> {
+    if let Some(repositories) = target.repositories.written() {
+        return Ok(Selection::Listed(repositories));
+    }
+    Ok(Selection::Objects { objects: selected(target, objects)?, package_names: &target.package_names })
+}
+
+pub(crate) fn within_limit(count: usize) -> Result<(), ExpandError> {
     if count > MOST {
         return Err(ExpandError::Unexpected(format!(
             "the set targets more than {MOST} package variants: split it"

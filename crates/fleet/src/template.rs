@@ -10,13 +10,13 @@ use groundwork_api::{
 use crate::expression::{Expressions, Scope, Shown};
 use crate::targets::Site;
 
-/// What all sites of a set share.
+/// What all sites share that one upstream has.
 pub(crate) struct Surroundings<'a> {
     pub(crate) upstream: &'a Upstream,
     /// The upstream revision as expressions see it; none if no store is known.
     pub(crate) upstream_shown: Option<Shown>,
     /// Repositories of the namespace by name.
-    pub(crate) repositories: BTreeMap<&'a str, Shown>,
+    pub(crate) repositories: &'a BTreeMap<&'a str, Shown>,
 }
 
 /// The variant of a site. Errors begin with a field of the target.

@@ -35,15 +35,30 @@ pub enum Unresolved {
     /// Every clone of it would be another one.
     #[error("upstream {name:?} is the moving branch head; use a published revision")]
     Placeholder { name: String },
+    /// No PackageRevisionSet of that name.
+    #[error("package revision set {name:?} not found")]
+    RevisionSet { name: String },
+    /// One of several upstreams.
+    #[error("{place}: {why}")]
+    At { place: String, why: Box<Unresolved> },
 }
 
 impl Unresolved {
     /// The reason that conditions give.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NotFound { .. } => "UpstreamNotFound",
+            Self::NotFound { .. } | Self::RevisionSet { .. } => "UpstreamNotFound",
             Self::Tag { .. } | Self::TagNotPublished { .. } => "FloatingTagUnresolved",
             Self::Placeholder { .. } => "UpstreamIsPlaceholder",
+            Self::At { why, .. } => why.reason(),
+        }
+    }
+
+    /// The same with the place of the upstream, if there are several.
+    pub(crate) fn at(self, place: Option<&str>) -> Self {
+        match place {
+            Some(place) => Self::At { place: place.to_owned(), why: Box::new(self) },
+            None => self,
         }
     }
 }

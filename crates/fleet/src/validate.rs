@@ -2,11 +2,10 @@
 
 use groundwork_api::{
     DownstreamTemplate, FunctionTemplate, MapExpr, ObjectSelector, OneOrMany, PackageVariantSet,
-    PackageVariantTarget, PackageVariantTemplate, ShapeError, Upstream,
+    PackageVariantTarget, PackageVariantTemplate, ShapeError,
 };
 
-use crate::revision::revision_error;
-use crate::selector;
+use crate::{selector, upstreams};
 
 pub(crate) const ADOPTION: [&str; 2] = ["adoptNone", "adoptExisting"];
 pub(crate) const DELETION: [&str; 2] = ["orphan", "delete"];
@@ -18,11 +17,7 @@ pub(crate) const STRATEGIES: [&str; 4] =
 
 /// Everything that is wrong with a set, in the order of the chapter; empty if nothing is.
 pub fn validate_set(set: &PackageVariantSet) -> Vec<String> {
-    let mut errors = Vec::new();
-    match &set.spec.upstream {
-        None => errors.push("spec.upstream is a required field".to_owned()),
-        Some(upstream) => errors.extend(upstream_errors(upstream)),
-    }
+    let mut errors = upstreams::errors(set);
     if set.spec.targets.is_empty() {
         errors.push("must specify at least one item in spec.targets".to_owned());
     }
@@ -44,18 +39,6 @@ pub fn validate_set(set: &PackageVariantSet) -> Vec<String> {
 
 fn is_empty(text: Option<&String>) -> bool {
     text.is_none_or(String::is_empty)
-}
-
-fn upstream_errors(upstream: &Upstream) -> Vec<String> {
-    let mut errors = Vec::new();
-    if is_empty(upstream.package.as_ref()) {
-        errors.push("spec.upstream.package is a required field".to_owned());
-    }
-    if is_empty(upstream.repo.as_ref()) {
-        errors.push("spec.upstream.repo is a required field".to_owned());
-    }
-    errors.extend(revision_error(upstream));
-    errors
 }
 
 fn kind_errors(target: &PackageVariantTarget, path: &str, errors: &mut Vec<String>) {

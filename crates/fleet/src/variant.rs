@@ -18,6 +18,10 @@ pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
     let mut revision = None;
     match &spec.upstream {
         None => missing("spec.upstream"),
+        Some(upstream) if upstream.package_revision_set.is_some() => {
+            revision =
+                Some("spec.upstream.packageRevisionSet may only be used in a PackageVariantSet".to_owned());
+        }
         Some(upstream) => {
             if !is_given(&upstream.repo) {
                 missing("spec.upstream.repo");
@@ -25,7 +29,7 @@ pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
             if !is_given(&upstream.package) {
                 missing("spec.upstream.package");
             }
-            revision = revision_error(upstream);
+            revision = revision_error(upstream, "spec.upstream");
         }
     }
     errors.extend(revision);

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use groundwork_api::{Kind as Typed, PackageRevision, PackageVariant, PackageVariantSet, Repository, view};
+use groundwork_api::{
+    Kind as Typed, PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, view,
+};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
 use groundwork_fleet::{FINALIZER, Retry};
@@ -199,6 +201,11 @@ impl Handler for VariantHandler {
             own if *own == kind::<PackageVariant>() => self.0.variant_keys(object, change),
             own if *own == kind::<Repository>() => self.0.repository_keys(object, index),
             own if *own == kind::<PackageRevision>() => self.0.revision_keys(object, change, index),
+            own if *own == kind::<PackageRevisionSet>() => {
+                let mut keys = referring(object, index);
+                keys.extend(self.0.memory().relations.injecting(object));
+                keys
+            }
             _ => self.0.memory().relations.injecting(object),
         };
         keys.extend(selecting(object, index));
@@ -284,15 +291,39 @@ fn selecting(object: &ObjectId, index: &Index) -> Vec<Key> {
     sets.filter(|(_, set)| selects(set)).map(|(key, _)| key).collect()
 }
 
-/// The sets whose upstream a package revision is of. Its name begins with repository and package (`packagevariants.md` 1.5).
+/// The sets that derive from the package of a revision. Its name begins with repository and package (`packagevariants.md` 1.5).
 fn upstream_of(revision: &ObjectId, index: &Index) -> Vec<Key> {
+    let is_of = |repository: &str, package: &str| {
+        let package = package.replace('/', ".");
+        revision.name.starts_with(&format!("{repository}.{package}."))
+    };
+    let lists = |upstreams: &[view::PackageUpstream<'_>]| {
+        upstreams.iter().any(|entry| is_of(entry.repository(), entry.package()))
+    };
+    let revision_sets = index.of_kind(&kind::<PackageRevisionSet>(), revision.namespace.as_deref());
+    let revision_sets =
+        revision_sets.iter().filter(|(_, found)| lists(&view::PackageRevisionSet(found).upstreams()));
+    let revision_sets: Vec<&str> = revision_sets.map(|(found, _)| found.name.as_str()).collect();
     let names = |set: &Snapshot| {
-        let set = view::PackageVariantSet(set);
-        let package = set.upstream_package().replace('/', ".");
-        revision.name.starts_with(&format!("{}.{package}.", set.upstream_repository()))
+        let seen = view::PackageVariantSet(set);
+        is_of(seen.upstream_repository(), seen.upstream_package())
+            || lists(&seen.upstreams())
+            || revision_sets.iter().any(|name| refers_to(set, name))
     };
     let sets = sets_in(revision, index).into_iter();
     sets.filter(|(_, set)| names(set)).map(|(key, _)| key).collect()
+}
+
+/// The sets that derive from the packages of a PackageRevisionSet.
+fn referring(revision_set: &ObjectId, index: &Index) -> Vec<Key> {
+    let sets = sets_in(revision_set, index).into_iter();
+    sets.filter(|(_, set)| refers_to(set, &revision_set.name)).map(|(key, _)| key).collect()
+}
+
+fn refers_to(set: &Snapshot, revision_set: &str) -> bool {
+    let set = view::PackageVariantSet(set);
+    let mut names = set.upstreams().into_iter().map(view::PackageUpstream::package_revision_set);
+    set.upstream_set() == revision_set || names.any(|name| name == revision_set)
 }
 
 #[cfg(test)]

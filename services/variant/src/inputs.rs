@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groundwork_api::{Kind as _, ObjectSelector, PackageRevision, PackageVariantSet, Repository};
+use groundwork_api::{
+    Kind as _, ObjectSelector, PackageRevision, PackageRevisionSet, PackageVariantSet, Repository,
+};
 use groundwork_controller::{ApiError, Objects, ReconcileError, WorkError, Workers};
 use groundwork_fleet::{
     Attributes, ExpandError, Expansion, Inputs, Objects as Selectable, Unavailable, expand,
+    revision_set_names, upstream_packages,
 };
 use groundwork_kubernetes::is_dns_subdomain;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -41,6 +44,7 @@ impl Selected {
 #[derive(Debug, Default)]
 pub(crate) struct SetInputs {
     pub(crate) revisions: Option<Vec<PackageRevision>>,
+    pub(crate) revision_sets: Vec<PackageRevisionSet>,
     pub(crate) repositories: Vec<Attributes>,
     pub(crate) others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
     /// Kinds that can be watched, so that the set follows them. Package revisions are one of them if anything serves them.
@@ -73,7 +77,11 @@ impl SetInputs {
             expand(&Inputs {
                 set: &set,
                 revisions: self.revisions.as_deref(),
-                objects: Selectable { repositories: &self.repositories, others: &self.others },
+                objects: Selectable {
+                    revision_sets: &self.revision_sets,
+                    repositories: &self.repositories,
+                    others: &self.others,
+                },
             })
         });
         match expanded.await {
@@ -109,7 +117,14 @@ pub(crate) async fn read_inputs(
     }
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
     let client = objects.client();
-    inputs.revisions = revisions(set, namespace, client).await?;
+    for name in revision_set_names(set) {
+        inputs.revision_sets.extend(objects.get::<PackageRevisionSet>(namespace, &name).await?);
+    }
+    for (repo, package) in upstream_packages(set, &inputs.revision_sets) {
+        let found = package_revisions(&repo, &package, namespace, client).await?;
+        let Some(found) = found else { break };
+        inputs.revisions.get_or_insert_default().extend(found);
+    }
     if inputs.revisions.is_some() {
         inputs.kinds.push(Selected::of::<PackageRevision>());
     }
@@ -156,17 +171,6 @@ fn kind_of(selector: &ObjectSelector) -> (String, String) {
 
 fn is_repository((api_version, kind): &(String, String)) -> bool {
     api_version == Repository::API_VERSION && kind == Repository::KIND
-}
-
-/// The revisions of the upstream package; `None` if nothing in the cluster serves package revisions.
-async fn revisions(
-    set: &PackageVariantSet,
-    namespace: &str,
-    client: &Client,
-) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
-    let upstream = set.spec.upstream.clone().unwrap_or_default();
-    let (repo, package) = (upstream.repo.unwrap_or_default(), upstream.package.unwrap_or_default());
-    package_revisions(&repo, &package, namespace, client).await
 }
 
 /// The revisions of a package; `None` if nothing in the cluster serves package revisions.

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::BoxFuture;
-use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository};
 use groundwork_bus::{Backoff, Bus, ObjectId};
 use groundwork_controller::{
     ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH, ProcessContext,
@@ -204,7 +204,12 @@ impl Variants {
                 handler: Arc::new(VariantHandler(Arc::clone(&shared))),
                 options: Options {
                     service: SERVICE,
-                    work: vec![kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()],
+                    work: vec![
+                        kind::<PackageVariantSet>(),
+                        kind::<PackageRevisionSet>(),
+                        kind::<PackageVariant>(),
+                        kind::<Repository>(),
+                    ],
                     indexed: Vec::new(),
                     namespaces: arguments.cluster.namespaces,
                     concurrency: arguments.settings.variant_concurrency.max(1),

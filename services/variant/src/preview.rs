@@ -21,13 +21,15 @@ pub async fn preview_namespace(
     let present = objects.list::<PackageVariantSet>(namespace, "").await?;
     let sets = if given.is_empty() { present } else { applied(namespace, given, present) };
     let workers = Workers::default();
-    let (mut repositories, mut others) = (BTreeMap::new(), BTreeMap::new());
+    let (mut repositories, mut others, mut revision_sets) =
+        (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut has_revisions = false;
     for set in &sets {
         let inputs = read_inputs(set, objects, &workers).await?;
         has_revisions |= inputs.revisions.is_some();
         repositories.extend(inputs.repositories.into_iter().map(|found| (found.name.clone(), found)));
         others.extend(inputs.others);
+        revision_sets.extend(inputs.revision_sets.into_iter().map(|found| (found.name_any(), found)));
     }
     let variants = objects.list::<PackageVariant>(namespace, "").await?;
     // Those of the variants too, which tell what a deletion does.
@@ -36,8 +38,10 @@ pub async fn preview_namespace(
         false => None,
     };
     let repositories: Vec<_> = repositories.into_values().collect();
+    let revision_sets: Vec<_> = revision_sets.into_values().collect();
     let planned = workers.run(move || {
-        let selectable = Selectable { repositories: &repositories, others: &others };
+        let selectable =
+            Selectable { revision_sets: &revision_sets, repositories: &repositories, others: &others };
         Preview::new(preview(&sets, selectable, revisions.as_deref(), &variants))
     });
     planned.await.map_err(|error| ReconcileError::new(error.to_string()))

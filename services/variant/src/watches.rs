@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
+use groundwork_api::{PackageRevisionSet, PackageVariant, PackageVariantSet, Repository};
 use groundwork_bus::{Backoff, Kind};
 use groundwork_controller::{Key, Sources};
 use groundwork_grpc::Channel;
@@ -65,7 +65,12 @@ impl Watches {
     /// Says which kinds a set selects now. Starts their watches, and stops those of kinds that no set selects any more.
     pub(crate) fn set_selected(&self, set: &Key, mut selected: Vec<Selected>) {
         // The controller of the service gets the events of these kinds anyway.
-        let own = [kind::<PackageVariantSet>(), kind::<PackageVariant>(), kind::<Repository>()];
+        let own = [
+            kind::<PackageVariantSet>(),
+            kind::<PackageVariant>(),
+            kind::<Repository>(),
+            kind::<PackageRevisionSet>(),
+        ];
         selected.retain(|selected| !own.contains(&bus_kind(selected)));
         let Some(watcher) = &self.context.watcher else { return };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

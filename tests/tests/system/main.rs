@@ -53,4 +53,5 @@ mod support;
 mod target_cluster;
 mod traces;
 mod up;
+mod upstreams;
 mod variants;

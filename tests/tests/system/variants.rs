@@ -68,12 +68,12 @@ fn told(set: &PackageVariantSet, condition: &str) -> Option<(String, String, Str
     is_current.then(|| (found.status.clone(), found.reason.clone(), found.message.clone()))
 }
 
-async fn ready(case: &Case<'_>, name: &str) -> Result<PackageVariantSet> {
+pub(crate) async fn ready(case: &Case<'_>, name: &str) -> Result<PackageVariantSet> {
     let is_ready = |set: &PackageVariantSet| told(set, "Ready").is_some_and(|(status, ..)| status == "True");
     case.until(&format!("{name} is ready"), name, is_ready).await
 }
 
-async fn stalled(case: &Case<'_>, name: &str) -> Result<(String, String)> {
+pub(crate) async fn stalled(case: &Case<'_>, name: &str) -> Result<(String, String)> {
     let is_stalled =
         |set: &PackageVariantSet| told(set, "Stalled").is_some_and(|(status, ..)| status == "True");
     let set = case.until(&format!("{name} is stalled"), name, is_stalled).await?;
@@ -82,7 +82,7 @@ async fn stalled(case: &Case<'_>, name: &str) -> Result<(String, String)> {
 }
 
 /// The children of a set by repository and package.
-async fn children(case: &Case<'_>, set: &str) -> Result<BTreeMap<String, PackageVariant>> {
+pub(crate) async fn children(case: &Case<'_>, set: &str) -> Result<BTreeMap<String, PackageVariant>> {
     let set: PackageVariantSet = case.get(set).await?;
     let labels = format!("config.porch.kpt.dev/packagevariantset={}", set.metadata.uid.unwrap_or_default());
     let children = case.list::<PackageVariant>(&labels).await?;
@@ -93,12 +93,16 @@ async fn children(case: &Case<'_>, set: &str) -> Result<BTreeMap<String, Package
     Ok(children.into_iter().map(|child| (pair(&child), child)).collect())
 }
 
-fn uids(children: &BTreeMap<String, PackageVariant>) -> BTreeMap<String, Option<String>> {
+pub(crate) fn uids(children: &BTreeMap<String, PackageVariant>) -> BTreeMap<String, Option<String>> {
     children.iter().map(|(pair, child)| (pair.clone(), child.metadata.uid.clone())).collect()
 }
 
 /// Waits until a set has exactly these children.
-async fn has(case: &Case<'_>, set: &str, pairs: &[&str]) -> Result<BTreeMap<String, PackageVariant>> {
+pub(crate) async fn has(
+    case: &Case<'_>,
+    set: &str,
+    pairs: &[&str],
+) -> Result<BTreeMap<String, PackageVariant>> {
     wait_for(&format!("{set} has {pairs:?}"), PATIENCE, async || {
         let found = children(case, set).await.map_err(|error| error.to_string())?;
         let names: Vec<&str> = found.keys().map(String::as_str).collect();

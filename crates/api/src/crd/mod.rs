@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::object::Kind;
 use crate::{
     ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, PackageRevision,
-    PackageVariant, PackageVariantSet, Repository, Target,
+    PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, Target,
 };
 use structural::{UnknownMembers, structural};
 
@@ -191,6 +191,11 @@ fn porch_crds() -> Vec<CustomResourceDefinition> {
             status: true,
             ..About::default()
         }),
+        crd::<PackageRevisionSet>(&About {
+            singular: "packagerevisionset",
+            columns: &[AGE],
+            ..About::default()
+        }),
         crd::<Repository>(&About {
             singular: "repository",
             short_names: &["repo"],
@@ -327,6 +332,7 @@ mod tests {
         check_lossless::<ComponentVersionOverwrites>();
         check_lossless::<PackageVariant>();
         check_lossless::<PackageVariantSet>();
+        check_lossless::<PackageRevisionSet>();
         check_lossless::<Repository>();
         check_lossless::<PackageRevision>();
     }

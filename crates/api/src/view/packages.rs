@@ -10,8 +10,12 @@ view! {
         upstream_repository: &'a str = "spec.upstream.repo",
         /// Path of the upstream package.
         upstream_package: &'a str = "spec.upstream.package",
+        /// Name of the PackageRevisionSet that has the upstream packages.
+        upstream_set: &'a str = "spec.upstream.packageRevisionSet",
     }
     lists {
+        /// Its upstreams, where it has several.
+        upstreams: Upstream,
         /// What it selects.
         targets: TargetSelector,
         /// What its status says of it.
@@ -19,6 +23,30 @@ view! {
     }
     parts {}
     shown { "spec.targets[].objectSelector.kind", "status.observedGeneration", }
+}
+
+view_part! {
+    /// An entry of a list of packages.
+    Upstream at "spec.upstreams[]" "." {
+        /// Repository of the package.
+        repository: &'a str = "repo",
+        /// Path of the package.
+        package: &'a str = "package",
+        /// Name of the PackageRevisionSet in its place.
+        package_revision_set: &'a str = "packageRevisionSet",
+    }
+}
+
+view! {
+    /// A PackageRevisionSet as an event shows it.
+    PackageRevisionSet
+    fields {}
+    lists {
+        /// Its packages.
+        upstreams: Upstream,
+    }
+    parts {}
+    shown {}
 }
 
 view_part! {

@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::{Context, DeployItem, Execution, Installation, PackageVariant, PackageVariantSet, Repository};
+use super::{
+    Context, DeployItem, Execution, Installation, PackageRevisionSet, PackageVariant, PackageVariantSet,
+    Repository,
+};
 use crate::Kind;
 
 /// A kind whose changes are published.
@@ -35,7 +38,7 @@ const fn core(kind: &'static str, plural: &'static str, is_namespaced: bool) -> 
 }
 
 /// The kinds that the services need.
-pub const WATCHED: [Watched; 13] = [
+pub const WATCHED: [Watched; 14] = [
     ours::<crate::Installation>(Installation::FIELDS),
     ours::<crate::Execution>(Execution::FIELDS),
     ours::<crate::DeployItem>(DeployItem::FIELDS),
@@ -45,6 +48,7 @@ pub const WATCHED: [Watched; 13] = [
     ours::<crate::ComponentVersionOverwrites>(&[]),
     ours::<crate::PackageVariantSet>(PackageVariantSet::FIELDS),
     ours::<crate::PackageVariant>(PackageVariant::FIELDS),
+    ours::<crate::PackageRevisionSet>(PackageRevisionSet::FIELDS),
     ours::<crate::Repository>(Repository::FIELDS),
     core("Namespace", "namespaces", false),
     core("Secret", "secrets", true),

@@ -22,7 +22,12 @@ fn listed(pairs: &[(&str, &[&str])]) -> PackageVariantSet {
 
 fn expansion(set: &PackageVariantSet) -> Expansion {
     let others = BTreeMap::new();
-    expand(&Inputs { set, revisions: None, objects: Objects { repositories: &[], others: &others } }).unwrap()
+    expand(&Inputs {
+        set,
+        revisions: None,
+        objects: Objects { revision_sets: &[], repositories: &[], others: &others },
+    })
+    .unwrap()
 }
 
 fn planned(set: &PackageVariantSet, children: &[PackageVariant], taken: &[&str]) -> Plan {

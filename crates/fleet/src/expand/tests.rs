@@ -36,7 +36,8 @@ fn expansion_with(
     }))
     .unwrap();
     let repositories = repositories();
-    expand(&Inputs { set: &set, revisions, objects: Objects { repositories: &repositories, others } })
+    let objects = Objects { revision_sets: &[], repositories: &repositories, others };
+    expand(&Inputs { set: &set, revisions, objects })
 }
 
 fn expansion(targets: &Value) -> Result<Expansion, ExpandError> {
@@ -350,7 +351,7 @@ fn failures_are_isolated_where_the_set_says_so() {
         "spec": {"upstream": {"repo": "catalog", "package": "foo", "revision": "v1"}, "targets": targets},
     }))
     .unwrap();
-    let objects = Objects { repositories: &repositories, others: &others };
+    let objects = Objects { revision_sets: &[], repositories: &repositories, others: &others };
     let of = |set: &PackageVariantSet| expand(&Inputs { set, revisions: None, objects });
     assert_eq!(of(&set).unwrap_err().reason(), "NoMatchingTargets");
     set.spec.failure_policy = Some("Isolate".to_owned());

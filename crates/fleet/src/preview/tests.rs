@@ -36,7 +36,7 @@ fn previewed_with(
             ..Attributes::default()
         })
         .into();
-    let objects = Objects { repositories: &repositories, others: &others };
+    let objects = Objects { revision_sets: &[], repositories: &repositories, others: &others };
     Preview::new(preview(sets, objects, revisions, variants))
 }
 

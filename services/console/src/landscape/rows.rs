@@ -187,10 +187,25 @@ impl SetRow {
             uid: snapshot.uid.as_str().into(),
             state: PackageState::of(&seen.conditions()),
             is_deleting: snapshot.deletion_timestamp.is_some(),
-            upstream: format!("{}/{}", seen.upstream_repository(), seen.upstream_package()).into(),
+            upstream: upstreams(seen).into(),
             targets: seen.targets().len(),
         }
     }
+}
+
+/// The packages that a set derives from; of a PackageRevisionSet its name.
+fn upstreams(set: view::PackageVariantSet<'_>) -> String {
+    let package = |repository: &str, package: &str, revision_set: &str| match revision_set {
+        "" => format!("{repository}/{package}"),
+        name => name.to_owned(),
+    };
+    let several = set.upstreams();
+    if several.is_empty() {
+        return package(set.upstream_repository(), set.upstream_package(), set.upstream_set());
+    }
+    let each =
+        several.into_iter().map(|of| package(of.repository(), of.package(), of.package_revision_set()));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// A PackageVariant.

@@ -154,6 +154,10 @@ fn variants_belong_to_their_sets() {
         ),
         shown::<PackageVariant>("two", &variant(json!([{"type": "Stalled", "status": "True"}]))),
         shown::<PackageVariant>("three", &variant(json!([]))),
+        shown::<PackageVariantSet>(
+            "several",
+            &json!({"spec": {"upstreams": [{"repo": "r", "package": "p"}, {"packageRevisionSet": "base"}]}}),
+        ),
     ]);
     let content = landscape.read();
     let set = &content.sets[&place("fleet")];
@@ -163,6 +167,7 @@ fn variants_belong_to_their_sets() {
         [("one", PackageState::Ready), ("three", PackageState::Pending), ("two", PackageState::Stalled)];
     assert_eq!(states, expected.map(|(name, state)| (name.to_owned(), state)));
     assert_eq!(&*content.variants[&place("one")].upstream, "r/p@3");
+    assert_eq!((&*set.upstream, &*content.sets[&place("several")].upstream), ("r/p", "r/p, base"));
 }
 
 /// What was known is not shown as if it were true once the stream begins anew.

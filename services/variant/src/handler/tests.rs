@@ -10,13 +10,17 @@ use super::*;
 
 fn set(name: &str, fields: &Value) -> (ObjectId, Snapshot) {
     let id = ObjectId::new(kind::<PackageVariantSet>(), Some("fleet"), name);
-    (id, Snapshot { fields: fields.as_object().cloned().unwrap_or_default(), ..Snapshot::default() })
+    (id, shown(fields))
+}
+
+fn shown(fields: &Value) -> Snapshot {
+    Snapshot { fields: fields.as_object().cloned().unwrap_or_default(), ..Snapshot::default() }
 }
 
 /// With the part that fills it.
 fn index() -> (Index, IndexPart) {
     let index = Index::new();
-    let part = index.part(vec![kind::<PackageVariantSet>()]);
+    let part = index.part(vec![kind::<PackageVariantSet>(), kind::<PackageRevisionSet>()]);
     let sets = [
         set(
             "teams",
@@ -27,6 +31,15 @@ fn index() -> (Index, IndexPart) {
             "maps",
             &json!({"spec": {"upstream": {"repo": "catalog", "package": "web"},
             "targets": [{"objectSelector": {"apiVersion": "v1", "kind": "ConfigMap"}}]}}),
+        ),
+        set("listed", &json!({"spec": {"upstream": {"packageRevisionSet": "base"}}})),
+        set(
+            "both",
+            &json!({"spec": {"upstreams": [{"repo": "catalog", "package": "mail"}, {"packageRevisionSet": "base"}]}}),
+        ),
+        (
+            ObjectId::new(kind::<PackageRevisionSet>(), Some("fleet"), "base"),
+            shown(&json!({"spec": {"upstreams": [{"repo": "catalog", "package": "log"}]}})),
         ),
     ];
     for (sequence, (object, snapshot)) in sets.into_iter().enumerate() {
@@ -56,7 +69,12 @@ fn objects_concern_the_sets_that_select_them() {
     let revision = |name: &str| object("porch.kpt.dev", "packagerevisions", "fleet", name);
     assert_eq!(names(&upstream_of(&revision("catalog.net.dns.v1"), &index)), ["teams"]);
     assert_eq!(names(&upstream_of(&revision("catalog.webshop.v1"), &index)), Vec::<&str>::new());
-    assert_eq!(sets_in(&object("config.porch.kpt.dev", "repositories", "fleet", "a"), &index).len(), 2);
+    assert_eq!(names(&upstream_of(&revision("catalog.mail.v1"), &index)), ["both"]);
+    assert_eq!(names(&upstream_of(&revision("catalog.log.v1"), &index)), ["both", "listed"]);
+    let list = |name: &str| object("config.porch.kpt.dev", "packagerevisionsets", "fleet", name);
+    assert_eq!(names(&referring(&list("base"), &index)), ["both", "listed"]);
+    assert_eq!(names(&referring(&list("other"), &index)), Vec::<&str>::new());
+    assert_eq!(sets_in(&object("config.porch.kpt.dev", "repositories", "fleet", "a"), &index).len(), 4);
 }
 
 #[test]
