@@ -113,6 +113,7 @@ impl System {
             if options.package_store.is_some() {
                 apply_file(&plane, "k8s/components/package-store/rights.yaml")?;
                 apply_file(&plane, "k8s/components/package-store/admission.yaml")?;
+                apply_file(&plane, "k8s/components/follow-tags/rights.yaml")?;
             }
         } else {
             apply(&plane, "k8s/namespaced-accounts", &[])?;

@@ -10,7 +10,7 @@ use kube::core::{NamespaceResourceScope, ObjectList, Request};
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::Instrument;
 
 use crate::error::ApiError;
@@ -194,6 +194,31 @@ impl Objects {
         let request = api.replace_status(&name, &parameters, object);
         let stored = self.run_on::<K, _>("update", "/status", &namespace, &name, request).await?;
         Ok(self.written(stored, object.resource_version().as_deref()))
+    }
+
+    /// Takes over fields of the spec of an object, as `manager` and from whoever has them, while the object is in the version that was read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Objects::replace`].
+    pub async fn apply_spec<K: Stored>(
+        &self,
+        object: &K,
+        manager: &'static str,
+        spec: Value,
+    ) -> Result<K, ApiError> {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        check::<K>(&namespace, Some(&name))?;
+        let version = object.resource_version();
+        let patch = Patch::Apply(json!({
+            "apiVersion": K::api_version(&()), "kind": K::kind(&()),
+            "metadata": {"name": name, "resourceVersion": version}, "spec": spec,
+        }));
+        let parameters = PatchParams::apply(manager).force();
+        let api = self.api::<K>(&namespace);
+        let stored =
+            self.run::<K, _>("patch", &namespace, &name, api.patch(&name, &parameters, &patch)).await?;
+        Ok(self.written(stored, version.as_deref()))
     }
 
     /// Changes finalizers and annotations.

@@ -21,6 +21,7 @@ mod downstream;
 mod error;
 mod expand;
 mod expression;
+mod follow;
 mod git;
 mod naming;
 mod package;
@@ -47,6 +48,7 @@ pub use downstream::{
 };
 pub use error::{Retry, VariantError, retry, variant_conditions};
 pub use expand::{ExpandError, Expansion, Inputs, Objects, Unavailable, Variant, expand};
+pub use follow::{FOLLOW_TAG, Follow, FollowError, follow};
 pub use git::{Git, normalized};
 pub use naming::{hashed_name, plain_name};
 pub use package::{

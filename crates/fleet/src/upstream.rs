@@ -176,7 +176,7 @@ fn not_found(upstream: &Upstream, revision: String) -> Unresolved {
     Unresolved::NotFound { repo: package.repository.to_owned(), package: package.path.to_owned(), revision }
 }
 
-fn find<'a>(
+pub(crate) fn find<'a>(
     upstream: &Upstream,
     revisions: &'a [PackageRevision],
     repositories: Repositories<'_>,

@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) workers: Workers,
     /// Where package revisions are drafted; none if this service does not.
     pub(crate) packages: Option<PackageStore>,
+    /// Whether specs follow tags.
+    pub(crate) follows_tags: bool,
     memory: Mutex<Memory>,
 }
 
@@ -61,7 +63,18 @@ fn expansion_workers(health: &Health) -> Workers {
 
 impl Shared {
     pub(crate) fn new(watches: Watches, packages: Option<PackageStore>, health: &Health) -> Self {
-        Self { watches, workers: expansion_workers(health), packages, memory: Mutex::default() }
+        Self {
+            watches,
+            workers: expansion_workers(health),
+            packages,
+            follows_tags: false,
+            memory: Mutex::default(),
+        }
+    }
+
+    /// The same, whether or not specs follow tags.
+    pub(crate) fn following_tags(self, follows_tags: bool) -> Self {
+        Self { follows_tags, ..self }
     }
 
     /// What has to be worked on by one task at a time.
@@ -98,6 +111,11 @@ impl Shared {
         let objects = kinds.iter().flat_map(of_kind).collect();
         self.memory().relations.set_injected(key, objects);
         self.watches.set_selected(key, kinds);
+    }
+
+    /// Takes note of whether a variant follows a tag: it is told of every revision of its upstream then.
+    pub(crate) fn set_following(&self, variant: &Key, follows: bool) {
+        self.memory().relations.set_following(variant, follows);
     }
 
     /// Names of the package revisions that a variant may control.

@@ -8,6 +8,7 @@
 //!        └─> packages: files and drafts of the package store
 //! ```
 
+mod follow;
 mod grpc;
 mod handler;
 mod inputs;
@@ -48,6 +49,8 @@ use watches::Watches;
 /// Name of the service and of its consumers.
 pub const SERVICE: &str = "variant";
 const MANAGER: &str = "groundwork-variant";
+/// As Events name the service.
+const COMPONENT: &str = "groundwork-variant";
 
 /// What the variant service can be told.
 #[derive(Debug, Clone, Default, Args)]
@@ -92,6 +95,10 @@ pub struct Settings {
     /// PackageVariantSets and PackageVariants that are worked on at the same time.
     #[arg(long, env = "GROUNDWORK_VARIANT_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub variant_concurrency: usize,
+
+    /// Edit the revision of sets and variants that have the annotation groundwork/follow-tag when their tag moves.
+    #[arg(long, env = "GROUNDWORK_FOLLOW_TAGS")]
+    pub follow_tags: bool,
 }
 
 /// Where the watcher is, to be asked for the kinds that sets select.
@@ -119,7 +126,7 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), longest: Durat
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { variant_concurrency: CONCURRENCY }
+        Self { variant_concurrency: CONCURRENCY, follow_tags: false }
     }
 }
 
@@ -191,10 +198,12 @@ impl Variants {
                 span: telemetry.span(),
             });
             let packages = arguments.store.store(&telemetry.metrics)?;
+            let follow_tags = arguments.settings.follow_tags;
             if packages.is_some() && !watches.follow() {
                 return Err(StartError::StoreWithoutWatcher);
             }
-            let shared = Arc::new(Shared::new(watches, packages, &telemetry.health));
+            let shared =
+                Arc::new(Shared::new(watches, packages, &telemetry.health).following_tags(follow_tags));
             let calls =
                 packages::calls::Service { access, objects: objects.clone(), shared: Arc::clone(&shared) };
             let server = server.with(with_limits!(PackagesServer::new(calls)));

@@ -9,6 +9,7 @@ use groundwork_controller::{ApiError, Metadata, Objects, ReconcileError, Reconci
 use groundwork_fleet::{FINALIZER, VariantError, retry, validate_variant, variant_conditions};
 use jiff::Timestamp;
 
+use crate::follow;
 use crate::handler::Shared;
 use crate::inputs::package_revisions;
 use crate::packages::downstream::{Failure, Progress, ensure, finish};
@@ -31,6 +32,7 @@ pub(crate) async fn handle(
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(variant) = objects.get::<PackageVariant>(namespace, &key.name).await? else {
         shared.follow_injected(key, Vec::new(), &[]);
+        shared.set_following(key, false);
         shared.succeeded(key);
         return Ok(Reconciled::default());
     };
@@ -51,6 +53,8 @@ pub(crate) async fn handle(
         let finalizers = variant.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect();
         set_finalizers(&variant, finalizers, objects).await?
     };
+    shared.set_following(key, shared.follows_tags && follow::tag(&variant).is_some());
+    let variant = followed(shared, variant, objects).await?;
     let mut progress = Progress::default();
     let errors = validate_variant(&variant.spec);
     match &shared.packages {
@@ -73,6 +77,22 @@ pub(crate) async fn handle(
     }
     let delay = retry(&progress.errors).and_then(|retry| shared.delay(key, retry));
     Ok(Reconciled::requeue_after(delay.unwrap_or(RESYNC).max(SHORTEST)))
+}
+
+/// Moves the revision of a variant that follows a tag.
+async fn followed(
+    shared: &Arc<Shared>,
+    variant: PackageVariant,
+    objects: &Objects,
+) -> Result<PackageVariant, ReconcileError> {
+    if follow::tag(&variant).is_none() {
+        return Ok(variant);
+    }
+    let upstream = variant.spec.upstream.clone().unwrap_or_default();
+    let (repo, package) = (upstream.repo.unwrap_or_default(), upstream.package.unwrap_or_default());
+    let namespace = variant.namespace().unwrap_or_default();
+    let revisions = package_revisions(&repo, &package, &namespace, objects.client()).await?;
+    follow::followed(shared, variant, &revisions.unwrap_or_default(), objects).await
 }
 
 /// Drafts what the variant asks for; what is in its way is in the progress.

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 
 use crate::handler::Shared;
 use crate::inputs::{SetExpansion, given_up, read_inputs, selected_kinds};
+use crate::{COMPONENT, follow};
 
 /// Writes of one set at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
@@ -27,8 +28,6 @@ const NO_UPSTREAM_PAUSE: Duration = Duration::from_secs(300);
 const UNEXPECTED_PAUSE: Duration = Duration::from_secs(600);
 /// The same for a child that is wanted and still being deleted.
 const DELETION_PAUSE: Duration = Duration::from_secs(2);
-
-const COMPONENT: &str = "groundwork-variant";
 
 /// The outcome of an attempt to reconcile a set.
 enum Outcome {
@@ -50,6 +49,8 @@ pub(crate) async fn handle(
     }
     let inputs = read_inputs(&set, objects, &shared.workers).await?;
     shared.watches.set_selected(key, inputs.kinds.clone());
+    let revisions = inputs.revisions.as_deref().unwrap_or_default();
+    let set = follow::followed(shared, set, revisions, objects).await?;
     let outcome = match inputs.expand(set.clone(), &shared.workers).await? {
         SetExpansion::Expanded(expansion) => reconcile(&set, expansion, objects, &shared.workers).await?,
         SetExpansion::Failed(failure) => Outcome::Failed(failure),

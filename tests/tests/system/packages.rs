@@ -28,7 +28,9 @@ pub(crate) async fn system() -> Result<Option<&'static System>> {
     let start = async || {
         // Kept to the end of the process, as the system is.
         let folder = tempfile::tempdir()?.keep();
-        System::start(SystemOptions { package_store: Some(folder), ..SystemOptions::default() }).await
+        let variables = vec![("GROUNDWORK_FOLLOW_TAGS".to_owned(), "true".to_owned())];
+        System::start(SystemOptions { package_store: Some(folder), variables, ..SystemOptions::default() })
+            .await
     };
     Ok(SYSTEM.get_or_try_init(start).await?.as_ref())
 }

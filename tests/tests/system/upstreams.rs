@@ -1,14 +1,16 @@
-//! Sets that derive from several packages, and lists of packages that sets share.
+//! Sets that derive from several packages, lists of packages that sets share, and tags that revisions follow.
 
 use anyhow::Result;
-use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariantSet};
+use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet};
 use groundwork_tests::wait_for;
+use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::shared;
+use crate::packages::{catalog, look, until_file, variant};
 use crate::support::PATIENCE;
 use crate::variants::{children, has, ready, stalled, uids};
+use crate::{packages, shared};
 
 fn upstream(package: &str) -> Value {
     json!({"repo": "catalog", "package": package, "revision": "v1"})
@@ -99,5 +101,85 @@ async fn sets_derive_from_several_packages() -> Result<()> {
     case.delete::<PackageRevisionSet>("base").await?;
     assert_eq!(stalled(&case, "left").await?.1, "package revision set \"base\" not found");
     assert_eq!(children(&case, "left").await?.len(), 6);
+    Ok(())
+}
+
+/// The revision that a set or variant asks for, and who has written it.
+fn written(object: &Value) -> (Value, Option<String>) {
+    let fields = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let owner = fields.iter().find(|entry| {
+        entry["fieldsV1"]["f:spec"]["f:upstream"]["f:revision"].is_object() && entry["operation"] == "Apply"
+    });
+    let owner = owner.and_then(|entry| entry["manager"].as_str().map(str::to_owned));
+    (object["spec"]["upstream"]["revision"].clone(), owner)
+}
+
+/// V-177: where a tag moves, the specs that follow it are edited under a field manager of its own, an Event tells of it, and variants
+/// follow their sets; what cannot be followed is told and stays.
+#[tokio::test]
+async fn revisions_follow_tags() -> Result<()> {
+    let Some(system) = packages::system().await? else { return Ok(()) };
+    let case = Case::new(system, "follow-tags").await?;
+    let remotes = catalog(&case).await?;
+    remotes.tag("catalog", "net/coredns/stable")?;
+    let following = |object: Value| {
+        let mut object = object;
+        object["metadata"]["annotations"] = json!({"groundwork/follow-tag": "stable"});
+        object
+    };
+    case.create::<PackageVariant>("dns", &following(variant(&json!({})))).await?;
+    let set = json!({"spec": {
+        "upstream": {"repo": "catalog", "package": "net/coredns", "revision": "v1"},
+        "targets": [{"repositories": [{"name": "edge", "packageNames": ["of-set"]}]}],
+    }});
+    case.create::<PackageVariantSet>("fleet", &following(set)).await?;
+    let floating =
+        variant(&json!({"upstream": {"repo": "catalog", "package": "net/coredns", "revision": "latest"},
+        "downstream": {"repo": "edge", "package": "floating"}}));
+    case.create::<PackageVariant>("floating", &following(floating)).await?;
+    let draft = |package: &str| format!("drafts/{package}/packagevariant-1");
+    for package in ["dns", "of-set"] {
+        until_file(&remotes, ("edge", &draft(package), &format!("{package}/config.yaml")), |_| true).await?;
+    }
+    let warnings = case.warnings::<PackageVariant>("floating").await?;
+    assert!(
+        warnings.iter().any(|(reason, message)| reason == "TagNotFollowed"
+            && message.starts_with("annotation groundwork/follow-tag has no effect: spec.upstream names")),
+        "{warnings:?}"
+    );
+
+    // A version more, of which nobody but the tag knows.
+    let changed = [(
+        "net/coredns/config.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: corefile\ndata:\n  cache: \"60\"\n",
+    )];
+    remotes.publish("catalog", &changed, Some("net/coredns/v2"))?;
+    look(&case, "catalog").await?;
+    case.until("v2 is known", "catalog.net.coredns.v2", |_: &PackageRevision| true).await?;
+    assert_eq!(written(&serde_json::to_value(case.get::<PackageVariant>("dns").await?)?).0, "v1");
+    remotes.tag("catalog", "net/coredns/stable")?;
+    look(&case, "catalog").await?;
+    let moved = (json!("v2"), Some("groundwork-tag-follower".to_owned()));
+    let of = |object: Value| written(&object) == moved;
+    case.until("the variant follows", "dns", |found: &PackageVariant| {
+        of(serde_json::to_value(found).unwrap_or_default())
+    })
+    .await?;
+    case.until("the set follows", "fleet", |found: &PackageVariantSet| {
+        of(serde_json::to_value(found).unwrap_or_default())
+    })
+    .await?;
+    for package in ["dns", "of-set"] {
+        let place = ("edge", &*draft(package), &*format!("{package}/config.yaml"));
+        until_file(&remotes, place, |text| text.contains("\"60\"")).await?;
+    }
+    let events = case.list::<Event>("").await?;
+    let told = events.iter().filter(|event| event.reason.as_deref() == Some("TagMoved"));
+    let told: Vec<_> =
+        told.filter_map(|event| Some((event.type_.as_deref()?, event.message.as_deref()?))).collect();
+    assert_eq!(told, [("Normal", "tag \"stable\" leads from revision v1 to v2"); 2]);
+    // The child is its set's.
+    let child = children(&case, "fleet").await?.into_values().next().map(serde_json::to_value);
+    assert_eq!(child.transpose()?.map(|child| written(&child)), Some((json!("v2"), None)));
     Ok(())
 }

@@ -29,9 +29,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use groundwork_api::Repository;
+use groundwork_api::{GitLock, Repository};
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
+use groundwork_fleet::Git;
 use groundwork_packages::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, Settings, Store, StoreError,
 };
@@ -102,6 +103,23 @@ pub(crate) struct PackageStore {
 }
 
 impl PackageStore {
+    /// Lets a decision about an upstream package ask git.
+    pub(crate) fn with_git<T>(
+        &self,
+        namespace: &str,
+        package: &str,
+        repository: &GitRepository,
+        decide: impl FnOnce(&Git<'_>) -> T,
+    ) -> T {
+        let tag = |name: &str| repository.tag_commit(package, name);
+        decide(&Git { same_tree: &self.same_tree(namespace), tag_commit: &tag })
+    }
+
+    /// Whether two places of the repositories of a namespace hold the same files.
+    fn same_tree(&self, namespace: &str) -> impl Fn(&GitLock, &GitLock) -> bool {
+        move |one, other| self.store.has_same_tree(namespace, one, other)
+    }
+
     /// Lets the store do something with a repository.
     ///
     /// # Errors

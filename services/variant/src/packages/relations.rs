@@ -1,6 +1,6 @@
 //! Which variants a package concerns, whether they are made from it or make it (`packagevariants.md` 2.2).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use groundwork_api::view;
 use groundwork_bus::{Change, ObjectId};
@@ -31,6 +31,8 @@ pub(crate) struct Relations {
     injected: HashMap<ObjectId, BTreeSet<Key>>,
     sources: HashMap<Key, Vec<ObjectId>>,
     repositories: HashMap<ObjectId, SeenRepository>,
+    /// Variants whose revision follows a tag: any revision may be the next one.
+    following: HashSet<Key>,
 }
 
 /// What variants depend on of a Repository.
@@ -151,11 +153,21 @@ impl Relations {
             variants.filter(move |variant| {
                 self.packages.get(variant).is_none_or(|relation| {
                     relation.downstream == package
+                        || self.following.contains(*variant)
                         || relation.fixed.zip(number).is_none_or(|(fixed, number)| fixed == number)
                 })
             })
         };
         packages.flat_map(concerned).cloned().collect()
+    }
+
+    /// Takes note of whether a variant follows a tag.
+    pub(crate) fn set_following(&mut self, variant: &Key, follows: bool) {
+        if follows {
+            self.following.insert(variant.clone());
+        } else {
+            self.following.remove(variant);
+        }
     }
 
     /// Takes note of which objects a variant injects, whether they are there or not.

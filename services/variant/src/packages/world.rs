@@ -244,9 +244,10 @@ impl<'a> World<'a> {
 
     /// Lets a decision ask git.
     pub(super) fn with_git<T>(&self, decide: impl FnOnce(&Git<'_>) -> T) -> T {
-        let tag = |name: &str| self.upstream.as_ref()?.tag_commit(&self.upstream_package, name);
-        let same = |one: &_, other: &_| self.store.store.has_same_tree(&self.namespace, one, other);
-        decide(&Git { same_tree: &same, tag_commit: &tag })
+        match &self.upstream {
+            Some(upstream) => self.store.with_git(&self.namespace, &self.upstream_package, upstream, decide),
+            None => decide(&Git { tag_commit: &|_| None, same_tree: &self.store.same_tree(&self.namespace) }),
+        }
     }
 
     /// A revision as the store has it.
