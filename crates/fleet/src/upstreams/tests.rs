@@ -23,7 +23,7 @@ fn upstream(package: &str) -> Value {
     json!({"repo": "catalog", "package": package, "revision": "v1"})
 }
 
-fn set(spec: Value, targets: &Value) -> PackageVariantSet {
+fn set(spec: &Value, targets: &Value) -> PackageVariantSet {
     let mut set = json!({"metadata": {"name": "s", "namespace": "fleet"}, "spec": spec});
     set["spec"]["targets"] = targets.clone();
     serde_json::from_value(set).unwrap()
@@ -43,7 +43,7 @@ fn bundle(revision_sets: &[Value]) -> Bundle {
 }
 
 fn expanded(
-    spec: Value,
+    spec: &Value,
     targets: &Value,
     revision_sets: &[Value],
 ) -> Result<Expanded<PackageVariant>, String> {
@@ -52,7 +52,7 @@ fn expanded(
 }
 
 /// Repository and package of each variant, with the package that it derives from.
-fn made(spec: Value, targets: &Value, revision_sets: &[Value]) -> Vec<String> {
+fn made(spec: &Value, targets: &Value, revision_sets: &[Value]) -> Vec<String> {
     let variants = expanded(spec, targets, revision_sets).unwrap().variants;
     let shown = |variant: PackageVariant| {
         let (downstream, upstream) = (variant.spec.downstream.unwrap(), variant.spec.upstream.unwrap());
@@ -69,10 +69,10 @@ fn each_target_is_made_for_each_upstream() {
     let all = json!([{"repositorySelector": {}}]);
     let upstreams = json!({"upstreams": [upstream("b"), upstream("a")]});
     let expected = ["one/a a", "one/b b", "three/a a", "three/b b", "two/a a", "two/b b"];
-    assert_eq!(made(upstreams.clone(), &all, &[]), expected);
-    assert_eq!(expanded(upstreams.clone(), &all, &[]).unwrap().target_counts, [3]);
+    assert_eq!(made(&upstreams, &all, &[]), expected);
+    assert_eq!(expanded(&upstreams, &all, &[]).unwrap().target_counts, [3]);
     // In the order of the upstreams, then of the targets.
-    let ordered = bundle(&[]).expand_in_order(&set(upstreams, &all)).unwrap().variants;
+    let ordered = bundle(&[]).expand_in_order(&set(&upstreams, &all)).unwrap().variants;
     let ordered: Vec<&str> = ordered.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(ordered, ["s-one-b", "s-three-b", "s-two-b", "s-one-a", "s-three-a", "s-two-a"]);
 
@@ -80,11 +80,11 @@ fn each_target_is_made_for_each_upstream() {
     let computed = json!([{"repositories": [{"name": "one"}], "template": {
         "downstream": {"packageExpr": "'x-' + upstream.labels['of']"}}}]);
     let upstreams = json!({"upstreams": [upstream("a"), upstream("b")]});
-    assert_eq!(made(upstreams, &computed, &[]), ["one/x-a a", "one/x-b b"]);
+    assert_eq!(made(&upstreams, &computed, &[]), ["one/x-a a", "one/x-b b"]);
 
     // One that stands alone in the list makes what it makes without one.
-    let alone = expanded(json!({"upstreams": [upstream("a")]}), &all, &[]);
-    assert_eq!(alone, expanded(json!({"upstream": upstream("a")}), &all, &[]));
+    let alone = expanded(&json!({"upstreams": [upstream("a")]}), &all, &[]);
+    assert_eq!(alone, expanded(&json!({"upstream": upstream("a")}), &all, &[]));
 }
 
 /// V-180, V-181: what several PackageRevisionSets list is united, and what is listed twice counts once.
@@ -96,22 +96,19 @@ fn lists_of_packages_are_shared() {
         revision_set("more", &json!([upstream("b"), upstream("c")])),
     ];
     let one = json!({"upstream": {"packageRevisionSet": "base"}});
-    assert_eq!(made(one.clone(), &all, &sets), ["one/a a", "one/b b"]);
+    assert_eq!(made(&one, &all, &sets), ["one/a a", "one/b b"]);
     let both =
         json!({"upstreams": [{"packageRevisionSet": "base"}, {"packageRevisionSet": "more"}, upstream("a")]});
-    assert_eq!(made(both.clone(), &all, &sets), ["one/a a", "one/b b", "one/c c"]);
-    assert_eq!(
-        revision_set_names(&set(both.clone(), &all)).into_iter().collect::<Vec<_>>(),
-        ["base", "more"]
-    );
+    assert_eq!(made(&both, &all, &sets), ["one/a a", "one/b b", "one/c c"]);
+    assert_eq!(revision_set_names(&set(&both, &all)).into_iter().collect::<Vec<_>>(), ["base", "more"]);
     let there: Vec<PackageRevisionSet> =
         sets.iter().map(|set| serde_json::from_value(set.clone()).unwrap()).collect();
     let packages: Vec<String> =
-        upstream_packages(&set(both, &all), &there).into_iter().map(|(_, package)| package).collect();
+        upstream_packages(&set(&both, &all), &there).into_iter().map(|(_, package)| package).collect();
     assert_eq!(packages, ["a", "b", "c"]);
     // Whoever edits the list changes all that refer to it.
     let edited = [revision_set("base", &json!([upstream("c")]))];
-    assert_eq!(made(one, &all, &edited), ["one/c c"]);
+    assert_eq!(made(&one, &all, &edited), ["one/c c"]);
 }
 
 #[test]
@@ -164,25 +161,25 @@ fn what_is_missing_is_told_with_its_place() {
              (targets[0] with spec.upstreams[0], targets[0] with spec.upstreams[1])",
         ),
     ] {
-        assert_eq!(expanded(spec.clone(), targets, &sets).unwrap_err(), expected, "{spec}");
+        assert_eq!(expanded(&spec, targets, &sets).unwrap_err(), expected, "{spec}");
     }
 }
 
 /// V-182: a PackageVariant has one upstream; a set either one or a list.
 #[test]
 fn what_is_wrong_with_upstreams() {
-    let check = |spec: Value, expected: &[&str]| {
-        let set = set(spec.clone(), &json!([{"repositories": [{"name": "one"}]}]));
+    let check = |spec: &Value, expected: &[&str]| {
+        let set = set(spec, &json!([{"repositories": [{"name": "one"}]}]));
         assert_eq!(errors(&set), expected, "{spec}");
     };
-    check(json!({}), &["spec.upstream is a required field"]);
+    check(&json!({}), &["spec.upstream is a required field"]);
     check(
-        json!({"upstream": upstream("a"), "upstreams": [upstream("b")]}),
+        &json!({"upstream": upstream("a"), "upstreams": [upstream("b")]}),
         &["spec must specify exactly one of `upstream` and `upstreams`"],
     );
-    check(json!({"upstreams": []}), &["must specify at least one item in spec.upstreams"]);
+    check(&json!({"upstreams": []}), &["must specify at least one item in spec.upstreams"]);
     check(
-        json!({"upstreams": [{"repo": "r", "package": "p", "revision": "0"}, {}]}),
+        &json!({"upstreams": [{"repo": "r", "package": "p", "revision": "0"}, {}]}),
         &[
             "spec.upstreams[0].revision: Invalid value: \"0\": must be a revision number (v1, v2, ...) or a tag name",
             "spec.upstreams[1].package is a required field",
@@ -191,11 +188,11 @@ fn what_is_wrong_with_upstreams() {
         ],
     );
     check(
-        json!({"upstream": {"packageRevisionSet": "base", "repo": "r"}}),
+        &json!({"upstream": {"packageRevisionSet": "base", "repo": "r"}}),
         &["spec.upstream may specify `packageRevisionSet` only without other fields"],
     );
     check(
-        json!({"upstream": {"packageRevisionSet": ""}}),
+        &json!({"upstream": {"packageRevisionSet": ""}}),
         &["spec.upstream.packageRevisionSet cannot be empty"],
     );
     let variant =
