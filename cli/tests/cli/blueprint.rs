@@ -294,3 +294,103 @@ fn the_page_about_blueprints() {
     assert_eq!(page::difference(&steps, folder.path()), None, "{errors}");
     assert!(output.status.success(), "{errors}");
 }
+
+/// I-87, I-111: imports of data mappings, and exports whose schema has a property with a dot in its name.
+#[test]
+fn declarations_of_data_mappings_are_valid() {
+    let declared = folder(&[(
+        "blueprint.yaml",
+        "apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Blueprint
+imports:
+- name: providers
+  type: data
+  schema: {type: array, items: {type: object}}
+- name: identifier
+  type: data
+  schema: {type: string}
+- name: aws-credentials
+  type: data
+  schema: {type: object, properties: {accessKeyID: {type: string}, secretAccessKey: {type: string}}, required: [accessKeyID]}
+exports:
+- name: credentials
+  type: data
+  schema: {type: object, properties: {user.name: {type: string}, password: {type: string}}}
+",
+    )]);
+    let path = path_of(&declared);
+    let run = groundwork(&["blueprint", "validate", &path], "");
+    assert_eq!((run.code, run.out, run.err), (0, format!("{path}: valid\n"), String::new()));
+}
+
+/// B-01, B-80, I-49: one blueprint, with a file in a folder of its own, rendered for two Installations: numbers, a Target and a list of
+/// components are their imports.
+#[test]
+fn one_blueprint_serves_many() {
+    let blueprint = "apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Blueprint
+imports:
+- {name: replicas, type: data, schema: {type: integer}}
+- {name: components, type: data, schema: {type: array}}
+- {name: cluster, type: target, targetType: landscaper.gardener.cloud/kubernetes-cluster}
+deployExecutions:
+- {name: default, type: GoTemplate, file: /templates/items.yaml}
+";
+    let items = "deployItems:
+- name: app
+  type: landscaper.gardener.cloud/mock
+  target: {import: cluster}
+  config:
+    apiVersion: mock.deployer.landscaper.gardener.cloud/v1alpha1
+    kind: ProviderConfiguration
+    export:
+      replicas: {{ .imports.replicas }}
+      first: {{ (index .imports.components 0).name }}
+      motd: {{ readFile \"/files/deep/motd.txt\" | toString }}
+";
+    let installation = |name: &str| {
+        json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+            "metadata": {"name": name, "namespace": "team"},
+            "spec": {
+                "blueprint": {"inline": {"filesystem": {
+                    "blueprint.yaml": blueprint, "templates": {"items.yaml": items}, "files": {"deep": {"motd.txt": "hello"}},
+                }}},
+                "imports": {
+                    "data": [{"name": "replicas", "dataRef": format!("{name}-replicas")}, {"name": "components", "dataRef": "components"}],
+                    "targets": [{"name": "cluster", "target": "cluster"}],
+                },
+            },
+        })
+    };
+    let data = |name: &str, data: Value| {
+        json!({"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "DataObject",
+            "metadata": {"name": name, "namespace": "team"}, "data": data})
+    };
+    let target = json!({"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Target",
+        "metadata": {"name": "cluster", "namespace": "team"},
+        "spec": {"type": "landscaper.gardener.cloud/kubernetes-cluster", "config": {"kubeconfig": "{}"}}});
+    let components = json!([{"name": "example.org/echo", "version": "v1"}]);
+    let objects = [
+        installation("small"),
+        installation("large"),
+        data("small-replicas", json!(1)),
+        data("large-replicas", json!(5)),
+        data("components", components),
+        target,
+    ];
+    let text: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
+    let written = folder(&[("all.yaml", &text)]);
+    let run = groundwork(&["render", "-o", "json", &path_of(&written)], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    let list = run.json();
+    let made: Vec<Value> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|object| object["kind"] == "DeployItem")
+        .map(|item| item["spec"]["config"]["export"].clone())
+        .collect();
+    let export = |replicas: u32| json!({"replicas": replicas, "first": "example.org/echo", "motd": "hello"});
+    assert_eq!(made, [export(5), export(1)]);
+}

@@ -169,7 +169,7 @@ fn overwrites_need_a_context_that_names_them() {
     );
 }
 
-/// O-27, O-28, I-07: the Context is the one that the Installation names, `default` where it names none.
+/// O-27, O-28, I-07, I-17, I-18: the Context is the one that the Installation names, `default` where it names none.
 #[test]
 fn the_context_of_the_installation_counts() {
     let other = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\nmetadata: {name: other, namespace: my-namespace}\n";

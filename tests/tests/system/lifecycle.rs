@@ -27,7 +27,7 @@ fn annotations(installation: &Installation) -> Vec<&str> {
     installation.annotations().keys().map(String::as_str).collect()
 }
 
-/// 3.1: a job for an Installation that has nothing to do; the request is gone afterwards.
+/// 3.1: a job for an Installation that has nothing to do; the request is gone afterwards. I-113 to I-115, I-117.
 #[tokio::test(flavor = "multi_thread")]
 async fn reconcile_starts_a_job() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -44,7 +44,7 @@ async fn reconcile_starts_a_job() -> Result<()> {
     Ok(())
 }
 
-/// 3.4: with the annotation a change of the spec starts exactly one job, without it none.
+/// 3.4: with the annotation a change of the spec starts exactly one job, without it none. I-135 to I-137.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_spec_starts_one_job_if_that_is_wanted() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -85,7 +85,7 @@ async fn a_changed_spec_starts_one_job_if_that_is_wanted() -> Result<()> {
     Ok(())
 }
 
-/// Applying what is there already starts nothing and writes nothing, and neither does a label of somebody else.
+/// Applying what is there already starts nothing and writes nothing, and neither does a label of somebody else. I-135, I-138.
 #[tokio::test(flavor = "multi_thread")]
 async fn applying_the_same_again_writes_nothing() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

@@ -170,7 +170,7 @@ fn target_imports() {
     check("- {name: a, type: targetList, targetType: t}", "list: {a: []}", r#"{"a":[]}"#);
 }
 
-/// The failures of `blueprints.md` 3.5.
+/// The failures of `blueprints.md` 3.5. I-79.
 #[test]
 fn target_types() {
     let single = "- {name: a, targetType: t}";

@@ -102,7 +102,7 @@ fn nested_imports() {
     }
 }
 
-/// V12 to V16. B-37 to B-42, C-11: `required` on an export is no field of it.
+/// V12 to V16. B-37 to B-42, C-11: `required` on an export is no field of it. I-99.
 #[test]
 fn exports() {
     for (export, expected) in [

@@ -103,6 +103,7 @@ impl From<Phase> for String {
 mod tests {
     use super::*;
 
+    /// I-12: ten phases are written; an eleventh of older versions is read.
     #[test]
     fn texts_and_back() {
         for phase in Phase::WRITTEN {

@@ -37,7 +37,7 @@ fn an_installation_that_never_ran_just_goes() {
     assert!(cluster.installations.is_empty(), "{:?}", cluster.log);
 }
 
-/// 8.3: a failed deletion stays, and a request starts it again.
+/// 8.3: a failed deletion stays, and a request starts it again. I-116.
 #[test]
 fn a_failed_deletion_can_be_repeated() {
     let mut cluster = cluster(&["a"]);

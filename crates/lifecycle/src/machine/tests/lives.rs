@@ -4,7 +4,7 @@ use super::*;
 
 const RECONCILE: (&str, &str) = ("landscaper.gardener.cloud/operation", "reconcile");
 
-/// The order of the writes that `installations.md` 2.5 prints in bold, for an item without exports.
+/// The order of the writes that `installations.md` 2.5 prints in bold, for an item without exports. B-02, I-14.
 #[test]
 fn writes_of_a_first_job() {
     let mut cluster = cluster(&["echo"]);
