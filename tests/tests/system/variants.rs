@@ -25,7 +25,7 @@ use crate::support::{PATIENCE, requests};
 
 const VARIANT: &str = "system:serviceaccount:groundwork-system:groundwork-variant";
 
-fn spec(targets: &Value) -> Value {
+pub(crate) fn spec(targets: &Value) -> Value {
     json!({"spec": {"upstream": {"repo": "catalog", "package": "foo", "revision": "v1"}, "targets": targets}})
 }
 
@@ -38,7 +38,7 @@ fn design() -> Value {
     ]}])
 }
 
-async fn repositories(case: &Case<'_>) -> Result<()> {
+pub(crate) async fn repositories(case: &Case<'_>) -> Result<()> {
     for (name, region) in [
         ("cluster-01", "useast1"),
         ("cluster-02", "uswest1"),
@@ -53,7 +53,7 @@ async fn repositories(case: &Case<'_>) -> Result<()> {
 }
 
 /// The upstream of all sets here.
-async fn upstream(case: &Case<'_>) -> Result<()> {
+pub(crate) async fn upstream(case: &Case<'_>) -> Result<()> {
     let content = json!({"spec": {"repository": "catalog", "packageName": "foo", "revision": 1, "workspaceName": "w1",
         "lifecycle": "Published"}});
     case.create::<PackageRevision>("catalog.foo.w1", &content).await?;
@@ -68,12 +68,12 @@ fn told(set: &PackageVariantSet, condition: &str) -> Option<(String, String, Str
     is_current.then(|| (found.status.clone(), found.reason.clone(), found.message.clone()))
 }
 
-async fn ready(case: &Case<'_>, name: &str) -> Result<PackageVariantSet> {
+pub(crate) async fn ready(case: &Case<'_>, name: &str) -> Result<PackageVariantSet> {
     let is_ready = |set: &PackageVariantSet| told(set, "Ready").is_some_and(|(status, ..)| status == "True");
     case.until(&format!("{name} is ready"), name, is_ready).await
 }
 
-async fn stalled(case: &Case<'_>, name: &str) -> Result<(String, String)> {
+pub(crate) async fn stalled(case: &Case<'_>, name: &str) -> Result<(String, String)> {
     let is_stalled =
         |set: &PackageVariantSet| told(set, "Stalled").is_some_and(|(status, ..)| status == "True");
     let set = case.until(&format!("{name} is stalled"), name, is_stalled).await?;
