@@ -28,8 +28,8 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 const NAME: &str = "groundwork";
 /// What worker processes of the services begin as.
-pub(crate) const WORKERS: [(&str, Work); 2] =
-    [groundwork_renderer::WORKER, groundwork_variant_service::WORKER];
+pub(crate) const WORKERS: [(&str, Work); 3] =
+    [groundwork_renderer::WORKER, groundwork_resolver::WORKER, groundwork_variant_service::WORKER];
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArguments {
@@ -103,6 +103,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         cluster: arguments.cluster.clone(),
         takeover: arguments.takeover.clone(),
         grpc: arguments.grpc(arguments.resolver_address),
+        workers: arguments.workers,
         settings: arguments.resolver.clone(),
     };
     let of = |service| telemetry.of_service(service);

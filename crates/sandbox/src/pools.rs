@@ -1,5 +1,6 @@
 //! The pools of a service: others for calls than for its own work, so that neither takes the turn of the other.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use groundwork_telemetry::Metrics;
@@ -72,7 +73,7 @@ impl<'a> Pools<'a> {
         let options = Options {
             pool,
             name: self.worker,
-            program: None,
+            program: self.limits.worker_program.map(PathBuf::from),
             ahead,
             most,
             limits: self.limits,

@@ -1,12 +1,20 @@
 //! Hostile content in services that have worker processes: what exceeds their limits ends alone, and everybody else goes on.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result, ensure};
-use groundwork_api::PackageVariantSet;
-use groundwork_proto::component::v1::Json;
+use groundwork_api::{
+    ComponentVersionOverwrites, Context as LandscaperContext, Kind as _, PackageVariantSet,
+};
+use groundwork_component::RepositoryContext;
+use groundwork_proto::component::v1::{Json, Reference};
+use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
+use groundwork_proto::resolver::v1::{ExplainInput, ExplainRequest, explain_request};
 use groundwork_proto::status::reasons;
 use groundwork_proto::variant::v1::expand_request::Input;
 use groundwork_proto::variant::v1::variants_client::VariantsClient;
 use groundwork_proto::variant::v1::{ExpandInput, ExpandRequest};
+use groundwork_registry::CtfWriter;
 use groundwork_tests::{System, SystemOptions};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -14,16 +22,21 @@ use tonic::Code;
 use crate::case::Case;
 use crate::grpc::{account, channel, told};
 use crate::heavy::ended_workers;
+use crate::support::{blueprint, outcome};
 use crate::variants::{ready, repositories, spec, stalled, upstream};
 
-const MEMORY: &str = "more than the 32 MiB of memory that it may take (--worker-memory)";
 const CPU: &str = "more than the 1 s of processor time that it may take (--worker-cpu-seconds)";
 
-/// Services whose workers may take little.
-async fn system() -> Result<Option<System>> {
-    let variables = [("GROUNDWORK_WORKER_MEMORY", "32"), ("GROUNDWORK_WORKER_CPU_SECONDS", "1")];
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    System::start(SystemOptions { variables, ..SystemOptions::default() }).await
+/// Services whose workers may take so many MiB, and little time.
+async fn system(memory: u64, repositories: Option<PathBuf>) -> Result<Option<System>> {
+    let variables =
+        [("GROUNDWORK_WORKER_MEMORY", memory.to_string()), ("GROUNDWORK_WORKER_CPU_SECONDS", "1".to_owned())];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    System::start(SystemOptions { variables, repositories, ..SystemOptions::default() }).await
+}
+
+fn memory(mebibytes: u64) -> String {
+    format!("more than the {mebibytes} MiB of memory that it may take (--worker-memory)")
 }
 
 /// Nothing but the workers of a service has ended.
@@ -71,7 +84,7 @@ fn inline(set: &Value, others: impl Iterator<Item = Value>) -> ExpandRequest {
 /// expanded meanwhile, and the variant service goes on in the same process.
 #[tokio::test(flavor = "multi_thread")]
 async fn sets_that_exceed_the_limits_of_a_worker_end_alone() -> Result<()> {
-    let Some(system) = system().await? else { return Ok(()) };
+    let Some(system) = system(32, None).await? else { return Ok(()) };
     let process = system.service("variant")?.program.pid()?;
     let case = Case::new(&system, "fenced").await?;
     repositories(&case).await?;
@@ -81,24 +94,122 @@ async fn sets_that_exceed_the_limits_of_a_worker_end_alone() -> Result<()> {
     case.create::<PackageVariantSet>("small", &small).await?;
     ready(&case, "small").await?;
     let (reason, message) = stalled(&case, "greedy").await?;
-    ensure!(reason == "UnexpectedError" && message.contains(MEMORY), "{reason}: {message}");
+    ensure!(reason == "UnexpectedError" && message.contains(&memory(32)), "{reason}: {message}");
     let counted = ended_workers(&system, "variant", "variant-sets", "memory").await?;
     ensure!(counted >= 1, "{counted} workers ended for lack of memory");
 
     let caller = account(&case, "caller", &[]).await?;
     let client = || anyhow::Ok(VariantsClient::new(channel(&system, "variant", Some(&caller))?));
     for (request, limit) in [
-        (inline(&greedy_set(), std::iter::empty()), MEMORY),
-        (inline(&busy_set(), objects_to_compare()), CPU),
+        (inline(&greedy_set(), std::iter::empty()), memory(32)),
+        (inline(&busy_set(), objects_to_compare()), CPU.to_owned()),
     ] {
         let (mut hostile, mut other) = (client()?, client()?);
         let (refused, answer) =
             tokio::join!(hostile.expand(request), other.expand(inline(&small, std::iter::empty())));
         let refused = refused.err().context("it takes too much")?;
         assert_eq!(told(&refused), (Code::ResourceExhausted, reasons::WORK_TOO_LONG.to_owned()), "{refused}");
-        ensure!(refused.message().contains(limit), "{refused}");
+        ensure!(refused.message().contains(&limit), "{refused}");
         let answer = answer?.into_inner();
         ensure!(answer.failure.is_none() && answer.variants.len() == 1, "{answer:?}");
     }
     is_unharmed(&system, "variant", process).await
+}
+
+/// A rule whose repository context takes more memory than there is.
+fn greedy_rules(maps: usize) -> Value {
+    let repository = json!({"type": "ociRegistry", "list": vec![json!({"a": 1}); maps]});
+    json!({"overwrites": [{"source": {"repositoryContext": repository}, "substitution": {"version": "2.0.0"}}]})
+}
+
+fn small_rules() -> Value {
+    json!({"overwrites": [{"source": {"version": "1.0.0"}, "substitution": {"version": "2.0.0"}}]})
+}
+
+fn explained(rules: &Value) -> ExplainRequest {
+    let mut rules = rules.clone();
+    rules["apiVersion"] = json!(ComponentVersionOverwrites::API_VERSION);
+    rules["kind"] = json!(ComponentVersionOverwrites::KIND);
+    rules["metadata"] = json!({"name": "rules"});
+    let reference = Reference {
+        repository_context: None,
+        name: "example.org/shop".to_owned(),
+        version: "1.0.0".to_owned(),
+    };
+    let overwrites = Some(Json { text: rules.to_string() });
+    let input = ExplainInput { reference: Some(reference), overwrites };
+    ExplainRequest { input: Some(explain_request::Input::Inline(input)), references: false }
+}
+
+fn context() -> Value {
+    json!({"type": "ociRegistry", "baseUrl": "example.org/components"})
+}
+
+/// Where a small component version lies, and one whose descriptor takes more memory than there is.
+fn store(folder: &Path) -> Result<PathBuf> {
+    let of = RepositoryContext::new(context()).context("it is a context")?;
+    let mut writer = CtfWriter::create(&folder.join("components"), of)?;
+    for (name, numbers) in [("small", 1), ("greedy", 2_000_000)] {
+        let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
+            "name": format!("example.org/{name}"), "version": "2.0.0", "provider": "example.org", "repositoryContexts": [],
+            "sources": [], "componentReferences": [], "resources": [],
+            "labels": [{"name": "numbers", "value": vec![1; numbers]}],
+        }});
+        writer.add(&descriptor, &[])?;
+    }
+    writer.finish()?;
+    let map = json!({"repositories": [{"context": context(), "directory": "components"}]});
+    let path = folder.join("repositories.yaml");
+    std::fs::write(&path, map.to_string())?;
+    Ok(path)
+}
+
+/// Rules of a Context, a descriptor of a store and what a call brings along take more memory than there is: each ends its own job or call
+/// with an error that names the limit, and the resolver goes on in the same process.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exceeds_the_limits_of_a_worker_of_the_resolver_ends_alone() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let repositories = store(folder.path())?;
+    let Some(system) = system(16, Some(repositories)).await? else { return Ok(()) };
+    let process = system.service("resolver")?.program.pid()?;
+    let case = Case::new(&system, "fenced").await?;
+    for (name, rules) in [("greedy", greedy_rules(100_000)), ("small", small_rules())] {
+        case.create::<ComponentVersionOverwrites>(name, &rules).await?;
+        let content = json!({"repositoryContext": context(), "componentVersionOverwrites": name});
+        case.create::<LandscaperContext>(name, &content).await?;
+    }
+    case.create::<LandscaperContext>("plain", &json!({"repositoryContext": context()})).await?;
+    for (name, context, component) in [
+        ("greedy-rules", "greedy", "example.org/small"),
+        ("greedy-descriptor", "plain", "example.org/greedy"),
+        ("small", "small", "example.org/small"),
+    ] {
+        let reference = json!({"ref": {"componentName": component, "version": "2.0.0"}});
+        let spec = json!({"context": context, "componentDescriptor": reference});
+        case.begin_with(name, &blueprint(&[("item", json!({}))]), &spec).await?;
+    }
+    assert_eq!(outcome(&case.finished("small").await?), ("Succeeded".to_owned(), String::new()));
+    let (phase, error) = outcome(&case.finished("greedy-rules").await?);
+    ensure!(
+        phase == "Failed" && error.starts_with("ResolveLimit: ") && error.contains(&memory(16)),
+        "{error}"
+    );
+    // Which of the limits it meets first depends on how the service is compiled.
+    let (phase, error) = outcome(&case.finished("greedy-descriptor").await?);
+    let limit = [memory(16), CPU.to_owned()].into_iter().any(|limit| error.contains(&limit));
+    ensure!(phase == "Failed" && error.contains("component descriptor cannot be read: ") && limit, "{error}");
+    ensure!(ended_workers(&system, "resolver", "resolver-jobs", "memory").await? >= 1, "{}", system.logs());
+
+    let caller = account(&case, "caller", &[]).await?;
+    let client = || anyhow::Ok(ResolverClient::new(channel(&system, "resolver", Some(&caller))?));
+    let (mut hostile, mut other) = (client()?, client()?);
+    let (refused, answer) = tokio::join!(
+        hostile.explain(explained(&greedy_rules(200_000))),
+        other.explain(explained(&small_rules()))
+    );
+    let refused = refused.err().context("it takes too much")?;
+    assert_eq!(told(&refused), (Code::ResourceExhausted, reasons::WORK_TOO_LONG.to_owned()), "{refused}");
+    ensure!(refused.message().contains(&memory(16)), "{refused}");
+    ensure!(answer?.into_inner().matched, "the other is answered");
+    is_unharmed(&system, "resolver", process).await
 }
