@@ -159,7 +159,7 @@ mod tests {
         json!({"meta": {"schemaVersion": "v2"}, "component": {
             "name": "example.org/shop", "version": "1.0.0", "provider": "example.org", "repositoryContexts": [],
             "sources": [], "resources": [], "componentReferences": references,
-            "labels": [{"name": "weight", "value": 0.1234567890123456789}],
+            "labels": [{"name": "weight", "value": 0.123_456_789_012_345_68}],
         }})
     }
 

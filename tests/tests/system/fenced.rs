@@ -148,7 +148,7 @@ fn context() -> Value {
 /// Where a small component version lies, and one whose descriptor takes more memory than there is.
 fn store(folder: &Path) -> Result<PathBuf> {
     let of = RepositoryContext::new(context()).context("it is a context")?;
-    let mut writer = CtfWriter::create(&folder.join("components"), of)?;
+    let mut writer = CtfWriter::create(folder.join("components"), of)?;
     for (name, numbers) in [("small", 1), ("greedy", 2_000_000)] {
         let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
             "name": format!("example.org/{name}"), "version": "2.0.0", "provider": "example.org", "repositoryContexts": [],
