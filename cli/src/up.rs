@@ -28,8 +28,12 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 const NAME: &str = "groundwork";
 /// What worker processes of the services begin as.
-pub(crate) const WORKERS: [(&str, Work); 3] =
-    [groundwork_renderer::WORKER, groundwork_resolver::WORKER, groundwork_variant_service::WORKER];
+pub(crate) const WORKERS: [(&str, Work); 4] = [
+    groundwork_deployer::WORKER,
+    groundwork_renderer::WORKER,
+    groundwork_resolver::WORKER,
+    groundwork_variant_service::WORKER,
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArguments {
@@ -169,6 +173,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         cluster: arguments.cluster.clone(),
         takeover: arguments.takeover.clone(),
         repositories: arguments.resolver.repositories.clone(),
+        workers: arguments.workers,
         settings: arguments.deployer.clone(),
     };
     let client = client(groundwork_deployer::SERVICE).await?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{
-    ComponentVersionOverwrites, Context as LandscaperContext, Kind as _, PackageVariantSet,
+    ComponentVersionOverwrites, Context as LandscaperContext, DeployItem, Kind as _, PackageVariantSet,
 };
 use groundwork_component::RepositoryContext;
 use groundwork_proto::component::v1::{Json, Reference};
@@ -20,9 +20,11 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::case::Case;
+use crate::deploying_charts::{chart, item};
 use crate::grpc::{account, channel, told};
 use crate::heavy::ended_workers;
 use crate::support::{blueprint, outcome};
+use crate::target_cluster::{cluster, outcome as item_outcome, run_job};
 use crate::variants::{ready, repositories, spec, stalled, upstream};
 
 const CPU: &str = "more than the 1 s of processor time that it may take (--worker-cpu-seconds)";
@@ -212,4 +214,55 @@ async fn what_exceeds_the_limits_of_a_worker_of_the_resolver_ends_alone() -> Res
     ensure!(refused.message().contains(&memory(16)), "{refused}");
     ensure!(answer?.into_inner().matched, "the other is answered");
     is_unharmed(&system, "resolver", process).await
+}
+
+/// A chart whose templates hold so many texts of 30 MB.
+fn greedy_chart() -> Result<String> {
+    let text = |index| format!("{{{{ $t{index} := repeat 30000000 \"x\" }}}}");
+    let template: String = (0..6).map(text).collect();
+    chart("0.1.0", &[("templates/greedy.yaml", &template)])
+}
+
+/// A chart that takes nearly all steps that it has.
+fn busy_chart() -> Result<String> {
+    chart("0.1.0", &[("templates/busy.yaml", "{{ range 190000000 }}{{ end }}")])
+}
+
+/// A chart that looks into the cluster.
+fn curious_chart() -> Result<String> {
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: seen}\n\
+                    data: {name: '{{ (lookup \"v1\" \"Namespace\" \"\" \"kube-system\").metadata.name }}'}\n";
+    chart("0.1.0", &[("templates/seen.yaml", template)])
+}
+
+/// Charts that take more memory or processor time than there is: each ends the job of its own item with an error that names the limit, one that
+/// looks into the cluster is deployed meanwhile, and the deployer goes on in the same process.
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_that_exceed_the_limits_of_a_worker_end_alone() -> Result<()> {
+    let Some(system) = system(32, None).await? else { return Ok(()) };
+    let process = system.service("deployer")?.program.pid()?;
+    let (case, cluster) = (Case::new(&system, "fenced").await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    let more = json!({"createNamespace": true});
+    let charts = [("greedy", greedy_chart()?), ("busy", busy_chart()?), ("curious", curious_chart()?)];
+    for (name, chart) in &charts {
+        let content = item(&case, chart, &format!("fenced-{name}"), &more);
+        case.create::<DeployItem>(name, &content).await?;
+    }
+    let (greedy, busy, curious) = tokio::try_join!(
+        run_job(&case, "greedy", "1"),
+        run_job(&case, "busy", "1"),
+        run_job(&case, "curious", "1")
+    )?;
+    assert_eq!(item_outcome(&curious), ("Succeeded".to_owned(), String::new()));
+    let seen = cluster.get("/api/v1/namespaces/fenced-curious/configmaps/seen").await?;
+    assert_eq!(seen.context("it is deployed")?["data"]["name"], "kube-system");
+    for (found, limit) in [(greedy, memory(32)), (busy, CPU.to_owned())] {
+        let (phase, error) = item_outcome(&found);
+        ensure!(phase == "Failed" && error.contains(&limit), "{phase} {error}");
+    }
+    for reason in ["memory", "cpu_time"] {
+        ensure!(ended_workers(&system, "deployer", "deployer-charts", reason).await? >= 1, "{reason}");
+    }
+    is_unharmed(&system, "deployer", process).await
 }
