@@ -121,7 +121,7 @@ impl Worker {
             }
             Step::Render(input) => {
                 let lookup = AskedCluster(self.connection.clone());
-                reply(Some(&renderer.and_then(|renderer| render(&renderer, input, lookup))), &[])
+                reply(Some(&renderer.and_then(|renderer| render(&renderer, &input, lookup))), &[])
             }
         }
     }
@@ -171,7 +171,7 @@ fn describe(renderer: &Renderer, input: Input) -> Result<Described, String> {
     })
 }
 
-fn render(renderer: &Renderer, input: Input, lookup: impl Lookup + 'static) -> Result<Said, String> {
+fn render(renderer: &Renderer, input: &Input, lookup: impl Lookup + 'static) -> Result<Said, String> {
     let system = System::system();
     let end = Instant::now() + TIME_LIMIT;
     let request = Request {
@@ -255,7 +255,7 @@ mod tests {
         let Step::Render(handed) = step else { unreachable!("it is a rendering") };
         assert_eq!(format!("{handed:?}"), format!("{input:?}"));
 
-        let said = render(&renderer, input.clone(), Nothing).unwrap();
+        let said = render(&renderer, &input, Nothing).unwrap();
         let answer = reply(Some(&Ok::<_, String>(&said)), &[]);
         let (answer, _) = unpack::<Option<Result<Said, String>>>(&answer).unwrap();
         let there = answer.unwrap().unwrap();
