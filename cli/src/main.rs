@@ -53,7 +53,7 @@ use arguments::{Arguments, Command};
 fn main() -> ExitCode {
     // What begins as a worker of a service ends as one.
     #[cfg(feature = "cluster")]
-    if let Some(ending) = groundwork_sandbox::enter(&[groundwork_renderer::WORKER]) {
+    if let Some(ending) = groundwork_sandbox::enter(&up::WORKERS) {
         return ending;
     }
     let ending = match Arguments::parse().command {

@@ -19,6 +19,7 @@ use groundwork_controller::{ClusterArguments, TakeoverArguments, spawn_bus_healt
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
 use groundwork_resolver::Resolver;
+use groundwork_sandbox::{Work, WorkerArguments};
 use groundwork_telemetry::{Telemetry, TelemetryArguments};
 use groundwork_variant_service::{Variants, WatcherArguments};
 use groundwork_watcher::Watcher;
@@ -26,6 +27,13 @@ use groundwork_watcher::Watcher;
 type Failure = Box<dyn Error + Send + Sync>;
 
 const NAME: &str = "groundwork";
+/// What worker processes of the services begin as.
+pub(crate) const WORKERS: [(&str, Work); 4] = [
+    groundwork_deployer::WORKER,
+    groundwork_renderer::WORKER,
+    groundwork_resolver::WORKER,
+    groundwork_variant_service::WORKER,
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArguments {
@@ -35,6 +43,8 @@ pub(crate) struct UpArguments {
     takeover: TakeoverArguments,
     #[command(flatten)]
     telemetry: TelemetryArguments,
+    #[command(flatten)]
+    workers: WorkerArguments,
 
     /// NATS server to use as the bus; without one the bus is in this process.
     #[arg(long, value_name = "URL", env = "GROUNDWORK_NATS_URL")]
@@ -97,6 +107,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         cluster: arguments.cluster.clone(),
         takeover: arguments.takeover.clone(),
         grpc: arguments.grpc(arguments.resolver_address),
+        workers: arguments.workers,
         settings: arguments.resolver.clone(),
     };
     let of = |service| telemetry.of_service(service);
@@ -112,6 +123,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         takeover: arguments.takeover.clone(),
         grpc: arguments.grpc(arguments.renderer_address),
         resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
+        workers: arguments.workers,
         settings: arguments.renderer.clone(),
     };
     let console = match arguments.console {
@@ -144,6 +156,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         takeover: arguments.takeover.clone(),
         grpc: arguments.grpc(arguments.variant_address),
         watcher: WatcherArguments { watcher: Some(watcher.url()), ..WatcherArguments::default() },
+        workers: arguments.workers,
         settings: arguments.variant.clone(),
         store: arguments.store.clone(),
     };
@@ -160,6 +173,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         cluster: arguments.cluster.clone(),
         takeover: arguments.takeover.clone(),
         repositories: arguments.resolver.repositories.clone(),
+        workers: arguments.workers,
         settings: arguments.deployer.clone(),
     };
     let client = client(groundwork_deployer::SERVICE).await?;

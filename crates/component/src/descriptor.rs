@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use groundwork_yaml as yaml;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::access::Access;
@@ -21,7 +22,7 @@ pub use check::{Leniency, valid_version};
 const MOST_BYTES: usize = 64 << 20;
 
 /// Which of the two document formats a descriptor is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SchemaVersion {
     V2,
     V3,
@@ -46,13 +47,32 @@ impl SchemaVersion {
     }
 }
 
-/// A decoded and checked component descriptor. Clones share the document until one of them is changed.
-#[derive(Debug, Clone)]
+/// A decoded and checked component descriptor. Clones share the document until one of them is changed. Written out and read again it is the
+/// same; reading does not check it once more.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Descriptor {
     schema: SchemaVersion,
+    #[serde(with = "shared")]
     document: Arc<Value>,
     /// The references, read out when they are first followed.
+    #[serde(skip)]
     links: Arc<OnceLock<Box<[Link]>>>,
+}
+
+/// What is shared in memory is written out.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+    use serde_json::Value;
+
+    pub(super) fn serialize<S: Serializer>(document: &Arc<Value>, serializer: S) -> Result<S::Ok, S::Error> {
+        (**document).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Value>, D::Error> {
+        Value::deserialize(deserializer).map(Arc::new)
+    }
 }
 
 impl PartialEq for Descriptor {
@@ -101,7 +121,7 @@ impl Resource {
 }
 
 /// Why a document is no usable component descriptor.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum DescriptorError {
     #[error("component descriptor is no YAML: {0}")]
     Yaml(yaml::Error),
@@ -115,6 +135,9 @@ pub enum DescriptorError {
     /// `components.md` 8, E16: all problems of the document.
     #[error("component descriptor {name}:{version} is invalid: {}", problems.join("; "))]
     Invalid { name: String, version: String, problems: Vec<String> },
+    /// Who reads descriptors has given up on this one, for reasons of its own.
+    #[error("component descriptor cannot be read: {0}")]
+    Unread(String),
     /// `components.md` 8, E12.
     #[error("failed to get resource with name {name:?} of component {component}: {reason}")]
     Resource { component: String, name: String, reason: String },

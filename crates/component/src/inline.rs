@@ -1,6 +1,7 @@
 //! Component descriptors written into an Installation (`components.md` 4.4).
 
 use groundwork_yaml as yaml;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::descriptor::{Descriptor, DescriptorError, Leniency};
@@ -12,7 +13,7 @@ const NESTED_DESCRIPTOR_LABEL: &str = "landscaper.gardener.cloud/component-descr
 const DEEPEST_NESTING: usize = 100;
 
 /// An inline descriptor and all that are nested in it, by name and version.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct InlineSet {
     /// The root first, then depth-first in the order of the references.
     descriptors: Vec<Descriptor>,

@@ -1,6 +1,7 @@
 //! The rules of a `ComponentVersionOverwrites` object (`components.md` section 2).
 
 use groundwork_api::{ComponentVersionOverwriteReference, ComponentVersionOverwrites};
+use serde::{Deserialize, Serialize};
 
 use crate::reference::{Reference, RepositoryContext};
 
@@ -35,7 +36,7 @@ impl Attribute {
 }
 
 /// A set of attributes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AttributeSet([bool; 3]);
 
 impl AttributeSet {
@@ -64,7 +65,7 @@ impl FromIterator<Attribute> for AttributeSet {
 }
 
 /// The attributes that one half of a rule specifies.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Attributes {
     pub repository: Option<RepositoryContext>,
     pub name: Option<String>,
@@ -110,14 +111,14 @@ impl From<&ComponentVersionOverwriteReference> for Attributes {
 }
 
 /// "Where a reference looks like `source`, put in `substitution`."
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rule {
     pub source: Attributes,
     pub substitution: Attributes,
 }
 
 /// The ordered rules of one object.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Overwrites {
     rules: Vec<Rule>,
 }
@@ -142,7 +143,7 @@ impl FromIterator<Rule> for Overwrites {
 }
 
 /// What became of one rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuleOutcome {
     /// The source does not match: these specified attributes differ.
     NotMatched(AttributeSet),
@@ -156,7 +157,7 @@ pub enum RuleOutcome {
 }
 
 /// Which earlier rule stands in the way, attribute by attribute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Conflicts([Option<usize>; 3]);
 
 impl Conflicts {
@@ -169,7 +170,7 @@ impl Conflicts {
 }
 
 /// The result of applying rules to a reference.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Substitution {
     /// The reference as written, after defaulting from the Context.
     pub original: Reference,

@@ -1,10 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Where a component version is looked up: `(repository context, name, version)`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
     /// Absent when neither the Installation nor its Context names one.
     pub repository: Option<RepositoryContext>,
@@ -22,7 +23,8 @@ impl fmt::Display for Reference {
 ///
 /// It is kept exactly as it was written: members that we do not know, and defaults that we would fill in,
 /// take part in comparisons, so a typed struct would break matching. Clones share it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(into = "Value", from = "Value")]
 pub struct RepositoryContext(Arc<Value>);
 
 impl RepositoryContext {
@@ -100,6 +102,18 @@ impl RepositoryContext {
     /// Compact JSON with sorted members: the form shown to users, and a key for caches.
     pub fn to_json(&self) -> String {
         self.0.to_string()
+    }
+}
+
+impl From<Value> for RepositoryContext {
+    fn from(value: Value) -> Self {
+        Self(Arc::new(value))
+    }
+}
+
+impl From<RepositoryContext> for Value {
+    fn from(context: RepositoryContext) -> Self {
+        Arc::unwrap_or_clone(context.0)
     }
 }
 

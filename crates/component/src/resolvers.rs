@@ -1,6 +1,7 @@
 //! Further repositories from an OCM configuration (`components.md` 1.6).
 
 use groundwork_yaml as yaml;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::reference::RepositoryContext;
@@ -13,7 +14,7 @@ const RESOLVER_TYPE: &str = "ocm.config.ocm.software";
 const USUAL_PRIORITY: i64 = 10;
 
 /// "Components below `prefix` may be found in `repository`."
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolverRule {
     /// Whole segments of component names; empty for all components.
     pub prefix: String,
@@ -31,7 +32,7 @@ impl ResolverRule {
 }
 
 /// Repositories that are tried after the one that the reference names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolverRules {
     /// In the order in which they are tried.
     rules: Vec<ResolverRule>,

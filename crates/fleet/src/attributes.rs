@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 
 use groundwork_api::ObjectMeta;
+use serde::{Deserialize, Serialize};
 
 /// Longer annotations are written by programs for themselves, such as packed copies of the object.
 const LONGEST: usize = 1_024;
 
 /// All that selectors and expressions may see of an object (`packagevariants.md` 4.4).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     pub name: String,
     pub namespace: String,

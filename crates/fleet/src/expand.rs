@@ -8,6 +8,7 @@ use groundwork_api::{
     PackageRevision, PackageRevisionSet, PackageVariantSet, PackageVariantSpec, PackageVariantTemplate,
 };
 use groundwork_kubernetes::{is_annotation_key, is_label_key, is_label_value};
+use serde::{Deserialize, Serialize};
 
 use crate::attributes::Attributes;
 use crate::expression::{Expressions, STACK, Shown};
@@ -50,12 +51,12 @@ impl<'a> Objects<'a> {
 }
 
 /// Why objects of a kind cannot be had, in the words of who was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);
 
 /// Why a set has no variants to be (`packagevariants.md` 4.8).
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ExpandError {
     /// The set breaks rules; all that are broken.
     #[error("{}", .0.join("; "))]
@@ -87,7 +88,7 @@ impl ExpandError {
 }
 
 /// What a variant is made for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     pub target: usize,
     /// Where the upstream is named, of a set that has several.
@@ -105,7 +106,7 @@ impl fmt::Display for Origin {
 }
 
 /// A variant that should be.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
     /// Repository and package: what makes it the same variant as one that is there.
     pub repository: String,
@@ -119,7 +120,7 @@ pub struct Variant {
 type Gathered = BTreeMap<(String, String), (usize, Variant)>;
 
 /// What a set should have.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expansion {
     /// Sorted by repository and package; no two have both in common.
     pub variants: Vec<Variant>,

@@ -6,6 +6,7 @@ use groundwork_api::{
     GitLock, IntOrString, Lifecycle, PackageRevision, PackageVariant, ResolvedUpstream, ResourceExt as _,
     Time, Upstream,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::git::Git;
 use crate::package::{
@@ -19,7 +20,7 @@ const FLOATING_TAGS: &str = "groundwork/floating-tags";
 const PAUSE: &str = "groundwork/pause-upstream";
 
 /// Why an upstream stands for nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Unresolved {
     /// No revision of that number or workspace.
     #[error("could not find upstream package revision '{package}/{revision}' in repo '{repo}'")]

@@ -11,6 +11,7 @@
 mod access;
 mod admission;
 mod arguments;
+mod call_end;
 mod client;
 mod incoming;
 mod limits;
@@ -20,6 +21,7 @@ mod token;
 
 pub use access::{Access, ResourceAttributes, User};
 pub use arguments::{GrpcArguments, ResolverArguments};
+pub use call_end::CallEnd;
 pub use client::{Channel, ClientError, Identity, connect, retry};
 pub use limits::{Amount, Limits};
 pub use server::{Server, ServerError};

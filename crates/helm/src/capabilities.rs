@@ -1,5 +1,7 @@
 //! What a chart sees of the cluster (`helm.md` 6.3).
 
+use serde::{Deserialize, Serialize};
+
 /// The version of Kubernetes that charts see offline.
 const DEFAULT_VERSION: &str = "v1.34.0";
 pub(crate) const HELM_VERSION: &str = "v3.19";
@@ -32,7 +34,7 @@ const OFFLINE: &[(&str, &[&str])] = &[
 ];
 
 /// A version of Kubernetes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KubeVersion {
     pub version: String,
     pub major: String,
@@ -76,7 +78,7 @@ impl KubeVersion {
 }
 
 /// The version of Kubernetes, and the API versions that are there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     pub kube_version: KubeVersion,
     /// `v1`, `apps/v1`; from a cluster also `apps/v1/Deployment`.

@@ -1,10 +1,11 @@
 //! From rendered files to documents: splitting, heads, hooks, order (`helm.md` 7).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use groundwork_go::text::is_space;
 use groundwork_yaml::skim;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use crate::decode::{Record, Shape, decode_over};
@@ -21,7 +22,7 @@ const MOST_DOCUMENTS: usize = 10_000;
 const LARGEST_DOCUMENT: usize = 3 << 20;
 
 /// A document of a chart.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// Path of the template, from the name of the root chart on.
     pub file: String,
@@ -31,13 +32,13 @@ pub struct Document {
 }
 
 /// A document that is applied when something happens to the release (`helm.md` 7.2).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
     pub name: String,
     pub kind: String,
     pub file: String,
     pub content: String,
-    pub events: Vec<&'static str>,
+    pub events: Vec<Cow<'static, str>>,
     pub weight: i64,
     /// As written; none is another thing than what is meant where none is given.
     pub delete_policies: Vec<String>,
@@ -205,7 +206,7 @@ fn usual_head(text: &str) -> Option<Head> {
 }
 
 /// The events of a hook, or the first word that is none.
-fn hook_events(text: &str) -> Result<Vec<&'static str>, String> {
+fn hook_events(text: &str) -> Result<Vec<Cow<'static, str>>, String> {
     const EVENTS: [&str; 9] = [
         "pre-install",
         "post-install",
@@ -220,7 +221,7 @@ fn hook_events(text: &str) -> Result<Vec<&'static str>, String> {
     let event = |word: &str| {
         let word = word.trim_matches(is_space).to_lowercase();
         let known = if word == "test-success" { "test" } else { &word };
-        EVENTS.into_iter().find(|event| *event == known).ok_or(word)
+        EVENTS.into_iter().find(|event| *event == known).map(Cow::Borrowed).ok_or(word)
     };
     text.split(',').map(event).collect()
 }

@@ -6,6 +6,7 @@ use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::chart::{Chart, File};
@@ -74,7 +75,7 @@ pub enum RecordError {
 }
 
 /// One revision of a release. Members that nobody here knows stay as they are.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record(Map<String, Value>);
 
 /// The bytes of a record, and what had to be left out of it to make them few enough.

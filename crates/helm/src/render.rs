@@ -7,6 +7,7 @@ use std::time::Duration;
 use groundwork_gotemplate::{
     Deadline, Error, ErrorKind, Grants, Host, Limits, Map, MissingKey, NumberMode, Options, Template, Value,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, File};
@@ -25,7 +26,7 @@ const NOTES: &str = "NOTES.txt";
 pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A release as templates see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
     pub name: String,
     pub namespace: String,
@@ -80,7 +81,7 @@ impl std::fmt::Debug for Prepared {
 }
 
 /// What a chart says about a release.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rendered {
     /// In the order of installation.
     pub documents: Vec<Document>,

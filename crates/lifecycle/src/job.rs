@@ -160,7 +160,7 @@ impl From<String> for Warning {
 }
 
 /// What became of every rule.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverwriteReport {
     pub rules: Overwrites,
     pub substitution: Substitution,

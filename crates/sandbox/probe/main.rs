@@ -34,6 +34,7 @@ fn work(task: &[u8], connection: &Connection) -> Vec<u8> {
             String::new()
         }
         "deep" => deeper(1).to_string(),
+        "stack" => stacker::grow(rest.parse::<usize>().unwrap_or_default() << 20, || "grown".to_owned()),
         "panic" => panic!("with the value {rest}"),
         "abort" => std::process::abort(),
         "answer" => return vec![b'x'; rest.parse::<usize>().unwrap_or_default() << 20],

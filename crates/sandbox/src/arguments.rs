@@ -26,11 +26,19 @@ pub struct WorkerArguments {
     /// Processor time in seconds that the work on one object or call may take.
     #[arg(long, env = "GROUNDWORK_WORKER_CPU_SECONDS", default_value_t = CPU_SECONDS, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub worker_cpu_seconds: u64,
+    /// The program of workers; that of this process if none is given. For tests, whose own program is none of a service.
+    #[arg(skip)]
+    pub worker_program: Option<&'static str>,
 }
 
 impl Default for WorkerArguments {
     fn default() -> Self {
-        Self { worker_memory: MEMORY, worker_memory_total: MEMORY_TOTAL, worker_cpu_seconds: CPU_SECONDS }
+        Self {
+            worker_memory: MEMORY,
+            worker_memory_total: MEMORY_TOTAL,
+            worker_cpu_seconds: CPU_SECONDS,
+            worker_program: None,
+        }
     }
 }
 

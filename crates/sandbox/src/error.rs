@@ -81,3 +81,33 @@ pub enum StartError {
     #[error("a worker process did not tell that it is ready: {0}")]
     Hello(#[source] io::Error),
 }
+
+/// A message cannot be read, or not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("a message of another form")]
+pub struct FormError;
+
+/// Why a task has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    #[error(transparent)]
+    Work(#[from] WorkError),
+    #[error(
+        "what is to be worked on cannot be handed on: some value nests more than a hundred levels deep; nest it less deeply"
+    )]
+    Task,
+    #[error(
+        "what came out cannot be handed on: some value nests more than a hundred levels deep; nest it less deeply"
+    )]
+    Answer,
+}
+
+impl ExchangeError {
+    /// It was too much for a limit; otherwise something outside the work is amiss.
+    pub fn is_limit(&self) -> bool {
+        match self {
+            Self::Work(error) => error.is_limit(),
+            Self::Task | Self::Answer => true,
+        }
+    }
+}

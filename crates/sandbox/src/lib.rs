@@ -12,6 +12,8 @@
 //! socket, which leads to the service, and no right to open anything else. What it needs while it works it asks for; credentials, network and
 //! caches of the network stay with the service. One worker does one piece of work at a time. One that exceeds a limit, that dies, or whose
 //! caller is gone is killed and replaced, and its end is a [`WorkError`] of that piece of work alone.
+//!
+//! A service starts its pools with [`Pools`], and hands tasks over with [`Pool::exchange`]: a head in JSON, and bytes.
 
 mod arguments;
 mod ceiling;
@@ -22,13 +24,17 @@ mod fence;
 #[path = "fence_elsewhere.rs"]
 mod fence;
 mod frame;
+mod message;
 mod metrics;
 mod pool;
+mod pools;
 mod process;
 mod worker;
 
 pub use arguments::WorkerArguments;
 pub use ceiling::Ceiling;
-pub use error::{StartError, WorkError};
+pub use error::{ExchangeError, FormError, StartError, WorkError};
+pub use message::{pack, reply, unpack};
 pub use pool::{Host, Options, Pool};
+pub use pools::{Count, Pools, WALL_TIME};
 pub use worker::{Connection, Work, enter};

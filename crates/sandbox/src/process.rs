@@ -23,6 +23,8 @@ use crate::worker::{ARGUMENT, AT_REST};
 const STARTED_WITHIN: Duration = Duration::from_secs(30);
 /// How long a process whose connection has ended may take to end itself.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
+/// Where a panic means that there is no memory left for a further stack: the library has no other way to say so.
+const STACK_PLACE: &str = "/stacker-";
 /// What is read of the last words of a process, in bytes.
 const LAST_WORDS: u64 = 4 << 10;
 
@@ -131,7 +133,11 @@ impl Process {
             Ok(Frame { kind: Kind::Done, content }) => Ok(content),
             Ok(Frame { kind: Kind::Panicked, content }) => {
                 let place: String = String::from_utf8_lossy(&content).chars().take(200).collect();
-                Err(WorkError::Panicked { place })
+                Err(if place.contains(STACK_PLACE) {
+                    WorkError::Memory { limit: limits.memory }
+                } else {
+                    WorkError::Panicked { place }
+                })
             }
             Ok(_) => Err(WorkError::Died { how: "it sent what no worker sends".to_owned() }),
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {

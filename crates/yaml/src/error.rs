@@ -1,9 +1,11 @@
+use serde::{Deserialize, Serialize};
+
 use crate::node::Position;
 
 /// Why a text is not usable YAML, and where.
 ///
 /// The message never contains text of the document, so it can be shown for the content of a Secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("line {}, column {}: {message}", position.line, position.column)]
 pub struct Error {
     message: String,

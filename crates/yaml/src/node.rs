@@ -1,7 +1,8 @@
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
 /// A place in a source text; both parts count from 1, columns count characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Position {
     pub line: usize,
     pub column: usize,

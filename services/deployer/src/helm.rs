@@ -22,6 +22,7 @@ mod render_only;
 mod rendering;
 mod value_exports;
 mod waiting;
+pub(crate) mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,10 +31,11 @@ use async_trait::async_trait;
 use groundwork_api::ResourceExt;
 use groundwork_apply::{ApplyError, Deadline, Progress, Task, round};
 use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
-use groundwork_helm::{Record, Release, Rendered, Status, values};
+use groundwork_helm::{Release, Status, values};
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::missing_configuration;
 use groundwork_registry::NetworkOptions;
+use groundwork_sandbox::Pool;
 use groundwork_sources::MapFile;
 use jiff::{SignedDuration, Timestamp};
 use moka::sync::Cache;
@@ -46,7 +48,8 @@ use errors::{release_error, rendering_error, unreachable_cluster};
 use history::History;
 use prepared::{OwnRelease, Prepared, item_owner, releases, warnings};
 use release::{Carried, Next, ReleaseRun, as_helm, next};
-use rendering::{Input, Rendering, capabilities};
+use rendering::{Rendering, RenderingError, capabilities};
+use work::{Input, Said};
 
 /// The type of items that it works on.
 pub(crate) const TYPE: &str = "landscaper.gardener.cloud/helm";
@@ -78,9 +81,11 @@ struct Compared {
 
 impl HelmDeployer {
     /// `map` says where the components lie whose resources are charts.
-    pub(crate) fn new(options: NetworkOptions, map: MapFile) -> Self {
+    ///
+    /// Charts are rendered in `workers`.
+    pub(crate) fn new(options: NetworkOptions, map: MapFile, workers: Pool) -> Self {
         let same = Cache::builder().max_capacity(MOST_COMPARED).time_to_idle(UNUSED).build();
-        Self { sources: ChartSources::new(options, map), rendering: Rendering::new(), same }
+        Self { sources: ChartSources::new(options, map), rendering: Rendering::new(workers), same }
     }
 
     async fn prepare<'a>(&self, round: &'a Round<'a>) -> Result<Prepared<'a>, Failure> {
@@ -90,8 +95,10 @@ impl HelmDeployer {
         let others = other_clusters(round, &configuration.target_names()).await?;
         let archive = self.sources.fetch(&configuration.chart, round).await?;
         let chart = self.rendering.load(archive).await.map_err(|error| match error {
-            Ok(error) => chart_source::broken(format!("unable to load chart from archive: {error}")),
-            Err(text) => OperationError::transient("TemplateChart", "GetHelmChart", text),
+            RenderingError::Chart(text) | RenderingError::Work(text) => {
+                chart_source::broken(format!("unable to load chart from archive: {text}"))
+            }
+            RenderingError::Fault(text) => OperationError::transient("TemplateChart", "GetHelmChart", text),
         })?;
         let versions = cluster.versions().await.map_err(|error| unreachable_cluster(&error))?;
         let given = configuration.values.as_object().cloned().unwrap_or_default();
@@ -113,7 +120,7 @@ impl HelmDeployer {
         };
         if !value_exports::of(&prepared.configuration).is_empty() {
             let input = prepared.input(prepared.release(0, false));
-            let tree = self.rendering.prepare(&prepared.chart, input).await;
+            let tree = self.rendering.describe(&prepared.chart, input).await;
             let tree = tree.map_err(|error| rendering_error("PrepareHelmValues", &error, false))?;
             prepared.exports = value_exports::read(&prepared.configuration, &tree, &prepared.capabilities)?;
         }
@@ -126,7 +133,7 @@ impl HelmDeployer {
         release: Release,
         skip_schema: bool,
         reason: &'static str,
-    ) -> Result<(groundwork_helm::Prepared, Rendered), OperationError> {
+    ) -> Result<Said, OperationError> {
         let input = Input { skip_schema, ..prepared.input(release) };
         let outcome = self.rendering.render(&prepared.chart, input, Arc::clone(&prepared.cluster)).await;
         outcome.result.map_err(|error| rendering_error(reason, &error, outcome.is_cluster_dependent))
@@ -134,7 +141,7 @@ impl HelmDeployer {
 
     async fn render_and_apply(&self, mut prepared: Prepared<'_>) -> Result<Step, Failure> {
         let release = prepared.release(0, false);
-        let (_, rendered) = self.render(&prepared, release, true, "RenderHelmValues").await?;
+        let Said { rendered, .. } = self.render(&prepared, release, true, "RenderHelmValues").await?;
         let namespace =
             prepared.configuration.create_namespace.then_some(prepared.configuration.namespace.as_str());
         let (manifests, warnings) = render_only::manifests(&rendered, namespace)?;
@@ -238,10 +245,9 @@ impl HelmDeployer {
         release: Release,
         reason: &'static str,
     ) -> Result<Result<Carried, ApplyError>, Failure> {
-        let (tree, rendered) =
-            self.render(prepared, release.clone(), run.options.skip_schema, reason).await?;
+        let Said { rendered, record } =
+            self.render(prepared, release, run.options.skip_schema, reason).await?;
         prepared.warn(rendered.warnings.iter().cloned());
-        let record = Record::new(&tree.chart, &prepared.values, &rendered, &release);
         let creates_namespace = prepared.configuration.create_namespace;
         match run.begin(record, &rendered.crds, creates_namespace).await {
             Ok(Carried::Done) => Ok(run.carry_on().await),
@@ -267,9 +273,8 @@ impl HelmDeployer {
             return Ok(run.repair().await.map(|()| Carried::Done));
         }
         let release = prepared.release(revision, revision > 1);
-        let (tree, rendered) =
-            self.render(prepared, release.clone(), run.options.skip_schema, "upgradeRelease").await?;
-        let record = Record::new(&tree.chart, &prepared.values, &rendered, &release);
+        let Said { rendered, record } =
+            self.render(prepared, release, run.options.skip_schema, "upgradeRelease").await?;
         let has_hooks =
             ["pre-upgrade", "post-upgrade"].iter().any(|event| !hooks::of_event(&record, event).is_empty());
         let is_same = run.history.last().is_some_and(|last| last.record.says_the_same(&record));

@@ -13,6 +13,7 @@ mod mock;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use futures::future::BoxFuture;
@@ -24,8 +25,9 @@ use groundwork_controller::{
 };
 use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets};
 use groundwork_registry::{MapError, NetworkOptions};
+use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
 use groundwork_sources::MapFile;
-use groundwork_telemetry::Telemetry;
+use groundwork_telemetry::{Metrics as Registry, Telemetry};
 use kube::{Client, Config};
 
 use helm::HelmDeployer;
@@ -35,6 +37,9 @@ use mock::MockDeployer;
 /// Name of the service, of its consumers and of its field manager.
 pub const SERVICE: &str = "deployer";
 const MANAGER: &str = "groundwork-deployer";
+
+/// The kind of its workers, for [`groundwork_sandbox::enter`].
+pub const WORKER: (&str, Work) = (SERVICE, helm::work::serve);
 
 /// What the deployer can be told.
 #[derive(Debug, Clone, Default, Args)]
@@ -47,6 +52,8 @@ pub struct Arguments {
     #[arg(long, env = "GROUNDWORK_REPOSITORIES", value_name = "FILE")]
     pub repositories: Option<PathBuf>,
     #[command(flatten)]
+    pub workers: WorkerArguments,
+    #[command(flatten)]
     pub settings: Settings,
 }
 
@@ -57,6 +64,8 @@ pub enum StartError {
     Original(#[from] OriginalAtWorkError),
     #[error("--repositories: {0}")]
     Repositories(#[from] MapError),
+    #[error("worker processes cannot be started: {0}")]
+    Workers(#[from] groundwork_sandbox::StartError),
 }
 
 impl ServiceArguments for Arguments {
@@ -148,6 +157,8 @@ pub enum ItemType {
 }
 
 const CONCURRENCY: usize = 16;
+/// How long a rendering may take. Longer than charts themselves may (`groundwork_helm::TIME_LIMIT`), who say better what took so long.
+const CHART_TIME: Duration = Duration::from_secs(35);
 
 impl Default for Settings {
     fn default() -> Self {
@@ -180,14 +191,21 @@ impl ItemType {
         }
     }
 
-    fn deployer(self, arguments: &Arguments) -> Result<Arc<dyn Deployer>, MapError> {
+    async fn deployer(
+        self,
+        arguments: &Arguments,
+        metrics: &Registry,
+    ) -> Result<Arc<dyn Deployer>, StartError> {
         Ok(match self {
             Self::Mock => Arc::new(MockDeployer),
             Self::Manifest => Arc::new(ManifestDeployer),
             Self::Helm => {
                 let network = arguments.settings.charts.network();
                 let map = MapFile::open(arguments.repositories.as_deref(), network.clone())?;
-                Arc::new(HelmDeployer::new(network, map))
+                let pools = Pools::new(SERVICE, arguments.workers, metrics);
+                let count = Count::of_processors();
+                let workers = pools.start("deployer-charts", count, CHART_TIME).await?;
+                Arc::new(HelmDeployer::new(network, map, workers))
             }
         })
     }
@@ -226,10 +244,11 @@ pub fn run(
         let home = Config::infer().await.ok();
         let targets = Targets::new(home.as_ref(), MANAGER);
         let types: BTreeSet<ItemType> = arguments.settings.types.iter().copied().collect();
-        let loops = types.into_iter().map(|item_type| {
-            Ok::<_, MapError>((item_type, deploy_loop(&arguments, item_type, targets.clone())?))
-        });
-        let loops: Vec<_> = loops.collect::<Result<_, _>>()?;
+        let mut loops = Vec::new();
+        for item_type in types {
+            let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
+            loops.push((item_type, deploy_loop(&arguments, item_type, deployer, targets.clone())));
+        }
         let controllers = loops.into_iter().map(|(item_type, deploy_loop)| {
             let controller = Controller {
                 bus: bus.clone(),
@@ -253,15 +272,20 @@ pub fn run(
     })
 }
 
-fn deploy_loop(arguments: &Arguments, item_type: ItemType, targets: Targets) -> Result<DeployLoop, MapError> {
+fn deploy_loop(
+    arguments: &Arguments,
+    item_type: ItemType,
+    deployer: Arc<dyn Deployer>,
+    targets: Targets,
+) -> DeployLoop {
     let settings = &arguments.settings;
     let identity = identity(&settings.identity, item_type, std::env::var("HOSTNAME").ok().as_deref());
-    Ok(DeployLoop {
-        deployer: item_type.deployer(arguments)?,
+    DeployLoop {
+        deployer,
         information: groundwork_deploy::identity(identity, SERVICE, env!("CARGO_PKG_VERSION")),
         selectors: settings.target_selectors.clone(),
         targets,
-    })
+    }
 }
 
 /// What tells this process from others that serve the same items, and is the same when it starts again.

@@ -3,5 +3,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // What begins as a worker ends as one.
+    if let Some(ending) = groundwork_sandbox::enter(&[groundwork_deployer::WORKER]) {
+        return ending;
+    }
     groundwork_controller::main::<groundwork_deployer::Arguments>()
 }

@@ -14,6 +14,7 @@ use groundwork_proto::renderer::v1::{
     ValidateResponse, WatchInstallationRequest, render_exports_request, render_request,
 };
 use groundwork_proto::status::{self, reasons};
+use groundwork_sandbox::ExchangeError;
 use prost::Message;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
@@ -23,7 +24,7 @@ use crate::components::Components;
 use crate::follower::Follower;
 use crate::inputs;
 use crate::rendering::Gathered;
-use crate::work::{Kind, RenderError, Renderers};
+use crate::work::{Kind, Renderers};
 use watch::{Caller, Trees};
 
 pub(crate) use watch::Watches;
@@ -162,7 +163,7 @@ impl Service {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn interrupted(error: RenderError) -> Status {
+fn interrupted(error: ExchangeError) -> Status {
     status::interrupted(error.is_limit(), error.to_string())
 }
 

@@ -40,7 +40,7 @@ use groundwork_grpc::{
     connect, with_limits,
 };
 use groundwork_proto::renderer::v1::renderer_server::RendererServer;
-use groundwork_sandbox::{Options as PoolOptions, Pool, Work, WorkerArguments};
+use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
 use groundwork_telemetry::Telemetry;
 use jiff::SignedDuration;
 use kube::Client;
@@ -72,6 +72,8 @@ pub struct Arguments {
     pub resolver: ResolverArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
+    #[command(flatten)]
+    pub workers: WorkerArguments,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -108,31 +110,9 @@ pub struct Settings {
     /// Installations that are worked on at the same time.
     #[arg(long, env = "GROUNDWORK_RENDERER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub renderer_concurrency: usize,
-    #[command(flatten)]
-    pub workers: WorkerArguments,
 }
 
 impl Settings {
-    /// Workers that are kept and that there are at most, and how long a piece of their work may take.
-    fn pool(
-        &self,
-        pool: &'static str,
-        (ahead, most): (usize, usize),
-        wall_time: std::time::Duration,
-    ) -> PoolOptions {
-        let limits = self.workers;
-        PoolOptions {
-            pool,
-            name: SERVICE,
-            program: None,
-            ahead,
-            most,
-            limits,
-            ceiling: limits.ceiling(),
-            wall_time,
-        }
-    }
-
     /// Rendering without any limit would let one Installation hold a worker for ever.
     fn longest_rendering(&self) -> std::time::Duration {
         self.render_timeout.to_std().filter(|limit| !limit.is_zero()).unwrap_or(LONGEST_RENDERING)
@@ -143,8 +123,6 @@ const PICKUP_TIMEOUT: &str = "5m";
 const RENDER_TIMEOUT: &str = "30s";
 /// For `--render-timeout none`.
 const LONGEST_RENDERING: std::time::Duration = std::time::Duration::from_hours(1);
-/// How long the work of a call may take.
-const CALL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 const CONCURRENCY: usize = 16;
 
 impl Default for Settings {
@@ -153,7 +131,6 @@ impl Default for Settings {
             pickup_timeout: PICKUP_TIMEOUT.parse().unwrap_or_default(),
             render_timeout: RENDER_TIMEOUT.parse().unwrap_or_default(),
             renderer_concurrency: CONCURRENCY,
-            workers: WorkerArguments::default(),
         }
     }
 }
@@ -202,24 +179,17 @@ impl Renderer {
             let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
             let channel =
                 resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
-            let components =
-                channel.map(|channel| Components::new(channel, arguments.settings.workers.memory()));
+            let components = channel.map(|channel| Components::new(channel, arguments.workers.memory()));
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
             let settings = &arguments.settings;
-            let processors = std::thread::available_parallelism().map_or(1, usize::from);
             let kept = Kept::new(&telemetry.metrics);
-            // Calls have others than jobs, so that neither takes the turn of the other.
-            let calls = settings.pool("renderer-calls", (1, processors), CALL_TIMEOUT);
-            let jobs = settings.pool(
-                "renderer-jobs",
-                (processors, settings.renderer_concurrency),
-                settings.longest_rendering(),
-            );
-            let jobs = PoolOptions { ceiling: calls.ceiling.clone(), ..jobs };
-            let calls = Pool::start(calls, &telemetry.metrics).await?;
-            let jobs = Renderers::new(Pool::start(jobs, &telemetry.metrics).await?, kept.clone());
+            let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
+            let calls = pools.start("renderer-calls", Count::of_calls(), WALL_TIME).await?;
+            let count = Count::of_processors().with_most(settings.renderer_concurrency);
+            let jobs = pools.start("renderer-jobs", count, settings.longest_rendering()).await?;
+            let jobs = Renderers::new(jobs, kept.clone());
             let changes = Changes::default();
             let service = grpc::Service {
                 access: access.clone(),

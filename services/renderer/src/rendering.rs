@@ -9,13 +9,13 @@ use groundwork_lifecycle::{
     living_scope,
 };
 use groundwork_proto::component::v1::ObjectName;
-use groundwork_sandbox::{Host, WorkError};
+use groundwork_sandbox::{ExchangeError, Host, WorkError};
 use serde::de::DeserializeOwned;
 
 use crate::components::{Components, RemoteRepositories};
 use crate::handler::{AttemptError, resolve_failed};
 use crate::inputs;
-use crate::work::{Kind, Material, RenderError, Renderers};
+use crate::work::{Kind, Material, Renderers};
 
 /// Renders for jobs.
 pub(crate) struct Renderings {
@@ -189,10 +189,10 @@ impl Renderings {
 }
 
 /// The end of a job whose rendering came to none, or why it is tried again.
-fn render_problem(problem: &RenderError) -> Result<OperationError, AttemptError> {
+fn render_problem(problem: &ExchangeError) -> Result<OperationError, AttemptError> {
     let (reason, code) = match problem {
-        RenderError::Work(WorkError::WallTime { .. }) => ("RenderTimeout", ErrorCode::Timeout),
-        RenderError::Work(WorkError::NotStarted(_)) => {
+        ExchangeError::Work(WorkError::WallTime { .. }) => ("RenderTimeout", ErrorCode::Timeout),
+        ExchangeError::Work(WorkError::NotStarted(_)) => {
             let message = format!("rendering: {problem}");
             let error = OperationError::transient("Reconcile", "RenderFailed", message);
             return Err(AttemptError::Transient(error));

@@ -6,26 +6,24 @@
 //!                              └────────────Reply──────────────────┘
 //! ```
 //!
-//! A worker gets everything that a job reads but what is in repositories, which it asks for; a token or an address it never has. A message is a
-//! head in JSON, and bytes that are passed on as they are.
+//! A worker gets everything that a job reads but what is in repositories, which it asks for; a token or an address it never has.
 
 mod host;
-mod message;
 mod repositories;
 mod worker;
 
 use groundwork_blueprint::States;
+use groundwork_grpc::CallEnd;
 use groundwork_lifecycle::{ObjectSet, OwnScope, UnreadStates};
-use groundwork_sandbox::{Host, Pool, WorkError};
+use groundwork_sandbox::{ExchangeError, Host, Pool};
 use prost::Message;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 
 use crate::blueprints::{Kept, Lookups};
-use message::{pack, unpack};
 
 pub(crate) use worker::serve;
 
@@ -67,46 +65,15 @@ struct Task<M> {
 struct Reply<T> {
     /// What the kept blueprints were asked for.
     lookups: Lookups,
-    /// Absent if the task could not be read.
-    result: Option<T>,
+    result: T,
 }
 
 /// How a call ends in a worker.
 #[derive(Debug, Serialize, Deserialize)]
-enum CallEnd {
-    Answered,
-    /// Behind it come the details of a status.
-    Refused {
-        code: i32,
-        message: String,
-    },
+enum RenderEnd {
+    Ended(CallEnd),
     /// It is to be asked again, with these.
     Unread(UnreadStates),
-}
-
-/// Why a rendering has no result.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RenderError {
-    #[error(transparent)]
-    Work(#[from] WorkError),
-    #[error(
-        "what is to be rendered cannot be handed on: some value nests more than a hundred levels deep; nest it less deeply"
-    )]
-    Task,
-    #[error(
-        "what was rendered cannot be handed on: some value nests more than a hundred levels deep; nest it less deeply"
-    )]
-    Result,
-}
-
-impl RenderError {
-    /// It was too much for a limit; otherwise it is a fault of the service.
-    pub(crate) fn is_limit(&self) -> bool {
-        match self {
-            Self::Work(error) => error.is_limit(),
-            Self::Task | Self::Result => true,
-        }
-    }
 }
 
 /// Has renderings done. Clones share the workers.
@@ -125,13 +92,13 @@ impl Renderers {
     ///
     /// # Errors
     ///
-    /// See [`RenderError`].
+    /// See [`ExchangeError`].
     pub(crate) async fn job<T: DeserializeOwned>(
         &self,
         kind: Kind,
         material: &Material,
         host: &dyn Host,
-    ) -> Result<Result<T, UnreadStates>, RenderError> {
+    ) -> Result<Result<T, UnreadStates>, ExchangeError> {
         let (result, _) = self.ask(kind, Some(material), &[], host).await?;
         Ok(result)
     }
@@ -140,21 +107,18 @@ impl Renderers {
     ///
     /// # Errors
     ///
-    /// See [`RenderError`]; inside, what the call is refused with.
+    /// See [`ExchangeError`]; inside, what the call is refused with.
     pub(crate) async fn call<A: Message + Default>(
         &self,
         kind: Kind,
         material: Option<&Material>,
         request: &impl Message,
         host: &dyn Host,
-    ) -> Result<Result<Result<A, UnreadStates>, Status>, RenderError> {
+    ) -> Result<Result<Result<A, UnreadStates>, Status>, ExchangeError> {
         let (end, body) = self.ask(kind, material, &request.encode_to_vec(), host).await?;
         Ok(match end {
-            CallEnd::Answered => Ok(Ok(A::decode(&*body).map_err(|_| RenderError::Result)?)),
-            CallEnd::Refused { code, message } => {
-                Err(Status::with_details(Code::from_i32(code), message, body.into()))
-            }
-            CallEnd::Unread(states) => Ok(Err(states)),
+            RenderEnd::Ended(end) => end.result(&body).map_err(|_| ExchangeError::Answer)?.map(Ok),
+            RenderEnd::Unread(states) => Ok(Err(states)),
         })
     }
 
@@ -164,12 +128,10 @@ impl Renderers {
         material: Option<&Material>,
         body: &[u8],
         host: &dyn Host,
-    ) -> Result<(T, Vec<u8>), RenderError> {
-        let task = pack(&Task { kind, material }, body).map_err(|_| RenderError::Task)?;
-        let reply = self.pool.run(&task, host).await?;
-        let (Reply { lookups, result }, body) =
-            unpack::<Reply<T>>(&reply).map_err(|_| RenderError::Result)?;
+    ) -> Result<(T, Vec<u8>), ExchangeError> {
+        let task = Task { kind, material };
+        let (Reply { lookups, result }, body) = self.pool.exchange::<Reply<T>>(&task, body, host).await?;
         self.kept.count(lookups);
-        Ok((result.ok_or(RenderError::Task)?, body.to_vec()))
+        Ok((result, body))
     }
 }

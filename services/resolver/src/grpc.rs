@@ -1,9 +1,9 @@
 //! The service behind the contract `groundwork.resolver.v1`.
 
-mod errors;
-mod explain;
+pub(crate) mod errors;
+pub(crate) mod explain;
 mod pieces;
-mod wire;
+pub(crate) mod wire;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
 use groundwork_component::{
     Access, ComponentVersion, Reference, Repositories, Repository, RepositoryError, closure_digest,
 };
-use groundwork_controller::{ApiError, Objects, Workers};
+use groundwork_controller::{ApiError, Objects};
 use groundwork_grpc::{Access as Callers, ResourceAttributes};
 use groundwork_lifecycle::{OperationError, Resolution, SignaturePolicy};
 use groundwork_proto::MAX_MESSAGE;
@@ -34,6 +34,7 @@ use crate::permitted_versions::{Known, PermittedVersions, PermittedVersionsCache
 use crate::resolution_inputs::{Depth, ResolutionInputs};
 use crate::status::Statement;
 use crate::stores::{JobStores, Stores};
+use crate::work::{Evaluators, Task};
 
 /// How often a decision is taken again because the object changed meanwhile.
 const ATTEMPTS: u32 = 5;
@@ -54,14 +55,14 @@ pub(crate) struct Service {
     permitted: PermittedVersionsCache,
     readers: Arc<Semaphore>,
     senders: Arc<Semaphore>,
-    workers: WorkerPools,
+    workers: Workers,
 }
 
 /// Workers for the jobs of Installations, and for everything else that is asked.
 #[derive(Debug, Clone)]
-pub(crate) struct WorkerPools {
-    pub(crate) jobs: Workers,
-    pub(crate) calls: Workers,
+pub(crate) struct Workers {
+    pub(crate) jobs: Evaluators,
+    pub(crate) calls: Evaluators,
 }
 
 impl Service {
@@ -70,7 +71,7 @@ impl Service {
         objects: Objects,
         contexts: Arc<DefaultContexts>,
         stores: Stores,
-        workers: WorkerPools,
+        workers: Workers,
         signatures: SignaturePolicy,
     ) -> Self {
         let [readers, senders] = [READERS, SENDERS].map(|count| Arc::new(Semaphore::new(count)));
@@ -120,12 +121,9 @@ impl Service {
                 return Err(errors::superseded(name));
             }
             let inputs = self.inputs_of_job(installation).await;
-            let inputs = inputs.map_err(|error| errors::api(&error))?;
-            let evaluated = self.workers.jobs.run(move || {
-                let resolution = inputs.resolve();
-                (inputs, resolution)
-            });
-            let (mut inputs, resolution) = evaluated.await.map_err(errors::of_work)?;
+            let mut inputs = inputs.map_err(|error| errors::api(&error))?;
+            let resolution = self.workers.jobs.resolve(&inputs).await;
+            let resolution = resolution.map_err(|error| errors::of_work(&error))?;
             let Some(statement) = Statement::of_job(&inputs.installation, &resolution) else {
                 return Ok((inputs, resolution));
             };
@@ -184,7 +182,9 @@ impl Service {
         let recording = RecordingRepositories { inner: stores, permitted: PermittedVersions::default() };
         let known = Known { permitted: recording.permitted.clone(), keyring };
         // The walk may fail at a version that cannot be had. What was asked for until then is permitted all the same.
-        self.blocking(move || drop(walk(&inputs.resolve(), &recording))).await?;
+        let resolution = self.workers.calls.resolve(&inputs).await;
+        let resolution = resolution.map_err(|error| errors::of_work(&error))?;
+        self.blocking(move || drop(walk(&resolution, &recording))).await?;
         let is_permitted = known.permitted.contains(reference);
         self.permitted.insert(&name.namespace, &name.name, known.clone());
         if is_permitted { Ok(known) } else { Err(errors::beyond(name, reference)) }
@@ -240,27 +240,29 @@ impl Resolver for Service {
     async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let calls = &self.workers.calls;
-        let explained = match request.input {
+        let explained = match &request.input {
             Some(explain_request::Input::Inline(_)) if request.references => {
                 return Err(wire::invalid("references", "are told of an Installation of the cluster only"));
             }
-            Some(explain_request::Input::Inline(input)) => calls.run(|| explain::inline(input)).await,
+            Some(explain_request::Input::Inline(_)) => calls.call(&Task::Inline, &request).await,
             Some(explain_request::Input::Installation(name)) => {
-                let name = self.authorise(&metadata, Some(name)).await?;
+                let name = self.authorise(&metadata, Some(name.clone())).await?;
                 let installation = self.installation(&name).await?;
                 let depth = if request.references { Depth::Repositories } else { Depth::Reference };
                 let inputs = ResolutionInputs::read(installation, depth, &self.objects).await;
                 let inputs = inputs.map_err(|error| errors::api(&error))?;
                 if request.references {
                     let stores = self.stores.fresh(inputs.keyring());
-                    let read = move || explain::of_cluster(&inputs, Some(&stores));
+                    let resolution = calls.resolve(&inputs).await;
+                    let resolution = resolution.map_err(|error| errors::of_work(&error))?;
+                    let read = move || explain::of_cluster(&resolution, Some(&stores));
                     return self.blocking(read).await?.map(Response::new);
                 }
-                calls.run(move || explain::of_cluster(&inputs, None)).await
+                calls.call(&Task::Explain(&inputs), &()).await
             }
             None => return Err(wire::invalid("input", "must be given")),
         };
-        explained.map_err(errors::of_work)?.map(Response::new)
+        explained.map(Response::new)
     }
 
     async fn get_descriptor(

@@ -9,15 +9,15 @@ use groundwork_api::{
 };
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::closure_digest;
-use groundwork_controller::{
-    ApiError, Handler, Key, Objects, ReconcileError, ReconcileRequest, Reconciled, Workers,
-};
+use groundwork_controller::{ApiError, Handler, Key, Objects, ReconcileError, ReconcileRequest, Reconciled};
+use groundwork_lifecycle::Resolution;
 use jiff::Timestamp;
 
 use crate::contexts::DefaultContexts;
 use crate::resolution_inputs::{Depth, ResolutionInputs};
 use crate::status::{NextClosure, Statement};
 use crate::stores::Stores;
+use crate::work::Evaluators;
 
 /// Time that is left to whoever makes a namespace to make its Context too.
 const GRACE: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ const JOB: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct ResolverHandler {
     pub(crate) contexts: Arc<DefaultContexts>,
-    pub(crate) workers: Workers,
+    pub(crate) evaluators: Evaluators,
     /// For what components refer to.
     pub(crate) stores: Stores,
 }
@@ -121,13 +121,9 @@ impl Handler for ResolverHandler {
             self.with_references(installation, request.objects).await?
         } else {
             let inputs = ResolutionInputs::read(installation, Depth::Reference, request.objects).await?;
-            let evaluated = self.workers.run(move || {
-                let resolution = inputs.resolve();
-                let statement =
-                    Statement::between_jobs(&inputs.installation, &resolution, &NextClosure::Alone);
-                (inputs, statement)
-            });
-            evaluated.await.map_err(|error| ReconcileError::new(error.to_string()))?
+            let resolution = self.evaluate(&inputs).await?;
+            let statement = Statement::between_jobs(&inputs.installation, &resolution, &NextClosure::Alone);
+            (inputs, statement)
         };
         let Some(statement) = statement else { return Ok(Reconciled::default()) };
         match statement.write(inputs.installation, request.objects).await {
@@ -146,8 +142,8 @@ impl ResolverHandler {
     ) -> Result<(ResolutionInputs, Option<Statement>), ReconcileError> {
         let inputs = ResolutionInputs::read(installation, Depth::Repositories, objects).await?;
         let stores = self.stores.fresh(inputs.keyring());
+        let resolution = self.evaluate(&inputs).await?;
         let read = move || {
-            let resolution = inputs.resolve();
             let closure = match resolution.closure(&stores) {
                 Ok(versions) => NextClosure::Known(closure_digest(&versions)),
                 Err(_) => NextClosure::Unknown,
@@ -158,6 +154,11 @@ impl ResolverHandler {
         let span = tracing::Span::current();
         let task = tokio::task::spawn_blocking(move || span.in_scope(read));
         task.await.map_err(|error| ReconcileError::new(error.to_string()))
+    }
+
+    /// What the next job would use.
+    async fn evaluate(&self, inputs: &ResolutionInputs) -> Result<Resolution, ReconcileError> {
+        self.evaluators.resolve(inputs).await.map_err(|error| ReconcileError::new(error.to_string()))
     }
 
     fn default_context(&self, namespace: &ObjectId, change: &Change) -> Option<Key> {

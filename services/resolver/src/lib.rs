@@ -1,11 +1,12 @@
 //! The resolver service: which component version an Installation really uses, and what belongs to it.
 //!
 //! ```text
-//! gRPC Resolve ──> resolution_inputs (GET Installation, Context, overwrites) ──> lifecycle::resolve
+//! gRPC Resolve ──> resolution_inputs (GET Installation, Context, overwrites) ──> work ══> lifecycle::resolve
 //!     └─ status (conditions, componentReference) ──> API server
 //!     └─ Resolution::verify, closure ──stores (pinned for the job, shared with those that wait)──> RepositoryMap, with the pull secrets of the Context (sources)
 //! Namespace events ──> contexts: the Context "default"
 //! Context, ComponentVersionOverwrites, Installation events ──> status: ComponentReferenceOutdated
+//! work ══> worker, another process: references and rules of an Installation, `Explain`, descriptors that a store has
 //! ```
 
 mod contexts;
@@ -15,6 +16,7 @@ mod permitted_versions;
 mod resolution_inputs;
 mod status;
 mod stores;
+mod work;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,25 +28,29 @@ use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
     ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
-    ServiceArguments, ServiceError, TakeoverArguments, Workers,
+    ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_lifecycle::SignaturePolicy;
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
 use groundwork_registry::{DiskCache, MapError, NetworkOptions};
+use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
 use groundwork_sources::MapFile;
 use groundwork_telemetry::Telemetry;
 use kube::Client;
 
 use contexts::DefaultContexts;
-use grpc::WorkerPools;
 use handler::{ResolverHandler, kind, namespaces};
 use stores::Stores;
+use work::Evaluators;
 
 /// Name of the service and of its consumers.
 pub const SERVICE: &str = "resolver";
 /// Who writes the fields that this service owns.
 pub const MANAGER: &str = "groundwork-resolver";
+
+/// The kind of its workers, for [`groundwork_sandbox::enter`].
+pub const WORKER: (&str, Work) = (SERVICE, work::serve);
 
 const CONCURRENCY: usize = 4;
 /// Bytes of contents on disk.
@@ -59,6 +65,8 @@ pub struct Arguments {
     pub takeover: TakeoverArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
+    #[command(flatten)]
+    pub workers: WorkerArguments,
 
     #[command(flatten)]
     pub settings: Settings,
@@ -186,6 +194,8 @@ pub enum StartError {
     Server(#[from] ServerError),
     #[error(transparent)]
     Original(#[from] OriginalAtWorkError),
+    #[error("worker processes cannot be started: {0}")]
+    Workers(#[from] groundwork_sandbox::StartError),
 }
 
 /// A resolver that listens, and does not work yet.
@@ -223,14 +233,17 @@ impl Resolver {
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
-            let jobs = Workers::default().with_condition(telemetry.health.condition("resolving"));
-            let workers = WorkerPools { jobs, calls: Workers::default() };
-            let jobs = workers.jobs.clone();
+            let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
+            let jobs = Evaluators::Pool(pools.start("resolver-jobs", Count::of_calls(), WALL_TIME).await?);
+            let calls = Evaluators::Pool(pools.start("resolver-calls", Count::of_calls(), WALL_TIME).await?);
+            // Others than for either: jobs and calls share what is read.
+            let descriptors = pools.start("resolver-descriptors", Count::of_calls(), WALL_TIME).await?;
             let disk = arguments.settings.component_cache.as_deref();
             let disk = disk
                 .map(|folder| DiskCache::open(folder, arguments.settings.component_cache_size))
                 .transpose();
-            let stores = Stores::new(map, disk.map_err(StartError::Cache)?);
+            let reader = Evaluators::Pool(descriptors);
+            let stores = Stores::new(map, disk.map_err(StartError::Cache)?, reader);
             let signatures = SignaturePolicy::parse(&arguments.settings.signature_policy);
             if signatures == SignaturePolicy::Enforce && arguments.settings.signature_policy != "Enforce" {
                 tracing::warn!(
@@ -244,7 +257,7 @@ impl Resolver {
                 objects.clone(),
                 contexts_of_jobs,
                 stores,
-                workers,
+                grpc::Workers { jobs: jobs.clone(), calls },
                 signatures,
             );
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
@@ -260,7 +273,7 @@ impl Resolver {
                 objects,
                 handler: Arc::new(ResolverHandler {
                     contexts: Arc::clone(&contexts),
-                    workers: jobs,
+                    evaluators: jobs,
                     stores: stores_of_events,
                 }),
                 options: Options {

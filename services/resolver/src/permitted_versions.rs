@@ -53,7 +53,7 @@ pub(crate) struct RecordingRepositories<R> {
 
 struct RecordingRepository {
     inner: Arc<dyn Repository>,
-    context: String,
+    context: RepositoryContext,
     permitted: PermittedVersions,
 }
 
@@ -132,7 +132,7 @@ impl<R: Repositories> Repositories for RecordingRepositories<R> {
         let inner = self.inner.open(context)?;
         Ok(Arc::new(RecordingRepository {
             inner,
-            context: context.to_json(),
+            context: context.clone(),
             permitted: self.permitted.clone(),
         }))
     }
@@ -140,20 +140,16 @@ impl<R: Repositories> Repositories for RecordingRepositories<R> {
 
 impl RecordingRepository {
     fn permit(&self, name: &str, version: &str) {
-        let id = (self.context.clone(), name.to_owned(), version.to_owned());
+        let id = (self.context.to_json(), name.to_owned(), version.to_owned());
         self.permitted.lock().versions.insert(id);
     }
 }
 
 impl Repository for RecordingRepository {
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
-        self.permit(name, version);
-        let found = self.inner.descriptor(name, version)?;
         // One that cannot be used names nothing that anybody could ask for.
-        if let Some(descriptor) = found.as_deref().and_then(|text| Descriptor::parse(text).ok()) {
-            self.permitted.add_contents(&descriptor);
-        }
-        Ok(found)
+        self.load(name, version, &self.context)?;
+        self.inner.descriptor(name, version)
     }
 
     fn load(

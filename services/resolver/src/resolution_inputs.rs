@@ -13,24 +13,34 @@ use groundwork_lifecycle::{
 use groundwork_registry::{Keyring, RepositoryMap};
 use groundwork_sources::PullSecrets;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The step of a job that reads pull secrets.
 const SETUP_REGISTRIES: &str = "SetupRegistries";
 
-/// An Installation with its Context and the overwrites that the Context names.
-#[derive(Debug)]
+/// An Installation with its Context and the overwrites that the Context names. It goes to worker processes, without what is secret of it.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ResolutionInputs {
     pub(crate) installation: Installation,
     pub(crate) context: Option<Context>,
     pub(crate) overwrites: Option<ComponentVersionOverwrites>,
     /// The ConfigMap that the Context names, if it was asked for.
+    #[serde(serialize_with = "without_secrets")]
     objects: ObjectSet,
     /// What its pull secrets hold, if they were asked for.
+    #[serde(skip)]
     keyring: Arc<Keyring>,
     /// What people should know about the pull secrets.
     notes: Vec<String>,
     /// Why the pull secrets cannot be used.
     error: Option<OperationError>,
+}
+
+/// Only the check of a signature looks at them.
+fn without_secrets<S: Serializer>(objects: &ObjectSet, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut handed = objects.clone();
+    handed.secrets.clear();
+    handed.serialize(serializer)
 }
 
 /// How much is read. The OCM configuration decides where components are looked for, and not which.
@@ -91,6 +101,14 @@ impl ResolutionInputs {
             notes: Vec::new(),
             error: None,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_secret(installation: Installation, name: &str, value: &[u8]) -> Self {
+        let mut inputs = Self::of_test(installation);
+        let value = [("value".to_owned(), value.to_vec())].into();
+        inputs.objects.secrets.insert(name.to_owned(), value);
+        inputs
     }
 
     /// Evaluates the reference. Asks no repository.

@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::executor::block_on;
 use groundwork_component::{
-    Access, Blob, Descriptor, LoadedDescriptor, Repositories, Repository, RepositoryContext, RepositoryError,
+    Access, Blob, DescriptorError, LoadedDescriptor, Repositories, Repository, RepositoryContext,
+    RepositoryError,
 };
 use groundwork_registry::{Digest, DiskCache, Keyring};
+use groundwork_sandbox::{ExchangeError, WorkError};
 use groundwork_sources::MapFile;
 use moka::sync::Cache;
+
+use crate::work::Evaluators;
 
 /// What is kept for jobs, in bytes.
 const CAPACITY: u64 = 8 << 20;
@@ -40,8 +45,17 @@ pub(crate) struct Stores {
     artifacts: Cache<Pin, Arc<str>>,
     /// Contents that are too large for memory.
     disk: Option<DiskCache>,
+    /// Who reads descriptors, which strangers have written.
+    reader: Evaluators,
     /// The latest job of an Installation, for calls that do not name it.
     jobs: Cache<(String, String), Arc<str>>,
+}
+
+/// Whether the next worker would fail as this one did. Time of the clock, and the memory of all of them, are up to others, too.
+fn is_lasting(error: &ExchangeError) -> bool {
+    let depends =
+        matches!(error, ExchangeError::Work(WorkError::WallTime { .. } | WorkError::MemoryTotal { .. }));
+    error.is_limit() && !depends
 }
 
 /// Content that a job has seen. The namespace is part of it, so that nobody sees by a foreign job id what they may not ask for.
@@ -111,7 +125,7 @@ struct PinnedRepository {
 }
 
 impl Stores {
-    pub(crate) fn new(map: MapFile, disk: Option<DiskCache>) -> Self {
+    pub(crate) fn new(map: MapFile, disk: Option<DiskCache>, reader: Evaluators) -> Self {
         let weigh = |pin: &Pin, kept: &Kept| {
             let key = pin.name.len()
                 + pin.version.len()
@@ -132,7 +146,7 @@ impl Stores {
             Cache::builder().max_capacity(DECODED).weigher(weigh_decoded).time_to_idle(IDLE).build();
         let artifacts = Cache::builder().max_capacity(ARTIFACTS).time_to_idle(IDLE).build();
         let jobs = Cache::builder().max_capacity(JOBS).time_to_idle(IDLE).build();
-        Self { map: Arc::new(map), pinned, flights, decoded, artifacts, disk, jobs }
+        Self { map: Arc::new(map), pinned, flights, decoded, artifacts, disk, reader, jobs }
     }
 
     /// Notes the job that an Installation has now, and gives its view.
@@ -271,12 +285,30 @@ impl Repository for PinnedRepository {
         context: &RepositoryContext,
     ) -> Result<Option<LoadedDescriptor>, RepositoryError> {
         let Some(kept) = self.read(name, version)? else { return Ok(None) };
-        let load = || Decoded { bytes: kept.bytes.len(), descriptor: Descriptor::load(&kept.bytes, context) };
+        let load = || {
+            // This is never a thread that serves others.
+            let descriptor = match block_on(self.stores.reader.load(&kept.bytes, context)) {
+                Ok(loaded) => loaded,
+                // As bad as one that is broken.
+                Err(error) if is_lasting(&error) => Err(DescriptorError::Unread(error.to_string())),
+                Err(error) => {
+                    let address = format!("the descriptor of {name}:{version}");
+                    return Err(RepositoryError::Unreadable { address, cause: error.to_string() });
+                }
+            };
+            Ok(Decoded { bytes: kept.bytes.len(), descriptor })
+        };
         let decoded = match &kept.digest {
-            Some(digest) => self.stores.decoded.get_with((Arc::clone(&self.context), digest.clone()), load),
+            Some(digest) => {
+                let key = (Arc::clone(&self.context), digest.clone());
+                self.stores
+                    .decoded
+                    .try_get_with(key, load)
+                    .map_err(|error: Arc<RepositoryError>| (*error).clone())
+            }
             None => load(),
         };
-        Ok(Some(decoded.descriptor))
+        Ok(Some(decoded?.descriptor))
     }
 
     fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {

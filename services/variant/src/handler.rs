@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use crate::inputs::Selected;
 use crate::packages::{self, PackageStore, Relations};
 use crate::watches::Watches;
+use crate::work::Expanders;
 use crate::{package_variant, set};
 
 /// A set is expanded at most this often because of other objects (`packagevariants.md` 4.10).
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) watches: Watches,
     /// For sets; calls have others.
     pub(crate) workers: Workers,
+    /// The same, as processes of their own.
+    pub(crate) expanders: Expanders,
     /// Where package revisions are drafted; none if this service does not.
     pub(crate) packages: Option<PackageStore>,
     /// Whether specs follow tags.
@@ -56,16 +59,22 @@ struct Memory {
     failures: HashMap<Key, u32>,
 }
 
-/// Workers for sets. Readiness tells when much runs on beyond the limit, since nothing new is begun beside more of it.
+/// Threads for what sets have written. Readiness tells when much runs on beyond the limit, since nothing new is begun beside more of it.
 fn expansion_workers(health: &Health) -> Workers {
     Workers::default().with_condition(health.condition("expanding"))
 }
 
 impl Shared {
-    pub(crate) fn new(watches: Watches, packages: Option<PackageStore>, health: &Health) -> Self {
+    pub(crate) fn new(
+        watches: Watches,
+        expanders: Expanders,
+        packages: Option<PackageStore>,
+        health: &Health,
+    ) -> Self {
         Self {
             watches,
             workers: expansion_workers(health),
+            expanders,
             packages,
             follows_tags: false,
             memory: Mutex::default(),

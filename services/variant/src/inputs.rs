@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use groundwork_api::{
     Kind as _, ObjectSelector, PackageRevision, PackageRevisionSet, PackageVariantSet, Repository,
 };
-use groundwork_controller::{ApiError, Objects, ReconcileError, WorkError, Workers};
+use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
 use groundwork_fleet::{
     Attributes, ExpandError, Expansion, Inputs, Objects as Selectable, Unavailable, expand,
     revision_set_names, upstream_packages,
@@ -15,6 +15,7 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{Scope, oneshot};
 use kube::{Client, Error};
+use serde::{Deserialize, Serialize};
 
 /// Objects in a page of a list.
 const PAGE: u32 = 500;
@@ -40,22 +41,40 @@ impl Selected {
     }
 }
 
-/// Everything that the expansion of a set depends on.
-#[derive(Debug, Default)]
+/// Everything that the expansion of a set depends on. It goes to worker processes; nothing in it is a credential.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SetInputs {
     pub(crate) revisions: Option<Vec<PackageRevision>>,
     pub(crate) revision_sets: Vec<PackageRevisionSet>,
     pub(crate) repositories: Vec<Attributes>,
+    #[serde(with = "pairs")]
     pub(crate) others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
     /// Kinds that can be watched, so that the set follows them. Package revisions are one of them if anything serves them.
+    #[serde(skip)]
     pub(crate) kinds: Vec<Selected>,
 }
 
-/// What became of a set.
-pub(crate) enum SetExpansion {
-    Expanded(Expansion),
-    /// The set cannot be expanded, which its status tells.
-    Failed(ExpandError),
+/// A map whose keys are no texts, which JSON does not have.
+pub(crate) mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(crate) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
+    }
 }
 
 /// Why objects of a kind cannot be read.
@@ -67,40 +86,29 @@ pub(crate) enum ReadError {
 }
 
 impl SetInputs {
-    /// Expands a set on a worker, since a large one takes long.
-    pub(crate) async fn expand(
-        self,
-        set: PackageVariantSet,
-        workers: &Workers,
-    ) -> Result<SetExpansion, ReconcileError> {
-        let expanded = workers.run(move || {
-            expand(&Inputs {
-                set: &set,
-                revisions: self.revisions.as_deref(),
-                objects: Selectable {
-                    revision_sets: &self.revision_sets,
-                    repositories: &self.repositories,
-                    others: &self.others,
-                },
-            })
-        });
-        match expanded.await {
-            Ok(Ok(expansion)) => Ok(SetExpansion::Expanded(expansion)),
-            Ok(Err(failure)) => Ok(SetExpansion::Failed(failure)),
-            Err(error) => given_up(error).map(SetExpansion::Failed),
-        }
+    /// What a set should have. A large one takes long.
+    pub(crate) fn expand(&self, set: &PackageVariantSet) -> Result<Expansion, ExpandError> {
+        expand(&Inputs {
+            set,
+            revisions: self.revisions.as_deref(),
+            objects: Selectable {
+                revision_sets: &self.revision_sets,
+                repositories: &self.repositories,
+                others: &self.others,
+            },
+        })
     }
 }
 
-/// What it means for a set that work for it has no result. What takes too long will again: each attempt leaves something behind that runs
-/// on, so the status tells of it, and there is no other attempt before long.
-pub(crate) fn given_up(error: WorkError) -> Result<ExpandError, ReconcileError> {
-    match error {
-        WorkError::TimedOut(_) => {
-            Ok(ExpandError::Unexpected(format!("{error}; select less, or split the set")))
-        }
-        WorkError::Panicked | WorkError::Overloaded(_) => Err(ReconcileError::new(error.to_string())),
+/// What it means for a set that work for it has no result. What takes too much will again, so the status tells of it, and there is no
+/// other attempt before long.
+pub(crate) fn given_up(is_limit: bool, why: &str) -> Result<ExpandError, ReconcileError> {
+    if is_limit {
+        return Ok(ExpandError::Unexpected(format!(
+            "expanding the set: {why}; select less, or split the set"
+        )));
     }
+    Err(ReconcileError::new(format!("expanding the set: {why}")))
 }
 
 /// Reads what a set names and selects. A set that breaks rules needs nothing.

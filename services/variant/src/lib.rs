@@ -1,13 +1,15 @@
 //! The variant service: PackageVariantSets to PackageVariants.
 //!
 //! ```text
-//! PackageVariantSet, PackageVariant, Repository events ──> handler ──┬─> set: inputs ──> variant::expand, plan ──> writes
+//! PackageVariantSet, PackageVariant, Repository events ──> handler ──┬─> set: inputs ──> work ══> plan ──> writes
 //!                                                                   └─> package_variant: rules, finalizer, status
 //! events of selected kinds ──> sources of the same controller, for as long as `watches` asks for them (EnsureWatch)
-//! gRPC ──┬─> grpc ──> variant::expand, preview
+//! gRPC ──┬─> grpc: inputs, preview ──> work ══> answer
 //!        └─> packages: files and drafts of the package store
+//! work ══> worker, another process: calls, fleet::expand, fleet::preview
 //! ```
 
+mod calls;
 mod follow;
 mod grpc;
 mod handler;
@@ -17,6 +19,7 @@ mod packages;
 mod preview;
 mod set;
 mod watches;
+mod work;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,6 +40,7 @@ use groundwork_grpc::{
 use groundwork_proto::packages::v1::packages_server::PackagesServer;
 use groundwork_proto::variant::v1::variants_server::VariantsServer;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
+use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
 use groundwork_telemetry::Telemetry;
 use kube::Client;
 
@@ -45,12 +49,16 @@ use inputs::Selected;
 pub use packages::{FunctionArguments, FunctionsError, Missing, StoreArguments, TurnArguments};
 pub use preview::{apply_sets, preview_namespace};
 use watches::Watches;
+use work::Expanders;
 
 /// Name of the service and of its consumers.
 pub const SERVICE: &str = "variant";
 const MANAGER: &str = "groundwork-variant";
 /// As Events name the service.
 const COMPONENT: &str = "groundwork-variant";
+
+/// The kind of its workers, for [`groundwork_sandbox::enter`].
+pub const WORKER: (&str, Work) = (SERVICE, work::serve);
 
 /// What the variant service can be told.
 #[derive(Debug, Clone, Default, Args)]
@@ -65,6 +73,8 @@ pub struct Arguments {
     pub store: StoreArguments,
     #[command(flatten)]
     pub grpc: GrpcArguments,
+    #[command(flatten)]
+    pub workers: WorkerArguments,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -141,6 +151,8 @@ pub enum StartError {
     Watcher(#[from] ClientError),
     #[error(transparent)]
     Functions(#[from] FunctionsError),
+    #[error("worker processes cannot be started: {0}")]
+    Workers(#[from] groundwork_sandbox::StartError),
     /// Nobody would tell what people do with package revisions.
     #[error("--package-store needs --watcher, which tells what people do with package revisions")]
     StoreWithoutWatcher,
@@ -182,10 +194,14 @@ impl Variants {
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
+            let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
+            let calls = pools.start("variant-calls", Count::of_calls(), WALL_TIME).await?;
+            let sets = pools.start("variant-sets", Count::of_calls(), WALL_TIME).await?;
             let service = grpc::Service {
                 access: access.clone(),
                 objects: objects.clone(),
                 workers: Workers::default(),
+                expanders: Expanders::new(calls),
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(VariantsServer::new(service)));
@@ -202,8 +218,8 @@ impl Variants {
             if packages.is_some() && !watches.follow() {
                 return Err(StartError::StoreWithoutWatcher);
             }
-            let shared =
-                Arc::new(Shared::new(watches, packages, &telemetry.health).following_tags(follow_tags));
+            let shared = Shared::new(watches, Expanders::new(sets), packages, &telemetry.health);
+            let shared = Arc::new(shared.following_tags(follow_tags));
             let calls =
                 packages::calls::Service { access, objects: objects.clone(), shared: Arc::clone(&shared) };
             let server = server.with(with_limits!(PackagesServer::new(calls)));

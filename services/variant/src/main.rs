@@ -3,5 +3,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // What begins as a worker ends as one.
+    if let Some(ending) = groundwork_sandbox::enter(&[groundwork_variant_service::WORKER]) {
+        return ending;
+    }
     groundwork_controller::main::<groundwork_variant_service::Arguments>()
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, ResourceExt as _};
+use groundwork_api::{
+    PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, ResourceExt as _,
+};
 use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
-use groundwork_fleet::{Objects as Selectable, Preview, preview};
+use groundwork_fleet::{Attributes, Objects as Selectable, Preview, Unavailable, preview};
+use serde::{Deserialize, Serialize};
 
-use crate::inputs::read_inputs;
+use crate::inputs::{pairs, read_inputs};
 
 /// What the sets of a namespace would do, read with the rights of whoever `objects` belongs to. Without `given` it is what their controller
 /// is about to do, which is nothing where all is in order; otherwise what it would do if the given sets were applied.
@@ -18,33 +21,71 @@ pub async fn preview_namespace(
     given: Vec<PackageVariantSet>,
     objects: &Objects,
 ) -> Result<Preview, ReconcileError> {
-    let present = objects.list::<PackageVariantSet>(namespace, "").await?;
-    let sets = if given.is_empty() { present } else { applied(namespace, given, present) };
     let workers = Workers::default();
-    let (mut repositories, mut others, mut revision_sets) =
-        (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let mut has_revisions = false;
-    for set in &sets {
-        let inputs = read_inputs(set, objects, &workers).await?;
-        has_revisions |= inputs.revisions.is_some();
-        repositories.extend(inputs.repositories.into_iter().map(|found| (found.name.clone(), found)));
-        others.extend(inputs.others);
-        revision_sets.extend(inputs.revision_sets.into_iter().map(|found| (found.name_any(), found)));
-    }
-    let variants = objects.list::<PackageVariant>(namespace, "").await?;
-    // Those of the variants too, which tell what a deletion does.
-    let revisions = match has_revisions {
-        true => Some(objects.list::<PackageRevision>(namespace, "").await?),
-        false => None,
-    };
-    let repositories: Vec<_> = repositories.into_values().collect();
-    let revision_sets: Vec<_> = revision_sets.into_values().collect();
-    let planned = workers.run(move || {
-        let selectable =
-            Selectable { revision_sets: &revision_sets, repositories: &repositories, others: &others };
-        Preview::new(preview(&sets, selectable, revisions.as_deref(), &variants))
-    });
+    let inputs = PreviewInputs::read(namespace, given, objects, &workers).await?;
+    let planned = workers.run(move || inputs.preview());
     planned.await.map_err(|error| ReconcileError::new(error.to_string()))
+}
+
+/// Everything that a preview depends on. It goes to worker processes; nothing in it is a credential.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PreviewInputs {
+    sets: Vec<PackageVariantSet>,
+    revision_sets: Vec<PackageRevisionSet>,
+    repositories: Vec<Attributes>,
+    #[serde(with = "pairs")]
+    others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
+    revisions: Option<Vec<PackageRevision>>,
+    variants: Vec<PackageVariant>,
+}
+
+impl PreviewInputs {
+    /// Reads what [`preview_namespace`] does.
+    pub(crate) async fn read(
+        namespace: &str,
+        given: Vec<PackageVariantSet>,
+        objects: &Objects,
+        workers: &Workers,
+    ) -> Result<Self, ReconcileError> {
+        let present = objects.list::<PackageVariantSet>(namespace, "").await?;
+        let sets = if given.is_empty() { present } else { applied(namespace, given, present) };
+        let (mut repositories, mut others, mut revision_sets) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut has_revisions = false;
+        for set in &sets {
+            let inputs = read_inputs(set, objects, workers).await?;
+            has_revisions |= inputs.revisions.is_some();
+            repositories.extend(inputs.repositories.into_iter().map(|found| (found.name.clone(), found)));
+            others.extend(inputs.others);
+            revision_sets.extend(inputs.revision_sets.into_iter().map(|found| (found.name_any(), found)));
+        }
+        let variants = objects.list::<PackageVariant>(namespace, "").await?;
+        // Those of the variants too, which tell what a deletion does.
+        let revisions = match has_revisions {
+            true => Some(objects.list::<PackageRevision>(namespace, "").await?),
+            false => None,
+        };
+        let repositories = repositories.into_values().collect();
+        let revision_sets = revision_sets.into_values().collect();
+        Ok(Self { sets, revision_sets, repositories, others, revisions, variants })
+    }
+
+    /// Sets in a namespace in which there is nothing else.
+    #[cfg(test)]
+    pub(crate) fn of(sets: Vec<PackageVariantSet>, inputs: crate::inputs::SetInputs) -> Self {
+        let crate::inputs::SetInputs { revisions, revision_sets, repositories, others, .. } = inputs;
+        Self { sets, revision_sets, repositories, others, revisions, variants: Vec::new() }
+    }
+
+    /// What the sets would do.
+    pub(crate) fn preview(&self) -> Preview {
+        let selectable = Selectable {
+            revision_sets: &self.revision_sets,
+            repositories: &self.repositories,
+            others: &self.others,
+        };
+        Preview::new(preview(&self.sets, selectable, self.revisions.as_deref(), &self.variants))
+    }
 }
 
 /// The sets as they would be if those that are given were applied.

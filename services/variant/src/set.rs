@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use groundwork_api::{PackageVariant, PackageVariantSet, PackageVariantSetStatus, ResourceExt as _, Time};
-use groundwork_controller::{ApiError, Key, ObjectEvent, Objects, ReconcileError, Reconciled, Workers};
+use groundwork_controller::{
+    ApiError, Key, ObjectEvent, Objects, ReconcileError, Reconciled, WorkError, Workers,
+};
 use groundwork_fleet::{
     Action, ExpandError, Expansion, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
 };
 use jiff::Timestamp;
 
 use crate::handler::Shared;
-use crate::inputs::{SetExpansion, given_up, read_inputs, selected_kinds};
+use crate::inputs::{given_up, read_inputs, selected_kinds};
 use crate::{COMPONENT, follow};
 
 /// Writes of one set at the same time.
@@ -51,9 +53,10 @@ pub(crate) async fn handle(
     shared.watches.set_selected(key, inputs.kinds.clone());
     let revisions = inputs.revisions.as_deref().unwrap_or_default();
     let set = follow::followed(shared, set, revisions, objects).await?;
-    let outcome = match inputs.expand(set.clone(), &shared.workers).await? {
-        SetExpansion::Expanded(expansion) => reconcile(&set, expansion, objects, &shared.workers).await?,
-        SetExpansion::Failed(failure) => Outcome::Failed(failure),
+    let outcome = match shared.expanders.expand(&set, inputs).await {
+        Ok(Ok(expansion)) => reconcile(&set, expansion, objects, &shared.workers).await?,
+        Ok(Err(failure)) => Outcome::Failed(failure),
+        Err(error) => Outcome::Failed(given_up(error.is_limit(), &error.to_string())?),
     };
     report(&set, &outcome, objects).await?;
     let polled = (!shared.watches.follow() && !selected_kinds(&set).is_empty()).then_some(UNKNOWN_KIND_PAUSE);
@@ -93,7 +96,10 @@ async fn reconcile(
         });
         let planned = match planned.await {
             Ok(planned) => planned,
-            Err(error) => return Ok(Outcome::Failed(given_up(error)?)),
+            Err(error) => {
+                return given_up(matches!(error, WorkError::TimedOut(_)), &error.to_string())
+                    .map(Outcome::Failed);
+            }
         };
         expansion = planned.0;
         let plan = match planned.1 {

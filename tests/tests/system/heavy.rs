@@ -54,13 +54,16 @@ async fn endless_renderings_are_ended() -> Result<()> {
     }
     let (code, body) = system.admin("renderer", "/readyz").await?;
     ensure!(code == 200, "{code} {body}");
-    assert_eq!(ended_workers(&system, "renderer-jobs", "wall_time").await?, u64::try_from(CROWD)?);
+    assert_eq!(
+        ended_workers(&system, "renderer", "renderer-jobs", "wall_time").await?,
+        u64::try_from(CROWD)?
+    );
     Ok(())
 }
 
-/// How many workers of a pool ended for a reason.
-async fn ended_workers(system: &System, pool: &str, reason: &str) -> Result<u64> {
-    let (_, metrics) = system.admin("renderer", "/metrics").await?;
+/// How many workers of a pool of a service ended for a reason.
+pub(crate) async fn ended_workers(system: &System, service: &str, pool: &str, reason: &str) -> Result<u64> {
+    let (_, metrics) = system.admin(service, "/metrics").await?;
     let name = format!(r#"groundwork_sandbox_ended_total{{pool="{pool}",reason="{reason}"}} "#);
     let value = metrics.lines().find_map(|line| line.strip_prefix(&name)).with_context(|| metrics.clone())?;
     Ok(value.parse()?)
@@ -127,7 +130,7 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
     let done = case.install("modest", &greedy(1)).await?;
     assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));
     for reason in ["memory", "cpu_time"] {
-        assert_eq!(ended_workers(&system, "renderer-jobs", reason).await?, 3, "{reason}");
+        assert_eq!(ended_workers(&system, "renderer", "renderer-jobs", reason).await?, 3, "{reason}");
     }
 
     let caller = account(&case, "caller", &[]).await?;
@@ -157,7 +160,7 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
         let mut short = Request::new(call(&endless()).map_err(|error| error.to_string())?);
         short.set_timeout(Duration::from_millis(500));
         let answer = renderer.clone().render(short).await;
-        match ended_workers(&system, "renderer-calls", "abandoned").await {
+        match ended_workers(&system, "renderer", "renderer-calls", "abandoned").await {
             Ok(_) => Ok(()),
             Err(_) => Err(format!("{:?}", answer.err())),
         }

@@ -20,6 +20,7 @@ mod etcd;
 mod exports;
 mod failures;
 mod faults;
+mod fenced;
 mod figures;
 mod grpc;
 mod guided_tour;

@@ -25,7 +25,7 @@ use crate::support::{PATIENCE, requests};
 
 const VARIANT: &str = "system:serviceaccount:groundwork-system:groundwork-variant";
 
-fn spec(targets: &Value) -> Value {
+pub(crate) fn spec(targets: &Value) -> Value {
     json!({"spec": {"upstream": {"repo": "catalog", "package": "foo", "revision": "v1"}, "targets": targets}})
 }
 
@@ -38,7 +38,7 @@ fn design() -> Value {
     ]}])
 }
 
-async fn repositories(case: &Case<'_>) -> Result<()> {
+pub(crate) async fn repositories(case: &Case<'_>) -> Result<()> {
     for (name, region) in [
         ("cluster-01", "useast1"),
         ("cluster-02", "uswest1"),
@@ -53,7 +53,7 @@ async fn repositories(case: &Case<'_>) -> Result<()> {
 }
 
 /// The upstream of all sets here.
-async fn upstream(case: &Case<'_>) -> Result<()> {
+pub(crate) async fn upstream(case: &Case<'_>) -> Result<()> {
     let content = json!({"spec": {"repository": "catalog", "packageName": "foo", "revision": 1, "workspaceName": "w1",
         "lifecycle": "Published"}});
     case.create::<PackageRevision>("catalog.foo.w1", &content).await?;

@@ -1,5 +1,6 @@
 //! Many charts, one a line, for programs that compare or test (`helm.md` 17).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -83,7 +84,7 @@ struct HookAnswer {
     name: String,
     kind: String,
     path: String,
-    events: Vec<&'static str>,
+    events: Vec<Cow<'static, str>>,
     weight: i64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     delete_policies: Vec<String>,

@@ -1,5 +1,6 @@
 //! A case, and how both sides answer it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -174,7 +175,7 @@ impl Case {
                     name: hook.name,
                     kind: hook.kind,
                     path: hook.file,
-                    events: hook.events.into_iter().map(str::to_owned).collect(),
+                    events: hook.events.into_iter().map(Cow::into_owned).collect(),
                     weight: hook.weight,
                     delete_policies: hook.delete_policies,
                     output_log_policies: hook.output_log_policies,

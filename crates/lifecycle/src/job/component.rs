@@ -6,12 +6,13 @@ use groundwork_component::{
     Overwrites, Reference, Repositories, RepositoryContext, RepositoryError, ResolveError, Resolver,
     ResolverRules, SignatureError, Substitution, TrustAnchor, lint,
 };
+use serde::{Deserialize, Serialize};
 
 use super::{Inputs, JobError, Outcome, OverwriteReport, PREREQUISITES, Subject, Warning, record_overwrites};
 use crate::error::OperationError;
 
 /// Which component version an Installation uses, and how references from there are followed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Selection {
     pub(super) substitution: Substitution,
     pub(super) overwrites: Overwrites,

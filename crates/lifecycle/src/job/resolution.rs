@@ -3,6 +3,7 @@
 use groundwork_component::{
     ComponentVersion, Descriptor, GraphEntry, OVERWRITE_CONDITION, Repositories, Substitution,
 };
+use serde::{Deserialize, Serialize};
 
 use super::component::Selection;
 use super::signature::{self, SignatureCheck};
@@ -11,7 +12,7 @@ use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 
 /// What is known of the component of an Installation before any repository is asked.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Resolution {
     /// What became of the reference; absent when the Installation names no component, or when an error came before.
     pub reference: Option<Substitution>,
@@ -26,7 +27,7 @@ pub struct Resolution {
 }
 
 /// What happens to the condition about overwrites (`components.md` 3.2).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OverwriteChange {
     /// Nothing could be evaluated: what an earlier job found stays.
     Keep,
@@ -60,6 +61,18 @@ pub fn resolve(inputs: &Inputs<'_>) -> Resolution {
 }
 
 impl Resolution {
+    /// Of an Installation whose reference cannot be evaluated.
+    pub fn failed(error: OperationError) -> Self {
+        Self {
+            reference: None,
+            overwrites: None,
+            condition: OverwriteChange::Keep,
+            warnings: Vec::new(),
+            error: Some(error),
+            selection: None,
+        }
+    }
+
     /// The component version and all that it refers to, the root first; empty without a component.
     ///
     /// # Errors

@@ -33,9 +33,10 @@ pub(super) fn rendering_error(
 ) -> OperationError {
     match error {
         RenderingError::Chart(error) if !is_cluster_dependent => {
-            OperationError::new("TemplateChart", reason, error.to_string())
+            OperationError::new("TemplateChart", reason, error.clone())
         }
-        RenderingError::Chart(error) => OperationError::transient("TemplateChart", reason, error.to_string()),
+        RenderingError::Chart(error) => OperationError::transient("TemplateChart", reason, error.clone()),
+        RenderingError::Fault(text) => OperationError::transient("TemplateChart", reason, text.clone()),
         RenderingError::Work(text) => OperationError {
             operation: "TemplateChart".into(),
             reason: reason.into(),

@@ -18,7 +18,8 @@ use super::history::{Author, History};
 use super::objects::Owner;
 use super::release::{ITEM_LABEL, ReleaseRun};
 use super::render_only;
-use super::rendering::{Input, Parsed};
+use super::rendering::Loaded;
+use super::work::Input;
 use crate::manifest::{operation_error, step};
 
 /// Kinds whose readiness counts in release mode (10.6).
@@ -31,7 +32,7 @@ pub(super) struct Prepared<'a> {
     pub(super) configuration: Configuration,
     pub(super) cluster: Arc<Cluster>,
     pub(super) others: OtherClusters,
-    pub(super) chart: Parsed,
+    pub(super) chart: Loaded,
     pub(super) capabilities: Capabilities,
     /// The given values, with the numbers of the mode.
     pub(super) values: Map<String, Value>,

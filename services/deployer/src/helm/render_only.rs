@@ -1,5 +1,7 @@
 //! A chart rendered and its objects applied, without a release (`helm.md` 10.3).
 
+use std::borrow::Cow;
+
 use groundwork_apply::{Manifest, Policy};
 use groundwork_helm::{Document, Rendered, documents};
 use groundwork_lifecycle::OperationError;
@@ -23,7 +25,7 @@ pub(super) fn manifests(
         manifests.push(Manifest { policy: Policy::Keep, manifest: object, ..Manifest::default() });
     }
     // Hooks of other events are not for now: their weights and what comes of them mean nothing here.
-    let is_applied = |events: &[&str]| {
+    let is_applied = |events: &[Cow<'static, str>]| {
         events.iter().any(|event| event.ends_with("-install") || event.ends_with("-upgrade"))
     };
     let hooks = rendered.hooks.iter().filter(|hook| is_applied(&hook.events));

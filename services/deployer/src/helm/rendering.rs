@@ -1,149 +1,122 @@
-//! A chart rendered for a cluster (`helm.md` 6): away from the threads that serve others, with limits.
+//! A chart rendered for a cluster (`helm.md` 6): in a process with limits, which asks this one for what is in the cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use futures::future::BoxFuture;
 use groundwork_apply::{Cluster, Reference, Versions};
-use groundwork_blueprint::Capabilities as System;
-use groundwork_controller::Workers;
-use groundwork_gotemplate::{Deadline, Grants};
-use groundwork_helm::{
-    Capabilities, Chart, KubeVersion, LoadError, Lookup, Prepared, Release, RenderError, Rendered, Renderer,
-    Request, TIME_LIMIT,
-};
+use groundwork_helm::{Capabilities, KubeVersion};
+use groundwork_sandbox::{ExchangeError, Host, Pool, pack, unpack};
 use moka::sync::Cache;
-use serde_json::{Map, Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tokio::runtime::Handle;
 
-/// Bytes of archives whose parsed charts are kept.
-const KEPT_BYTES: u64 = 256 << 20;
+use super::work::{Answer, Described, Input, Question, Said, Step, Task};
+
+/// Archives that are known to be charts.
+const MOST_KNOWN: u64 = 10_000;
+const UNUSED: Duration = Duration::from_secs(3600);
 /// How often a chart may ask the cluster in one rendering.
 const MOST_LOOKUPS: usize = 500;
-const UNUSED: Duration = Duration::from_secs(3600);
 
-/// Renders charts, and keeps those that it has parsed.
-#[derive(Clone)]
+/// Has charts rendered.
+#[derive(Debug, Clone)]
 pub(super) struct Rendering {
-    workers: Workers,
-    charts: Cache<[u8; 32], Parsed>,
+    workers: Pool,
+    /// By digest.
+    known: Cache<String, ()>,
 }
 
+/// The archive of a chart.
 #[derive(Debug, Clone)]
-pub(super) struct Parsed {
-    pub(super) renderer: Arc<Renderer>,
+pub(super) struct Loaded {
+    archive: Arc<[u8]>,
     /// SHA-256 of the archive, in hexadecimal digits.
     pub(super) digest: String,
-    size: u32,
-}
-
-impl std::fmt::Debug for Rendering {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rendering").finish_non_exhaustive()
-    }
 }
 
 /// Why there are no manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RenderingError {
-    Chart(RenderError),
+    /// In the words of Helm.
+    Chart(String),
     /// It was, or would be, too much.
     Work(String),
+    /// Something else than the chart is amiss.
+    Fault(String),
+}
+
+impl From<ExchangeError> for RenderingError {
+    fn from(error: ExchangeError) -> Self {
+        match error.is_limit() {
+            true => Self::Work(error.to_string()),
+            false => Self::Fault(error.to_string()),
+        }
+    }
 }
 
 /// A rendering, and whether the chart has asked the cluster for something.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    pub(super) result: Result<(Prepared, Rendered), RenderingError>,
+    pub(super) result: Result<Said, RenderingError>,
     pub(super) is_cluster_dependent: bool,
 }
 
-/// What a chart is rendered with.
-#[derive(Debug, Clone)]
-pub(super) struct Input {
-    pub(super) values: Map<String, Value>,
-    pub(super) release: Release,
-    pub(super) capabilities: Capabilities,
-    pub(super) skip_schema: bool,
-}
-
 impl Rendering {
-    pub(super) fn new() -> Self {
-        let weigh = |_: &[u8; 32], parsed: &Parsed| parsed.size;
-        let charts = Cache::builder().weigher(weigh).max_capacity(KEPT_BYTES).time_to_idle(UNUSED).build();
-        Self { workers: Workers::default(), charts }
+    pub(super) fn new(workers: Pool) -> Self {
+        let known = Cache::builder().max_capacity(MOST_KNOWN).time_to_idle(UNUSED).build();
+        Self { workers, known }
     }
 
-    /// The chart of an archive, parsed once.
-    pub(super) async fn load(&self, archive: Vec<u8>) -> Result<Parsed, Result<LoadError, String>> {
-        let digest: [u8; 32] = Sha256::digest(&archive).into();
-        if let Some(known) = self.charts.get(&digest) {
-            return Ok(known);
+    /// An archive that is a chart.
+    pub(super) async fn load(&self, archive: Vec<u8>) -> Result<Loaded, RenderingError> {
+        let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&archive));
+        let loaded = Loaded { archive: archive.into(), digest };
+        if !self.known.contains_key(&loaded.digest) {
+            self.ask::<()>(&loaded, Step::Load, None).await.result?;
+            self.known.insert(loaded.digest.clone(), ());
         }
-        let size = u32::try_from(archive.len()).unwrap_or(u32::MAX);
-        let chart = self.workers.run(move || Chart::from_archive(&archive)).await;
-        let chart = chart.map_err(|error| Err(error.to_string()))?.map_err(Ok)?;
-        let parsed = Parsed {
-            renderer: Arc::new(Renderer::new(chart)),
-            digest: data_encoding::HEXLOWER.encode(&digest),
-            size,
-        };
-        self.charts.insert(digest, parsed.clone());
-        Ok(parsed)
+        Ok(loaded)
     }
 
-    pub(super) async fn render(&self, chart: &Parsed, input: Input, cluster: Arc<Cluster>) -> Outcome {
-        let lookup = Arc::new(ClusterLookup {
-            cluster,
-            runtime: Handle::current(),
-            count: AtomicUsize::new(0),
-            was_asked: AtomicBool::new(false),
-        });
-        let (renderer, asked) = (Arc::clone(&chart.renderer), Arc::clone(&lookup));
-        let work = move || {
-            let request = request(input, lookup);
-            let prepared = renderer.prepare(&request)?;
-            let rendered = renderer.finish(prepared.clone(), &request)?;
-            Ok((prepared, rendered))
-        };
-        let result = match self.workers.run(work).await {
-            Ok(result) => result.map_err(RenderingError::Chart),
-            Err(error) => Err(RenderingError::Work(error.to_string())),
-        };
-        Outcome { result, is_cluster_dependent: asked.was_asked.load(Ordering::Relaxed) }
+    pub(super) async fn render(&self, chart: &Loaded, input: Input, cluster: Arc<Cluster>) -> Outcome {
+        let Asked { result, is_cluster_dependent } =
+            self.ask(chart, Step::Render(input), Some(cluster)).await;
+        Outcome { result, is_cluster_dependent }
     }
 
     /// The values of the whole tree, without any template.
-    pub(super) async fn prepare(&self, chart: &Parsed, input: Input) -> Result<Prepared, RenderingError> {
-        let renderer = Arc::clone(&chart.renderer);
-        let work = move || renderer.prepare(&Request { skip_schema: true, ..plain(input) });
-        match self.workers.run(work).await {
-            Ok(result) => result.map_err(RenderingError::Chart),
-            Err(error) => Err(RenderingError::Work(error.to_string())),
-        }
+    pub(super) async fn describe(&self, chart: &Loaded, input: Input) -> Result<Described, RenderingError> {
+        self.ask(chart, Step::Describe(input), None).await.result
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        chart: &Loaded,
+        step: Step,
+        cluster: Option<Arc<Cluster>>,
+    ) -> Asked<T> {
+        let host = Surroundings {
+            archive: Arc::clone(&chart.archive),
+            cluster,
+            count: AtomicUsize::new(0),
+            was_asked: AtomicBool::new(false),
+        };
+        let task = Task { digest: chart.digest.clone(), step };
+        let result = match self.workers.exchange::<Result<T, String>>(&task, &[], &host).await {
+            Ok((result, _)) => result.map_err(RenderingError::Chart),
+            Err(error) => Err(error.into()),
+        };
+        Asked { result, is_cluster_dependent: host.was_asked.load(Ordering::Relaxed) }
     }
 }
 
-fn plain(input: Input) -> Request {
-    Request {
-        values: input.values,
-        release: Some(input.release),
-        capabilities: input.capabilities,
-        skip_schema: input.skip_schema,
-        ..Request::default()
-    }
-}
-
-fn request(input: Input, lookup: Arc<ClusterLookup>) -> Request {
-    let system = System::system();
-    let end = Instant::now() + TIME_LIMIT;
-    Request {
-        grants: Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() },
-        deadline: Some(Deadline::new(move || Instant::now() >= end)),
-        lookup: Some(lookup),
-        ..plain(input)
-    }
+/// What came of a task.
+struct Asked<T> {
+    result: Result<T, RenderingError>,
+    is_cluster_dependent: bool,
 }
 
 /// What charts see of a cluster (`helm.md` 6.3).
@@ -169,46 +142,83 @@ enum LookupError {
     Api(#[from] groundwork_controller::ApiError),
 }
 
-/// The cluster, as the function `lookup` of charts asks for it.
-struct ClusterLookup {
-    cluster: Arc<Cluster>,
-    runtime: Handle,
+/// What a worker may ask for.
+struct Surroundings {
+    archive: Arc<[u8]>,
+    /// None while nothing is rendered.
+    cluster: Option<Arc<Cluster>>,
     count: AtomicUsize,
     was_asked: AtomicBool,
 }
 
-impl Lookup for ClusterLookup {
-    fn look_up(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, String> {
+impl Host for Surroundings {
+    fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+        Box::pin(async move {
+            let answer = match unpack(&question) {
+                Ok((Question::Archive, _)) => return packed(&Answer::Archive, &self.archive),
+                Ok((Question::LookUp { api_version, kind, namespace, name }, _)) => {
+                    self.look_up(&api_version, &kind, &namespace, &name).await
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            packed(&answer.map_or_else(Answer::Failed, Answer::Found), &[])
+        })
+    }
+}
+
+/// An object that cannot be written is an answer of a form that no worker knows: `lookup` fails.
+fn packed(answer: &Answer, body: &[u8]) -> Vec<u8> {
+    pack(answer, body).unwrap_or_default()
+}
+
+impl Surroundings {
+    async fn look_up(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Value, String> {
+        let Some(cluster) = &self.cluster else { return Err("there is no cluster to look into".to_owned()) };
         self.was_asked.store(true, Ordering::Relaxed);
         if self.count.fetch_add(1, Ordering::Relaxed) >= MOST_LOOKUPS {
             return Err("lookup limit reached".to_owned());
         }
-        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-        let work = async {
-            let Some(known) = self.cluster.kind(api_version, kind).await? else {
-                let versions = self.cluster.versions().await?;
-                return match versions.kinds.iter().any(|known| known.api_version == api_version) {
-                    true => Ok(json!({})),
-                    false => Err(LookupError::NoVersion(format!(
-                        "unable to get apiresource from unstructured: {api_version}, Kind={kind}: the server could not find the \
-                         requested resource"
-                    ))),
-                };
-            };
-            if name.is_empty() {
-                let items = self.cluster.list(&known, namespace, "").await?;
-                return Ok(
-                    json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items}),
-                );
-            }
-            let reference = Reference {
-                api_version: api_version.to_owned(),
-                kind: kind.to_owned(),
-                namespace: namespace.map(str::to_owned),
-                name: name.to_owned(),
-            };
-            Ok(self.cluster.get_of(&known, &reference).await?.unwrap_or_else(|| json!({})))
-        };
-        self.runtime.block_on(work).map_err(|error: LookupError| error.to_string())
+        let found = look_up(cluster, api_version, kind, namespace, name).await;
+        found.map_err(|error| error.to_string())
     }
+}
+
+/// As the function `lookup` of charts asks for it.
+async fn look_up(
+    cluster: &Cluster,
+    api_version: &str,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Value, LookupError> {
+    let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+    let Some(known) = cluster.kind(api_version, kind).await? else {
+        let versions = cluster.versions().await?;
+        return match versions.kinds.iter().any(|known| known.api_version == api_version) {
+            true => Ok(json!({})),
+            false => Err(LookupError::NoVersion(format!(
+                "unable to get apiresource from unstructured: {api_version}, Kind={kind}: the server could not find the \
+                     requested resource"
+            ))),
+        };
+    };
+    if name.is_empty() {
+        let items = cluster.list(&known, namespace, "").await?;
+        return Ok(
+            json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items}),
+        );
+    }
+    let reference = Reference {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    };
+    Ok(cluster.get_of(&known, &reference).await?.unwrap_or_else(|| json!({})))
 }

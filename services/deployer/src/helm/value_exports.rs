@@ -1,11 +1,12 @@
 //! Exports that come from the values of a chart (`helm.md` 10.5).
 
 use groundwork_apply::{Export, nested, one};
-use groundwork_helm::{Capabilities, Prepared, values};
+use groundwork_helm::{Capabilities, values};
 use groundwork_lifecycle::OperationError;
 use serde_json::{Map, Value, json};
 
 use super::configuration::Configuration;
+use super::work::Described;
 
 /// Exports that name no object, those from manifests first.
 pub(super) fn of(configuration: &Configuration) -> Vec<&Export> {
@@ -20,15 +21,15 @@ pub(super) fn of(configuration: &Configuration) -> Vec<&Export> {
 /// A path leads nowhere, which no further try would change (R25).
 pub(super) fn read(
     configuration: &Configuration,
-    tree: &Prepared,
+    tree: &Described,
     capabilities: &Capabilities,
 ) -> Result<Map<String, Value>, OperationError> {
     let root = json!({
         "Values": tree.values,
         "Release": {"Name": configuration.name, "Namespace": configuration.namespace, "Service": "Helm"},
         "Chart": {
-            "Name": tree.chart.metadata.name, "Version": tree.chart.metadata.version,
-            "AppVersion": tree.chart.metadata.app_version,
+            "Name": tree.name, "Version": tree.version,
+            "AppVersion": tree.app_version,
         },
         "Capabilities": {
             "KubeVersion": {

@@ -3,9 +3,8 @@
 
 use futures::future::BoxFuture;
 use groundwork_component::{Access, RepositoryError};
-use groundwork_sandbox::Host;
+use groundwork_sandbox::{Host, pack, unpack};
 
-use super::message::{pack, unpack};
 use super::repositories::{Answer, Question};
 use crate::components::RemoteRepositories;
 

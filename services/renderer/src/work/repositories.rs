@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
-use groundwork_sandbox::Connection;
+use groundwork_sandbox::{Connection, pack, unpack};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use super::message::{pack, unpack};
 
 /// What a worker asks for.
 #[derive(Debug, Serialize, Deserialize)]

@@ -3,15 +3,14 @@
 use groundwork_component::Repositories;
 use groundwork_lifecycle::{Inputs, UnreadStates, complete, prepare};
 use groundwork_registry::RepositoryMap;
-use groundwork_sandbox::Connection;
+use groundwork_sandbox::{Connection, reply};
 use prost::{DecodeError, Message};
 use serde::Serialize;
 use tonic::Status;
 
-use super::message::{pack, unpack};
 use super::repositories::AskedRepositories;
-use super::{CallEnd, Kind, Material, Reply, Task};
-use crate::blueprints::{Blueprints, Lookups};
+use super::{CallEnd, Kind, Material, RenderEnd, Reply, Task};
+use crate::blueprints::Blueprints;
 use crate::{calls, inputs};
 
 /// Works until the service closes the connection.
@@ -21,7 +20,7 @@ pub(crate) fn serve(connection: &Connection) {
         nowhere: RepositoryMap::empty("the resolver's repositories.yaml"),
         blueprints: Blueprints::default(),
     };
-    connection.serve(|message| worker.work(&message));
+    connection.serve_exchanges(|task, request| worker.work(task, request));
 }
 
 struct Worker {
@@ -32,17 +31,14 @@ struct Worker {
 }
 
 impl Worker {
-    fn work(&self, message: &[u8]) -> Vec<u8> {
-        let Ok((Task { kind, material }, request)) = unpack::<Task<Material>>(message) else {
-            return self.reply(None::<()>, &[]);
-        };
+    fn work(&self, Task { kind, material }: Task<Material>, request: &[u8]) -> Vec<u8> {
         match (kind, &material) {
-            (Kind::Prepare, Some(material)) => self.reply(Some(self.with_inputs(material, prepare)), &[]),
+            (Kind::Prepare, Some(material)) => self.reply(self.with_inputs(material, prepare), &[]),
             (Kind::Complete, Some(material)) => {
                 let job = |inputs: &Inputs<'_>| complete(inputs, &material.own);
-                self.reply(Some(self.with_inputs(material, job)), &[])
+                self.reply(self.with_inputs(material, job), &[])
             }
-            (Kind::Prepare | Kind::Complete, None) => self.reply(None::<()>, &[]),
+            (Kind::Prepare | Kind::Complete, None) => reply(None::<&()>, &[]),
             (Kind::Validate, _) => self.call(request, |request| calls::validate(request).map(Ok)),
             (Kind::Render, None) => {
                 self.call(request, |request| calls::render_inline(request, &self.blueprints).map(Ok))
@@ -66,22 +62,17 @@ impl Worker {
         work: impl FnOnce(Q) -> Result<Result<A, UnreadStates>, Status>,
     ) -> Vec<u8> {
         let request = Q::decode(request).map_err(|error: DecodeError| Status::internal(error.to_string()));
-        match request.and_then(work) {
-            Ok(Ok(answer)) => self.reply(Some(CallEnd::Answered), &answer.encode_to_vec()),
-            Ok(Err(states)) => self.reply(Some(CallEnd::Unread(states)), &[]),
-            Err(status) => {
-                let end =
-                    CallEnd::Refused { code: status.code().into(), message: status.message().to_owned() };
-                self.reply(Some(end), status.details())
-            }
-        }
+        let result = match request.and_then(work) {
+            Ok(Err(states)) => return self.reply(RenderEnd::Unread(states), &[]),
+            Ok(Ok(answer)) => Ok(answer),
+            Err(status) => Err(status),
+        };
+        let (end, body) = CallEnd::of(result);
+        self.reply(RenderEnd::Ended(end), &body)
     }
 
-    fn reply<T: Serialize>(&self, result: Option<T>, body: &[u8]) -> Vec<u8> {
-        let lookups = self.blueprints.take_lookups();
-        // What cannot be written is as good as what cannot be read.
-        let unwritable = |_| pack(&Reply::<()> { lookups: Lookups::default(), result: None }, &[]);
-        pack(&Reply { lookups, result }, body).or_else(unwritable).unwrap_or_default()
+    fn reply<T: Serialize>(&self, result: T, body: &[u8]) -> Vec<u8> {
+        reply(Some(&Reply { lookups: self.blueprints.take_lookups(), result }), body)
     }
 
     fn with_inputs<T>(&self, material: &Material, job: impl FnOnce(&Inputs<'_>) -> T) -> T {

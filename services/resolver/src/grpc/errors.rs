@@ -4,6 +4,7 @@ use groundwork_component::{Access, Reference, RepositoryError};
 use groundwork_controller::{ApiError, WorkError};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
+use groundwork_sandbox::ExchangeError;
 use tonic::{Code, Status};
 
 pub(super) fn api(error: &ApiError) -> Status {
@@ -46,10 +47,10 @@ pub(super) fn contended(name: &ObjectName) -> Status {
 }
 
 pub(super) fn interrupted() -> Status {
-    of_work(WorkError::Panicked)
+    status::interrupted(false, WorkError::Panicked.to_string())
 }
 
-pub(super) fn of_work(error: WorkError) -> Status {
+pub(crate) fn of_work(error: &ExchangeError) -> Status {
     status::interrupted(error.is_limit(), error.to_string())
 }
 

@@ -4,7 +4,7 @@ use groundwork_api::{ComponentVersionOverwrites, ResourceExt};
 use groundwork_component::{
     Attribute, GraphEntry, GraphState, OverwriteCondition, Overwrites, RuleOutcome, Substitution,
 };
-use groundwork_lifecycle::{OverwriteReport, Subject as About, Warning, findings};
+use groundwork_lifecycle::{OverwriteReport, Resolution, Subject as About, Warning, findings};
 use groundwork_proto::MAX_MESSAGE;
 use groundwork_proto::resolver::v1::explained_reference::State;
 use groundwork_proto::resolver::v1::rule_outcome::{Conflict, Outcome};
@@ -14,14 +14,13 @@ use prost::Message as _;
 use tonic::Status;
 
 use super::{errors, wire};
-use crate::resolution_inputs::ResolutionInputs;
 use crate::stores::JobStores;
 
 /// Rules that a call may bring along.
 const MOST_RULES: usize = 10_000;
 
 /// For a reference and rules that the request brings along.
-pub(super) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
+pub(crate) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
     let original = wire::read_reference(input.reference)?;
     let object = input.overwrites.map(|json| wire::object(&json, "inline.overwrites"));
     let object: Option<ComponentVersionOverwrites> = object.transpose()?;
@@ -38,13 +37,12 @@ pub(super) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
 }
 
 /// For an Installation as the next job would find it; with the stores also where every reference leads.
-pub(super) fn of_cluster(
-    inputs: &ResolutionInputs,
+pub(crate) fn of_cluster(
+    resolution: &Resolution,
     stores: Option<&JobStores>,
 ) -> Result<ExplainResponse, Status> {
-    let resolution = inputs.resolve();
     let references = stores.map(|stores| resolution.graph(stores)).unwrap_or_default();
-    match (&resolution.reference, resolution.error) {
+    match (&resolution.reference, &resolution.error) {
         (Some(substitution), _) => {
             let report = resolution.overwrites.as_ref();
             let outcomes: &[RuleOutcome] = report.map_or(&[], |OverwriteReport { outcomes, .. }| outcomes);
@@ -57,7 +55,9 @@ pub(super) fn of_cluster(
             }
             Ok(answer)
         }
-        (None, Some(error)) => Err(status::failed_precondition(reasons::JOB_WOULD_FAIL, error.message)),
+        (None, Some(error)) => {
+            Err(status::failed_precondition(reasons::JOB_WOULD_FAIL, error.message.clone()))
+        }
         (None, None) => Ok(ExplainResponse::default()),
     }
 }

@@ -17,7 +17,7 @@ use tonic::Status;
 const LONGEST_TEXT: usize = 4 * 1024;
 const LONGEST_CONTEXT: usize = 64 * 1024;
 
-pub(super) fn invalid(field: &str, problem: &str) -> Status {
+pub(crate) fn invalid(field: &str, problem: &str) -> Status {
     let violation = Violation::new(field, problem);
     status::invalid(reasons::INVALID_REQUEST, format!("{field} {problem}"), [violation])
 }

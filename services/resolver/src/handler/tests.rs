@@ -9,7 +9,7 @@ use groundwork_sources::MapFile;
 fn handler(arguments: &Settings) -> ResolverHandler {
     let contexts = Arc::new(DefaultContexts::new(arguments).unwrap());
     let map = MapFile::open(None, NetworkOptions::default()).unwrap();
-    ResolverHandler { contexts, workers: Workers::default(), stores: Stores::new(map, None) }
+    ResolverHandler { contexts, evaluators: Evaluators::Own, stores: Stores::new(map, None, Evaluators::Own) }
 }
 
 fn snapshot(generation: i64, fields: &Value) -> Snapshot {

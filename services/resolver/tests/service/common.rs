@@ -10,6 +10,7 @@ use groundwork_proto::component::v1::{Json, ObjectName, Reference};
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::resolver::v1::{ResolveRequest, ResolveResponse};
 use groundwork_resolver::{Arguments, Resolver, Settings};
+use groundwork_sandbox::WorkerArguments;
 use groundwork_telemetry::Telemetry;
 use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Server, servers_or_skip};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -79,6 +80,11 @@ pub(crate) fn with_repositories(path: PathBuf) -> Arguments {
     Arguments { settings, ..Arguments::default() }
 }
 
+/// The program of a test is none that workers could be.
+fn workers(given: WorkerArguments) -> WorkerArguments {
+    WorkerArguments { worker_program: Some(env!("CARGO_BIN_EXE_groundwork-resolver")), ..given }
+}
+
 /// The objects in a YAML text.
 pub(crate) fn documents(text: &str) -> Vec<Value> {
     let documents = text.split("\n---\n").map(|text| groundwork_yaml::from_str(text).unwrap());
@@ -96,6 +102,7 @@ impl World {
         let client = plane.client().await.unwrap();
         let (bus, telemetry) = (Bus::in_process(), Telemetry::silent("resolver"));
         bus.ensure_stream().await.unwrap();
+        let arguments = Arguments { workers: workers(arguments.workers), ..arguments };
         let resolver =
             Resolver::start(arguments, bus.clone(), client.clone(), telemetry.clone()).await.unwrap();
         let (url, token) = (resolver.url(), resolver.token_of_this_process());

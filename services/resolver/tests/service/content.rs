@@ -272,9 +272,9 @@ async fn rules_are_explained() {
 async fn a_large_call_holds_nobody_up_and_one_too_large_is_told_the_limit() {
     let Some(world) = world("large-calls").await else { return };
     let mut client = world.caller(world.account("anybody", &json!([])).await);
-    let mut ask = async |count: usize| {
+    let mut ask = async |count: usize, weight: usize| {
         let rule = |number: usize| {
-            let repository = json!({"type": "ociRegistry", "list": vec![1; 500]});
+            let repository = json!({"type": "ociRegistry", "list": vec![1; weight]});
             let source = json!({"repositoryContext": repository, "version": number.to_string()});
             json!({"source": source, "substitution": {"version": "v2"}})
         };
@@ -290,12 +290,16 @@ async fn a_large_call_holds_nobody_up_and_one_too_large_is_told_the_limit() {
         let (longest, answer) = longest_pause(call).await;
         (longest, answer.map(tonic::Response::into_inner))
     };
-    let (longest, answer) = ask(10_000).await;
+    let (longest, answer) = ask(10_000, 100).await;
     assert_eq!(answer.unwrap().rules.len(), 10_000);
     assert!(longest < Duration::from_millis(500), "for {longest:?} nobody else was served");
-    let refused = ask(10_001).await.1.unwrap_err();
+    let refused = ask(10_001, 100).await.1.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert_eq!(refused.message(), "inline.overwrites has 10001 rules, a call may bring 10000");
+    let (longest, refused) = ask(10_000, 700).await;
+    assert_eq!(reason(&refused.unwrap_err()), (Code::ResourceExhausted, "WORK_TOO_LONG".to_owned()));
+    assert!(longest < Duration::from_millis(500), "for {longest:?} nobody else was served");
+    assert_eq!(ask(10, 100).await.1.unwrap().rules.len(), 10);
 }
 
 /// The longest time for which a timer of the same thread was late.

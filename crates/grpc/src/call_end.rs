@@ -1,0 +1,80 @@
+//! How a call ends whose work another process does: an answer, or a status, with the bytes behind it.
+
+use prost::{DecodeError, Message};
+use serde::{Deserialize, Serialize};
+use tonic::{Code, Status};
+
+/// What a process that does the work of a call tells of its end. Behind it come the answer, or the details of the status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallEnd {
+    Answered,
+    Refused { code: i32, message: String },
+}
+
+impl CallEnd {
+    /// The end of a call, and what comes behind it.
+    pub fn of<A: Message>(result: Result<A, Status>) -> (Self, Vec<u8>) {
+        match result {
+            Ok(answer) => (Self::Answered, answer.encode_to_vec()),
+            Err(status) => {
+                let (code, message) = (status.code().into(), status.message().to_owned());
+                (Self::Refused { code, message }, status.details().to_vec())
+            }
+        }
+    }
+
+    /// Answers the call of an encoded request.
+    pub fn of_work<Q: Message + Default, A: Message>(
+        request: &[u8],
+        work: impl FnOnce(Q) -> Result<A, Status>,
+    ) -> (Self, Vec<u8>) {
+        let request = Q::decode(request).map_err(|error: DecodeError| Status::internal(error.to_string()));
+        Self::of(request.and_then(work))
+    }
+
+    /// What the call answers.
+    ///
+    /// # Errors
+    ///
+    /// `body` is no such answer.
+    pub fn result<A: Message + Default>(self, body: &[u8]) -> Result<Result<A, Status>, DecodeError> {
+        match self {
+            Self::Answered => A::decode(body).map(Ok),
+            Self::Refused { code, message } => {
+                Ok(Err(Status::with_details(Code::from_i32(code), message, body.to_vec().into())))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_proto::component::v1::Json;
+    use groundwork_proto::status::{self, Violation, reasons};
+
+    use super::*;
+
+    /// Answers and refusals come as they went, with reason and violations.
+    #[test]
+    fn a_call_ends_elsewhere_as_it_would_here() {
+        let answer = Json { text: "{}".to_owned() };
+        let (end, body) = CallEnd::of(Ok(answer.clone()));
+        assert_eq!(end.result::<Json>(&body).unwrap().unwrap(), answer);
+
+        let violation = Violation::new("input", "it must be given");
+        let refused =
+            status::invalid(reasons::INVALID_REQUEST, "input: it must be given", [violation.clone()]);
+        let (end, body) = CallEnd::of_work(&answer.encode_to_vec(), |_: Json| Err::<Json, _>(refused));
+        let status = end.result::<Json>(&body).unwrap().unwrap_err();
+        assert_eq!((status.code(), status.message()), (Code::InvalidArgument, "input: it must be given"));
+        assert_eq!(status::reason(&status).as_deref(), Some(reasons::INVALID_REQUEST));
+        assert_eq!(status::violations(&status), [violation]);
+    }
+
+    #[test]
+    fn what_is_no_message_is_no_answer() {
+        assert!(CallEnd::Answered.result::<Json>(&[0xff]).is_err());
+        let (end, _) = CallEnd::of_work(&[0xff], |request: Json| Ok(request));
+        assert!(matches!(end, CallEnd::Refused { code, .. } if code == i32::from(Code::Internal)));
+    }
+}

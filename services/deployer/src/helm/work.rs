@@ -1,0 +1,269 @@
+//! Charts in worker processes: archives, templates and values are those of strangers.
+//!
+//! ```text
+//! rendering ──Task──> Pool ──> worker: serve ──> Chart::from_archive (kept), Renderer, Record
+//!      │  ^                       └─Question: the archive, `lookup`─┐
+//!      │  └─────────Answer: the archive, objects of the cluster ────┘
+//!      └──Said, Described
+//! ```
+//!
+//! A worker has no credential: what `lookup` asks for, the service looks up with the rights of the Target.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Instant;
+
+use groundwork_blueprint::Capabilities as System;
+use groundwork_gotemplate::{Deadline, Grants};
+use groundwork_helm::{
+    Capabilities, Chart, Lookup, Record, Release, Rendered, Renderer, Request, TIME_LIMIT,
+};
+use groundwork_sandbox::{Connection, pack, reply, unpack};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Bytes of archives whose charts a worker keeps; a chart takes several times as much.
+const KEPT_BYTES: usize = 4 << 20;
+/// And how many of them.
+const KEPT: usize = 32;
+
+/// What is to be done with the chart of an archive.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    /// SHA-256 of the archive, in hexadecimal digits.
+    pub(super) digest: String,
+    pub(super) step: Step,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Step {
+    /// Is it a chart?
+    Load,
+    /// The values of the whole tree, without any template.
+    Describe(Input),
+    Render(Input),
+}
+
+/// What a chart is rendered with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Input {
+    pub(super) values: Map<String, Value>,
+    pub(super) release: Release,
+    pub(super) capabilities: Capabilities,
+    pub(super) skip_schema: bool,
+}
+
+/// What a chart says about a release.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Said {
+    pub(super) rendered: Rendered,
+    /// The same, as it is kept.
+    pub(super) record: Record,
+}
+
+/// What exports may show of a chart and its values.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Described {
+    pub(super) values: Map<String, Value>,
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) app_version: String,
+}
+
+/// What a worker asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Question {
+    /// That of the task.
+    Archive,
+    LookUp {
+        api_version: String,
+        kind: String,
+        namespace: String,
+        name: String,
+    },
+}
+
+/// Behind it comes the archive, if it was asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    Archive,
+    Found(Value),
+    Failed(String),
+}
+
+/// Works until the service closes the connection.
+pub(crate) fn serve(connection: &Connection) {
+    let worker = Worker { connection: connection.clone(), kept: RefCell::default() };
+    connection.serve_exchanges(|task, _| worker.work(task));
+}
+
+struct Worker {
+    connection: Connection,
+    /// The one that was used last comes last.
+    kept: RefCell<Vec<Kept>>,
+}
+
+struct Kept {
+    digest: String,
+    renderer: Arc<Renderer>,
+    bytes: usize,
+}
+
+impl Worker {
+    /// Errors are those of the chart, in words.
+    fn work(&self, Task { digest, step }: Task) -> Vec<u8> {
+        let renderer = self.renderer(&digest);
+        match step {
+            Step::Load => reply(Some(&renderer.map(drop)), &[]),
+            Step::Describe(input) => {
+                let described = renderer.and_then(|renderer| describe(&renderer, input));
+                reply(Some(&described), &[])
+            }
+            Step::Render(input) => {
+                let lookup = AskedCluster(self.connection.clone());
+                reply(Some(&renderer.and_then(|renderer| render(&renderer, &input, lookup))), &[])
+            }
+        }
+    }
+
+    /// The chart of an archive, parsed once if it is small.
+    fn renderer(&self, digest: &str) -> Result<Arc<Renderer>, String> {
+        let mut kept = self.kept.borrow_mut();
+        if let Some(at) = kept.iter().position(|kept| kept.digest == digest) {
+            let known = kept.remove(at);
+            let renderer = Arc::clone(&known.renderer);
+            kept.push(known);
+            return Ok(renderer);
+        }
+        let archive =
+            ask(&self.connection, &Question::Archive).and_then(|(answer, archive)| match answer {
+                Answer::Archive => Ok(archive),
+                Answer::Found(_) | Answer::Failed(_) => Err("the archive is not to be had".to_owned()),
+            })?;
+        let chart = Chart::from_archive(&archive).map_err(|error| error.to_string())?;
+        let renderer = Arc::new(Renderer::new(chart));
+        let new = Kept { digest: digest.to_owned(), renderer: Arc::clone(&renderer), bytes: archive.len() };
+        kept.push(new);
+        while kept.len() > KEPT || kept.iter().map(|kept| kept.bytes).sum::<usize>() > KEPT_BYTES {
+            kept.remove(0);
+        }
+        Ok(renderer)
+    }
+}
+
+fn ask(connection: &Connection, question: &Question) -> Result<(Answer, Vec<u8>), String> {
+    let question = pack(question, &[]).map_err(|error| error.to_string())?;
+    // Without its service the worker ends as soon as it wants to tell what came out.
+    let message = connection.ask(&question).map_err(|error| error.to_string())?;
+    let (answer, body) = unpack(&message).map_err(|error| error.to_string())?;
+    Ok((answer, body.to_vec()))
+}
+
+fn describe(renderer: &Renderer, input: Input) -> Result<Described, String> {
+    let request = Request { skip_schema: true, ..plain(input) };
+    let prepared = renderer.prepare(&request).map_err(|error| error.to_string())?;
+    let metadata = prepared.chart.metadata;
+    Ok(Described {
+        values: prepared.values,
+        name: metadata.name,
+        version: metadata.version,
+        app_version: metadata.app_version,
+    })
+}
+
+fn render(renderer: &Renderer, input: &Input, lookup: impl Lookup + 'static) -> Result<Said, String> {
+    let system = System::system();
+    let end = Instant::now() + TIME_LIMIT;
+    let request = Request {
+        grants: Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() },
+        deadline: Some(Deadline::new(move || Instant::now() >= end)),
+        lookup: Some(Arc::new(lookup)),
+        ..plain(input.clone())
+    };
+    let prepared = renderer.prepare(&request).map_err(|error| error.to_string())?;
+    let chart = prepared.chart.clone();
+    let rendered = renderer.finish(prepared, &request).map_err(|error| error.to_string())?;
+    let record = Record::new(&chart, &input.values, &rendered, &input.release);
+    Ok(Said { rendered, record })
+}
+
+fn plain(input: Input) -> Request {
+    Request {
+        values: input.values,
+        release: Some(input.release),
+        capabilities: input.capabilities,
+        skip_schema: input.skip_schema,
+        ..Request::default()
+    }
+}
+
+/// The cluster as a worker sees it: it asks its service.
+struct AskedCluster(Connection);
+
+impl Lookup for AskedCluster {
+    fn look_up(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, String> {
+        let question = Question::LookUp {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        match ask(&self.0, &question)?.0 {
+            Answer::Found(value) => Ok(value),
+            Answer::Failed(text) => Err(text),
+            Answer::Archive => Err("an answer to another question".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_helm::File;
+    use serde_json::json;
+
+    use super::*;
+
+    struct Nothing;
+
+    impl Lookup for Nothing {
+        fn look_up(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Value, String> {
+            Ok(json!({}))
+        }
+    }
+
+    /// What a worker says comes to the service as it was, hooks and numbers too.
+    #[test]
+    fn renderings_come_as_they_went() {
+        let hook = "kind: Job\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: 'pre-install,test', helm.sh/hook-weight: '3'}\n";
+        let files = vec![
+            File::new("Chart.yaml", *b"{apiVersion: v2, name: web, version: 0.1.0, appVersion: '7'}"),
+            File::new("values.yaml", *b"{port: 80, share: 0.12345678901234568}"),
+            File::new("templates/service.yaml", *b"kind: Service\nport: {{ .Values.port }}\n"),
+            File::new("templates/job.yaml", hook.as_bytes().to_vec()),
+            File::new("crds/a.yaml", *b"kind: CustomResourceDefinition\n"),
+        ];
+        let renderer = Renderer::new(Chart::from_files(files).unwrap());
+        let input = Input {
+            values: json!({"size": 3.0}).as_object().cloned().unwrap(),
+            release: Release::install("web", "team"),
+            capabilities: Capabilities::default(),
+            skip_schema: false,
+        };
+        let task = Task { digest: "d".to_owned(), step: Step::Render(input.clone()) };
+        let message = pack(&task, &[]).unwrap();
+        let (Task { step, .. }, _) = unpack::<Task>(&message).unwrap();
+        let Step::Render(handed) = step else { unreachable!("it is a rendering") };
+        assert_eq!(format!("{handed:?}"), format!("{input:?}"));
+
+        let said = render(&renderer, &input, Nothing).unwrap();
+        let answer = reply(Some(&Ok::<_, String>(&said)), &[]);
+        let (answer, _) = unpack::<Option<Result<Said, String>>>(&answer).unwrap();
+        let there = answer.unwrap().unwrap();
+        assert_eq!((there.rendered.hooks.len(), there.rendered.crds.len()), (1, 1));
+        assert_eq!((there.rendered, there.record), (said.rendered, said.record));
+
+        let described = describe(&renderer, input).unwrap();
+        assert_eq!((described.name.as_str(), described.app_version.as_str()), ("web", "7"));
+        assert_eq!(described.values["size"], json!(3.0));
+    }
+}
