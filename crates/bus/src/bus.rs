@@ -201,8 +201,8 @@ impl Bus {
     pub async fn read_journal(&self, part: &JournalPart, most: usize) -> Result<Vec<Entry>, BusError> {
         let subjects = part.subjects()?;
         match &self.backend {
-            Backend::Nats(bus) => bus.read_journal(&subjects, most).await,
-            Backend::Local(bus) => Ok(bus.read_journal(&subjects, most)),
+            Backend::Nats(bus) => bus.read_journal(&subjects, part.is_last_of_each(), most).await,
+            Backend::Local(bus) => Ok(bus.read_journal(&subjects, part.is_last_of_each(), most)),
         }
     }
 

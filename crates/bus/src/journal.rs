@@ -17,7 +17,7 @@ const VERSION: u8 = 1;
 /// Characters that a word or a sentence of an entry may have.
 const LONGEST_TEXT: usize = 512;
 /// The kind of the key of entries that tell of lost ones; their name is the service.
-const GAPS: &str = "gaps";
+const LOSSES: &str = "losses";
 
 /// How much of the journal is kept. What is beyond is discarded, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,10 @@ pub struct JournalLimits {
 }
 
 impl Default for JournalLimits {
-    /// A week, in 256 MiB: room for some ten thousand jobs.
+    /// A week, in 128 MiB: room for some ten thousand jobs. A server reserves that, and takes three quarters of its disk: beside the stream it
+    /// still fits into the volume of 1 GiB that `k8s/nats` asks for.
     fn default() -> Self {
-        Self { max_bytes: 256 * 1024 * 1024, max_age: Duration::from_secs(7 * 24 * 60 * 60) }
+        Self { max_bytes: 128 * 1024 * 1024, max_age: Duration::from_secs(7 * 24 * 60 * 60) }
     }
 }
 
@@ -52,13 +53,13 @@ pub enum What {
     /// The rest follows after others had their turn.
     Requeue,
     /// Entries were lost.
-    Gap,
+    Loss,
 }
 
 impl What {
     /// All of them.
     pub const ALL: [Self; 7] =
-        [Self::Event, Self::Decision, Self::Write, Self::Wait, Self::Error, Self::Requeue, Self::Gap];
+        [Self::Event, Self::Decision, Self::Write, Self::Wait, Self::Error, Self::Requeue, Self::Loss];
 
     /// As people see it.
     pub const fn as_str(self) -> &'static str {
@@ -69,7 +70,7 @@ impl What {
             Self::Wait => "wait",
             Self::Error => "error",
             Self::Requeue => "requeue",
-            Self::Gap => "gap",
+            Self::Loss => "loss",
         }
     }
 }
@@ -136,44 +137,54 @@ struct Body {
 pub enum JournalPart {
     /// What concerns a key, in all jobs and outside of them.
     Key(ObjectId),
-    /// What concerns any key of a namespace in one of these jobs, and what tells of lost entries.
-    Jobs { namespace: String, jobs: Vec<String> },
+    /// The last entry of a key in each of its jobs.
+    LastOfEachJob(ObjectId),
+    /// What concerns any key of the namespace of this one in one of these jobs; what concerns this one outside of jobs; and what tells of
+    /// lost entries.
+    Jobs { key: ObjectId, jobs: Vec<String> },
 }
 
 impl JournalPart {
     pub(crate) fn subjects(&self) -> Result<Vec<String>, SubjectError> {
         match self {
-            Self::Key(key) => Ok(vec![subject::of_key(key)?]),
-            Self::Jobs { namespace, jobs } => {
-                let gaps = subject::of_key_in(&gaps(""), "")?;
+            Self::Key(key) | Self::LastOfEachJob(key) => Ok(vec![subject::of_key(key)?]),
+            Self::Jobs { key, jobs } => {
+                let namespace = key.namespace.as_deref().unwrap_or_default();
+                let losses = subject::of_key_in(&losses(""), "")?;
                 // The name of a service, in the place of the empty one.
-                let gaps = gaps.trim_end_matches('%').to_owned() + ">";
+                let losses = losses.trim_end_matches('%').to_owned() + ">";
                 let jobs = jobs.iter().map(|job| subject::of_job(namespace, job));
-                Ok(jobs.chain([gaps]).collect())
+                Ok(jobs.chain([subject::of_key_in(key, "")?, losses]).collect())
             }
         }
     }
+
+    pub(crate) fn is_last_of_each(&self) -> bool {
+        matches!(self, Self::LastOfEachJob(_))
+    }
 }
 
-fn gaps(service: &str) -> ObjectId {
-    ObjectId::new(Kind::new("", GAPS), None, service)
+fn losses(service: &str) -> ObjectId {
+    ObjectId::new(Kind::new("", LOSSES), None, service)
 }
 
 impl Entry {
     /// Says that a service has lost entries.
-    pub fn gap(service: &str, instance: &str, count: u64, since: Timestamp) -> Self {
+    pub fn loss(service: &str, instance: &str, count: u64, since: Timestamp) -> Self {
         let time = Timestamp::now();
         Self {
             time,
             service: service.to_owned(),
             instance: instance.to_owned(),
-            key: gaps(service),
+            key: losses(service),
             parent: String::new(),
             job: String::new(),
-            what: What::Gap,
+            what: What::Loss,
             about: About::default(),
             reason: "EntriesLost".to_owned(),
-            text: format!("{count} entries of the {service} were lost since {since:.0}, perhaps some of this job"),
+            text: format!(
+                "{count} entries of the {service} were lost since {since:.0}, perhaps some of this job"
+            ),
             seen: String::new(),
             written: String::new(),
         }
@@ -268,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_read_with_every_job() {
-        let (subject, _) = Entry::gap("renderer", "pod-1", 7, Timestamp::UNIX_EPOCH).message().unwrap();
-        let part = JournalPart::Jobs { namespace: "n".to_owned(), jobs: vec!["j".to_owned()] };
+    fn losses_are_read_with_every_job() {
+        let (subject, _) = Entry::loss("renderer", "pod-1", 7, Timestamp::UNIX_EPOCH).message().unwrap();
+        let part = JournalPart::Jobs { key: entry("").key, jobs: vec!["j".to_owned()] };
         let subjects = part.subjects().unwrap();
         assert!(subjects.iter().any(|filter| subject::matches_wildcards(filter, &subject)), "{subjects:?}");
         let key = entry("").message().unwrap().0;

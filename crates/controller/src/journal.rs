@@ -221,7 +221,7 @@ impl Sending {
         let told = self.lost.count.load(Ordering::Relaxed);
         let count = entries.len();
         if told > 0 {
-            entries.push(Entry::gap(self.lost.service, &self.instance, told, self.lost_since));
+            entries.push(Entry::loss(self.lost.service, &self.instance, told, self.lost_since));
         }
         match self.bus.write_journal(&entries).await {
             Ok(()) => {

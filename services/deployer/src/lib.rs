@@ -19,8 +19,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, Kind as _};
 use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{
-    ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
-    ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets};
 use groundwork_registry::{MapError, NetworkOptions};
@@ -222,12 +222,16 @@ pub fn run(
         let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
         arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let journal = Journal::start(&bus, SERVICE, &telemetry);
         // Only for Targets that are this cluster itself; without it they are told so.
         let home = Config::infer().await.ok();
         let targets = Targets::new(home.as_ref(), MANAGER);
         let types: BTreeSet<ItemType> = arguments.settings.types.iter().copied().collect();
         let loops = types.into_iter().map(|item_type| {
-            Ok::<_, MapError>((item_type, deploy_loop(&arguments, item_type, targets.clone())?))
+            Ok::<_, MapError>((
+                item_type,
+                deploy_loop(&arguments, item_type, targets.clone(), journal.clone())?,
+            ))
         });
         let loops: Vec<_> = loops.collect::<Result<_, _>>()?;
         let controllers = loops.into_iter().map(|(item_type, deploy_loop)| {
@@ -249,11 +253,17 @@ pub fn run(
             controller.run(end.clone())
         });
         futures::future::join_all(controllers).await;
+        journal.flush().await;
         Ok(())
     })
 }
 
-fn deploy_loop(arguments: &Arguments, item_type: ItemType, targets: Targets) -> Result<DeployLoop, MapError> {
+fn deploy_loop(
+    arguments: &Arguments,
+    item_type: ItemType,
+    targets: Targets,
+    journal: Journal,
+) -> Result<DeployLoop, MapError> {
     let settings = &arguments.settings;
     let identity = identity(&settings.identity, item_type, std::env::var("HOSTNAME").ok().as_deref());
     Ok(DeployLoop {
@@ -261,6 +271,7 @@ fn deploy_loop(arguments: &Arguments, item_type: ItemType, targets: Targets) -> 
         information: groundwork_deploy::identity(identity, SERVICE, env!("CARGO_PKG_VERSION")),
         selectors: settings.target_selectors.clone(),
         targets,
+        journal,
     })
 }
 

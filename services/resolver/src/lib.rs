@@ -11,6 +11,7 @@
 mod contexts;
 mod grpc;
 mod handler;
+mod narration;
 mod permitted_versions;
 mod resolution_inputs;
 mod status;
@@ -25,8 +26,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
-    ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
-    ServiceArguments, ServiceError, TakeoverArguments, Workers,
+    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments, Workers,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_lifecycle::SignaturePolicy;
@@ -194,6 +195,7 @@ pub struct Resolver {
     access: Access,
     controller: Controller,
     contexts: Arc<DefaultContexts>,
+    journal: Journal,
     telemetry: Telemetry,
 }
 
@@ -223,6 +225,7 @@ impl Resolver {
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
+            let journal = Journal::start(&bus, SERVICE, &telemetry);
             let jobs = Workers::default().with_condition(telemetry.health.condition("resolving"));
             let workers = WorkerPools { jobs, calls: Workers::default() };
             let jobs = workers.jobs.clone();
@@ -246,6 +249,7 @@ impl Resolver {
                 stores,
                 workers,
                 signatures,
+                journal.clone(),
             );
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(ResolverServer::new(service)));
@@ -280,7 +284,7 @@ impl Resolver {
                 .takeover
                 .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
                 .await?;
-            Ok(Self { server, access, controller, contexts, telemetry })
+            Ok(Self { server, access, controller, contexts, journal, telemetry })
         })
     }
 
@@ -312,6 +316,7 @@ impl Resolver {
             let contexts = self.contexts.ensure_in(&namespaces, &objects, &end);
             let (served, (), ()) =
                 tokio::join!(self.server.serve(end.clone()), self.controller.run(end.clone()), contexts);
+            self.journal.flush().await;
             served
         })
     }

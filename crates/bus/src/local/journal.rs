@@ -1,6 +1,6 @@
 //! The journal of a bus in one process: as many of the last entries as fit.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -40,11 +40,18 @@ impl LocalBus {
         messages.into_iter().for_each(|message| journal.push(message));
     }
 
-    pub(crate) fn read_journal(&self, subjects: &[String], most: usize) -> Vec<Entry> {
+    pub(crate) fn read_journal(&self, subjects: &[String], is_last_of_each: bool, most: usize) -> Vec<Entry> {
         let is_wanted =
             |subject: &str| subjects.iter().any(|filter| subject::matches_wildcards(filter, subject));
         let journal = self.journal();
-        let found = journal.messages.iter().filter(|(subject, _)| is_wanted(subject));
-        found.filter_map(|(subject, body)| Entry::read(subject, body).ok()).take(most).collect()
+        let mut found: Vec<_> = journal.messages.iter().filter(|(subject, _)| is_wanted(subject)).collect();
+        if is_last_of_each {
+            let mut seen = HashSet::new();
+            found.reverse();
+            found.retain(|(subject, _)| seen.insert(subject));
+            found.reverse();
+        }
+        let entries = found.into_iter().filter_map(|(subject, body)| Entry::read(subject, body).ok());
+        entries.take(most).collect()
     }
 }

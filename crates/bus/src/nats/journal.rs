@@ -66,9 +66,11 @@ impl NatsBus {
     pub(crate) async fn read_journal(
         self: &Arc<Self>,
         subjects: &[String],
+        is_last_of_each: bool,
         most: usize,
     ) -> Result<Vec<Entry>, BusError> {
-        let settings = ephemeral(&self.unique(), subjects, Start::All, false);
+        let start = if is_last_of_each { Start::LastPerSubject } else { Start::All };
+        let settings = ephemeral(&self.unique(), subjects, start, false);
         let mut entries = Vec::new();
         let read = self.scan(JOURNAL, &settings, |received| {
             if entries.len() >= most {

@@ -197,8 +197,7 @@ impl NatsBus {
         mut visitor: impl FnMut(Stored),
     ) -> Result<(), BusError> {
         let subjects = subject::of_filter(filter)?;
-        let settings =
-            consumer::ephemeral(&self.unique(), &subjects, consumer::Start::LastPerSubject, false);
+        let settings = consumer::ephemeral(&self.unique(), &subjects, consumer::Start::LastPerSubject, false);
         self.scan(STREAM, &settings, |message| {
             visitor(stored(
                 message.sequence,

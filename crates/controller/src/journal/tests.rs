@@ -94,16 +94,15 @@ async fn a_full_queue_drops_and_says_so() {
     let mut sending = sending(&journal, &bus);
     sending.send(messages.into_iter()).await;
     sending.send(std::iter::empty()).await;
-    let part = JournalPart::Jobs { namespace: "n".to_owned(), jobs: vec!["j".to_owned()] };
+    let part = JournalPart::Jobs { key, jobs: vec!["j".to_owned()] };
     let texts: Vec<_> =
         bus.read_journal(&part, 10).await.unwrap().into_iter().map(|entry| entry.text).collect();
-    let gap = "2 entries of the renderer were lost since 1970-01-01T00:00:00Z, perhaps some of this job";
-    assert_eq!(texts, ["1", "2", gap], "a gap is told of once");
+    let loss = "2 entries of the renderer were lost since 1970-01-01T00:00:00Z, perhaps some of this job";
+    assert_eq!(texts, ["1", "2", loss], "a loss is told of once");
     let metrics = registry.encode().unwrap();
     for (outcome, count) in [("written", 2), ("dropped", 2), ("lost", 0)] {
-        let line = format!(
-            "groundwork_journal_entries_total{{service=\"renderer\",outcome=\"{outcome}\"}} {count}"
-        );
+        let line =
+            format!("groundwork_journal_entries_total{{service=\"renderer\",outcome=\"{outcome}\"}} {count}");
         assert!(metrics.contains(&line), "{line}\n{metrics}");
     }
 }
