@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use groundwork_api::{
-    DataObject, DeployItem, Execution, Installation, Kind as _, LastError, ResourceExt, Target,
+    DataObject, DeployItem, ErrorCode, Execution, Installation, Kind as _, LastError, ResourceExt, Target,
 };
 use groundwork_bus::{About, ObjectId, What};
 use groundwork_controller::{ApiError, Note, Scribe};
@@ -213,22 +213,29 @@ fn of_job<K: HasJob + HasLastError>(kind: &str, change: &Change<K>, before: Opti
     let had = before.map(|before| before.job().id.to_owned());
     let (from, to) =
         (before.map(|before| before.phase().as_str()).unwrap_or_default(), object.phase().as_str());
-    let is_new = had.as_deref().is_some_and(|had| had != job.id) && !job.id.is_empty();
-    let has_ended = before.is_some_and(|before| before.job().is_running()) && !job.is_running();
+    // Of items the status is written to give them the job, or to end it: what they were before need not be known.
+    let is_new = !job.id.is_empty() && had.as_deref().map_or(job.is_running(), |had| had != job.id);
+    let has_ended = before.is_none_or(|before| before.job().is_running()) && !job.is_running();
+    to.clone_into(&mut note.reason);
     note.text = match (is_new, has_ended, from == to) {
-        (true, ..) => format!("begins the job {}", job.id),
+        (true, ..) => {
+            "Triggered".clone_into(&mut note.reason);
+            format!("begins the job {}", job.id)
+        }
         (_, true, _) => format!("ends the job: {to}"),
-        (_, _, false) if from.is_empty() => format!("sets the phase {to}"),
         (_, _, false) => format!("changes the phase from {from} to {to}"),
         (_, _, true) => "writes its status".to_owned(),
     };
-    to.clone_into(&mut note.reason);
     // The error of a former job, or of a former phase, says nothing about this one.
     let old = before.and_then(HasLastError::last_error);
     if let Some(error) = object.last_error().filter(|error| has_ended || old != Some(*error)) {
         note.reason.clone_from(&error.reason);
-        note.text.push_str(&format!(", in the operation {}", error.operation));
-        if !error.codes.is_empty() {
+        let is_info = error.codes.iter().any(|code| code == ErrorCode::ForInfoOnly.as_str());
+        match is_info {
+            true => note.text.push_str(&format!(", and waits in the operation {}", error.operation)),
+            false => note.text.push_str(&format!(", in the operation {}", error.operation)),
+        }
+        if !is_info && !error.codes.is_empty() {
             note.text.push_str(&format!(" ({})", error.codes.join(", ")));
         }
     }
@@ -288,7 +295,7 @@ mod tests {
             json!({"observedGeneration": 1, "jobID": "1", "jobIDFinished": "1", "phase": "Succeeded"});
         let mut running =
             json!({"observedGeneration": 1, "jobID": "2", "jobIDFinished": "1", "phase": "Init"});
-        assert_eq!(told(&ended, &running), ("Init".to_owned(), "begins the job 2".to_owned()));
+        assert_eq!(told(&ended, &running), ("Triggered".to_owned(), "begins the job 2".to_owned()));
         let mut later = running.clone();
         later["phase"] = json!("ObjectsCreated");
         assert_eq!(
