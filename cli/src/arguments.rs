@@ -12,8 +12,8 @@ use crate::explain::ExplainArguments;
 #[cfg(not(feature = "cluster"))]
 use crate::left_out::{
     LeftOut as DeleteArguments, LeftOut as EventsArguments, LeftOut as InterruptArguments,
-    LeftOut as ReconcileArguments, LeftOut as StatusArguments, LeftOut as UpArguments,
-    LeftOut as WaitArguments,
+    LeftOut as ReconcileArguments, LeftOut as ReplayArguments, LeftOut as StatusArguments,
+    LeftOut as UpArguments, LeftOut as WaitArguments,
 };
 use crate::namespace::namespace;
 #[cfg(feature = "cluster")]
@@ -22,6 +22,8 @@ use crate::output::RenderOutput;
 use crate::packages::PackagesArguments;
 use crate::plan::PlanArguments;
 use crate::render::{DiffTarget, assignment};
+#[cfg(feature = "cluster")]
+use crate::replay::ReplayArguments;
 #[cfg(feature = "cluster")]
 use crate::status::StatusArguments;
 use crate::template::TemplateArguments;
@@ -88,6 +90,10 @@ pub(crate) enum Command {
     ///
     /// Names, references, phases and jobs of objects; never values. Exit code 2: the stream cannot be read.
     Events(EventsArguments),
+    /// Tell why a job of an Installation went as it did: what services saw, decided and wrote, in order of time.
+    ///
+    /// Of the Installation and of all below it, as far as the journal has kept it. Exit code 1: it has kept nothing. 2: it cannot be read.
+    Replay(ReplayArguments),
     /// Wait until servers are up: listeners, or the API server.
     ///
     /// Exit code 1: some did not come up in time; they are named.

@@ -30,6 +30,8 @@ mod packages;
 mod plan;
 mod render;
 mod rendering;
+#[cfg(feature = "cluster")]
+mod replay;
 mod rules;
 #[cfg(feature = "cluster")]
 mod service;
@@ -76,6 +78,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "cluster")]
         Command::Events(arguments) => events::run(&arguments),
         #[cfg(feature = "cluster")]
+        Command::Replay(arguments) => replay::run(&arguments),
+        #[cfg(feature = "cluster")]
         Command::Up(arguments) => return up::run(*arguments),
         #[cfg(feature = "cluster")]
         Command::Wait(arguments) => wait::run(&arguments),
@@ -89,6 +93,8 @@ fn main() -> ExitCode {
         Command::Delete(_) => left_out::run("delete"),
         #[cfg(not(feature = "cluster"))]
         Command::Events(_) => left_out::run("events"),
+        #[cfg(not(feature = "cluster"))]
+        Command::Replay(_) => left_out::run("replay"),
         #[cfg(not(feature = "cluster"))]
         Command::Up(_) => left_out::run("up"),
         #[cfg(not(feature = "cluster"))]

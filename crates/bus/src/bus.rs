@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::{BusError, PublishError};
 use crate::feed::{self, IndexFeed};
+use crate::journal::{Entry, JournalPart};
 use crate::local::LocalBus;
 use crate::local::feed::LocalFeed;
 use crate::local::work::LocalWork;
@@ -152,6 +153,56 @@ impl Bus {
         match &self.backend {
             Backend::Nats(bus) => bus.prune(older_than).await,
             Backend::Local(bus) => bus.prune(older_than),
+        }
+    }
+
+    /// Creates the journal or corrects its settings; says whether it has just been made. For the watcher only.
+    ///
+    /// # Errors
+    /// As [`Bus::ensure_stream`].
+    pub async fn ensure_journal(&self) -> Result<bool, BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.ensure_journal().await,
+            Backend::Local(_) => Ok(false),
+        }
+    }
+
+    /// Waits until the journal can be written to, as far as the connection goes.
+    ///
+    /// # Errors
+    /// Why nothing can be sent now.
+    pub async fn journal_ready(&self) -> Result<(), BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.ready().await,
+            Backend::Local(_) => Ok(()),
+        }
+    }
+
+    /// Appends entries to the journal, all with one answer of the server. What the journal cannot take of them is left out.
+    ///
+    /// # Errors
+    /// When the server does not answer or there is no journal: some of the entries may be lost then, or all.
+    pub async fn write_journal(&self, entries: &[Entry]) -> Result<(), BusError> {
+        let messages: Vec<_> = entries.iter().filter_map(Entry::message).collect();
+        match &self.backend {
+            Backend::Nats(bus) => bus.write_journal(messages).await,
+            Backend::Local(bus) => {
+                bus.write_journal(messages);
+                Ok(())
+            }
+        }
+    }
+
+    /// The oldest entries of a part of the journal, in the order in which it took them: `most` of them at most. One that cannot be
+    /// read is logged and left out.
+    ///
+    /// # Errors
+    /// When the server does not answer or there is no journal.
+    pub async fn read_journal(&self, part: &JournalPart, most: usize) -> Result<Vec<Entry>, BusError> {
+        let subjects = part.subjects()?;
+        match &self.backend {
+            Backend::Nats(bus) => bus.read_journal(&subjects, part.is_last_of_each(), most).await,
+            Backend::Local(bus) => Ok(bus.read_journal(&subjects, part.is_last_of_each(), most)),
         }
     }
 

@@ -63,6 +63,9 @@ pub enum BusError {
     /// The stream is missing.
     #[error("the stream {} is missing: the watcher creates it when it runs", crate::STREAM)]
     StreamNotFound,
+    /// The journal is missing.
+    #[error("the stream {} of the journal is missing: the watcher creates it when it runs", crate::JOURNAL)]
+    JournalNotFound,
     /// The server took a setting and did not keep it.
     #[error("the NATS server did not keep the settings of {of}: {fields}")]
     NotKept {
@@ -107,9 +110,11 @@ impl BusError {
     /// such a thing: the watcher creates it.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Silent { .. } | Self::StreamNotFound | Self::Answer { .. } => {
-                true
-            }
+            Self::Unavailable { .. }
+            | Self::Silent { .. }
+            | Self::StreamNotFound
+            | Self::JournalNotFound
+            | Self::Answer { .. } => true,
             Self::Options(_)
             | Self::Login { .. }
             | Self::Denied { .. }

@@ -6,6 +6,8 @@
 //! - [`Bus::index`]: an ordered feed of its own, from which it builds an [`Index`] and stays live.
 //! - [`Bus::work`]: deliveries that the replicas of the service share, one queue a kind.
 //!
+//! Beside it lies the journal, a bounded log of what services have decided and why: [`Entry`].
+//!
 //! # Permissions on NATS
 //!
 //! `k8s/nats/users.conf` is the example, and `tests/users.rs` of this crate its table. A user who logs in by name and password gets
@@ -21,6 +23,7 @@ mod epochs;
 mod error;
 mod feed;
 mod index;
+mod journal;
 mod local;
 mod nats;
 mod object;
@@ -40,6 +43,7 @@ pub use error::{BusError, PublishError};
 pub use feed::{Feed, IndexFeed};
 pub use groundwork_api::view::{Owner, Snapshot};
 pub use index::{Index, IndexPart};
+pub use journal::{About, Entry, JournalLimits, JournalPart, What};
 pub use nats::{Login, NatsOptions};
 pub use object::{Kind, ObjectId};
 pub use record::{
@@ -51,6 +55,8 @@ pub use work::WorkQueue;
 
 /// Name of the stream.
 pub const STREAM: &str = "GROUNDWORK";
+/// Name of the stream that the journal is.
+pub const JOURNAL: &str = "GROUNDWORK_JOURNAL";
 /// Bytes that the stream may have unless something else is asked for: room for half a million objects.
 pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
 /// Largest body of an event, in bytes.

@@ -17,6 +17,8 @@ const MARKERS: &str = "groundwork.sync.v1";
 const CLUSTER: &str = "groundwork.cluster.v1";
 /// First tokens of those of interests, with plural, group, namespace and holder after them.
 const INTERESTS: &str = "groundwork.interest.v1";
+/// First tokens of those of the journal, with plural, group and namespace of a key, the job and the name of the key after them.
+const JOURNAL: &str = "groundwork.journal.v1";
 /// Longest subject. A name of Kubernetes has at most 253 characters; NATS reads lines of 4096 bytes by default.
 const MAX_SUBJECT_BYTES: usize = 1024;
 
@@ -72,6 +74,53 @@ pub(crate) fn of_object(object: &ObjectId) -> Result<String, SubjectError> {
 /// Subjects of all objects of a kind.
 pub(crate) fn of_kind(kind: &Kind) -> Result<String, SubjectError> {
     Ok(all(&format!("{OBJECTS}.{}", kind_tokens(kind)?)))
+}
+
+/// Subjects of the journal.
+pub(crate) fn of_journal() -> String {
+    all(JOURNAL)
+}
+
+/// Subject of the entries of a key in a job; without one they are of no job.
+pub(crate) fn of_key_in(key: &ObjectId, job: &str) -> Result<String, SubjectError> {
+    let scope = scope(JOURNAL, &key.kind, key.namespace.as_deref())?;
+    let job = if job.is_empty() { "_".to_owned() } else { token(job) };
+    short(&key.kind, format!("{scope}.{job}.{}", name(&key.name)))
+}
+
+/// Subjects of the entries of a key, whatever the job.
+pub(crate) fn of_key(key: &ObjectId) -> Result<String, SubjectError> {
+    let scope = scope(JOURNAL, &key.kind, key.namespace.as_deref())?;
+    short(&key.kind, format!("{scope}.*.{}", name(&key.name)))
+}
+
+/// Subjects of the entries of all keys of a namespace in a job.
+pub(crate) fn of_job(namespace: &str, job: &str) -> String {
+    format!("{JOURNAL}.*.*.{}.{}.>", token(namespace), token(job))
+}
+
+/// The inverse of [`of_key_in`].
+pub(crate) fn parse_journal(subject: &str) -> Option<(ObjectId, String)> {
+    let mut parts = subject.strip_prefix(JOURNAL)?.strip_prefix('.')?.splitn(5, '.');
+    let (kind, namespace) = parse_scope(&mut parts)?;
+    let job = match parts.next()? {
+        "_" => String::new(),
+        job => decode(job)?,
+    };
+    Some((ObjectId { kind, namespace, name: decode(parts.next()?)? }, job))
+}
+
+/// Whether a subject is among those of a filter with any wildcards.
+pub(crate) fn matches_wildcards(filter: &str, subject: &str) -> bool {
+    let (mut filter, mut subject) = (filter.split('.'), subject.split('.'));
+    loop {
+        match (filter.next(), subject.next()) {
+            (Some(">"), Some(_)) | (None, None) => return true,
+            (Some("*"), Some(_)) => {}
+            (Some(wanted), Some(token)) if wanted == token => {}
+            _ => return false,
+        }
+    }
 }
 
 /// Subjects of all objects.
@@ -328,6 +377,23 @@ mod tests {
     }
 
     #[test]
+    fn subjects_of_the_journal() {
+        let key = object("landscaper.gardener.cloud", "installations", Some("prod"), "echo.v1");
+        let subject = "groundwork.journal.v1.installations.landscaper_gardener_cloud.prod.j-1.echo.v1";
+        assert_eq!(of_key_in(&key, "j-1").as_deref(), Ok(subject));
+        let wildcards = [
+            ("groundwork.journal.v1.installations.landscaper_gardener_cloud.prod.*.echo.v1", true),
+            ("groundwork.journal.v1.*.*.prod.j-1.>", true),
+            ("groundwork.journal.v1.*.*.prod.j-2.>", false),
+            ("groundwork.journal.v1.*.*.prod.j-1.echo", false),
+        ];
+        for (filter, expected) in wildcards {
+            assert_eq!(matches_wildcards(filter, subject), expected, "{filter}");
+        }
+        assert_eq!(parse_journal("groundwork.journal.v1.a.core.n.j"), None);
+    }
+
+    #[test]
     fn names_of_consumers() {
         let name = |service, group, plural| consumer(service, &Kind::new(group, plural)).unwrap();
         assert_eq!(name("renderer", "a.b-c.d", "installations"), "renderer-installations-a_b-c_d");
@@ -370,6 +436,23 @@ mod tests {
             prop_assert!(subject.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-%".contains(&b)));
             prop_assert!(matches(&of_kind(&kind).unwrap(), &subject));
             prop_assert_eq!(parse(&subject).unwrap(), Subject::Object(object));
+        }
+
+        #[test]
+        fn a_key_of_the_journal_comes_back(
+            kind in kinds(),
+            namespace in proptest::option::of(".{0,8}"),
+            job in prop_oneof![".{0,8}", "[._%-]{0,4}"],
+            name in prop_oneof![".{0,12}", "[._%a-]{0,8}"],
+        ) {
+            let key = ObjectId { kind, namespace, name };
+            let subject = of_key_in(&key, &job).unwrap();
+            prop_assert!(subject.split('.').all(|token| !token.is_empty()));
+            prop_assert!(matches_wildcards(&of_key(&key).unwrap(), &subject));
+            prop_assert!(matches(&of_journal(), &subject));
+            let of_job = of_job(key.namespace.as_deref().unwrap_or_default(), &job);
+            prop_assert_eq!(matches_wildcards(&of_job, &subject), key.namespace.is_some() && !job.is_empty());
+            prop_assert_eq!(parse_journal(&subject), Some((key, job)));
         }
 
         #[test]

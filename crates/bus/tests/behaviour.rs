@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use common::*;
 use groundwork_bus::{
-    Bus, BusError, Change, ClusterIdentity, Filter, Index, Interest, MAX_EVENT_BYTES, NatsOptions,
-    PublishError, Published, Record, Snapshot, WorkQueue, WorkState,
+    Bus, BusError, Change, ClusterIdentity, Entry, Filter, Index, Interest, JournalPart, MAX_EVENT_BYTES,
+    NatsOptions, ObjectId, PublishError, Published, Record, Snapshot, WorkQueue, WorkState,
 };
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 use jiff::Timestamp;
@@ -70,6 +70,7 @@ on_both![
     a_dropped_call_loses_nothing,
     tombstones_are_pruned_when_nobody_needs_them,
     a_rebuilt_stream_is_read_anew,
+    the_journal_is_read_by_key_and_by_job,
     publications_side_by_side;
     a_queue_starts_with_the_last_of_each_subject,
     what_is_not_acknowledged_comes_again,
@@ -91,6 +92,32 @@ async fn state(queue: &WorkQueue) -> WorkState {
 
 fn idle() -> WorkState {
     WorkState { pending: 0, unacknowledged: 0 }
+}
+
+async fn the_journal_is_read_by_key_and_by_job(bus: Bus) {
+    bus.ensure_journal().await.unwrap();
+    assert!(!bus.ensure_journal().await.unwrap(), "it is there already");
+    let (a, b, all) = (secret("a"), secret("b.c"), JournalPart::Key(secret("a")));
+    bus.write_journal(&[]).await.unwrap();
+    bus.write_journal(&[entry(&a, "j", "1"), entry(&b, "j", "2"), entry(&a, "", "3")]).await.unwrap();
+    let loss = Entry::loss("renderer", "i", 5, Timestamp::now());
+    bus.write_journal(&[entry(&a, "k", "4"), loss.clone(), entry(&a, "j", "5")]).await.unwrap();
+    let texts = async |part: &JournalPart, most| {
+        let entries = bus.read_journal(part, most).await.unwrap();
+        entries.into_iter().map(|entry| entry.text).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&all, 10).await, ["1", "3", "4", "5"]);
+    assert_eq!(texts(&all, 2).await, ["1", "3"]);
+    assert_eq!(texts(&JournalPart::LastOfEachJob(a.clone()), 10).await, ["3", "4", "5"]);
+    assert_eq!(texts(&JournalPart::Key(b.clone()), 10).await, ["2"]);
+    let jobs = |key: &ObjectId, jobs: &[&str]| JournalPart::Jobs {
+        key: key.clone(),
+        jobs: jobs.iter().map(|job| (*job).to_owned()).collect(),
+    };
+    assert_eq!(texts(&jobs(&b, &["j"]), 10).await, ["1", "2", &loss.text, "5"]);
+    assert_eq!(texts(&jobs(&a, &["j", "k"]), 10).await, ["1", "2", "3", "4", &loss.text, "5"]);
+    let elsewhere = ObjectId::new(secrets(), Some("other"), "a");
+    assert_eq!(texts(&jobs(&elsewhere, &["j"]), 10).await, [loss.text]);
 }
 
 async fn without_a_stream_nothing_works_and_readers_wait(bus: Bus) {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream;
 use common::*;
 use groundwork_bus::{
-    Bus, BusError, ClusterIdentity, Filter, Index, IndexPart, Login, NatsOptions, PublishError, Record,
-    STREAM, WorkState,
+    Bus, BusError, ClusterIdentity, Filter, Index, IndexPart, JOURNAL, JournalLimits, JournalPart, Login,
+    NatsOptions, PublishError, Record, STREAM, WorkState,
 };
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 
@@ -222,6 +222,34 @@ async fn a_stream_with_other_settings_is_corrected_and_keeps_what_is_not_ours() 
     let BusError::Refused { reason, .. } = &refused else { panic!("{refused}") };
     assert!(reason.contains("replicas > 1 not supported"), "{refused}");
     assert!(!refused.is_transient());
+}
+
+/// Without a journal entries are lost and their writer is told so; a full one loses the oldest; settings that were changed are corrected.
+#[tokio::test]
+async fn the_journal_is_bounded() {
+    let Some(nats) = server("").await else { return };
+    let limits = JournalLimits { max_bytes: 20_000, max_age: Duration::from_secs(60) };
+    let bus = Bus::connect(NatsOptions { journal: limits, ..options(&nats) }).await.unwrap();
+    let (a, all) = (secret("a"), JournalPart::Key(secret("a")));
+    assert!(matches!(bus.write_journal(&[entry(&a, "j", "0")]).await, Err(BusError::JournalNotFound)));
+    assert!(matches!(bus.read_journal(&all, 10).await, Err(BusError::JournalNotFound)));
+    assert!(bus.ensure_journal().await.unwrap());
+    for batch in 0..20 {
+        let entries: Vec<_> = (0..10).map(|number| entry(&a, "j", &format!("{batch}-{number}"))).collect();
+        bus.write_journal(&entries).await.unwrap();
+    }
+    let entries = bus.read_journal(&all, 1_000).await.unwrap();
+    assert!((10..200).contains(&entries.len()), "{}", entries.len());
+    assert_eq!(entries.last().map(|entry| entry.text.as_str()), Some("19-9"));
+    let context = operator(&nats).await;
+    let config = context.get_stream(JOURNAL).await.unwrap().get_info().await.unwrap().config;
+    assert_eq!((config.max_bytes, config.max_age), (20_000, Duration::from_secs(60)));
+    assert_eq!(config.discard, jetstream::stream::DiscardPolicy::Old);
+    let wider = JournalLimits { max_bytes: 30_000, ..limits };
+    let other = Bus::connect(NatsOptions { journal: wider, ..options(&nats) }).await.unwrap();
+    assert!(!other.ensure_journal().await.unwrap());
+    let config = context.get_stream(JOURNAL).await.unwrap().get_info().await.unwrap().config;
+    assert_eq!(config.max_bytes, 30_000);
 }
 
 /// A full stream refuses what is new, and says so; what it holds stays.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event};
 use common::*;
-use groundwork_bus::{Bus, Kind, Login, NatsOptions, ObjectId};
+use groundwork_bus::{Bus, JournalPart, Kind, Login, NatsOptions, ObjectId};
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -135,6 +135,8 @@ async fn every_user_may_what_it_needs_and_nothing_else() {
             }
         }
         let (is_watcher, is_variant) = (name == "watcher", name == "variant");
+        let writes_journal = ["watcher", "resolver", "renderer", "deployer"].contains(&name);
+        let reads_journal = name == "renderer";
         for (subject, expected) in [
             ("$JS.API.STREAM.INFO.GROUNDWORK", true),
             ("$JS.API.CONSUMER.CREATE.GROUNDWORK.reader-x", true),
@@ -157,6 +159,20 @@ async fn every_user_may_what_it_needs_and_nothing_else() {
             ("$JS.API.STREAM.MSG.GET.GROUNDWORK", false),
             ("groundwork.v1.secrets.core.n.a", is_watcher),
             ("groundwork.interest.v1.pods.core.n.h", is_watcher),
+            ("groundwork.journal.v1.losses.core._._.x", writes_journal),
+            ("groundwork.journal.v1.installations.x.n.j.a", writes_journal),
+            ("$JS.API.STREAM.CREATE.GROUNDWORK_JOURNAL", is_watcher),
+            ("$JS.API.STREAM.UPDATE.GROUNDWORK_JOURNAL", is_watcher),
+            ("$JS.API.STREAM.INFO.GROUNDWORK_JOURNAL", is_watcher),
+            ("$JS.API.STREAM.DELETE.GROUNDWORK_JOURNAL", false),
+            ("$JS.API.STREAM.PURGE.GROUNDWORK_JOURNAL", false),
+            ("$JS.API.STREAM.MSG.DELETE.GROUNDWORK_JOURNAL", false),
+            ("$JS.API.STREAM.MSG.GET.GROUNDWORK_JOURNAL", false),
+            ("$JS.API.DIRECT.GET.GROUNDWORK_JOURNAL", false),
+            ("$JS.API.CONSUMER.CREATE.GROUNDWORK_JOURNAL.reader-x", reads_journal),
+            ("$JS.API.CONSUMER.CREATE.GROUNDWORK_JOURNAL.reader-x.groundwork.journal.v1.>", false),
+            ("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK_JOURNAL.reader-x", reads_journal),
+            ("$JS.API.CONSUMER.DELETE.GROUNDWORK_JOURNAL.reader-x", reads_journal),
             ("_INBOX_resolver.x", false),
             ("$SYS.REQ.SERVER.PING", false),
             ("elsewhere", false),
@@ -190,8 +206,15 @@ async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
         let bus = login(&nats, owner(service)).await;
         queues.push(bus.work(service, &Kind::new(group, plural)).await.unwrap());
     }
+    assert!(watcher.ensure_journal().await.unwrap());
+    let of_journal = JournalPart::Key(secret("a"));
     for user in USERS {
         let bus = login(&nats, user).await;
+        let written = bus.write_journal(&[entry(&secret("a"), "j", user)]).await;
+        let writes = ["watcher", "resolver", "renderer", "deployer"].contains(&user);
+        assert_eq!(written.is_ok(), writes, "{user}: {written:?}");
+        let read = bus.read_journal(&of_journal, 10).await;
+        assert_eq!(read.is_ok(), user == "renderer", "{user}: {read:?}");
         let mut feed = bus.index(&[secrets()]).await.unwrap();
         assert_eq!(steps(&mut feed, 2).await, ["reset", "1 a@1"], "{user}");
     }

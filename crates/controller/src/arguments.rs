@@ -1,9 +1,10 @@
 //! How a service finds the bus and the API server.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use groundwork_bus::{Bus, BusError, Login, NatsOptions};
+use groundwork_bus::{Bus, BusError, JournalLimits, Login, NatsOptions};
 use groundwork_telemetry::Telemetry;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::config::AuthInfo;
@@ -46,6 +47,25 @@ pub struct BusArguments {
         default_value_t = groundwork_bus::MAX_BYTES
     )]
     pub nats_max_bytes: u64,
+    /// Bytes that the journal may have, which says why jobs went as they did; beyond, the oldest entries go. The watcher sees to it.
+    #[arg(
+        long,
+        env = "GROUNDWORK_JOURNAL_MAX_BYTES",
+        value_name = "BYTES",
+        default_value_t = JournalLimits::default().max_bytes
+    )]
+    pub journal_max_bytes: u64,
+    /// Age at which entries of the journal go, such as 7d or 12h; the watcher sees to it.
+    #[arg(long, env = "GROUNDWORK_JOURNAL_MAX_AGE", value_name = "DURATION", default_value = "7d", value_parser = age)]
+    pub journal_max_age: Duration,
+}
+
+/// An age: a number of days, hours, minutes or seconds.
+fn age(text: &str) -> Result<Duration, String> {
+    let span: jiff::Span = text.parse().map_err(|_| "it must be a time such as 7d, 12h or 30m".to_owned())?;
+    let days = jiff::SpanRelativeTo::days_are_24_hours();
+    let age = span.to_duration(days).ok().and_then(|age| Duration::try_from(age).ok());
+    age.filter(|age| !age.is_zero()).ok_or_else(|| "it must be a positive time such as 7d or 12h".to_owned())
 }
 
 /// Which part of the cluster a service works on.
@@ -92,6 +112,7 @@ impl BusArguments {
         options.name = format!("groundwork-{service}");
         options.replicas = self.nats_replicas;
         options.max_bytes = self.nats_max_bytes;
+        options.journal = JournalLimits { max_bytes: self.journal_max_bytes, max_age: self.journal_max_age };
         options.ca.clone_from(&self.nats_ca);
         if let Some(file) = &self.nats_credentials {
             options.login = Login::Credentials(file.clone());
@@ -136,5 +157,20 @@ impl ClusterArguments {
         // The names of services are fixed texts of letters.
         config.headers.extend(HeaderValue::from_str(&agent).map(|agent| (USER_AGENT, agent)));
         Ok(Client::try_from(config)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages() {
+        for (text, seconds) in [("7d", 604_800), ("12h", 43_200), ("1h 30m", 5400), ("90s", 90)] {
+            assert_eq!(age(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "7", "0s", "-1h", "1 month", "soon"] {
+            assert!(age(text).is_err(), "{text}");
+        }
     }
 }

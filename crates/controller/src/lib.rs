@@ -14,6 +14,7 @@
 //!   with a longer delay, so that another replica takes over if this one dies.
 //! - What must happen later follows from the state of objects: [`Handler::schedule`] is called for every object that
 //!   the index holds, also after a restart.
+//! - What is decided is told in the journal by a [`Scribe`], which nobody waits for.
 
 mod arguments;
 mod connection;
@@ -21,6 +22,7 @@ mod controller;
 mod error;
 mod feeders;
 mod index_follower;
+mod journal;
 mod known_versions;
 mod metrics;
 mod object_event;
@@ -40,6 +42,7 @@ pub use arguments::{BusArguments, ClusterArguments, ConnectError};
 pub use connection::spawn_bus_health_check;
 pub use controller::{Controller, Options};
 pub use error::ApiError;
+pub use journal::{Journal, Note, Scribe};
 pub use metrics::Metrics;
 pub use object_event::ObjectEvent;
 pub use objects::{Metadata, Objects, Stored};

@@ -9,7 +9,8 @@ use groundwork_api::{AnyJson, DeployItem, DeployerInformation, ErrorCode, Resour
 use groundwork_apply::Deadline;
 use groundwork_bus::{Change, Index, ObjectId, Snapshot};
 use groundwork_controller::{
-    ApiError, Handler, Key, Metadata, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
+    ApiError, Handler, Journal, Key, Metadata, ObjectEvent, Objects, ReconcileError, ReconcileRequest,
+    Reconciled, Scribe,
 };
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
@@ -18,6 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
 use crate::export_secret::{delete_export, export_name, export_of, write_export};
+use crate::narration;
 use crate::selector::TargetSelectors;
 use crate::target::Targets;
 
@@ -40,6 +42,7 @@ pub struct DeployLoop {
     pub information: DeployerInformation,
     pub selectors: TargetSelectors,
     pub targets: Targets,
+    pub journal: Journal,
 }
 
 impl std::fmt::Debug for DeployLoop {
@@ -78,6 +81,25 @@ impl Handler for DeployLoop {
     }
 
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        let mut scribe = self.journal.scribe(request.key);
+        let result = self.attempt(&request, &mut scribe).await;
+        if let Err(error) = &result {
+            narration::tell_error(&mut scribe, &request.key.name, error);
+        }
+        result
+    }
+}
+
+fn now() -> Time {
+    Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
+}
+
+impl DeployLoop {
+    async fn attempt(
+        &self,
+        request: &ReconcileRequest<'_>,
+        scribe: &mut Scribe<'_>,
+    ) -> Result<Reconciled, ReconcileError> {
         let (namespace, objects) = (request.key.namespace.as_deref().unwrap_or_default(), request.objects);
         let Some(item) = objects.get::<DeployItem>(namespace, &request.key.name).await? else {
             return Ok(Reconciled::default());
@@ -97,10 +119,13 @@ impl Handler for DeployLoop {
         if target.as_ref().is_some_and(|target| !self.selectors.serve(target)) {
             return Ok(Reconciled::default());
         }
+        narration::begin(scribe, &item, request.changed);
         let item = match work {
             Work::None => return Ok(Reconciled::default()),
             Work::PickUp { item, is_done } => {
                 let stored = objects.replace_status(&*item).await?;
+                narration::begin(scribe, &stored, &[]);
+                narration::tell_pick_up(scribe, &item, &stored);
                 if is_done {
                     return Ok(Reconciled::default());
                 }
@@ -108,22 +133,19 @@ impl Handler for DeployLoop {
             }
             Work::Continue => match self.owned_for(&item) {
                 // Two processes at one release would take one another's hooks away. Who is gone is followed after a while.
-                Some(left) => return Ok(Reconciled::requeue_after(left)),
+                Some(left) => {
+                    narration::tell_wait(scribe, &item, "another process works on it");
+                    return Ok(Reconciled::requeue_after(left));
+                }
                 None => self.claimed(item, objects).await?,
             },
         };
         if item.metadata.deletion_timestamp.is_some() {
-            return self.remove(&item, target.as_ref(), objects).await;
+            return self.remove(&item, target.as_ref(), objects, scribe).await;
         }
-        self.install(item, target.as_ref(), objects).await
+        self.install(item, target.as_ref(), objects, scribe).await
     }
-}
 
-fn now() -> Time {
-    Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
-}
-
-impl DeployLoop {
     /// Whether an item that looks like this is work for this deployer.
     fn waits(&self, snapshot: &Snapshot) -> bool {
         let item = view::DeployItem(snapshot);
@@ -175,19 +197,20 @@ impl DeployLoop {
         item: DeployItem,
         target: Option<&Target>,
         objects: &Objects,
+        scribe: &mut Scribe<'_>,
     ) -> Result<Reconciled, ReconcileError> {
         let has_finalizer = item.finalizers().iter().any(|name| name == FINALIZER);
         let item = if has_finalizer { item } else { add_finalizer(&item, objects).await? };
         if let Some(error) = missing_target(&item, target) {
-            return self.report(&item, Verdict::failed(&item, error), objects).await;
+            return self.report(&item, Verdict::failed(&item, error), objects, scribe).await;
         }
         let deadline = self.deadline(&item);
         let round = Round { item: &item, target, targets: &self.targets, objects, deadline };
         let verdict = match self.deployer.reconcile(&round).await {
-            Ok(step) => self.verdict(&item, step, objects).await?,
+            Ok(step) => self.verdict(&item, step, objects, scribe).await?,
             Err(failure) => failed(&item, failure, deadline),
         };
-        self.report(&item, verdict, objects).await
+        self.report(&item, verdict, objects, scribe).await
     }
 
     async fn verdict(
@@ -195,11 +218,13 @@ impl DeployLoop {
         item: &DeployItem,
         step: Step,
         objects: &Objects,
+        scribe: &mut Scribe<'_>,
     ) -> Result<Verdict, ReconcileError> {
         tell(item, &step.warnings, objects).await;
         let phase = match step.outcome {
             Outcome::Waiting(what) => {
                 tracing::debug!(item = %item.name_any(), what, "waits");
+                narration::tell_wait(scribe, item, &what);
                 return Ok(unfinished(Phase::Progressing, step.provider_status));
             }
             Outcome::Done => Phase::Succeeded.into(),
@@ -230,12 +255,13 @@ impl DeployLoop {
         item: &DeployItem,
         target: Option<&Target>,
         objects: &Objects,
+        scribe: &mut Scribe<'_>,
     ) -> Result<Reconciled, ReconcileError> {
         let without_uninstall =
             item.annotations().get(annotation::DELETE_WITHOUT_UNINSTALL).is_some_and(|value| value == "true");
         if !without_uninstall {
             if let Some(error) = missing_target(item, target) {
-                return self.report(item, Verdict::failed(item, error), objects).await;
+                return self.report(item, Verdict::failed(item, error), objects, scribe).await;
             }
             let deadline = self.deadline(item);
             let round = Round { item, target, targets: &self.targets, objects, deadline };
@@ -243,6 +269,7 @@ impl DeployLoop {
                 Ok(Removal::Done) => None,
                 Ok(Removal::Waiting { what, provider_status }) => {
                     tracing::debug!(item = %item.name_any(), what, "waits");
+                    narration::tell_wait(scribe, item, &what);
                     Some(unfinished(Phase::Deleting, provider_status))
                 }
                 Ok(Removal::Phase(phase)) => {
@@ -251,7 +278,7 @@ impl DeployLoop {
                 Err(failure) => Some(failed(item, failure, deadline)),
             };
             if let Some(verdict) = verdict {
-                return self.report(item, verdict, objects).await;
+                return self.report(item, verdict, objects, scribe).await;
             }
         }
         let namespace = item.namespace().unwrap_or_default();
@@ -263,7 +290,10 @@ impl DeployLoop {
             ..Metadata::default()
         };
         match objects.patch_metadata::<DeployItem>(&namespace, &item.name_any(), &change).await {
-            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
+            Ok(_) | Err(ApiError::NotFound(_)) => {
+                narration::tell_removed(scribe, item);
+                Ok(Reconciled::default())
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -274,6 +304,7 @@ impl DeployLoop {
         item: &DeployItem,
         verdict: Verdict,
         objects: &Objects,
+        scribe: &mut Scribe<'_>,
     ) -> Result<Reconciled, ReconcileError> {
         let is_end = Phase::of(Some(&verdict.phase)).is_final();
         let error = verdict.error.clone();
@@ -288,6 +319,7 @@ impl DeployLoop {
                 }
                 answer => answer?,
             };
+            narration::tell_result(scribe, item, &stored);
             if let Some(error) = error {
                 warn(&stored, &error.reason, &error.message, objects).await;
             }
@@ -441,6 +473,7 @@ mod tests {
             information: identity("own".to_owned(), "deployer", "1"),
             selectors: TargetSelectors::default(),
             targets: Targets::new(None, "test"),
+            journal: Journal::default(),
         };
         for (owner, said_ago, is_left_alone) in
             [("own", 0, false), ("other", 0, true), ("other", 50, true), ("other", 61, false)]

@@ -14,6 +14,7 @@ mod deploy_loop;
 mod deployer;
 mod export_secret;
 mod kubeconfig;
+mod narration;
 mod selector;
 mod target;
 

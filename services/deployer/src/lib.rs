@@ -20,8 +20,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, Kind as _};
 use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{
-    ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
-    ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets};
 use groundwork_registry::{MapError, NetworkOptions};
@@ -240,6 +240,7 @@ pub fn run(
         let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
         arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
         let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let journal = Journal::start(&bus, SERVICE, &telemetry);
         // Only for Targets that are this cluster itself; without it they are told so.
         let home = Config::infer().await.ok();
         let targets = Targets::new(home.as_ref(), MANAGER);
@@ -247,7 +248,10 @@ pub fn run(
         let mut loops = Vec::new();
         for item_type in types {
             let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
-            loops.push((item_type, deploy_loop(&arguments, item_type, deployer, targets.clone())));
+            loops.push((
+                item_type,
+                deploy_loop(&arguments, item_type, deployer, targets.clone(), journal.clone()),
+            ));
         }
         let controllers = loops.into_iter().map(|(item_type, deploy_loop)| {
             let controller = Controller {
@@ -268,6 +272,7 @@ pub fn run(
             controller.run(end.clone())
         });
         futures::future::join_all(controllers).await;
+        journal.flush().await;
         Ok(())
     })
 }
@@ -277,6 +282,7 @@ fn deploy_loop(
     item_type: ItemType,
     deployer: Arc<dyn Deployer>,
     targets: Targets,
+    journal: Journal,
 ) -> DeployLoop {
     let settings = &arguments.settings;
     let identity = identity(&settings.identity, item_type, std::env::var("HOSTNAME").ok().as_deref());
@@ -285,6 +291,7 @@ fn deploy_loop(
         information: groundwork_deploy::identity(identity, SERVICE, env!("CARGO_PKG_VERSION")),
         selectors: settings.target_selectors.clone(),
         targets,
+        journal,
     }
 }
 

@@ -1,5 +1,6 @@
-//! `Validate`, `Render` and `RenderExports`: what a job would do, without doing it; `WatchInstallation`: what jobs do.
+//! `Validate`, `Render` and `RenderExports`: what a job would do, without doing it; `WatchInstallation`: what jobs do; `Replay`: why they did it.
 
+mod replay;
 mod watch;
 
 use groundwork_api::{Installation, Kind as _};
@@ -10,8 +11,8 @@ use groundwork_lifecycle::UnreadStates;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::renderer::v1::renderer_server::Renderer;
 use groundwork_proto::renderer::v1::{
-    RenderExportsRequest, RenderExportsResponse, RenderRequest, RenderResponse, ValidateRequest,
-    ValidateResponse, WatchInstallationRequest, render_exports_request, render_request,
+    RenderExportsRequest, RenderExportsResponse, RenderRequest, RenderResponse, ReplayRequest,
+    ValidateRequest, ValidateResponse, WatchInstallationRequest, render_exports_request, render_request,
 };
 use groundwork_proto::status::{self, reasons};
 use groundwork_sandbox::ExchangeError;
@@ -25,8 +26,10 @@ use crate::follower::Follower;
 use crate::inputs;
 use crate::rendering::Gathered;
 use crate::work::{Kind, Renderers};
+use replay::{Entries, Wish};
 use watch::{Caller, Trees};
 
+pub(crate) use replay::Replays;
 pub(crate) use watch::Watches;
 
 /// The service behind the contract.
@@ -37,6 +40,7 @@ pub(crate) struct Service {
     /// For calls only: jobs do not wait for them.
     pub(crate) renderers: Renderers,
     pub(crate) watches: Watches,
+    pub(crate) replays: Replays,
 }
 
 #[tonic::async_trait]
@@ -91,6 +95,18 @@ impl Renderer for Service {
         let ObjectName { namespace, name } = &caller.installation;
         let follower = Follower::new(self.objects.clone(), namespace, name);
         self.watches.follow(follower, caller).await.map(Response::new)
+    }
+
+    type ReplayStream = Entries;
+
+    async fn replay(&self, request: Request<ReplayRequest>) -> Result<Response<Entries>, Status> {
+        let (metadata, _, mut request) = request.into_parts();
+        let installation = request.installation.take().ok_or_else(|| missing("installation"))?;
+        let installation = checked(installation, "installation")?;
+        let wish = Wish::of(&request)?;
+        let caller = Caller { access: self.access.clone(), metadata, installation };
+        caller.check().await?;
+        self.replays.answer(&caller.installation, wish, &self.objects).await.map(Response::new)
     }
 }
 

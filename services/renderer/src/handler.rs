@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use groundwork_api::{DeployItem, Execution, Installation, Kind as _, Time, view};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_controller::{
-    ApiError, Handler, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
+    ApiError, Handler, Journal, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
+    Scribe,
 };
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
 use groundwork_lifecycle::{OperationError, Warning, imports_hash, is_shortened, living_scope};
@@ -21,7 +22,7 @@ use crate::relations::ObjectRelations;
 use crate::rendering::Renderings;
 use crate::snapshots::{PICKUP_MARGIN, needs_work, next_automatic, pickup_deadline};
 use crate::steps::{Reader, Writer};
-use crate::{inputs, job_log, steps};
+use crate::{inputs, job_log, narration, steps};
 
 /// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
 const MAX_STEPS: usize = 2_000;
@@ -38,6 +39,7 @@ pub(crate) struct Installations {
     trees: Mutex<HashMap<Key, Tree>>,
     relations: RwLock<ObjectRelations>,
     changes: Changes,
+    journal: Journal,
 }
 
 pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
@@ -48,9 +50,11 @@ impl Installations {
     pub(crate) fn new(
         renderings: Renderings,
         changes: Changes,
+        journal: Journal,
         pickup_timeout: Option<SignedDuration>,
     ) -> Self {
-        Self { pickup_timeout, renderings, trees: Mutex::default(), relations: RwLock::default(), changes }
+        let (trees, relations) = (Mutex::default(), RwLock::default());
+        Self { pickup_timeout, renderings, trees, relations, changes, journal }
     }
 
     fn trees(&self) -> MutexGuard<'_, HashMap<Key, Tree>> {
@@ -91,6 +95,11 @@ impl Installations {
 /// The Installation of this name in the namespace of an object. An Execution has the name of its Installation.
 pub(crate) fn installation_of(object: &ObjectId, name: &str) -> Key {
     ObjectId::new(kind::<Installation>(), object.namespace.as_deref(), name)
+}
+
+/// The key of an Installation.
+pub(crate) fn installation_key(namespace: &str, name: &str) -> Key {
+    ObjectId::new(kind::<Installation>(), Some(namespace), name)
 }
 
 #[async_trait]
@@ -166,17 +175,22 @@ impl Handler for Installations {
         let known = self.trees().remove(request.key);
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, request.key.name.clone()));
         outdate(&mut tree, &request, &self.relations());
-        match self.run_steps(&mut tree, &request).await {
+        let mut scribe = self.journal.scribe(request.key);
+        narration::tell_events(&mut scribe, request.changed);
+        match self.run_steps(&mut tree, &request, &mut scribe).await {
             Ok(Progress::Partial) => {
+                narration::tell_requeue(&mut scribe, &tree);
                 tree.goes_on = true;
                 self.trees().insert(request.key.clone(), tree);
                 Ok(Reconciled::requeue())
             }
             Ok(Progress::Waiting) => {
+                narration::tell_wait(&mut scribe, &tree);
                 self.trees().insert(request.key.clone(), tree);
                 Ok(Reconciled::requeue_after(SAFETY_INTERVAL))
             }
             Ok(Progress::Done) => {
+                narration::tell_rest(&mut scribe, &tree);
                 if job_log::running_job(&tree).is_none() {
                     return Ok(Reconciled::default());
                 }
@@ -185,15 +199,17 @@ impl Handler for Installations {
                 Ok(Reconciled { requeue_after, ..Reconciled::default() })
             }
             Err(AttemptError::Api(error)) => {
+                narration::tell_api_error(&mut scribe, &tree, &error);
                 if let Some(reason) = reason(&error) {
                     let error = OperationError::transient("Reconcile", reason, error.to_string());
-                    self.report(&mut tree, &error, &request).await;
+                    self.report(&mut tree, &error, &request, &mut scribe).await;
                 }
                 self.keep_for_retry(request.key, tree);
                 Err(error.into())
             }
             Err(AttemptError::Transient(error)) => {
-                self.report(&mut tree, &error, &request).await;
+                narration::tell_error(&mut scribe, &tree, &error);
+                self.report(&mut tree, &error, &request, &mut scribe).await;
                 self.keep_for_retry(request.key, tree);
                 Err(ReconcileError::new(error.message))
             }
@@ -250,9 +266,11 @@ impl Installations {
         &self,
         tree: &mut Tree,
         request: &ReconcileRequest<'_>,
+        scribe: &mut Scribe<'_>,
     ) -> Result<Progress, AttemptError> {
         let mut written = 0;
         for _ in 0..MAX_STEPS {
+            narration::tell_job(scribe, tree);
             if written >= WRITES_PER_TURN {
                 return Ok(Progress::Partial);
             }
@@ -262,29 +280,35 @@ impl Installations {
                 Next::Read(read) => {
                     let need = matches!(read, Read::Exports(_)).then_some(Need::Exports);
                     if let Err(error) = self.reader(request).read(tree, read).await {
-                        self.handle_api_error(error, need, tree, request).await?;
+                        self.handle_api_error(error, need, tree, request, scribe).await?;
                     }
                 }
                 Next::Write(writes) => {
                     written += writes.len();
-                    let failed = steps::write_all(tree, writes, writer(request)).await;
+                    let failed = steps::write_all(tree, writes, writer(request), scribe).await;
                     // One answer decides; what failed besides is tried again, or over with the job.
                     let first =
                         failed.into_iter().max_by_key(|(need, error)| need.is_some() && error.is_final());
                     if let Some((need, error)) = first {
-                        self.handle_api_error(error, need, tree, request).await?;
+                        self.handle_api_error(error, need, tree, request, scribe).await?;
                     }
                 }
                 Next::Prepare => {
+                    let began = Instant::now();
                     let prepared = self.renderings.prepare(tree, request.objects).await?;
-                    log_shortened(prepared.error.as_ref());
+                    let error = prepared.error.as_ref();
+                    narration::tell_rendering(scribe, tree, "what lies below", began, error);
+                    log_shortened(error);
                     let job = &prepared.job_id;
                     tell_warnings(tree, job, job, &prepared.warnings, request.objects).await;
                     tree.prepared = Some(prepared);
                 }
                 Next::Complete => {
+                    let began = Instant::now();
                     let completion = self.renderings.complete(tree, request.objects).await?;
-                    log_shortened(completion.error.as_ref());
+                    let error = completion.error.as_ref();
+                    narration::tell_rendering(scribe, tree, "the exports", began, error);
+                    log_shortened(error);
                     let job = completion.job_id.clone();
                     let occurrence = format!("{job}/exports");
                     tell_warnings(tree, &job, &occurrence, &completion.warnings, request.objects).await;
@@ -309,6 +333,7 @@ impl Installations {
         need: Option<Need>,
         tree: &mut Tree,
         request: &ReconcileRequest<'_>,
+        scribe: &mut Scribe<'_>,
     ) -> Result<(), AttemptError> {
         let Some(need) = need else { return Err(error.into()) };
         let is_gone = need == Need::Exports && matches!(error, ApiError::NotFound(_));
@@ -321,7 +346,7 @@ impl Installations {
         let Some(ending) = refused(tree, need, &error.to_string(), &self.moment()) else {
             return Err(error.into());
         };
-        match steps::write_all(tree, vec![ending], writer(request)).await.pop() {
+        match steps::write_all(tree, vec![ending], writer(request), scribe).await.pop() {
             Some((_, error)) => Err(error.into()),
             None => Ok(()),
         }
@@ -340,9 +365,15 @@ impl Installations {
     }
 
     /// Tells in the status what keeps the job from going on.
-    async fn report(&self, tree: &mut Tree, error: &OperationError, request: &ReconcileRequest<'_>) {
+    async fn report(
+        &self,
+        tree: &mut Tree,
+        error: &OperationError,
+        request: &ReconcileRequest<'_>,
+        scribe: &mut Scribe<'_>,
+    ) {
         let Some(write) = report(tree, error, &self.moment()) else { return };
-        for (_, error) in steps::write_all(tree, vec![write], writer(request)).await {
+        for (_, error) in steps::write_all(tree, vec![write], writer(request), scribe).await {
             tracing::debug!(%error, "the status could not tell why the job waits");
         }
     }

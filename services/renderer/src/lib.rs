@@ -18,6 +18,7 @@ mod grpc;
 mod handler;
 mod inputs;
 mod job_log;
+mod narration;
 mod relations;
 mod rendering;
 mod snapshots;
@@ -32,8 +33,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
 use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
-    ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
-    ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, audience,
@@ -152,6 +153,7 @@ pub enum StartError {
 pub struct Renderer {
     server: Server,
     controller: Controller,
+    journal: Journal,
     telemetry: Telemetry,
 }
 
@@ -191,12 +193,14 @@ impl Renderer {
             let jobs = pools.start("renderer-jobs", count, settings.longest_rendering()).await?;
             let jobs = Renderers::new(jobs, kept.clone());
             let changes = Changes::default();
+            let journal = Journal::start(&bus, SERVICE, &telemetry);
             let service = grpc::Service {
                 access: access.clone(),
                 objects: objects.clone(),
                 components: components.clone(),
                 renderers: Renderers::new(calls, kept),
                 watches: grpc::Watches::new(changes.clone()),
+                replays: grpc::Replays::new(bus.clone()),
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
             let server = server.with(with_limits!(RendererServer::new(service)));
@@ -212,6 +216,7 @@ impl Renderer {
                 handler: Arc::new(Installations::new(
                     Renderings { components, renderers: jobs },
                     changes,
+                    journal.clone(),
                     pickup,
                 )),
                 options: Options {
@@ -231,7 +236,7 @@ impl Renderer {
                 .takeover
                 .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
                 .await?;
-            Ok(Self { server, controller, telemetry })
+            Ok(Self { server, controller, journal, telemetry })
         })
     }
 
@@ -249,6 +254,7 @@ impl Renderer {
         Box::pin(async move {
             let end = self.telemetry.shutdown.token();
             let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
+            self.journal.flush().await;
             served
         })
     }

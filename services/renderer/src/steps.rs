@@ -10,7 +10,7 @@ use groundwork_api::{
     ResourceExt, Target, view,
 };
 use groundwork_bus::{Index, Kind, ObjectId};
-use groundwork_controller::{ApiError, Metadata, ObjectEvent, Objects, Stored};
+use groundwork_controller::{ApiError, Metadata, ObjectEvent, Objects, Scribe, Stored};
 use groundwork_lifecycle::machine::{
     Change, HasJob as _, Known, MetadataPatch, Need, Predecessors, Read, Sibling, StaleCopy, Tree, Write,
 };
@@ -21,7 +21,8 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
 use crate::handler::{Installations, kind};
-use crate::job_log;
+use crate::narration::Planned;
+use crate::{job_log, narration};
 
 /// The entry of an export Secret that holds the values.
 const EXPORT_ENTRY: &str = "config";
@@ -293,6 +294,7 @@ pub(crate) async fn write_all(
     tree: &mut Tree,
     writes: Vec<Write>,
     writer: Writer<'_>,
+    scribe: &mut Scribe<'_>,
 ) -> Vec<(Option<Need>, ApiError)> {
     let namespace = tree.namespace.clone();
     let running = job_log::running_job(tree);
@@ -300,16 +302,25 @@ pub(crate) async fn write_all(
         installation: tree.installation.get().and_then(installation_error).cloned(),
         execution: tree.execution.get().and_then(execution_error).cloned(),
     };
-    let requests = writes.into_iter().map(|write| {
+    let writes: Vec<_> = writes.into_iter().map(|write| (Planned::of(&write, tree, scribe), write)).collect();
+    let requests = writes.into_iter().map(|(planned, write)| {
         let (namespace, errors) = (&namespace, &errors);
-        async move { (Need::of(&write), write_one(write, namespace, errors, writer).await) }
+        async move { (Need::of(&write), planned, write_one(write, namespace, errors, writer).await) }
     });
     let mut answers = futures::stream::iter(requests).buffer_unordered(MAX_PARALLEL_WRITES);
     let mut failed = Vec::new();
-    while let Some((need, answer)) = answers.next().await {
+    while let Some((need, planned, answer)) = answers.next().await {
         match answer {
-            Ok(stored) => update_tree(tree, stored),
-            Err(error) => failed.push((need, error)),
+            Ok(stored) => {
+                let version = stored.version();
+                update_tree(tree, stored);
+                narration::tell_job(scribe, tree);
+                planned.tell(scribe, Ok(version));
+            }
+            Err(error) => {
+                planned.tell(scribe, Err(&error));
+                failed.push((need, error));
+            }
         }
     }
     job_log::log_end(running, tree);
@@ -328,8 +339,24 @@ enum Written {
     Child(String, Option<Box<Installation>>),
     Execution(Option<Box<Execution>>),
     Item(String, Option<Box<DeployItem>>),
-    /// Nothing that a tree holds.
-    Other,
+    /// Nothing that a tree holds: its version, unless it is gone.
+    Other(Option<String>),
+}
+
+impl Written {
+    fn version(&self) -> Option<String> {
+        match self {
+            Self::Installation(object) | Self::Child(_, object) => object.as_ref()?.resource_version(),
+            Self::Execution(object) => object.as_ref()?.resource_version(),
+            Self::Item(_, object) => object.as_ref()?.resource_version(),
+            Self::Other(version) => version.clone(),
+        }
+    }
+}
+
+/// The version of an object that no tree holds.
+fn other<K: Stored>(stored: Option<K>) -> Written {
+    Written::Other(stored.and_then(|object| object.resource_version()))
 }
 
 async fn write_one(
@@ -355,15 +382,12 @@ async fn write_one(
                 // What is wrong with another Installation is no reason to hold this one up.
                 Err(error) if error.is_final() => {
                     tracing::warn!(installation = name, %error, "a dependent could not be triggered");
+                    Written::Other(None)
                 }
-                answer => drop(answer?),
+                answer => other(answer?),
             }
-            Written::Other
         }
-        Write::Secret(change) => {
-            apply(change, namespace, writer).await?;
-            Written::Other
-        }
+        Write::Secret(change) => other(apply(change, namespace, writer).await?),
         Write::Execution(change) => {
             let stored = apply(change, namespace, writer).await?;
             let error = stored.as_ref().and_then(execution_error);
@@ -379,14 +403,8 @@ async fn write_one(
             warn(stored.as_ref(), error.filter(|_| is_ours), None, writer.objects).await;
             Written::Item(name, stored.map(Box::new))
         }
-        Write::DataObject(change) => {
-            apply(change, namespace, writer).await?;
-            Written::Other
-        }
-        Write::Target(change) => {
-            apply(change, namespace, writer).await?;
-            Written::Other
-        }
+        Write::DataObject(change) => other(apply(change, namespace, writer).await?),
+        Write::Target(change) => other(apply(change, namespace, writer).await?),
     })
 }
 
@@ -400,7 +418,7 @@ fn update_tree(tree: &mut Tree, stored: Written) {
         Written::Execution(None) => tree.execution = Known::Absent,
         Written::Item(_, Some(item)) => tree.items.store(*item),
         Written::Item(name, None) => tree.items.insert(name, Known::Absent),
-        Written::Other => {}
+        Written::Other(_) => {}
     }
 }
 

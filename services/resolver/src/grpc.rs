@@ -14,7 +14,7 @@ use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
 use groundwork_component::{
     Access, ComponentVersion, Reference, Repositories, Repository, RepositoryError, closure_digest,
 };
-use groundwork_controller::{ApiError, Objects};
+use groundwork_controller::{ApiError, Journal, Objects};
 use groundwork_grpc::{Access as Callers, ResourceAttributes};
 use groundwork_lifecycle::{OperationError, Resolution, SignaturePolicy};
 use groundwork_proto::MAX_MESSAGE;
@@ -30,6 +30,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::contexts::DefaultContexts;
+use crate::narration;
 use crate::permitted_versions::{Known, PermittedVersions, PermittedVersionsCache, RecordingRepositories};
 use crate::resolution_inputs::{Depth, ResolutionInputs};
 use crate::status::Statement;
@@ -56,6 +57,7 @@ pub(crate) struct Service {
     readers: Arc<Semaphore>,
     senders: Arc<Semaphore>,
     workers: Workers,
+    journal: Journal,
 }
 
 /// Workers for the jobs of Installations, and for everything else that is asked.
@@ -73,10 +75,11 @@ impl Service {
         stores: Stores,
         workers: Workers,
         signatures: SignaturePolicy,
+        journal: Journal,
     ) -> Self {
         let [readers, senders] = [READERS, SENDERS].map(|count| Arc::new(Semaphore::new(count)));
         let permitted = PermittedVersionsCache::new();
-        Self { callers, objects, contexts, stores, signatures, permitted, readers, senders, workers }
+        Self { callers, objects, contexts, stores, signatures, permitted, readers, senders, workers, journal }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
@@ -233,6 +236,7 @@ impl Resolver for Service {
         if let Ok(versions) = &closure {
             inputs.installation = self.note_closure(inputs.installation, &name, &job, versions).await?;
         }
+        narration::tell(&self.journal, &job, &inputs.installation, &resolution, &closure);
         let answer = self.blocking(move || answer(&inputs, &resolution, closure)).await?;
         answer.map(Response::new)
     }

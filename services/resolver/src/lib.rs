@@ -12,6 +12,7 @@
 mod contexts;
 mod grpc;
 mod handler;
+mod narration;
 mod permitted_versions;
 mod resolution_inputs;
 mod status;
@@ -27,8 +28,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
-    ClusterArguments, Controller, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError, ProcessContext,
-    ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
+    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_lifecycle::SignaturePolicy;
@@ -204,6 +205,7 @@ pub struct Resolver {
     access: Access,
     controller: Controller,
     contexts: Arc<DefaultContexts>,
+    journal: Journal,
     telemetry: Telemetry,
 }
 
@@ -233,6 +235,7 @@ impl Resolver {
             let metrics = Metrics::new(&telemetry.metrics, SERVICE);
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
+            let journal = Journal::start(&bus, SERVICE, &telemetry);
             let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
             let jobs = Evaluators::Pool(pools.start("resolver-jobs", Count::of_calls(), WALL_TIME).await?);
             let calls = Evaluators::Pool(pools.start("resolver-calls", Count::of_calls(), WALL_TIME).await?);
@@ -259,6 +262,7 @@ impl Resolver {
                 stores,
                 grpc::Workers { jobs: jobs.clone(), calls },
                 signatures,
+                journal.clone(),
             );
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(ResolverServer::new(service)));
@@ -293,7 +297,7 @@ impl Resolver {
                 .takeover
                 .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
                 .await?;
-            Ok(Self { server, access, controller, contexts, telemetry })
+            Ok(Self { server, access, controller, contexts, journal, telemetry })
         })
     }
 
@@ -325,6 +329,7 @@ impl Resolver {
             let contexts = self.contexts.ensure_in(&namespaces, &objects, &end);
             let (served, (), ()) =
                 tokio::join!(self.server.serve(end.clone()), self.controller.run(end.clone()), contexts);
+            self.journal.flush().await;
             served
         })
     }

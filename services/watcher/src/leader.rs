@@ -23,6 +23,8 @@ use crate::watch::{Watch, WatchEnd, WatchRequest};
 
 /// How often the leader asks whether the stream is still there.
 const STREAM_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the leader asks whether the journal is still there, and as it should be.
+const JOURNAL_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often watches are stopped in which nobody is interested any more.
 const INTEREST_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often tombstones and expired interests are removed from the stream.
@@ -230,6 +232,7 @@ impl Leader {
         // What is left of it would stay in memory for as long as this replica leads.
         drop(contents);
         watches.tasks.spawn(check_stream(self.writer.clone(), state.created_at).in_current_span());
+        watches.tasks.spawn(keep_journal(self.writer.clone()).in_current_span());
         self.supervise(&mut watches).await
     }
 
@@ -384,6 +387,30 @@ async fn check_stream(writer: StreamWriter, created: Timestamp) -> WatchEnd {
             Err(BusError::StreamNotFound) => return WatchEnd::StreamNotFound,
             Err(error) => writer.status.set_bus_problem(Some(error.to_string())),
         }
+    }
+}
+
+/// Sees to it that there is a journal, with the limits that it should have. Nothing depends on it, so that it is missing holds nobody up.
+async fn keep_journal(writer: StreamWriter) -> WatchEnd {
+    let mut logged = None;
+    loop {
+        writer.leadership.block_if_ended().await;
+        match writer.bus.ensure_journal().await {
+            Ok(is_new) => {
+                if is_new {
+                    tracing::info!("the journal was made");
+                }
+                logged = None;
+            }
+            Err(error) => {
+                let problem = error.to_string();
+                if logged.as_ref() != Some(&problem) {
+                    tracing::warn!(problem, "there is no journal, or not as it should be; trying again");
+                    logged = Some(problem);
+                }
+            }
+        }
+        tokio::time::sleep(JOURNAL_CHECK_INTERVAL).await;
     }
 }
 

@@ -47,6 +47,7 @@ mod publishing;
 mod readiness;
 mod registries;
 mod rendering;
+mod replaying;
 mod rights;
 mod secrecy;
 mod shared;

@@ -2,6 +2,7 @@
 
 pub(crate) mod feed;
 pub(crate) mod handle;
+mod journal;
 mod store;
 pub(crate) mod work;
 
@@ -28,6 +29,7 @@ pub(crate) struct LocalBus {
     /// Wakes all that wait, after anything that may concern them.
     changed: Notify,
     ack_wait: Duration,
+    journal: Mutex<journal::LocalJournal>,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +42,7 @@ struct Shared {
 
 impl LocalBus {
     pub(crate) fn new(ack_wait: Duration) -> Self {
-        Self { shared: Mutex::default(), changed: Notify::new(), ack_wait }
+        Self { shared: Mutex::default(), changed: Notify::new(), ack_wait, journal: Mutex::default() }
     }
 
     /// A panic elsewhere leaves no half-done change here: every change is one call of the store.

@@ -55,6 +55,7 @@ struct Success {}
 /// Where a consumer begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
+    All,
     LastPerSubject,
     At(u64),
 }
@@ -75,6 +76,7 @@ pub(crate) fn ephemeral(name: &str, subjects: &[String], start: Start, headers_o
         settings["headers_only"] = true.into();
     }
     match start {
+        Start::All => settings["deliver_policy"] = "all".into(),
         Start::LastPerSubject => settings["deliver_policy"] = "last_per_subject".into(),
         Start::At(sequence) => {
             settings["deliver_policy"] = "by_start_sequence".into();
@@ -106,14 +108,18 @@ pub(crate) fn shared(name: &str, filter: &str, ack_wait: Duration, is_private: b
 
 impl NatsBus {
     /// Creates a consumer or corrects it, and reads back what became of it.
-    pub(crate) async fn ensure_consumer(&self, settings: &Value) -> Result<ConsumerInfo, BusError> {
+    pub(crate) async fn ensure_consumer(
+        &self,
+        stream: &str,
+        settings: &Value,
+    ) -> Result<ConsumerInfo, BusError> {
         let name = settings.get("name").and_then(Value::as_str).unwrap_or_default();
-        let mut request = format!("CONSUMER.CREATE.{STREAM}.{name}");
+        let mut request = format!("CONSUMER.CREATE.{stream}.{name}");
         // With one filter it is part of the subject, so that permissions can name it.
         if let Some(filter) = settings.get("filter_subject").and_then(Value::as_str) {
             request = format!("{request}.{filter}");
         }
-        let body = json!({ "stream_name": STREAM, "config": settings });
+        let body = json!({ "stream_name": stream, "config": settings });
         let info: ConsumerInfo = self.api(&request, &body).await?;
         let fields = not_kept(settings, &info.config);
         if fields.is_empty() {
@@ -128,8 +134,8 @@ impl NatsBus {
     }
 
     /// Deletes a consumer of one reader; it would go by itself.
-    pub(crate) async fn delete_consumer(&self, name: &str) {
-        let deleted = self.api::<Success>(&format!("CONSUMER.DELETE.{STREAM}.{name}"), &json!({})).await;
+    pub(crate) async fn delete_consumer(&self, stream: &str, name: &str) {
+        let deleted = self.api::<Success>(&format!("CONSUMER.DELETE.{stream}.{name}"), &json!({})).await;
         if let Err(error) = deleted {
             tracing::debug!(%error, name, "the consumer is left to the server");
         }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::NatsBus;
 use super::consumer::{Start, ephemeral};
 use super::pull::{Pulled, Puller, Wait};
+use crate::STREAM;
 use crate::error::BusError;
 use crate::retry::Retry;
 use crate::step::Step;
@@ -125,13 +126,13 @@ impl NatsFeed {
         });
         let start = resumed.map_or(Start::LastPerSubject, |place| Start::At(place.sequence + 1));
         let settings = ephemeral(&self.bus.unique(), &self.subjects, start, false);
-        let consumer = self.bus.ensure_consumer(&settings).await?;
+        let consumer = self.bus.ensure_consumer(STREAM, &settings).await?;
         // The stream may have been made again between the two; then the sequence means nothing.
         let (info, base_now) = self.bus.incarnation().await?;
         if base_now != base {
             return Ok(None);
         }
-        let mut puller = Puller::new(&self.bus, &consumer.name).await?;
+        let mut puller = Puller::new(&self.bus, STREAM, &consumer.name).await?;
         puller.request(BATCH, Wait::Yes).await?;
         self.retry.succeeded();
         let target = if consumer.num_pending == 0 { 0 } else { info.state.last_seq };

@@ -3,6 +3,7 @@
 pub(crate) mod consumer;
 pub(crate) mod feed;
 pub(crate) mod handle;
+mod journal;
 mod private;
 mod prune;
 mod pull;
@@ -26,6 +27,7 @@ use tokio::sync::{broadcast, watch};
 use self::private::NameKey;
 use crate::epochs::Epochs;
 use crate::error::BusError;
+use crate::journal::JournalLimits;
 use crate::retry::CurrentProblems;
 
 /// How long one request may take, and how long an operation waits for the connection.
@@ -80,6 +82,8 @@ pub struct NatsOptions {
     pub replicas: usize,
     /// Bytes that the stream may have. Only the watcher's count. Beyond, publishing fails and says so: nothing is dropped.
     pub max_bytes: u64,
+    /// What the journal may have. Only the watcher's count.
+    pub journal: JournalLimits,
     /// When a delivery that is neither acknowledged nor in progress is delivered again. All replicas of a service must
     /// agree.
     pub ack_wait: Duration,
@@ -96,6 +100,7 @@ impl NatsOptions {
             ca: None,
             replicas: 1,
             max_bytes: crate::MAX_BYTES,
+            journal: JournalLimits::default(),
             ack_wait: crate::ACK_WAIT,
             name: "groundwork".to_owned(),
         }
@@ -174,6 +179,7 @@ pub(crate) struct NatsBus {
     addresses: Vec<(String, u16)>,
     replicas: usize,
     max_bytes: u64,
+    journal: JournalLimits,
     ack_wait: Duration,
     /// None without a password: then no login tells users apart.
     names: Option<NameKey>,
@@ -215,7 +221,7 @@ impl NatsBus {
             .map_err(|error| BusError::Options(error.to_string()))?;
         let _ = tokio::time::timeout(FIRST_CONNECT_TIMEOUT, attempts.changed()).await;
         let context = jetstream::ContextBuilder::new().timeout(REQUEST_TIMEOUT).build(client.clone());
-        let NatsOptions { replicas, max_bytes, ack_wait, .. } = options;
+        let NatsOptions { replicas, max_bytes, journal, ack_wait, .. } = options;
         let names = match &options.login {
             Login::Password { password, .. } => NameKey::new(password),
             Login::None => password.and_then(|password| NameKey::new(&password)),
@@ -229,6 +235,7 @@ impl NatsBus {
             addresses,
             replicas,
             max_bytes,
+            journal,
             ack_wait,
             names,
             connection,
@@ -272,7 +279,7 @@ impl NatsBus {
     }
 
     /// Waits for the connection, and looks at the version of the server.
-    async fn ready(&self) -> Result<(), BusError> {
+    pub(crate) async fn ready(&self) -> Result<(), BusError> {
         if !self.is_connected() {
             let mut connections = self.connection.connections.subscribe();
             let connected = async {

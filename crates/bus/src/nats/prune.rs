@@ -1,5 +1,6 @@
 //! Removal of what nobody needs any more.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::NatsBus;
-use super::consumer::ConsumerInfo;
+use super::consumer::{ConsumerInfo, Start, ephemeral};
 use crate::STREAM;
 use crate::error::BusError;
 use crate::record::{Filter, Record};
@@ -24,7 +25,8 @@ impl NatsBus {
     pub(crate) async fn prune(self: &Arc<Self>, older_than: Duration) -> Result<usize, BusError> {
         let now = Timestamp::now();
         let mut old = Vec::new();
-        self.scan(&[subject::of_objects()], true, |message| {
+        let settings = ephemeral(&self.unique(), &[subject::of_objects()], Start::LastPerSubject, true);
+        self.scan(STREAM, &settings, |message| {
             let headers = message.message.headers.as_ref();
             let event_type = headers.and_then(|headers| headers.get("ce-type"));
             let age = Duration::try_from(now.duration_since(message.time));
@@ -32,7 +34,7 @@ impl NatsBus {
             if is_old && event_type.is_some_and(|value| is_tombstone(value.as_str())) {
                 old.push((message.sequence, message.message.subject.to_string()));
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
         .await?;
         let mut pruned = 0;

@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{NatsBus, timestamp};
-use crate::STREAM;
 use crate::error::BusError;
 
 /// The server says this often that it is there while a request waits.
@@ -57,6 +56,7 @@ pub(super) enum Pulled {
 #[derive(Debug)]
 pub(super) struct Puller {
     bus: Arc<NatsBus>,
+    /// Stream and consumer, as subjects name them.
     consumer: String,
     inbox: String,
     answers: Subscriber,
@@ -69,7 +69,7 @@ pub(super) struct Puller {
 }
 
 impl Puller {
-    pub(super) async fn new(bus: &Arc<NatsBus>, consumer: &str) -> Result<Self, BusError> {
+    pub(super) async fn new(bus: &Arc<NatsBus>, stream: &str, consumer: &str) -> Result<Self, BusError> {
         let connections = bus.connection.connections.subscribe();
         let inbox = bus.client.new_inbox();
         let answers = bus
@@ -79,7 +79,7 @@ impl Puller {
             .map_err(|error| BusError::Options(error.to_string()))?;
         Ok(Self {
             bus: Arc::clone(bus),
-            consumer: consumer.to_owned(),
+            consumer: format!("{stream}.{consumer}"),
             inbox,
             answers,
             connections,
@@ -101,7 +101,7 @@ impl Puller {
             config.expires = Some(EXPIRY);
             config.idle_heartbeat = HEARTBEAT;
         }
-        let request = format!("CONSUMER.MSG.NEXT.{STREAM}.{}", self.consumer);
+        let request = format!("CONSUMER.MSG.NEXT.{}", self.consumer);
         let body = serde_json::to_vec(&config)
             .map_err(|error| BusError::Answer { request: request.clone(), reason: error.to_string() })?;
         self.request += 1;

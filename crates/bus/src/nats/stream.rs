@@ -1,5 +1,6 @@
 //! The stream: created, corrected, published to, read.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -56,7 +57,7 @@ impl StreamInfo {
 struct Success {}
 
 #[derive(Deserialize)]
-struct PublishAck {
+pub(super) struct PublishAck {
     seq: u64,
     #[serde(default)]
     duplicate: bool,
@@ -84,7 +85,11 @@ fn settings(replicas: usize, max_bytes: u64) -> Value {
 
 impl NatsBus {
     pub(crate) async fn stream_info(&self) -> Result<StreamInfo, BusError> {
-        self.api(&format!("STREAM.INFO.{STREAM}"), &json!({})).await
+        self.info_of(STREAM).await
+    }
+
+    async fn info_of(&self, stream: &str) -> Result<StreamInfo, BusError> {
+        self.api(&format!("STREAM.INFO.{stream}"), &json!({})).await
     }
 
     /// The stream and the base of its positions. Under a lock, so that no older answer is taken for a newer one.
@@ -100,28 +105,32 @@ impl NatsBus {
     }
 
     pub(crate) async fn ensure_stream(&self) -> Result<StreamState, BusError> {
-        let wanted = settings(self.replicas, self.max_bytes);
-        let created = match self.stream_info().await {
-            Ok(info) if not_kept(&wanted, &info.config).is_empty() => false,
+        self.ensure(STREAM, &settings(self.replicas, self.max_bytes)).await
+    }
+
+    /// Creates a stream, or corrects its settings, and reads back what became of them.
+    pub(super) async fn ensure(&self, stream: &str, wanted: &Value) -> Result<StreamState, BusError> {
+        let created = match self.info_of(stream).await {
+            Ok(info) if not_kept(wanted, &info.config).is_empty() => false,
             Ok(info) => {
-                tracing::info!(changes = not_kept(&wanted, &info.config), "correcting the stream");
+                tracing::info!(stream, changes = not_kept(wanted, &info.config), "correcting the stream");
                 let mut config = info.config;
                 if let (Some(config), Some(wanted)) = (config.as_object_mut(), wanted.as_object()) {
                     config.extend(wanted.clone());
                 }
-                self.api::<StreamInfo>(&format!("STREAM.UPDATE.{STREAM}"), &config).await?;
+                self.api::<StreamInfo>(&format!("STREAM.UPDATE.{stream}"), &config).await?;
                 false
             }
             Err(BusError::StreamNotFound) => {
-                self.api::<StreamInfo>(&format!("STREAM.CREATE.{STREAM}"), &wanted).await?;
+                self.api::<StreamInfo>(&format!("STREAM.CREATE.{stream}"), wanted).await?;
                 true
             }
             Err(error) => return Err(error),
         };
-        let info = self.stream_info().await?;
-        let fields = not_kept(&wanted, &info.config);
+        let info = self.info_of(stream).await?;
+        let fields = not_kept(wanted, &info.config);
         if !fields.is_empty() {
-            return Err(BusError::NotKept { of: format!("the stream {STREAM}"), fields });
+            return Err(BusError::NotKept { of: format!("the stream {stream}"), fields });
         }
         Ok(info.state(created))
     }
@@ -188,7 +197,8 @@ impl NatsBus {
         mut visitor: impl FnMut(Stored),
     ) -> Result<(), BusError> {
         let subjects = subject::of_filter(filter)?;
-        self.scan(&subjects, false, |message| {
+        let settings = consumer::ephemeral(&self.unique(), &subjects, consumer::Start::LastPerSubject, false);
+        self.scan(STREAM, &settings, |message| {
             visitor(stored(
                 message.sequence,
                 message.time,
@@ -196,33 +206,31 @@ impl NatsBus {
                 message.message.headers.as_ref(),
                 message.message.payload.clone(),
             )?);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
         .await
     }
 
-    /// Reads a part of the stream once, with a consumer of its own.
+    /// Reads a part of a stream once, with a consumer of its own, until there is no more or the visitor has enough.
     pub(super) async fn scan(
         self: &std::sync::Arc<Self>,
-        subjects: &[String],
-        headers_only: bool,
-        mut visitor: impl FnMut(super::pull::Received) -> Result<(), BusError>,
+        stream: &str,
+        settings: &Value,
+        mut visitor: impl FnMut(super::pull::Received) -> Result<ControlFlow<()>, BusError>,
     ) -> Result<(), BusError> {
-        let settings =
-            consumer::ephemeral(&self.unique(), subjects, consumer::Start::LastPerSubject, headers_only);
-        let ConsumerInfo { name, .. } = self.ensure_consumer(&settings).await?;
-        let mut puller = Puller::new(self, &name).await?;
+        let ConsumerInfo { name, .. } = self.ensure_consumer(stream, settings).await?;
+        let mut puller = Puller::new(self, stream, &name).await?;
         let mut outcome = Ok(());
         // A request that is not filled says that there is no more.
         'all: while outcome.is_ok() {
             outcome = puller.request(BATCH, Wait::No).await;
             for _ in 0..BATCH {
                 match puller.next().await {
-                    Pulled::Message(message) => {
-                        if let Err(error) = visitor(*message) {
-                            tracing::warn!(%error, "skipped");
-                        }
-                    }
+                    Pulled::Message(message) => match visitor(*message) {
+                        Ok(ControlFlow::Continue(())) => {}
+                        Ok(ControlFlow::Break(())) => break 'all,
+                        Err(error) => tracing::warn!(%error, "skipped"),
+                    },
                     Pulled::Empty => break 'all,
                     Pulled::Lost(reason) => {
                         outcome = Err(BusError::Answer { request: "reading the stream".to_owned(), reason });
@@ -231,7 +239,7 @@ impl NatsBus {
                 }
             }
         }
-        self.delete_consumer(&name).await;
+        self.delete_consumer(stream, &name).await;
         outcome
     }
 }

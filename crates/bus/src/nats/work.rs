@@ -11,6 +11,7 @@ use super::NatsBus;
 use super::consumer::shared;
 use super::handle::NatsHandle;
 use super::pull::{Pulled, Puller, Received, Wait};
+use crate::STREAM;
 use crate::delivery::{Delivery, Handle};
 use crate::error::BusError;
 use crate::record::{Record, WorkState};
@@ -155,10 +156,10 @@ impl NatsWork {
     /// Creates the consumer if it is missing.
     pub(crate) async fn open(&mut self) -> Result<(), BusError> {
         let settings = shared(&self.name, &self.filter, self.bus.ack_wait, self.is_private);
-        self.bus.ensure_consumer(&settings).await?;
+        self.bus.ensure_consumer(STREAM, &settings).await?;
         let (_, base) = self.bus.incarnation().await?;
         // Should the stream have been made again between the two, the consumer is missing, and the first request says so.
-        let puller = Puller::new(&self.bus, &self.name).await?;
+        let puller = Puller::new(&self.bus, STREAM, &self.name).await?;
         self.open = Some(Open { puller, base });
         self.may_have_more = true;
         Ok(())

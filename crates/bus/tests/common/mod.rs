@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use groundwork_bus::{
-    Bus, Change, Event, Feed, IndexFeed, Kind, NatsOptions, ObjectId, Record, Snapshot, SyncMarker,
+    About, Bus, Change, Entry, Event, Feed, IndexFeed, Kind, NatsOptions, ObjectId, Record, Snapshot,
+    SyncMarker, What,
 };
 use groundwork_testkit::Nats;
 use jiff::Timestamp;
@@ -61,6 +62,24 @@ pub(crate) fn replayed(record: Record, id: &str) -> Record {
 
 pub(crate) fn marker(kind: &Kind, count: u64) -> Record {
     Record::Synced(SyncMarker { kind: kind.clone(), namespace: None, resource_version: "9".into(), count })
+}
+
+/// An entry of the journal about a key.
+pub(crate) fn entry(key: &ObjectId, job: &str, text: &str) -> Entry {
+    Entry {
+        time: Timestamp::now(),
+        service: "renderer".to_owned(),
+        instance: "i".to_owned(),
+        key: key.clone(),
+        parent: String::new(),
+        job: job.to_owned(),
+        what: What::Decision,
+        about: About::default(),
+        reason: "Because".to_owned(),
+        text: text.to_owned(),
+        seen: String::new(),
+        written: String::new(),
+    }
 }
 
 /// Publishes without a fence, and says where.

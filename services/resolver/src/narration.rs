@@ -1,0 +1,50 @@
+//! What the journal is told of a resolution for a job.
+
+use groundwork_api::{Installation, Kind as _, ResourceExt};
+use groundwork_bus::{About, ObjectId, What};
+use groundwork_component::{ComponentVersion, Reference};
+use groundwork_controller::{Journal, Note};
+use groundwork_lifecycle::{OperationError, Resolution, parent_name};
+
+use crate::handler::kind;
+
+/// Which component version the job uses and why; or in which operation that failed. No repository context: it may hold credentials.
+pub(crate) fn tell(
+    journal: &Journal,
+    job: &str,
+    installation: &Installation,
+    resolution: &Resolution,
+    closure: &Result<Vec<ComponentVersion>, OperationError>,
+) {
+    let named = |reference: &Reference| format!("{}:{}", reference.name, reference.version);
+    let (reason, text) = match (closure, &resolution.reference) {
+        (Err(error), _) => (error.reason.to_string(), format!("failed in the operation {}", error.operation)),
+        (Ok(_), None) => ("Inline".to_owned(), "no component is referred to".to_owned()),
+        (Ok(versions), Some(found)) if found.matched => {
+            let (written, used) = (named(&found.original), named(&found.effective));
+            let text = format!(
+                "overwrites turn the reference {written} into {used}; {} component versions belong to it",
+                versions.len()
+            );
+            ("Overwritten".to_owned(), text)
+        }
+        (Ok(versions), Some(found)) => {
+            let used = named(&found.effective);
+            (
+                "AsWritten".to_owned(),
+                format!("uses {used}; {} component versions belong to it", versions.len()),
+            )
+        }
+    };
+    let namespace = installation.namespace();
+    let key = ObjectId::new(kind::<Installation>(), namespace.as_deref(), installation.name_any());
+    let about = About {
+        kind: Installation::KIND.to_owned(),
+        name: installation.name_any(),
+        uid: installation.uid().unwrap_or_default(),
+    };
+    let mut scribe = journal.scribe(&key);
+    scribe.set_job(job, parent_name(installation));
+    let seen = installation.resource_version();
+    scribe.note(What::Decision, Note { about, reason, text, seen, written: None });
+}
