@@ -196,6 +196,14 @@ mod tests {
         }
     }
 
+    /// I-30: members that nobody here knows stay as they were written.
+    #[test]
+    fn unknown_members_survive() {
+        let written = json!({"type": "example.org/store", "shards": [1, 2.5], "nested": {"a": null}});
+        let read: RepositoryContext = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!((read.type_name(), serde_json::to_value(&read).unwrap()), ("example.org/store", written));
+    }
+
     #[test]
     fn shown_by_address() {
         for (context, shown) in [

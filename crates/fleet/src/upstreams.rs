@@ -107,10 +107,15 @@ pub(crate) fn errors(set: &PackageVariantSet) -> Vec<String> {
             vec!["spec must specify exactly one of `upstream` and `upstreams`".to_owned()]
         }
         (None, Some([])) => vec!["must specify at least one item in spec.upstreams".to_owned()],
+        (None, Some(upstreams)) if upstreams.len() > MOST => vec![too_many()],
         (Some(_), None) | (None, Some(_)) => {
             written(set).iter().flat_map(|(upstream, path)| upstream_errors(upstream, path)).collect()
         }
     }
+}
+
+fn too_many() -> String {
+    format!("spec.upstreams has more than {MOST} items")
 }
 
 fn upstream_errors(upstream: &Upstream, path: &str) -> Vec<String> {
@@ -140,6 +145,9 @@ fn upstream_errors(upstream: &Upstream, path: &str) -> Vec<String> {
 pub fn validate_revision_set(set: &PackageRevisionSet) -> Vec<String> {
     if set.spec.upstreams.is_empty() {
         return vec!["must specify at least one item in spec.upstreams".to_owned()];
+    }
+    if set.spec.upstreams.len() > MOST {
+        return vec![too_many()];
     }
     let each = numbered(&set.spec.upstreams).flat_map(|(upstream, path)| match revision_set(upstream) {
         Some(_) => vec![format!("{path}.packageRevisionSet may only be used in a PackageVariantSet")],

@@ -72,13 +72,21 @@ pub(crate) async fn followed<K: Follower>(
     }
     match target(shared, &object, tag, revisions, objects).await? {
         Ok(None) => Ok(object),
-        Ok(Some(Follow { from, to })) => {
-            let moved = write(&object, &to, objects).await?;
-            let message = format!("tag {tag:?} leads from revision {from} to {to}");
-            tracing::info!(object = object.name_any(), tag, from, to, "the revision follows the tag");
-            note(&moved, &message, objects).await;
-            Ok(moved)
-        }
+        Ok(Some(Follow { from, to })) => match write(&object, &to, objects).await {
+            Ok(moved) => {
+                let message = format!("tag {tag:?} leads from revision {from} to {to}");
+                tracing::info!(object = object.name_any(), tag, from, to, "the revision follows the tag");
+                note(&moved, &message, objects).await;
+                Ok(moved)
+            }
+            // Policies may veto the edit; what is made of the revision that stays goes on.
+            Err(error) if error.is_final() || matches!(error, ApiError::Forbidden { .. }) => {
+                let message = format!("tag {tag:?} leads from revision {from} to {to}, but {error}");
+                warn(&object, &message, objects).await;
+                Ok(object)
+            }
+            Err(error) => Err(error.into()),
+        },
         Err(error) => {
             warn(&object, &error.to_string(), objects).await;
             Ok(object)

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 
 /// Objects in a page of a list.
 const PAGE: u32 = 500;
+/// Packages whose revisions are listed one package after the other; for more, all revisions of the namespace are listed once.
+const FEW_PACKAGES: usize = 8;
 
 /// A kind that a set selects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,11 +130,7 @@ pub(crate) async fn read_inputs(
     for name in revision_set_names(set) {
         inputs.revision_sets.extend(objects.get::<PackageRevisionSet>(namespace, &name).await?);
     }
-    for (repo, package) in upstream_packages(set, &inputs.revision_sets) {
-        let found = package_revisions(&repo, &package, namespace, client).await?;
-        let Some(found) = found else { break };
-        inputs.revisions.get_or_insert_default().extend(found);
-    }
+    inputs.revisions = revisions(&upstream_packages(set, &inputs.revision_sets), namespace, client).await?;
     if inputs.revisions.is_some() {
         inputs.kinds.push(Selected::of::<PackageRevision>());
     }
@@ -181,6 +179,28 @@ fn is_repository((api_version, kind): &(String, String)) -> bool {
     api_version == Repository::API_VERSION && kind == Repository::KIND
 }
 
+/// The revisions of some packages; `None` if nothing in the cluster serves package revisions, or there are no packages.
+async fn revisions(
+    packages: &BTreeSet<(String, String)>,
+    namespace: &str,
+    client: &Client,
+) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
+    if packages.len() > FEW_PACKAGES {
+        let all = revisions_with(&ListParams::default(), namespace, client).await?;
+        let is_of = |revision: &PackageRevision| {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            packages.contains(&(text(&revision.spec.repository), text(&revision.spec.package_name)))
+        };
+        return Ok(all.map(|all| all.into_iter().filter(is_of).collect()));
+    }
+    let mut revisions = None;
+    for (repo, package) in packages {
+        let Some(found) = package_revisions(repo, package, namespace, client).await? else { return Ok(None) };
+        revisions.get_or_insert_with(Vec::new).extend(found);
+    }
+    Ok(revisions)
+}
+
 /// The revisions of a package; `None` if nothing in the cluster serves package revisions.
 pub(crate) async fn package_revisions(
     repo: &str,
@@ -189,8 +209,16 @@ pub(crate) async fn package_revisions(
     client: &Client,
 ) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
     let fields = format!("spec.repository={},spec.packageName={}", escaped(repo), escaped(package));
+    revisions_with(&ListParams::default().fields(&fields), namespace, client).await
+}
+
+async fn revisions_with(
+    parameters: &ListParams,
+    namespace: &str,
+    client: &Client,
+) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
     let api = Api::<PackageRevision>::namespaced(client.clone(), namespace);
-    match api.list(&ListParams::default().fields(&fields)).await {
+    match api.list(parameters).await {
         Ok(list) => Ok(Some(list.items)),
         Err(Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => {

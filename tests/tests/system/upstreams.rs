@@ -114,6 +114,42 @@ fn written(object: &Value) -> (Value, Option<String>) {
     (object["spec"]["upstream"]["revision"].clone(), owner)
 }
 
+/// An admission policy that keeps the variant `vetoed` at its revision.
+async fn veto(case: &Case<'_>) -> Result<()> {
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "follow-tags-veto"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [{"apiGroups": ["config.porch.kpt.dev"], "apiVersions": ["*"],
+                "operations": ["UPDATE"], "resources": ["packagevariants"]}]},
+            "matchConditions": [{"name": "vetoed", "expression":
+                format!("object.metadata.name == 'vetoed' && object.metadata.namespace == '{}'", case.namespace)}],
+            "validations": [{"expression": "object.spec.upstream.revision == 'v1'", "message": "the revision stays"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "follow-tags-veto"},
+        "spec": {"policyName": "follow-tags-veto", "validationActions": ["Deny"]},
+    });
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(
+        file.path(),
+        json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]}).to_string(),
+    )?;
+    case.system.kubectl(&["apply", "-f", &file.path().display().to_string()]).await?;
+    let change = r#"{"spec": {"upstream": {"revision": "v9"}}}"#;
+    let namespace = format!("--namespace={}", case.namespace);
+    let patch =
+        ["patch", "packagevariant", "vetoed", &namespace, "--type=merge", "--dry-run=server", "-p", change];
+    wait_for("the policy is in force", PATIENCE, async || match case.system.kubectl(&patch).await {
+        Ok(_) => Err("it lets the change pass".to_owned()),
+        Err(_) => Ok(()),
+    })
+    .await
+}
+
 /// V-177: where a tag moves, the specs that follow it are edited under a field manager of its own, an Event tells of it, and variants
 /// follow their sets; what cannot be followed is told and stays.
 #[tokio::test]
@@ -137,8 +173,11 @@ async fn revisions_follow_tags() -> Result<()> {
         variant(&json!({"upstream": {"repo": "catalog", "package": "net/coredns", "revision": "latest"},
         "downstream": {"repo": "edge", "package": "floating"}}));
     case.create::<PackageVariant>("floating", &following(floating)).await?;
+    let vetoed = variant(&json!({"downstream": {"repo": "edge", "package": "vetoed"}}));
+    case.create::<PackageVariant>("vetoed", &following(vetoed)).await?;
+    veto(&case).await?;
     let draft = |package: &str| format!("drafts/{package}/packagevariant-1");
-    for package in ["dns", "of-set"] {
+    for package in ["dns", "of-set", "vetoed"] {
         until_file(&remotes, ("edge", &draft(package), &format!("{package}/config.yaml")), |_| true).await?;
     }
     let warnings = case.warnings::<PackageVariant>("floating").await?;
@@ -178,6 +217,11 @@ async fn revisions_follow_tags() -> Result<()> {
     let told: Vec<_> =
         told.filter_map(|event| Some((event.type_.as_deref()?, event.message.as_deref()?))).collect();
     assert_eq!(told, [("Normal", "tag \"stable\" leads from revision v1 to v2"); 2]);
+    // Who is not let write says so, and goes on as before.
+    let warnings = case.warnings::<PackageVariant>("vetoed").await?;
+    let refused = "tag \"stable\" leads from revision v1 to v2, but packagevariant follow-tags/vetoed is refused by an admission policy of the cluster";
+    assert!(warnings.contains(&("TagNotFollowed".to_owned(), refused.to_owned())), "{warnings:?}");
+    assert_eq!(written(&serde_json::to_value(case.get::<PackageVariant>("vetoed").await?)?).0, "v1");
     // The child is its set's.
     let child = children(&case, "fleet").await?.into_values().next().map(serde_json::to_value);
     assert_eq!(child.transpose()?.map(|child| written(&child)), Some((json!("v2"), None)));

@@ -15,6 +15,7 @@ const READERS: &[(&str, Reader)] = &[
     ("Context", |snapshot| text(&Context(snapshot))),
     ("PackageVariantSet", |snapshot| text(&PackageVariantSet(snapshot))),
     ("PackageVariant", |snapshot| text(&PackageVariant(snapshot))),
+    ("PackageRevisionSet", |snapshot| text(&PackageRevisionSet(snapshot))),
     ("Repository", |snapshot| text(&Repository(snapshot))),
 ];
 
@@ -108,7 +109,8 @@ fn nothing_is_read_that_is_not_published() {
     let schedule = json!({"interval": "5m", "cronSpec": "@hourly", "numberOfReconciles": 3});
     let whole = json!({
         "spec": {
-            "context": "c", "type": "t", "upstream": {"repo": "r", "package": "p"},
+            "context": "c", "type": "t", "upstream": {"repo": "r", "package": "p", "packageRevisionSet": "s"},
+            "upstreams": [{"repo": "r", "package": "p"}, {"packageRevisionSet": "s"}],
             "componentDescriptor": {"ref": {"componentName": "n", "version": "v", "repositoryContext": {"a": 1}}},
             "blueprint": {"ref": {"resourceName": "r"}},
             "imports": {"data": [import, {}], "targets": [targets, {"name": "n", "targets": []}]},

@@ -174,7 +174,7 @@ fn limits_hold() {
     }
 }
 
-/// E7, E9, E17 and E23.
+/// E7, E9, E17 and E23; I-30.
 #[test]
 fn lookup_errors() {
     let mut stores = stores(&["R1: a:1", "R1: b:1"]);

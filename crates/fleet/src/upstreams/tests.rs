@@ -187,6 +187,7 @@ fn what_is_wrong_with_upstreams() {
             "either spec.upstreams[1].revision or spec.upstreams[1].workspaceName must be specified",
         ],
     );
+    check(&json!({"upstreams": vec![upstream("a"); 1_001]}), &["spec.upstreams has more than 1000 items"]);
     check(
         &json!({"upstream": {"packageRevisionSet": "base", "repo": "r"}}),
         &["spec.upstream may specify `packageRevisionSet` only without other fields"],

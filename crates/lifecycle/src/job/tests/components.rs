@@ -21,7 +21,7 @@ fn check(documents: &[&str], component: &str, all: &str) {
     assert_eq!((config["component"].as_str(), config["all"].as_str()), (Some(component), Some(all)));
 }
 
-/// I-27 to I-29, I-52: the Context's repository, and the one that the reference names itself.
+/// I-27 to I-29, I-34, I-52: the Context's repository, and the one that the reference names itself.
 #[test]
 fn repositories_by_precedence() {
     check(
