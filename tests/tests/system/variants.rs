@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository};
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::status;
 use groundwork_proto::variant::v1::expand_request::Input;
@@ -627,5 +627,11 @@ pub(crate) async fn use_all_rights(case: &Case<'_>) -> Result<()> {
     case.change::<PackageVariantSet>("example", &changed).await?;
     has(case, "example", &["a/x"]).await?;
     ready(case, "example").await?;
+    let list = json!({"spec": {"upstreams": [{"repo": "catalog", "package": "foo", "revision": "v1"}]}});
+    case.create::<PackageRevisionSet>("base", &list).await?;
+    let referring = json!({"spec": {"upstream": {"packageRevisionSet": "base"},
+        "targets": [{"repositories": [{"name": "b"}]}]}});
+    case.create::<PackageVariantSet>("referring", &referring).await?;
+    has(case, "referring", &["b/foo"]).await?;
     Ok(())
 }
