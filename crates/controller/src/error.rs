@@ -75,12 +75,19 @@ impl ApiError {
             (500, _) if TOO_LARGE.iter().any(|words| status.message.contains(words)) => {
                 Self::TooLarge(object)
             }
+            // A policy may answer with any of these, and names no field.
+            (400 | 422, _) if is_of_a_policy(status) => Self::Refused(object),
             (400 | 415 | 422, _) => Self::Invalid { object, causes: causes(status) },
             (code, reason) => {
                 Self::Transient { verb, object, problem: format!("{code} {reason}").trim().to_owned() }
             }
         }
     }
+}
+
+/// Whether an admission policy or webhook has answered.
+fn is_of_a_policy(status: &Status) -> bool {
+    ["ValidatingAdmissionPolicy '", "admission webhook \""].iter().any(|words| status.message.contains(words))
 }
 
 /// What etcd and its client say about an object over their limits.
@@ -91,4 +98,38 @@ fn causes(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let texts: Vec<String> = causes.map(|cause| format!("{} ({})", cause.field, cause.reason)).collect();
     if texts.is_empty() { format!("{} {}", status.code, status.reason) } else { texts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the API server itself says of fields is told; a policy may quote values, so it is told of only.
+    #[test]
+    fn policies_refuse_with_several_codes() {
+        let error = |code: u16, reason: &str, message: &str| {
+            let status: Status = serde_json::from_value(serde_json::json!({
+                "status": "Failure", "code": code, "reason": reason, "message": message,
+                "details": {"causes": [{"message": "secret"}]},
+            }))
+            .unwrap();
+            ApiError::of_status(&status, "update", "things a/b".to_owned(), "things in a").to_string()
+        };
+        let policy = "things \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'q' denied request: secret";
+        let webhook = "admission webhook \"w.example.org\" denied the request: secret";
+        let refused = "things a/b is refused by an admission policy of the cluster";
+        for (code, reason, message) in [
+            (422, "Invalid", policy),
+            (403, "Forbidden", policy),
+            (400, "BadRequest", webhook),
+            (403, "Forbidden", webhook),
+        ] {
+            assert_eq!(error(code, reason, message), refused, "{code} {message}");
+        }
+        let invalid = error(422, "Invalid", "things \"b\" is invalid: spec.a: Required value");
+        assert!(
+            invalid.starts_with("things a/b is not accepted: ") && !invalid.contains("secret"),
+            "{invalid}"
+        );
+    }
 }

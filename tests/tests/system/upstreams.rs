@@ -219,7 +219,7 @@ async fn revisions_follow_tags() -> Result<()> {
     assert_eq!(told, [("Normal", "tag \"stable\" leads from revision v1 to v2"); 2]);
     // Who is not let write says so, and goes on as before.
     let warnings = case.warnings::<PackageVariant>("vetoed").await?;
-    let refused = "tag \"stable\" leads from revision v1 to v2, but packagevariant follow-tags/vetoed is refused by an admission policy of the cluster";
+    let refused = "tag \"stable\" leads from revision v1 to v2, but packagevariants follow-tags/vetoed is refused by an admission policy of the cluster";
     assert!(warnings.contains(&("TagNotFollowed".to_owned(), refused.to_owned())), "{warnings:?}");
     assert_eq!(written(&serde_json::to_value(case.get::<PackageVariant>("vetoed").await?)?).0, "v1");
     // The child is its set's.
