@@ -5,7 +5,6 @@ use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Reposit
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, ObjectEvent, Objects, ReconcileError, Stored};
 use groundwork_fleet::{FOLLOW_TAG, Follow, FollowError, Git, follow};
-use groundwork_packages::StoreError;
 use serde_json::json;
 
 use crate::COMPONENT;
@@ -70,7 +69,7 @@ pub(crate) async fn followed<K: Follower>(
         warn(&object, &format!("annotation {FOLLOW_TAG} has no effect: {why}"), objects).await;
         return Ok(object);
     }
-    match target(shared, &object, tag, revisions, objects).await? {
+    match target(shared, &object, tag, revisions, objects).await {
         Ok(None) => Ok(object),
         Ok(Some(Follow { from, to })) => match write(&object, &to, objects).await {
             Ok(moved) => {
@@ -94,30 +93,27 @@ pub(crate) async fn followed<K: Follower>(
     }
 }
 
-/// Where the tag leads, as far as git can be asked.
+/// Where the tag leads, as far as git can be asked. That a repository cannot be used is told where its packages are worked on.
 async fn target<K: Follower>(
     shared: &Shared,
     object: &K,
     tag: &str,
     revisions: &[PackageRevision],
     objects: &Objects,
-) -> Result<Result<Option<Follow>, FollowError>, ReconcileError> {
+) -> Result<Option<Follow>, FollowError> {
     let upstream = object.upstream();
-    let Some(store) = &shared.packages else {
-        return Ok(follow(tag, upstream, revisions, &Git::UNKNOWN));
-    };
+    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    let repo = text(upstream.and_then(|upstream| upstream.repo.as_ref()));
+    let package = text(upstream.and_then(|upstream| upstream.package.as_ref()));
     let namespace = object.namespace().unwrap_or_default();
-    let repo = upstream.and_then(|upstream| upstream.repo.as_deref()).unwrap_or_default();
-    let key = ObjectId::new(kind::<Repository>(), Some(&namespace), repo);
-    match store.repository(&key, objects).await {
-        Ok(repository) => {
-            let package = upstream.and_then(|upstream| upstream.package.as_deref()).unwrap_or_default();
-            Ok(store.with_git(&namespace, package, &repository, |git| follow(tag, upstream, revisions, git)))
+    if let Some(store) = &shared.packages {
+        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), repo);
+        if let Ok(repository) = store.repository(&key, objects).await {
+            let decide = |git: &Git<'_>| follow(tag, upstream, revisions, git);
+            return store.with_git(&namespace, &package, &repository, decide);
         }
-        // That there is no such revision is what the Event says then.
-        Err(StoreError::NotFound(_)) => Ok(follow(tag, upstream, revisions, &Git::UNKNOWN)),
-        Err(error) => Err(ReconcileError::new(error.to_string())),
     }
+    follow(tag, upstream, revisions, &Git::UNKNOWN)
 }
 
 /// Takes the field over, whoever has written it: that is what the annotation asks for. Of another version than the one that was looked at

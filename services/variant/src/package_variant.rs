@@ -88,6 +88,9 @@ async fn followed(
     if follow::tag(&variant).is_none() {
         return Ok(variant);
     }
+    if !shared.follows_tags {
+        return follow::followed(shared, variant, &[], objects).await;
+    }
     let upstream = variant.spec.upstream.clone().unwrap_or_default();
     let (repo, package) = (upstream.repo.unwrap_or_default(), upstream.package.unwrap_or_default());
     let namespace = variant.namespace().unwrap_or_default();
