@@ -5,12 +5,20 @@ use std::collections::HashMap;
 use groundwork_bus::ObjectId;
 use groundwork_kubernetes::ResourceVersion;
 
-/// The newest version of each object that the handling of one key has read or written.
+/// The version of each object that the handling of one key has decided on: the first that it has read, or the last that it has written.
+/// Nothing says that what was read again later was looked at by what was decided before.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownVersions(HashMap<ObjectId, ResourceVersion>);
 
 impl KnownVersions {
-    /// Adds a version. One that is no number is not comparable, and left out.
+    /// Adds a version that was read, unless one is known. One that is no number is not comparable, and left out.
+    pub(crate) fn read(&mut self, object: ObjectId, version: &str) {
+        if let Some(version) = ResourceVersion::parse(version) {
+            self.0.entry(object).or_insert(version);
+        }
+    }
+
+    /// Adds a version that was written, or whose event an attempt is about.
     pub(crate) fn add(&mut self, object: ObjectId, version: &str) {
         if let Some(version) = ResourceVersion::parse(version) {
             self.insert(object, version);
@@ -32,5 +40,43 @@ impl KnownVersions {
     fn insert(&mut self, object: ObjectId, version: ResourceVersion) {
         let known = self.0.entry(object).or_insert(version);
         *known = version.max(*known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_bus::Kind;
+
+    use super::*;
+
+    fn object(name: &str) -> ObjectId {
+        ObjectId::new(Kind::new("g", "things"), Some("team"), name)
+    }
+
+    /// What an attempt reads a second time may be newer than what it has decided on, so the event about it is news.
+    #[test]
+    fn the_first_read_counts() {
+        let mut known = KnownVersions::default();
+        known.read(object("a"), "5");
+        known.read(object("a"), "7");
+        assert!(known.covers(&object("a"), "5"));
+        assert!(!known.covers(&object("a"), "7"));
+        assert!(!known.covers(&object("b"), "1"));
+        known.add(object("a"), "8");
+        known.read(object("a"), "9");
+        assert!(known.covers(&object("a"), "8"));
+        assert!(!known.covers(&object("a"), "9"));
+        known.read(object("b"), "opaque");
+        assert!(!known.covers(&object("b"), "opaque"));
+    }
+
+    /// Of two attempts the later one has seen more.
+    #[test]
+    fn attempts_add_up() {
+        let (mut one, mut other) = (KnownVersions::default(), KnownVersions::default());
+        one.read(object("a"), "5");
+        other.read(object("a"), "7");
+        one.merge(other);
+        assert!(one.covers(&object("a"), "7"));
     }
 }

@@ -287,18 +287,22 @@ impl Objects {
     }
 
     fn observe<K: Stored>(&self, object: &K) {
+        self.observed(object, KnownVersions::read);
+    }
+
+    fn observed<K: Stored>(&self, object: &K, add: fn(&mut KnownVersions, ObjectId, &str)) {
         let (Some(observations), Some(version)) = (&self.observations, object.resource_version()) else {
             return;
         };
         let kind = Kind::new(K::group(&()).into_owned(), K::plural(&()).into_owned());
         let id = ObjectId::new(kind, object.namespace().as_deref(), object.name_any());
-        observations.lock().unwrap_or_else(PoisonError::into_inner).known.add(id, &version);
+        add(&mut observations.lock().unwrap_or_else(PoisonError::into_inner).known, id, &version);
     }
 
     /// Observes a write; one that changed nothing since `before` is no progress.
     fn written<K: Stored>(&self, object: K, before: Option<&str>) -> K {
         let object = lean(object);
-        self.observe(&object);
+        self.observed(&object, KnownVersions::add);
         let has_changed = before.is_none() || object.resource_version().as_deref() != before;
         if let (true, Some(observations)) = (has_changed, &self.observations) {
             observations.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;

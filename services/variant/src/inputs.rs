@@ -130,7 +130,7 @@ pub(crate) async fn read_inputs(
     for name in revision_set_names(set) {
         inputs.revision_sets.extend(objects.get::<PackageRevisionSet>(namespace, &name).await?);
     }
-    inputs.revisions = revisions(&upstream_packages(set, &inputs.revision_sets), namespace, client).await?;
+    inputs.revisions = revisions(&upstream_packages(set, &inputs.revision_sets), namespace, objects).await?;
     if inputs.revisions.is_some() {
         inputs.kinds.push(Selected::of::<PackageRevision>());
     }
@@ -183,10 +183,10 @@ fn is_repository((api_version, kind): &(String, String)) -> bool {
 async fn revisions(
     packages: &BTreeSet<(String, String)>,
     namespace: &str,
-    client: &Client,
+    objects: &Objects,
 ) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
     if packages.len() > FEW_PACKAGES {
-        let all = revisions_with(&ListParams::default(), namespace, client).await?;
+        let all = known_revisions("", namespace, objects).await?;
         let is_of = |revision: &PackageRevision| {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
             packages.contains(&(text(&revision.spec.repository), text(&revision.spec.package_name)))
@@ -195,7 +195,9 @@ async fn revisions(
     }
     let mut revisions = None;
     for (repo, package) in packages {
-        let Some(found) = package_revisions(repo, package, namespace, client).await? else { return Ok(None) };
+        let Some(found) = package_revisions(repo, package, namespace, objects).await? else {
+            return Ok(None);
+        };
         revisions.get_or_insert_with(Vec::new).extend(found);
     }
     Ok(revisions)
@@ -206,26 +208,21 @@ pub(crate) async fn package_revisions(
     repo: &str,
     package: &str,
     namespace: &str,
-    client: &Client,
+    objects: &Objects,
 ) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
     let fields = format!("spec.repository={},spec.packageName={}", escaped(repo), escaped(package));
-    revisions_with(&ListParams::default().fields(&fields), namespace, client).await
+    known_revisions(&fields, namespace, objects).await
 }
 
-async fn revisions_with(
-    parameters: &ListParams,
+async fn known_revisions(
+    fields: &str,
     namespace: &str,
-    client: &Client,
+    objects: &Objects,
 ) -> Result<Option<Vec<PackageRevision>>, ReconcileError> {
-    let api = Api::<PackageRevision>::namespaced(client.clone(), namespace);
-    match api.list(parameters).await {
-        Ok(list) => Ok(Some(list.items)),
-        Err(Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => {
-            let what =
-                format!("{}.{} in namespace {namespace}", PackageRevision::PLURAL, PackageRevision::GROUP);
-            Err(ReconcileError::new(problem(&error, &what)))
-        }
+    match objects.select::<PackageRevision>(namespace, fields).await {
+        Ok(revisions) => Ok(Some(revisions)),
+        Err(ApiError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -94,7 +94,7 @@ async fn followed(
     let upstream = variant.spec.upstream.clone().unwrap_or_default();
     let (repo, package) = (upstream.repo.unwrap_or_default(), upstream.package.unwrap_or_default());
     let namespace = variant.namespace().unwrap_or_default();
-    let revisions = package_revisions(&repo, &package, &namespace, objects.client()).await?;
+    let revisions = package_revisions(&repo, &package, &namespace, objects).await?;
     follow::followed(shared, variant, &revisions.unwrap_or_default(), objects).await
 }
 
@@ -183,8 +183,7 @@ async fn without_store(
     let namespace = variant.namespace().unwrap_or_default();
     let downstream = variant.spec.downstream.clone().unwrap_or_default();
     let (repo, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
-    let revisions =
-        package_revisions(&repo, &package, &namespace, objects.client()).await?.unwrap_or_default();
+    let revisions = package_revisions(&repo, &package, &namespace, objects).await?.unwrap_or_default();
     let uid = variant.uid().unwrap_or_default();
     let own =
         revisions.iter().filter(|revision| revision.owner_references().iter().any(|owner| owner.uid == uid));

@@ -218,9 +218,13 @@ async fn revisions_follow_tags() -> Result<()> {
         told.filter_map(|event| Some((event.type_.as_deref()?, event.message.as_deref()?))).collect();
     assert_eq!(told, [("Normal", "tag \"stable\" leads from revision v1 to v2"); 2]);
     // Who is not let write says so, and goes on as before.
-    let warnings = case.warnings::<PackageVariant>("vetoed").await?;
     let refused = "tag \"stable\" leads from revision v1 to v2, but packagevariants follow-tags/vetoed is refused by an admission policy of the cluster";
-    assert!(warnings.contains(&("TagNotFollowed".to_owned(), refused.to_owned())), "{warnings:?}");
+    let refused = ("TagNotFollowed".to_owned(), refused.to_owned());
+    wait_for("the refusal is told", PATIENCE, async || {
+        let warnings = case.warnings::<PackageVariant>("vetoed").await.map_err(|error| error.to_string())?;
+        if warnings.contains(&refused) { Ok(()) } else { Err(format!("{warnings:?}")) }
+    })
+    .await?;
     assert_eq!(written(&serde_json::to_value(case.get::<PackageVariant>("vetoed").await?)?).0, "v1");
     // The child is its set's.
     let child = children(&case, "fleet").await?.into_values().next().map(serde_json::to_value);
