@@ -6,10 +6,20 @@ use granit_parser::{ErrorKind, Event, Parser, ScanError, Span, StrInput};
 
 use crate::error::Error;
 use crate::node::Position;
+use crate::plain::{self, Positioned};
 
 /// The events of a text, each with its position. A composer asks for [`Events::begins_document`], then for the events of
 /// one node, then for [`Events::end_document`].
-pub struct Events<'input> {
+pub struct Events<'input>(Source<'input>);
+
+enum Source<'input> {
+    /// All that is left of the events of a plain text.
+    Plain(std::vec::IntoIter<Positioned<'input>>),
+    /// Any text.
+    Parser(Box<Parsed<'input>>),
+}
+
+struct Parsed<'input> {
     text: &'input str,
     parser: Parser<'input, StrInput<'input>>,
 }
@@ -25,9 +35,16 @@ impl<'input> Events<'input> {
     /// A text without comments, and without the byte order mark that it may begin with.
     pub fn new(text: &'input str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut options = granit_parser::Options::default();
-        options.set_emit_comments(false);
-        Self { text, parser: Parser::new_from_str_with_options(text, options) }
+        Self(match plain::events(text) {
+            Some(events) => Source::Plain(events.into_iter()),
+            None => Source::Parser(Box::new(Parsed::new(text))),
+        })
+    }
+
+    /// The same events, by the parser whatever the text is.
+    #[cfg(test)]
+    pub(crate) fn parsed(text: &'input str) -> Self {
+        Self(Source::Parser(Box::new(Parsed::new(text))))
     }
 
     /// The next event; the end of the stream again and again.
@@ -36,23 +53,10 @@ impl<'input> Events<'input> {
     ///
     /// The text is not YAML.
     pub fn next_event(&mut self) -> Result<(Event<'input>, Position), Error> {
-        match self.parser.next() {
-            Some(Ok((Event::DocumentEnd, span))) if self.ends_at_directive(&span) => {
-                // The parser would begin another document here, and the rest of this one would be lost.
-                Err(Error::new(position_of(&span.start), "a value may not begin with % unless it is quoted"))
-            }
-            Some(Ok((event, span))) => Ok((event, position_of(&span.start))),
-            Some(Err(error)) => Err(Error::new(position_of(error.marker()), message_of(&error))),
-            None => Ok((Event::StreamEnd, Position { line: 1, column: 1 })),
+        match &mut self.0 {
+            Source::Plain(events) => Ok(events.next().unwrap_or(END)),
+            Source::Parser(parsed) => parsed.next_event(),
         }
-    }
-
-    /// Whether a document is ended by nothing but a `%` at the start of a line.
-    fn ends_at_directive(&self, end: &Span) -> bool {
-        end.start
-            .byte_offset()
-            .and_then(|offset| self.text.get(offset..))
-            .is_some_and(|rest| rest.starts_with('%'))
     }
 
     /// Goes to the first event of the next document; false at the end of the stream.
@@ -80,6 +84,36 @@ impl<'input> Events<'input> {
             (Event::DocumentEnd, _) => Ok(()),
             (_, position) => Err(Error::new(position, "the document goes on after its value")),
         }
+    }
+}
+
+const END: Positioned<'static> = (Event::StreamEnd, Position { line: 1, column: 1 });
+
+impl<'input> Parsed<'input> {
+    fn new(text: &'input str) -> Self {
+        let mut options = granit_parser::Options::default();
+        options.set_emit_comments(false);
+        Self { text, parser: Parser::new_from_str_with_options(text, options) }
+    }
+
+    fn next_event(&mut self) -> Result<Positioned<'input>, Error> {
+        match self.parser.next() {
+            Some(Ok((Event::DocumentEnd, span))) if self.ends_at_directive(&span) => {
+                // The parser would begin another document here, and the rest of this one would be lost.
+                Err(Error::new(position_of(&span.start), "a value may not begin with % unless it is quoted"))
+            }
+            Some(Ok((event, span))) => Ok((event, position_of(&span.start))),
+            Some(Err(error)) => Err(Error::new(position_of(error.marker()), message_of(&error))),
+            None => Ok(END),
+        }
+    }
+
+    /// Whether a document is ended by nothing but a `%` at the start of a line.
+    fn ends_at_directive(&self, end: &Span) -> bool {
+        end.start
+            .byte_offset()
+            .and_then(|offset| self.text.get(offset..))
+            .is_some_and(|rest| rest.starts_with('%'))
     }
 }
 

@@ -29,6 +29,7 @@ mod error;
 pub mod events;
 mod node;
 mod number;
+mod plain;
 mod scalar;
 pub mod skim;
 pub mod style;
