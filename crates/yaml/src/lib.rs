@@ -17,6 +17,9 @@
 //! [`events`] and [`style`] are below that: what every reader and writer of YAML shares whose original was written in Go, also
 //! one with values and rules of its own, as spiff has them.
 //!
+//! Plain texts, which is what programs and templates print, have their events from one pass over the bytes; whatever is not plain is read by
+//! a parser that knows all of YAML. Both give the same events of the same text, so nobody above can tell which it was.
+//!
 //! [`tree`] is for programs that change files of people: it keeps comments, order and notation.
 //!
 //! [`skim`] cuts members out of a document without reading the rest.
