@@ -195,7 +195,7 @@ async fn hostile_plans_are_refused_or_fail_as_their_jobs_would() -> Result<()> {
         })
     };
     let mut deep = install("");
-    let inner = (0..2_000).fold(json!(1), |inner, _| json!([inner]));
+    let inner = (0..300).fold(json!(1), |inner, _| json!([inner]));
     deep["spec"]["blueprint"]["inline"]["filesystem"] = json!({"a": inner});
     let kind = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": {}});
     for (object, words) in [
