@@ -185,3 +185,120 @@ fn unknown(api_version: &str, kind: &str, field: &str) -> Status {
     };
     invalid(field, problem)
 }
+
+#[cfg(test)]
+mod tests {
+    use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
+    use groundwork_proto::status::reason;
+    use serde_json::json;
+    use std::sync::Arc;
+    use tonic::Code;
+
+    use super::*;
+    use crate::work::InNamespace;
+
+    const API: &str = "landscaper.gardener.cloud/v1alpha1";
+
+    struct Nowhere;
+
+    impl Repositories for Nowhere {
+        fn open(&self, _: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+            Err(RepositoryError::UnknownType { type_name: "none".to_owned() })
+        }
+    }
+
+    fn request(objects: &[Value], namespace: &str) -> PlanRequest {
+        let objects = objects.iter().map(|object| Json { text: object.to_string() });
+        PlanRequest { objects: objects.collect(), namespace: namespace.to_owned() }
+    }
+
+    fn of(api_version: &str, kind: &str, name: &str) -> Value {
+        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}})
+    }
+
+    /// Imports a value of a Secret, and shows it.
+    fn install() -> Value {
+        let blueprint = json!({
+            "apiVersion": API, "kind": "Blueprint",
+            "imports": [{"name": "login", "type": "data", "schema": {"type": "string"}}],
+            "deployExecutions": [{"name": "d", "type": "GoTemplate", "template":
+                "deployItems: [{name: x, type: example.org/x, config: {apiVersion: v1, kind: X, login: '{{ .imports.login }}'}}]"}],
+        });
+        let mut install = of(API, "Installation", "shop");
+        install["spec"] = json!({
+            "blueprint": {"inline": {"filesystem": {"blueprint.yaml": blueprint.to_string()}}},
+            "imports": {"data": [{"name": "login", "secretRef": {"name": "login", "key": "password"}}]},
+        });
+        install
+    }
+
+    #[test]
+    fn what_cannot_be_planned_is_refused_in_words() {
+        let mut inside = install();
+        inside["metadata"]["namespace"] = json!("../team");
+        let config_map = of("v1", "ConfigMap", "settings");
+        for (objects, namespace, words) in [
+            (vec![], "team", "objects: it must be given"),
+            (
+                vec![config_map.clone(); MOST_OBJECTS + 1],
+                "team",
+                "there are 1001 objects, a call may bring 1000",
+            ),
+            (vec![config_map.clone()], "", "objects[0]: it names no namespace"),
+            (
+                vec![config_map.clone(), config_map],
+                "team",
+                "objects[1]: an object of this kind, namespace and name is given twice",
+            ),
+            (vec![inside], "team", "its namespace must be a name as Kubernetes has them"),
+            (vec![of("v1", "Pod", "x")], "team", "its kind must be one of Installation, "),
+            (vec![of("config.porch.kpt.dev/v1alpha2", "PackageVariantSet", "x")], "team", "objects[0]: "),
+        ] {
+            let refused = plan_scope(request(&objects, namespace)).unwrap_err();
+            assert_eq!(refused.code(), Code::InvalidArgument);
+            assert_eq!(reason(&refused).as_deref(), Some(reasons::INVALID_REQUEST));
+            assert!(refused.message().contains(words), "{refused}");
+        }
+        let sets = unknown(PackageVariantSet::API_VERSION, PackageVariantSet::KIND, "objects[0]");
+        assert!(sets.message().contains("Preview"), "{sets}");
+        let items = unknown(DeployItem::API_VERSION, DeployItem::KIND, "objects[0]");
+        assert!(items.message().contains("nobody applies them"), "{items}");
+    }
+
+    #[test]
+    fn objects_say_which_namespaces_a_plan_is_about() {
+        let mut elsewhere = of("v1", "Secret", "login");
+        elsewhere["metadata"]["namespace"] = json!("other");
+        let scope = plan_scope(request(&[install(), elsewhere], "team")).unwrap();
+        assert_eq!(scope, ["other".to_owned(), "team".to_owned()].into());
+        let many = (0..=MOST_NAMESPACES).map(|number| {
+            let mut map = of("v1", "ConfigMap", "x");
+            map["metadata"]["namespace"] = json!(format!("n{number}"));
+            map
+        });
+        let refused = plan_scope(request(&many.collect::<Vec<_>>(), "team")).unwrap_err();
+        assert!(refused.message().contains("there are 21 namespaces, a call may bring 20"), "{refused}");
+    }
+
+    /// A plan asks for the Secrets that it needs, once each, whether they exist or not, and shows none of their values.
+    #[test]
+    fn a_plan_asks_for_what_it_lacks() {
+        let asked = |objects: InNamespace| {
+            let namespaces = Namespaces::from([("team".to_owned(), objects)]);
+            plan(request(&[install()], "team"), namespaces, &Nowhere).unwrap()
+        };
+        let lacking = Lacks { secrets: ["login".to_owned()].into(), ..Lacks::default() };
+        let lacks = Unplanned::Lacks([("team".to_owned(), lacking.clone())].into());
+        assert_eq!(asked(InNamespace::default()), Err(lacks));
+        let absent = asked(InNamespace { absent: lacking, ..InNamespace::default() }).unwrap();
+        let absent: Value = serde_json::from_str(&absent.plan.unwrap().text).unwrap();
+        assert!(absent["installations"][0]["error"].is_string(), "{absent}");
+        let mut there = InNamespace::default();
+        let entries = [("password".to_owned(), b"hunter2".to_vec())];
+        there.named.secrets.insert("login".to_owned(), entries.into());
+        let there = asked(there).unwrap().plan.unwrap().text;
+        let plan: Value = serde_json::from_str(&there).unwrap();
+        assert_eq!(plan["installations"][0]["items"][0]["change"], "created", "{plan}");
+        assert!(!there.contains("hunter2"), "{there}");
+    }
+}
