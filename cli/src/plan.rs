@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use groundwork_blueprint::Capabilities;
-use groundwork_component::Repositories;
 use groundwork_fleet::Preview;
 use groundwork_lifecycle::{SignatureCheck, SignaturePolicy};
 use groundwork_plan::{Environment, Landscape, Plan, plan};
+use groundwork_registry::RepositoryMap;
 use serde_json::Value;
 
 use crate::diagnostic::{self, Diagnostic, Severity};
@@ -124,7 +124,7 @@ impl PlanArguments {
         if written == Ending::Rendered && !is_empty { Ending::Failed } else { written }
     }
 
-    fn plan(&self, present: &Landscape, applied: &Landscape, repositories: &dyn Repositories) -> Plan {
+    fn plan(&self, present: &Landscape, applied: &Landscape, repositories: &RepositoryMap) -> Plan {
         let environment = Environment {
             repositories,
             capabilities: &Capabilities::system(),
@@ -133,6 +133,7 @@ impl PlanArguments {
                 now: jiff::Timestamp::now().as_second(),
             }),
             show_values: self.show_values,
+            reads: None,
         };
         plan(present, applied, &environment)
     }

@@ -19,6 +19,7 @@ use crate::change::{Change, PlannedInstallation, Reason, Redirection, Start};
 use crate::compare::{Importers, importers, kind_name};
 use crate::landscape::{Key, Landscape};
 use crate::redirection::redirections;
+use crate::surroundings::OfContext;
 use crate::world::imported;
 
 /// Why a root is planned, and when its job begins.
@@ -226,14 +227,18 @@ impl<'a> Causes<'a> {
         let namespace = installation.metadata.namespace.clone().unwrap_or_default();
         let context = landscape.contexts.get(&(namespace.clone(), installation.spec.context().to_owned()));
         let assumed = if context.is_none() { assumed_context(installation) } else { None };
-        let overwrites = context
-            .and_then(|context| landscape.overwrites.get(&(namespace, context.overwrites()?.to_owned())));
+        let overwrites = context.and_then(|context| {
+            landscape.overwrites.get(&(namespace.clone(), context.overwrites()?.to_owned()))
+        });
+        let context = context.or(assumed.as_ref());
+        let sources = self.environment.repositories;
+        let repositories = OfContext { sources, namespace: &namespace, context };
         let resolution = resolve(&Inputs {
             installation,
-            context: context.or(assumed.as_ref()),
+            context,
             overwrites,
             objects: &ObjectSet::default(),
-            repositories: self.environment.repositories,
+            repositories: &repositories,
             blueprint: None,
             capabilities: self.environment.capabilities,
             scope: ROOT_SCOPE,
@@ -242,7 +247,7 @@ impl<'a> Causes<'a> {
             offline: None,
             signatures: None,
         });
-        resolution.graph(self.environment.repositories)
+        resolution.graph(&repositories)
     }
 }
 

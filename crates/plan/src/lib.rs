@@ -7,7 +7,8 @@
 //!              └─ the same with other values in the place of secret ones: what comes out otherwise is hidden
 //! ```
 //!
-//! Pure: callers read what a cluster holds before they call. What only deployers can tell is unknown, not wrong. The jobs are those of
+//! Pure: callers read what a cluster holds before they call; which Secrets and ConfigMaps count is known when a plan has looked for them
+//! ([`Reads`]). What only deployers can tell is unknown, not wrong. The jobs are those of
 //! the chapter `installations.md`.
 
 mod applied;
@@ -19,14 +20,11 @@ mod landscape;
 mod redirection;
 mod repositories;
 mod secrecy;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod walk;
 mod world;
-
-use groundwork_blueprint::Capabilities;
-use groundwork_component::Repositories;
-use groundwork_lifecycle::SignatureCheck;
 
 pub use change::{
     Change, ObjectChange, Plan, PlannedExport, PlannedInstallation, PlannedItem, Reason, Redirection, Start,
@@ -35,6 +33,7 @@ pub use groundwork_fleet::Field;
 pub use landscape::{Key, Landscape};
 pub use redirection::redirections;
 pub use secrecy::HIDDEN;
+pub use surroundings::{Environment, Reads, Sources, Unread};
 
 use blueprints::Blueprints;
 use causes::Causes;
@@ -43,24 +42,6 @@ use landscape::Below;
 use repositories::ReadOnce;
 use walk::{Node, Walk, Walks};
 
-/// What jobs need beside objects.
-#[derive(Clone, Copy)]
-pub struct Environment<'a> {
-    pub repositories: &'a dyn Repositories,
-    /// What templates may reach.
-    pub capabilities: &'a Capabilities,
-    /// How signatures are checked; `None` leaves them to the job.
-    pub signatures: Option<SignatureCheck>,
-    /// Whether values that may be secret are shown.
-    pub show_values: bool,
-}
-
-impl std::fmt::Debug for Environment<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Environment").field("show_values", &self.show_values).finish_non_exhaustive()
-    }
-}
-
 /// What would happen if `applied` were applied to a cluster that holds `present`. Of both, the namespaces that the applied objects are in
 /// count, with everything that is in them.
 pub fn plan(present: &Landscape, applied: &Landscape, environment: &Environment<'_>) -> Plan {
@@ -68,6 +49,7 @@ pub fn plan(present: &Landscape, applied: &Landscape, environment: &Environment<
     let environment = &Environment { repositories: &repositories, ..*environment };
     let mut present = present.clone();
     present.fill_in();
+    note_applied(&present, applied, environment.reads);
     let after = present.after(applied);
     let below = Below::of(&present);
     let published = compare::published(&present);
@@ -100,6 +82,15 @@ pub fn plan(present: &Landscape, applied: &Landscape, environment: &Environment<
     }
     let applied = applied::changes(&present, &after, applied, environment.show_values);
     Plan { applied, installations, problems: causes.problems }
+}
+
+/// What is applied is compared with what there is of the same name.
+fn note_applied(present: &Landscape, applied: &Landscape, reads: Option<&Reads>) {
+    let Some(reads) = reads else { return };
+    let secrets = applied.secrets.keys().filter(|key| !present.secrets.contains_key(key));
+    secrets.for_each(|key| reads.secret(key.clone()));
+    let maps = applied.config_maps.keys().filter(|key| !present.config_maps.contains_key(key));
+    maps.for_each(|key| reads.config_map(key.clone()));
 }
 
 impl Proofs<'_> {

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use groundwork_component::{
-    Access, Blob, LoadedDescriptor, Repositories, Repository, RepositoryContext, RepositoryError,
-};
+use groundwork_api::Context;
+use groundwork_component::{Access, Blob, LoadedDescriptor, Repository, RepositoryContext, RepositoryError};
+
+use crate::surroundings::Sources;
 
 /// Larger content is read again when it is asked for again.
 const LARGEST: u64 = 4 << 20;
@@ -18,20 +19,31 @@ const MOST: usize = 64;
 type Kept<K, V> = Mutex<HashMap<K, Result<V, RepositoryError>>>;
 
 pub(crate) struct ReadOnce<'a> {
-    inner: &'a dyn Repositories,
-    opened: Kept<String, Arc<dyn Repository>>,
+    inner: &'a dyn Sources,
+    opened: Kept<Opened, Arc<dyn Repository>>,
 }
 
+/// Namespace, names of pull secrets, and repository. Other credentials may see something else.
+type Opened = (String, Vec<String>, String);
+
 impl<'a> ReadOnce<'a> {
-    pub(crate) fn new(inner: &'a dyn Repositories) -> Self {
+    pub(crate) fn new(inner: &'a dyn Sources) -> Self {
         Self { inner, opened: Mutex::default() }
     }
 }
 
-impl Repositories for ReadOnce<'_> {
-    fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        once(&self.opened, context.to_json(), || {
-            let inner = self.inner.open(context)?;
+impl Sources for ReadOnce<'_> {
+    fn open_for(
+        &self,
+        namespace: &str,
+        context: Option<&Context>,
+        repository: &RepositoryContext,
+    ) -> Result<Arc<dyn Repository>, RepositoryError> {
+        let pull_secrets = context.map(|context| context.registry_pull_secrets.iter());
+        let pull_secrets = pull_secrets.into_iter().flatten().map(|reference| reference.name.clone());
+        let key = (namespace.to_owned(), pull_secrets.collect(), repository.to_json());
+        once(&self.opened, key, || {
+            let inner = self.inner.open_for(namespace, context, repository)?;
             Ok(Arc::new(Reading {
                 inner,
                 descriptors: Mutex::default(),

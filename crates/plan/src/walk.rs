@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::Environment;
 use crate::blueprints::Blueprints;
 use crate::landscape::{Below, Key, Landscape, key};
+use crate::surroundings::OfContext;
 use crate::world::World;
 
 /// Nested installations inside each other: a component that refers to itself has no end.
@@ -217,7 +218,11 @@ impl<'a> Walk<'a> {
         let (namespace, name) = key(&installation.metadata);
         let state = |of: &String| {
             let secret = (namespace.clone(), state_secret_name(&name, of));
-            let entries = self.landscape.secrets.get(&secret)?;
+            let entries = self.landscape.secrets.get(&secret);
+            if let (None, Some(reads)) = (entries, self.common.environment.reads) {
+                reads.secret(secret.clone());
+            }
+            let entries = entries?;
             let data = entries.iter().map(|(entry, bytes)| (entry.clone(), ByteString(bytes.clone())));
             let secret = Secret { data: Some(data.collect()), ..Secret::default() };
             Some((of.clone(), state_of(&secret)?))
@@ -239,13 +244,15 @@ impl<'a> Walk<'a> {
         let overwrites = context.and_then(|context| {
             self.landscape.overwrites.get(&(namespace.clone(), context.overwrites()?.to_owned()))
         });
-        let objects = self.world.view(&namespace);
+        let context = context.or(assumed.as_ref());
+        let Environment { repositories: sources, reads, .. } = *self.common.environment;
+        let objects = self.world.view(&namespace, reads);
         let done = job(&Inputs {
             installation,
-            context: context.or(assumed.as_ref()),
+            context,
             overwrites,
             objects: &objects,
-            repositories: self.common.environment.repositories,
+            repositories: &OfContext { sources, namespace: &namespace, context },
             blueprint: None,
             capabilities: self.common.environment.capabilities,
             scope: &node.scope,

@@ -10,6 +10,7 @@ use groundwork_lifecycle::{
 };
 
 use crate::landscape::{Key, Landscape, is_published, key};
+use crate::surroundings::Reads;
 
 /// Objects of one kind, by what they are labelled with.
 #[derive(Debug)]
@@ -152,8 +153,8 @@ impl<'a> World<'a> {
         !is_public && (kind == DataKind::Target || is_published(metadata))
     }
 
-    pub(crate) fn view(&self, namespace: &str) -> View<'_> {
-        View { world: self, namespace: namespace.to_owned(), has_read_secrets: Cell::new(false) }
+    pub(crate) fn view<'w>(&'w self, namespace: &str, reads: Option<&'w Reads>) -> View<'w> {
+        View { world: self, namespace: namespace.to_owned(), has_read_secrets: Cell::new(false), reads }
     }
 }
 
@@ -190,6 +191,7 @@ pub(crate) struct View<'w> {
     world: &'w World<'w>,
     namespace: String,
     pub(crate) has_read_secrets: Cell<bool>,
+    reads: Option<&'w Reads>,
 }
 
 impl View<'_> {
@@ -213,11 +215,21 @@ impl ImportedObjects for View<'_> {
 
     fn secret(&self, name: &str) -> Option<Entries> {
         self.note(true);
-        self.world.landscape.secrets.get(&(self.namespace.clone(), name.to_owned())).cloned()
+        let key = (self.namespace.clone(), name.to_owned());
+        let found = self.world.landscape.secrets.get(&key).cloned();
+        if let (None, Some(reads)) = (&found, self.reads) {
+            reads.secret(key);
+        }
+        found
     }
 
     fn config_map(&self, name: &str) -> Option<Entries> {
-        self.world.landscape.config_maps.get(&(self.namespace.clone(), name.to_owned())).cloned()
+        let key = (self.namespace.clone(), name.to_owned());
+        let found = self.world.landscape.config_maps.get(&key).cloned();
+        if let (None, Some(reads)) = (&found, self.reads) {
+            reads.config_map(key);
+        }
+        found
     }
 
     fn imported_targets(&self, scope: &str, import: &str) -> Vec<Target> {

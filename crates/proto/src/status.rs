@@ -79,6 +79,8 @@ pub mod reasons {
     pub const TOO_MANY_INTERESTS: &str = "TOO_MANY_INTERESTS";
     /// `RESOURCE_EXHAUSTED`: the replica shows as many Installations to callers as it may.
     pub const TOO_MANY_WATCHES: &str = "TOO_MANY_WATCHES";
+    /// `RESOURCE_EXHAUSTED`: namespaces hold more objects than one call may read.
+    pub const LANDSCAPE_TOO_LARGE: &str = "LANDSCAPE_TOO_LARGE";
     /// `RESOURCE_EXHAUSTED`: content of a store is larger than what is read of one.
     pub const CONTENT_TOO_LARGE: &str = "CONTENT_TOO_LARGE";
     /// `RESOURCE_EXHAUSTED`: the request is larger than a message may be ([`crate::MAX_MESSAGE`]).

@@ -1,6 +1,7 @@
 //! What calls compute, from their requests and what the service has read for them. It is done in workers.
 
 mod answer;
+mod plan;
 mod request;
 
 use groundwork_api::Installation;
@@ -16,6 +17,8 @@ use tonic::Status;
 
 use crate::blueprints::Blueprints;
 use request::Inline;
+
+pub(crate) use plan::{plan, plan_scope};
 
 /// Every rule that an Installation, and a blueprint, break.
 pub(crate) fn validate(request: ValidateRequest) -> Result<ValidateResponse, Status> {

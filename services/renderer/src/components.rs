@@ -9,7 +9,7 @@ use groundwork_lifecycle::OperationError;
 use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName, Reference};
 use groundwork_proto::resolver::v1::fetch_resource_request::Content;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
-use groundwork_proto::resolver::v1::{FetchResourceRequest, GetDescriptorRequest, ResolveRequest};
+use groundwork_proto::resolver::v1::{FetchResourceRequest, GetDescriptorRequest, Planning, ResolveRequest};
 use groundwork_proto::status::{self, reasons};
 use serde::de::DeserializeOwned;
 use tonic::{Code, Status};
@@ -58,13 +58,18 @@ impl Components {
 
     /// The repositories behind the resolver, for a job of an Installation.
     pub(crate) fn repositories(&self, installation: ObjectName, job_id: &str) -> RemoteRepositories {
-        RemoteRepositories(Arc::new(Shared {
-            client: self.client.clone(),
-            largest: self.largest,
-            installation,
-            job_id: job_id.to_owned(),
-            unavailable: Mutex::new(None),
-        }))
+        let reader = Reader::Job { installation, job_id: job_id.to_owned() };
+        self.read_by(reader, Arc::default())
+    }
+
+    /// The same for Installations that might be applied. What keeps the answers from being relied on goes to `troubles`, for all of a plan.
+    pub(crate) fn planned(&self, planning: Planning, troubles: Arc<Troubles>) -> RemoteRepositories {
+        self.read_by(Reader::Plan(planning), troubles)
+    }
+
+    fn read_by(&self, reader: Reader, troubles: Arc<Troubles>) -> RemoteRepositories {
+        let (client, largest) = (self.client.clone(), self.largest);
+        RemoteRepositories(Arc::new(Shared { client, largest, reader, troubles }))
     }
 }
 
@@ -94,20 +99,65 @@ pub(crate) struct RemoteRepositories(Arc<Shared>);
 struct Shared {
     client: ResolverClient<Channel>,
     largest: usize,
-    installation: ObjectName,
-    job_id: String,
-    /// Set once the resolver could not be asked: what follows from that is no verdict about the job.
+    reader: Reader,
+    troubles: Arc<Troubles>,
+}
+
+/// For whom the resolver is asked.
+#[derive(Debug)]
+enum Reader {
+    Job { installation: ObjectName, job_id: String },
+    Plan(Planning),
+}
+
+impl Reader {
+    fn installation(&self) -> Option<ObjectName> {
+        match self {
+            Self::Job { installation, .. } => Some(installation.clone()),
+            Self::Plan(_) => None,
+        }
+    }
+
+    fn planning(&self) -> Option<Planning> {
+        match self {
+            Self::Job { .. } => None,
+            Self::Plan(planning) => Some(planning.clone()),
+        }
+    }
+
+    fn job_id(&self) -> String {
+        match self {
+            Self::Job { job_id, .. } => job_id.clone(),
+            Self::Plan(_) => String::new(),
+        }
+    }
+}
+
+/// Why answers of the resolver cannot be relied on: what follows from them is no verdict about a job.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles {
+    /// Set once it could not be asked.
     unavailable: Mutex<Option<String>>,
+    /// Set once it did not let a plan read something that jobs may read otherwise.
+    refused: Mutex<Option<String>>,
+}
+
+impl Troubles {
+    pub(crate) fn unavailable(&self) -> Option<String> {
+        self.unavailable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn refused(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl RemoteRepositories {
     /// Why the answers cannot be relied on, if they cannot.
     pub(crate) fn unavailable(&self) -> Option<String> {
-        self.0.unavailable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.troubles.unavailable()
     }
-}
 
-impl RemoteRepositories {
     fn reference(context: String, name: &str, version: &str) -> Option<Reference> {
         let repository_context = Some(Json { text: context });
         Some(Reference { repository_context, name: name.to_owned(), version: version.to_owned() })
@@ -120,8 +170,13 @@ impl RemoteRepositories {
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown
         );
         if is_crowded || may_pass {
-            let mut unavailable = self.0.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
-            *unavailable = Some(status.message().to_owned());
+            let unavailable = &self.0.troubles.unavailable;
+            *unavailable.lock().unwrap_or_else(PoisonError::into_inner) = Some(status.message().to_owned());
+        }
+        let is_plan = matches!(self.0.reader, Reader::Plan(_));
+        if is_plan && matches!(status.code(), Code::PermissionDenied | Code::InvalidArgument) {
+            let refused = &self.0.troubles.refused;
+            *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(status.message().to_owned());
         }
         RepositoryError::Unreadable {
             address: format!("{name}:{version}"),
@@ -138,7 +193,8 @@ impl RemoteRepositories {
     ) -> Result<Option<Vec<u8>>, RepositoryError> {
         let request = GetDescriptorRequest {
             reference: Self::reference(context, name, version),
-            installation: Some(self.0.installation.clone()),
+            installation: self.0.reader.installation(),
+            planning: self.0.reader.planning(),
         };
         let client = self.0.client.clone();
         // It borrows nothing, so that the future may go from thread to thread.
@@ -163,8 +219,9 @@ impl RemoteRepositories {
         let can_go_on = !matches!(access, Access::Artifact { .. } | Access::RelativeArtifact { .. });
         let request = FetchResourceRequest {
             reference: Self::reference(context, name, version),
-            installation: Some(self.0.installation.clone()),
-            job_id: self.0.job_id.clone(),
+            installation: self.0.reader.installation(),
+            planning: self.0.reader.planning(),
+            job_id: self.0.reader.job_id(),
             content: Some(Content::Access(Json { text: access.to_value().to_string() })),
             offset: 0,
         };

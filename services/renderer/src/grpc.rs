@@ -1,5 +1,6 @@
-//! `Validate`, `Render` and `RenderExports`: what a job would do, without doing it; `WatchInstallation`: what jobs do; `Replay`: why they did it.
+//! `Validate`, `Render` and `RenderExports`: what a job would do, without doing it; `Plan`: what a change would do; `WatchInstallation`: what jobs do; `Replay`: why they did it.
 
+mod plan;
 mod replay;
 mod watch;
 
@@ -11,8 +12,9 @@ use groundwork_lifecycle::UnreadStates;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::renderer::v1::renderer_server::Renderer;
 use groundwork_proto::renderer::v1::{
-    RenderExportsRequest, RenderExportsResponse, RenderRequest, RenderResponse, ReplayRequest,
-    ValidateRequest, ValidateResponse, WatchInstallationRequest, render_exports_request, render_request,
+    PlanRequest, PlanResponse, RenderExportsRequest, RenderExportsResponse, RenderRequest, RenderResponse,
+    ReplayRequest, ValidateRequest, ValidateResponse, WatchInstallationRequest, render_exports_request,
+    render_request,
 };
 use groundwork_proto::status::{self, reasons};
 use groundwork_sandbox::ExchangeError;
@@ -29,6 +31,7 @@ use crate::work::{Kind, Renderers};
 use replay::{Entries, Wish};
 use watch::{Caller, Trees};
 
+pub(crate) use plan::Plans;
 pub(crate) use replay::Replays;
 pub(crate) use watch::Watches;
 
@@ -41,6 +44,7 @@ pub(crate) struct Service {
     pub(crate) renderers: Renderers,
     pub(crate) watches: Watches,
     pub(crate) replays: Replays,
+    pub(crate) plans: Plans,
 }
 
 #[tonic::async_trait]
@@ -79,6 +83,11 @@ impl Renderer for Service {
             }
             None => Err(missing("input")),
         }
+    }
+
+    async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        self.answer_plan(&metadata, &request).await.map(Response::new)
     }
 
     type WatchInstallationStream = Trees;

@@ -4,7 +4,7 @@
 //! Installation, Execution, DeployItem events ──> handler
 //!     lifecycle::machine::next ──> Read │ Prepare │ Write ──steps──> API server
 //!                                          └─ inputs ──rendering──> work ══> worker: lifecycle::prepare, complete
-//! gRPC ──> grpc ───────────────────────────────────────────> work ══> worker: calls ──> lifecycle::render, export, validate
+//! gRPC ──> grpc ───────────────────────────────────────────> work ══> worker: calls ──> lifecycle::render, export, validate; plan
 //!          events ──changes──> grpc::watch ──follower──> lifecycle::overview
 //! work ══> worker: another process, which asks back for what components (resolver) say; it keeps blueprints that it has loaded
 //! ```
@@ -201,6 +201,7 @@ impl Renderer {
                 renderers: Renderers::new(calls, kept),
                 watches: grpc::Watches::new(changes.clone()),
                 replays: grpc::Replays::new(bus.clone()),
+                plans: grpc::Plans::default(),
             };
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
             let server = server.with(with_limits!(RendererServer::new(service)));

@@ -9,6 +9,7 @@
 //! A worker gets everything that a job reads but what is in repositories, which it asks for; a token or an address it never has.
 
 mod host;
+mod planning;
 mod repositories;
 mod worker;
 
@@ -25,6 +26,8 @@ use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 
 use crate::blueprints::{Kept, Lookups};
 
+pub(crate) use host::PlannedRepositories;
+pub(crate) use planning::{InNamespace, Lacks, Namespaces, Unplanned};
 pub(crate) use worker::serve;
 
 /// What is to be computed.
@@ -35,6 +38,9 @@ pub(crate) enum Kind {
     Validate,
     Render,
     RenderExports,
+    /// Which namespaces the objects of a plan are in.
+    PlanScope,
+    Plan,
 }
 
 /// Everything that a job, or a call about an Installation of the cluster, works on.
@@ -55,9 +61,17 @@ pub(crate) struct Material {
 
 /// Behind it comes the request of a call.
 #[derive(Debug, Serialize, Deserialize)]
-struct Task<M> {
+struct Task<M, L> {
     kind: Kind,
     material: Option<M>,
+    /// Of a plan.
+    landscape: Option<L>,
+}
+
+impl<M, L> Task<M, L> {
+    fn of(kind: Kind, material: Option<M>) -> Self {
+        Self { kind, material, landscape: None }
+    }
 }
 
 /// Behind it comes the answer of a call.
@@ -99,7 +113,7 @@ impl Renderers {
         material: &Material,
         host: &dyn Host,
     ) -> Result<Result<T, UnreadStates>, ExchangeError> {
-        let (result, _) = self.ask(kind, Some(material), &[], host).await?;
+        let (result, _) = self.ask(&Task::of(kind, Some(material)), &[], host).await?;
         Ok(result)
     }
 
@@ -115,7 +129,7 @@ impl Renderers {
         request: &impl Message,
         host: &dyn Host,
     ) -> Result<Result<Result<A, UnreadStates>, Status>, ExchangeError> {
-        let (end, body) = self.ask(kind, material, &request.encode_to_vec(), host).await?;
+        let (end, body) = self.ask(&Task::of(kind, material), &request.encode_to_vec(), host).await?;
         Ok(match end {
             RenderEnd::Ended(end) => end.result(&body).map_err(|_| ExchangeError::Answer)?.map(Ok),
             RenderEnd::Unread(states) => Ok(Err(states)),
@@ -124,13 +138,11 @@ impl Renderers {
 
     async fn ask<T: DeserializeOwned>(
         &self,
-        kind: Kind,
-        material: Option<&Material>,
+        task: &Task<&Material, &Namespaces>,
         body: &[u8],
         host: &dyn Host,
     ) -> Result<(T, Vec<u8>), ExchangeError> {
-        let task = Task { kind, material };
-        let (Reply { lookups, result }, body) = self.pool.exchange::<Reply<T>>(&task, body, host).await?;
+        let (Reply { lookups, result }, body) = self.pool.exchange::<Reply<T>>(task, body, host).await?;
         self.kept.count(lookups);
         Ok((result, body))
     }

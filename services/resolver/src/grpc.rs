@@ -3,6 +3,7 @@
 pub(crate) mod errors;
 pub(crate) mod explain;
 mod pieces;
+mod planning;
 pub(crate) mod wire;
 
 use std::pin::Pin;
@@ -36,6 +37,7 @@ use crate::resolution_inputs::{Depth, ResolutionInputs};
 use crate::status::Statement;
 use crate::stores::{JobStores, Stores};
 use crate::work::{Evaluators, Task};
+use wire::Reader;
 
 /// How often a decision is taken again because the object changed meanwhile.
 const ATTEMPTS: u32 = 5;
@@ -275,9 +277,14 @@ impl Resolver for Service {
     ) -> Result<Response<GetDescriptorResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let reference = wire::located_reference(request.reference)?;
-        let name = self.authorise(&metadata, request.installation).await?;
-        let known = self.ensure_permitted(&name, &reference).await?;
-        let stores = self.stores.of_job(&name.namespace, &name.name, "", known.keyring);
+        let stores = match wire::reader(request.installation, request.planning)? {
+            Reader::Planning(planning) => self.planned(&metadata, &planning).await?,
+            Reader::Installation(name) => {
+                let name = self.authorise(&metadata, Some(name)).await?;
+                let known = self.ensure_permitted(&name, &reference).await?;
+                self.stores.of_job(&name.namespace, &name.name, "", known.keyring)
+            }
+        };
         let read = move || open(&stores, &reference)?.descriptor(&reference.name, &reference.version);
         let descriptor = self.blocking(read).await?.map_err(|error| errors::repository(&error))?;
         if descriptor.as_ref().is_some_and(|bytes| bytes.len() > MAX_MESSAGE - MESSAGE_MARGIN) {
@@ -295,14 +302,27 @@ impl Resolver for Service {
         let access = wire::access(request.content)?;
         let offset =
             u64::try_from(request.offset).map_err(|_| wire::invalid("offset", "must not be negative"))?;
-        let name = self.authorise(&metadata, request.installation).await?;
-        let known = self.ensure_permitted(&name, &reference).await?;
-        let stores = self.stores.of_job(&name.namespace, &name.name, &request.job_id, known.keyring);
         // Of local contents the digest is known to whoever asks. Everything else lies somewhere in a registry.
         let is_local = matches!(access, Access::Local { .. });
-        if !is_local && !known.permitted.has_content(&reference, &access) {
-            return Err(errors::not_named(&name, &reference, &access));
-        }
+        let stores = match wire::reader(request.installation, request.planning)? {
+            Reader::Planning(planning) => {
+                let stores = self.planned(&metadata, &planning).await?;
+                if !is_local {
+                    let (stores, reference, access) = (stores.clone(), reference.clone(), access.clone());
+                    let check = move || planning::ensure_named(&stores, &planning, &reference, &access);
+                    self.blocking(check).await??;
+                }
+                stores
+            }
+            Reader::Installation(name) => {
+                let name = self.authorise(&metadata, Some(name)).await?;
+                let known = self.ensure_permitted(&name, &reference).await?;
+                if !is_local && !known.permitted.has_content(&reference, &access) {
+                    return Err(errors::not_named(&name, &reference, &access));
+                }
+                self.stores.of_job(&name.namespace, &name.name, &request.job_id, known.keyring)
+            }
+        };
         let read = move || {
             let repository = open(&stores, &reference)?;
             if access.registry().is_some() {

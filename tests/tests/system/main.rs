@@ -43,6 +43,7 @@ mod package_rows;
 mod packages;
 mod pages;
 mod planning;
+mod planning_calls;
 mod publishing;
 mod readiness;
 mod registries;

@@ -7,9 +7,9 @@ use groundwork_api::{
     ComponentVersionOverwrites, Context as LandscaperContext, DeployItem, Execution, Installation, Target,
 };
 use groundwork_proto::component::v1::ObjectName;
-use groundwork_proto::renderer::v1::RenderRequest;
 use groundwork_proto::renderer::v1::render_request::Input;
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
+use groundwork_proto::renderer::v1::{PlanRequest, RenderRequest};
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
 use groundwork_proto::variant::v1::variants_client::VariantsClient;
@@ -24,7 +24,7 @@ use tonic::Code;
 
 use crate::case::{Case, job};
 use crate::echo_server::{apply, options};
-use crate::grpc::{account_of_admin, channel};
+use crate::grpc::{account_of_admin, channel, encode};
 use crate::support::{PATIENCE, blueprint, installation, outcome, stages};
 use crate::variants::use_all_rights;
 
@@ -338,6 +338,13 @@ async fn calls_are_made(case: &Case<'_>) -> Result<()> {
         .await?;
     let mut renderer = RendererClient::new(channel(system, "renderer", Some(&token))?);
     renderer.render(RenderRequest { input: Some(Input::Installation(name())) }).await?;
+    let overwrites = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "ComponentVersionOverwrites",
+        "metadata": {"name": "my-overwrites"}, "overwrites": [],
+    });
+    renderer
+        .plan(PlanRequest { objects: vec![encode(overwrites)?], namespace: NAMESPACE.to_owned() })
+        .await?;
     let mut variants = VariantsClient::new(channel(system, "variant", Some(&token))?);
     let missing = variants.expand(ExpandRequest { input: Some(expand_request::Input::Set(name())) }).await;
     ensure!(missing.is_err_and(|status| status.code() == Code::NotFound), "there is no such set");

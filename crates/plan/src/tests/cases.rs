@@ -2,8 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::support::{NAMESPACE, asking, blueprint, installation, object, owned, planned, planned_with};
-use crate::{Change, Landscape, Plan, PlannedInstallation, Reason, Start};
+use super::support::{
+    NAMESPACE, NoRepositories, asking, blueprint, installation, object, owned, planned, planned_with,
+};
+use groundwork_blueprint::Capabilities;
+
+use crate::{Change, Environment, Landscape, Plan, PlannedInstallation, Reads, Reason, Start, plan};
 
 const MOCK: &str = "landscaper.gardener.cloud/mock";
 const HELM: &str = "landscaper.gardener.cloud/helm";
@@ -280,4 +284,37 @@ fn circles_are_told() {
         &Landscape::default().with([of("a", "two", "one"), of("b", "one", "two")]),
     );
     assert!(plan.problems[0].contains("a -{depends_on}-> b -{depends_on}-> a"), "{:?}", plan.problems);
+}
+
+/// What the landscape lacks is told, so that callers need not read whatever there is.
+#[test]
+fn what_is_looked_for_and_not_there_is_noted() {
+    let blueprint = blueprint(&["login", "size"], &[("item", MOCK, "a: '{{ .imports.login }}'")], &[]);
+    let imports = json!([
+        {"name": "login", "secretRef": {"name": "login", "key": "password"}},
+        {"name": "size", "configMapRef": {"name": "settings", "key": "size"}},
+    ]);
+    let unread = |present: &Landscape| {
+        let reads = Reads::default();
+        let applied = Landscape::default()
+            .with([asking(installation("first", &blueprint, &imports, &[]))])
+            .with_secret("other", "key", "new");
+        let environment = Environment {
+            repositories: &NoRepositories,
+            capabilities: &Capabilities::system(),
+            signatures: None,
+            show_values: false,
+            reads: Some(&reads),
+        };
+        plan(present, &applied, &environment);
+        reads.into_unread()
+    };
+    let key = |name: &str| (NAMESPACE.to_owned(), name.to_owned());
+    let lacking = unread(&Landscape::default());
+    assert_eq!(lacking.secrets, [key("login"), key("other")].into());
+    assert_eq!(lacking.config_maps, [key("settings")].into());
+    let present =
+        Landscape::default().with_secret("login", "password", "x").with_secret("other", "key", "old");
+    let lacking = unread(&present);
+    assert_eq!((lacking.secrets.len(), lacking.config_maps), (0, [key("settings")].into()));
 }

@@ -32,6 +32,7 @@ pub(super) fn planned(present: &Landscape, applied: &Landscape) -> Plan {
 
 pub(super) fn planned_with(present: &Landscape, applied: &Landscape, show_values: bool) -> Plan {
     let environment = Environment {
+        reads: None,
         repositories: &NoRepositories,
         capabilities: &Capabilities::system(),
         signatures: None,

@@ -115,7 +115,7 @@ fn state(states: &States) -> Result<HashMap<String, Json>, Status> {
     states.iter().map(|(key, text)| Ok((key.clone(), encode(&value(text))?))).collect()
 }
 
-fn encode<T: Serialize>(object: &T) -> Result<Json, Status> {
+pub(super) fn encode<T: Serialize>(object: &T) -> Result<Json, Status> {
     let text = serde_json::to_string(object);
     text.map(|text| Json { text })
         .map_err(|_| status::internal(reasons::ENCODE_FAILED, "an object cannot be written as JSON"))

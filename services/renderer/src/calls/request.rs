@@ -136,7 +136,7 @@ pub(super) fn typed<T: DeserializeOwned>(object: Value, field: &str) -> Result<T
     serde_json::from_value(object).map_err(|_| invalid(field, "it is not an object of its kind"))
 }
 
-fn at_most(limit: usize, count: usize, what: &str, field: &str) -> Result<(), Status> {
+pub(super) fn at_most(limit: usize, count: usize, what: &str, field: &str) -> Result<(), Status> {
     if count <= limit {
         return Ok(());
     }

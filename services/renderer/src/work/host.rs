@@ -1,12 +1,16 @@
 //! The service answers what its workers ask. A question is content of strangers, too: it names what the resolver may give to the
 //! Installation of the job, and the resolver says whether it does.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use groundwork_component::{Access, RepositoryError};
+use groundwork_proto::resolver::v1::Planning;
 use groundwork_sandbox::{Host, pack, unpack};
 
 use super::repositories::{Answer, Question};
-use crate::components::RemoteRepositories;
+use crate::components::{Components, RemoteRepositories, Troubles};
 
 impl Host for RemoteRepositories {
     fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
@@ -20,8 +24,44 @@ impl Host for RemoteRepositories {
     }
 }
 
+/// Answers what a worker asks for a plan.
+pub(crate) struct PlannedRepositories {
+    /// Absent where no resolver is configured.
+    pub(crate) components: Option<Components>,
+    /// The namespaces that the caller of the plan has the rights for; the worker is taken at its word for nothing else.
+    pub(crate) namespaces: BTreeSet<String>,
+    pub(crate) troubles: Arc<Troubles>,
+}
+
+impl Host for PlannedRepositories {
+    fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+        Box::pin(async move {
+            let (answer, bytes) = match unpack::<Question>(&question) {
+                Ok((question, _)) => self.of_plan(question).await,
+                Err(error) => failed(String::new(), error.to_string()),
+            };
+            pack(&answer, &bytes).unwrap_or_default()
+        })
+    }
+}
+
+impl PlannedRepositories {
+    async fn of_plan(&self, question: Question) -> (Answer, Vec<u8>) {
+        let address = || format!("{}:{}", question.name, question.version);
+        let Some(components) = &self.components else {
+            return failed(address(), "no resolver is configured (--resolver)".to_owned());
+        };
+        let planned = question.planned.clone();
+        let Some(planned) = planned.filter(|planned| self.namespaces.contains(&planned.namespace)) else {
+            return failed(address(), "the plan is not about this namespace".to_owned());
+        };
+        let planning = Planning { namespace: planned.namespace, pull_secrets: planned.pull_secrets };
+        answer(&components.planned(planning, Arc::clone(&self.troubles)), question).await
+    }
+}
+
 async fn answer(repositories: &RemoteRepositories, question: Question) -> (Answer, Vec<u8>) {
-    let Question { context, name, version, access } = question;
+    let Question { context, name, version, access, planned: _ } = question;
     let found = match access {
         None => {
             let descriptor = repositories.descriptor(context, &name, &version).await;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use groundwork_api::Context;
 use groundwork_component::{Access, Blob, Repositories, Repository, RepositoryContext, RepositoryError};
+use groundwork_plan::Sources;
 use groundwork_sandbox::{Connection, pack, unpack};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,6 +18,16 @@ pub(super) struct Question {
     pub(super) version: String,
     /// Of the content that is asked for; the descriptor if there is none.
     pub(super) access: Option<Value>,
+    /// For whom a plan asks; a job asks for its Installation.
+    pub(super) planned: Option<Planned>,
+}
+
+/// Installations that might be applied.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Planned {
+    pub(super) namespace: String,
+    /// As their Context names them.
+    pub(super) pull_secrets: Vec<String>,
 }
 
 /// Behind it come the bytes.
@@ -30,13 +42,33 @@ pub(super) struct AskedRepositories(pub(super) Connection);
 
 impl Repositories for AskedRepositories {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        Ok(Arc::new(AskedRepository { connection: self.0.clone(), context: context.to_json() }))
+        let (connection, context) = (self.0.clone(), context.to_json());
+        Ok(Arc::new(AskedRepository { connection, context, planned: None }))
+    }
+}
+
+/// The same for a plan.
+pub(super) struct AskedSources(pub(super) Connection);
+
+impl Sources for AskedSources {
+    fn open_for(
+        &self,
+        namespace: &str,
+        context: Option<&Context>,
+        repository: &RepositoryContext,
+    ) -> Result<Arc<dyn Repository>, RepositoryError> {
+        let pull_secrets = context.map(|context| context.registry_pull_secrets.iter());
+        let pull_secrets = pull_secrets.into_iter().flatten().map(|reference| reference.name.clone());
+        let planned = Planned { namespace: namespace.to_owned(), pull_secrets: pull_secrets.collect() };
+        let (connection, context) = (self.0.clone(), repository.to_json());
+        Ok(Arc::new(AskedRepository { connection, context, planned: Some(planned) }))
     }
 }
 
 struct AskedRepository {
     connection: Connection,
     context: String,
+    planned: Option<Planned>,
 }
 
 impl AskedRepository {
@@ -53,6 +85,7 @@ impl AskedRepository {
             name: name.to_owned(),
             version: version.to_owned(),
             access,
+            planned: self.planned.clone(),
         };
         let question = pack(&question, &[]).map_err(|error| unreadable(error.to_string()))?;
         // Without its service the worker ends as soon as it wants to tell what came out.

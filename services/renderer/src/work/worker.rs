@@ -2,14 +2,16 @@
 
 use groundwork_component::Repositories;
 use groundwork_lifecycle::{Inputs, UnreadStates, complete, prepare};
+use groundwork_proto::renderer::v1::{PlanRequest, PlanResponse};
 use groundwork_registry::RepositoryMap;
 use groundwork_sandbox::{Connection, reply};
 use prost::{DecodeError, Message};
 use serde::Serialize;
 use tonic::Status;
 
-use super::repositories::AskedRepositories;
-use super::{CallEnd, Kind, Material, RenderEnd, Reply, Task};
+use super::planning::PlanEnd;
+use super::repositories::{AskedRepositories, AskedSources};
+use super::{CallEnd, Kind, Material, Namespaces, RenderEnd, Reply, Task, Unplanned};
 use crate::blueprints::Blueprints;
 use crate::{calls, inputs};
 
@@ -17,6 +19,7 @@ use crate::{calls, inputs};
 pub(crate) fn serve(connection: &Connection) {
     let worker = Worker {
         asked: AskedRepositories(connection.clone()),
+        sources: AskedSources(connection.clone()),
         nowhere: RepositoryMap::empty("the resolver's repositories.yaml"),
         blueprints: Blueprints::default(),
     };
@@ -25,13 +28,18 @@ pub(crate) fn serve(connection: &Connection) {
 
 struct Worker {
     asked: AskedRepositories,
+    sources: AskedSources,
     nowhere: RepositoryMap,
     /// Serves one task after another.
     blueprints: Blueprints,
 }
 
 impl Worker {
-    fn work(&self, Task { kind, material }: Task<Material>, request: &[u8]) -> Vec<u8> {
+    fn work(
+        &self,
+        Task { kind, material, landscape }: Task<Material, Namespaces>,
+        request: &[u8],
+    ) -> Vec<u8> {
         match (kind, &material) {
             (Kind::Prepare, Some(material)) => self.reply(self.with_inputs(material, prepare), &[]),
             (Kind::Complete, Some(material)) => {
@@ -39,6 +47,14 @@ impl Worker {
                 self.reply(self.with_inputs(material, job), &[])
             }
             (Kind::Prepare | Kind::Complete, None) => reply(None::<&()>, &[]),
+            (Kind::PlanScope, _) => {
+                let scope = |request| calls::plan_scope(request).map(Unplanned::Scope);
+                self.plan(request, |request| scope(request).map(Err))
+            }
+            (Kind::Plan, _) => {
+                let landscape = landscape.unwrap_or_default();
+                self.plan(request, |request| calls::plan(request, landscape, &self.sources))
+            }
             (Kind::Validate, _) => self.call(request, |request| calls::validate(request).map(Ok)),
             (Kind::Render, None) => {
                 self.call(request, |request| calls::render_inline(request, &self.blueprints).map(Ok))
@@ -69,6 +85,23 @@ impl Worker {
         };
         let (end, body) = CallEnd::of(result);
         self.reply(RenderEnd::Ended(end), &body)
+    }
+
+    /// The same of a plan, which may end with what it lacks.
+    fn plan(
+        &self,
+        request: &[u8],
+        work: impl FnOnce(PlanRequest) -> Result<Result<PlanResponse, Unplanned>, Status>,
+    ) -> Vec<u8> {
+        let request =
+            PlanRequest::decode(request).map_err(|error: DecodeError| Status::internal(error.to_string()));
+        let result = match request.and_then(work) {
+            Ok(Err(unplanned)) => return self.reply(PlanEnd::Unplanned(unplanned), &[]),
+            Ok(Ok(answer)) => Ok(answer),
+            Err(status) => Err(status),
+        };
+        let (end, body) = CallEnd::of(result);
+        self.reply(PlanEnd::Ended(end), &body)
     }
 
     fn reply<T: Serialize>(&self, result: T, body: &[u8]) -> Vec<u8> {

@@ -6,6 +6,7 @@ use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::OperationError;
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1 as proto;
+use groundwork_proto::resolver::v1::Planning;
 use groundwork_proto::resolver::v1::fetch_resource_request::Content;
 use groundwork_proto::status::{self, Violation, reasons};
 use serde::Serialize;
@@ -31,6 +32,26 @@ pub(super) fn object_name(name: Option<proto::ObjectName>, field: &str) -> Resul
         }
     }
     Ok(name)
+}
+
+/// For whom something is read.
+#[derive(Debug)]
+pub(super) enum Reader {
+    Installation(proto::ObjectName),
+    /// For Installations that might be applied.
+    Planning(Planning),
+}
+
+/// One of the two, and not both.
+pub(super) fn reader(
+    installation: Option<proto::ObjectName>,
+    planning: Option<Planning>,
+) -> Result<Reader, Status> {
+    match (installation, planning) {
+        (Some(_), Some(_)) => Err(invalid("planning", "must not be given beside installation")),
+        (None, Some(planning)) => Ok(Reader::Planning(planning)),
+        (installation, None) => object_name(installation, "installation").map(Reader::Installation),
+    }
 }
 
 /// A reference that says where to look.

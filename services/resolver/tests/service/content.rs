@@ -10,7 +10,7 @@ use groundwork_proto::resolver::v1::explained_reference::State;
 use groundwork_proto::resolver::v1::fetch_resource_request::Content;
 use groundwork_proto::resolver::v1::rule_outcome::Outcome;
 use groundwork_proto::resolver::v1::{
-    ExplainInput, ExplainRequest, ExplainResponse, FetchResourceRequest, GetDescriptorRequest,
+    ExplainInput, ExplainRequest, ExplainResponse, FetchResourceRequest, GetDescriptorRequest, Planning,
 };
 use groundwork_proto::status;
 use serde_json::{Value, json};
@@ -52,12 +52,14 @@ async fn descriptor(
     version: &str,
 ) -> Result<Option<Vec<u8>>, Status> {
     let installation = world.object(if version == "v9.9.9" { "nine" } else { "server" });
-    let request = GetDescriptorRequest { reference: reference(&context, name, version), installation };
+    let request =
+        GetDescriptorRequest { reference: reference(&context, name, version), installation, planning: None };
     Ok(world.resolver().get_descriptor(request).await?.into_inner().descriptor)
 }
 
 async fn blob(world: &World, version: &str, blob: &str) -> Result<(i64, Vec<u8>), Status> {
     let request = FetchResourceRequest {
+        planning: None,
         reference: reference(&own(), "my-own-echo-server", version),
         installation: world.object(if version == "v9.9.9" { "nine" } else { "server" }),
         job_id: "job-1".into(),
@@ -95,6 +97,7 @@ async fn descriptors_and_content() {
     // Whoever has a part of it asks for the rest, by the access as the descriptor has it.
     let access = document["component"]["resources"][0]["access"].to_string();
     let request = FetchResourceRequest {
+        planning: None,
         reference: reference(&own(), "my-own-echo-server", "v0.2.0"),
         installation: world.object("server"),
         job_id: String::new(),
@@ -108,6 +111,7 @@ async fn descriptors_and_content() {
     // Content that lies in a registry is fetched only if the descriptor names it.
     let foreign = json!({"type": "ociArtifact", "imageReference": "registry.example.org/secret/image:1"});
     let request = FetchResourceRequest {
+        planning: None,
         reference: reference(&own(), "my-own-echo-server", "v0.2.0"),
         installation: world.object("server"),
         job_id: String::new(),
@@ -145,6 +149,61 @@ async fn descriptors_and_content() {
     assert_eq!(reason(&nowhere), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
 }
 
+/// For Installations that nobody has applied yet: any version, for those who could apply one that leads to it, and of content only what
+/// its descriptor names.
+#[tokio::test]
+async fn planning_reads_what_jobs_could_read() {
+    let Some(world) = world("planning").await else { return };
+    let get = json!([
+        {"apiGroups": ["landscaper.gardener.cloud"], "resources": ["installations"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+    ]);
+    let mut update = get.clone();
+    update[0]["verbs"] = json!(["get", "update"]);
+    let mut partial = update.clone();
+    partial.as_array_mut().unwrap().truncate(1);
+    let planning = |secrets: &[&str]| {
+        let pull_secrets = secrets.iter().map(|name| (*name).to_owned()).collect();
+        Some(Planning { namespace: "planning".to_owned(), pull_secrets })
+    };
+    let eu = json!({"type": "ociRegistry", "baseUrl": "eu.gcr.io/gardener-project/landscaper/tutorials/components"});
+    let (name, version) = ("github.com/gardener/landscaper/echo-server", "v0.2.0");
+    let request = |planning| GetDescriptorRequest {
+        reference: reference(&eu, name, version),
+        installation: None,
+        planning,
+    };
+    for (account, rules) in [("viewer", &get), ("partial", &partial)] {
+        let mut caller = world.caller(world.account(account, rules).await);
+        let refused = caller.get_descriptor(request(planning(&[]))).await.unwrap_err();
+        assert_eq!(reason(&refused), (Code::PermissionDenied, "ACCESS_DENIED".to_owned()), "{account}");
+    }
+    let mut caller = world.caller(world.account("planner", &update).await);
+    let found = caller.get_descriptor(request(planning(&[]))).await.unwrap().into_inner().descriptor.unwrap();
+    let document: Value = groundwork_yaml::from_str(&String::from_utf8(found).unwrap()).unwrap();
+    assert_eq!(document["component"]["version"], version);
+    let refused = caller.get_descriptor(request(planning(&["missing"]))).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::FailedPrecondition, "REPOSITORY_DENIED".to_owned()));
+    let both = GetDescriptorRequest { installation: world.object("server"), ..request(planning(&[])) };
+    let refused = caller.get_descriptor(both).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+
+    let fetch = |access: &Value| FetchResourceRequest {
+        reference: reference(&eu, name, version),
+        installation: None,
+        planning: planning(&[]),
+        job_id: String::new(),
+        content: Some(Content::Access(Json { text: access.to_string() })),
+        offset: 0,
+    };
+    let own = &document["component"]["resources"][0]["access"];
+    let mut pieces = caller.fetch_resource(fetch(own)).await.unwrap().into_inner();
+    assert!(!pieces.message().await.unwrap().unwrap().chunk.is_empty());
+    let foreign = json!({"type": "ociArtifact", "imageReference": "registry.example.org/secret/image:1"});
+    let refused = caller.fetch_resource(fetch(&foreign)).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::PermissionDenied, "COMPONENT_NOT_REACHED".to_owned()));
+}
+
 #[tokio::test]
 async fn content_is_for_those_who_may_get_the_installation() {
     let Some(world) = world("content-denied").await else { return };
@@ -154,11 +213,15 @@ async fn content_is_for_those_who_may_get_the_installation() {
         let mut client = world.caller(token);
         let reference = reference(&own(), "my-own-echo-server", "v0.2.0");
         let installation = world.object("server");
-        let request =
-            GetDescriptorRequest { reference: reference.clone(), installation: installation.clone() };
+        let request = GetDescriptorRequest {
+            reference: reference.clone(),
+            installation: installation.clone(),
+            planning: None,
+        };
         assert_eq!(client.get_descriptor(request).await.unwrap_err().code(), code);
         let content = Some(Content::LocalBlob("x".into()));
         let request = FetchResourceRequest {
+            planning: None,
             reference,
             installation: installation.clone(),
             job_id: String::new(),

@@ -163,11 +163,16 @@ async fn fetch_large(
         name: LARGE.to_owned(),
         version: "v1.0.0".to_owned(),
     });
-    let request = GetDescriptorRequest { reference: reference.clone(), installation: installation.clone() };
+    let request = GetDescriptorRequest {
+        reference: reference.clone(),
+        installation: installation.clone(),
+        planning: None,
+    };
     let text = resolver.get_descriptor(request).await?.into_inner().descriptor.context("it is there")?;
     let document: Value = groundwork_yaml::from_str(&String::from_utf8(text)?)?;
     let access = document["component"]["resources"][0]["access"].to_string();
     let request = FetchResourceRequest {
+        planning: None,
         reference,
         installation,
         job_id: String::new(),

@@ -1,0 +1,177 @@
+//! `Plan`: what would happen if objects were applied, for callers who could see it happen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use groundwork_api::{
+    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, Target,
+};
+use groundwork_controller::{ApiError, Objects};
+use groundwork_grpc::{Access, ResourceAttributes};
+use groundwork_proto::renderer::v1::{PlanRequest, PlanResponse};
+use groundwork_proto::status::{self, reasons};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use tokio::sync::Semaphore;
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use super::{Service, interrupted, unavailable};
+use crate::components::Troubles;
+use crate::work::{InNamespace, Lacks, Namespaces, PlannedRepositories, Unplanned};
+
+/// Plans at the same time: each holds whole namespaces.
+const PLANS: usize = 2;
+/// Objects that a plan may look at, without Secrets and ConfigMaps.
+const MOST_OBJECTS: usize = 10_000;
+/// Secrets and ConfigMaps that it may look at.
+const MOST_NAMED: usize = 2_000;
+/// How often a plan may look for more: once for what imports name, once for each level of nested installations that keep states, and some.
+const ROUNDS: usize = 12;
+/// Secrets or ConfigMaps that are read at the same time.
+const READS: usize = 16;
+
+/// The plans of a replica.
+#[derive(Debug, Clone)]
+pub(crate) struct Plans(Arc<Semaphore>);
+
+impl Default for Plans {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(PLANS)))
+    }
+}
+
+impl Service {
+    pub(super) async fn answer_plan(
+        &self,
+        metadata: &MetadataMap,
+        request: &PlanRequest,
+    ) -> Result<PlanResponse, Status> {
+        self.access.authenticate(metadata).await?;
+        let namespaces = match self.renderers.plan(None, request, &()).await.map_err(interrupted)?? {
+            Err(Unplanned::Scope(namespaces)) => namespaces,
+            Ok(_) | Err(Unplanned::Lacks(_)) => return Err(broken()),
+        };
+        for namespace in &namespaces {
+            authorise(&self.access, metadata, namespace).await?;
+        }
+        let _turn = self.plans.0.try_acquire().map_err(|_| {
+            let text = format!("this replica makes {PLANS} plans already: ask another one, or later");
+            status::unavailable(reasons::TOO_MANY_CALLS, text)
+        })?;
+        let mut landscape = read(&namespaces, &self.objects).await?;
+        let troubles = Arc::new(Troubles::default());
+        let components = self.components.clone();
+        let host = PlannedRepositories { components, namespaces, troubles: Arc::clone(&troubles) };
+        for _ in 0..ROUNDS {
+            let plan = self.renderers.plan(Some(&landscape), request, &host).await.map_err(interrupted)?;
+            if let Some(why) = troubles.unavailable() {
+                return Err(status::unavailable(reasons::RESOLVER_UNAVAILABLE, why));
+            }
+            if let Some(why) = troubles.refused() {
+                return Err(status::denied(reasons::COMPONENT_NOT_REACHED, why));
+            }
+            match plan? {
+                Ok(answer) => return Ok(answer),
+                Err(Unplanned::Lacks(lacks)) => add(&mut landscape, lacks, &self.objects).await?,
+                Err(Unplanned::Scope(_)) => return Err(broken()),
+            }
+        }
+        let text = format!("after {ROUNDS} readings there are still more Secrets or ConfigMaps to look for");
+        Err(status::exhausted(reasons::LANDSCAPE_TOO_LARGE, text))
+    }
+}
+
+/// Lets those pass who may see all that a plan is made from, and could have jobs run that look into the same component versions.
+async fn authorise(access: &Access, metadata: &MetadataMap, namespace: &str) -> Result<(), Status> {
+    let of = |group, resource| ResourceAttributes { group, resource, namespace: Some(namespace), name: None };
+    let seen = [
+        of(Installation::GROUP, Installation::PLURAL),
+        of(Execution::GROUP, Execution::PLURAL),
+        of(DeployItem::GROUP, DeployItem::PLURAL),
+        of(Context::GROUP, Context::PLURAL),
+        of(ComponentVersionOverwrites::GROUP, ComponentVersionOverwrites::PLURAL),
+        of(DataObject::GROUP, DataObject::PLURAL),
+        of(Target::GROUP, Target::PLURAL),
+        of("", "secrets"),
+        of("", "configmaps"),
+    ];
+    access.authorise(metadata, &seen).await?;
+    access.authorise_to("update", metadata, &seen[..1]).await?;
+    Ok(())
+}
+
+/// One list of each kind.
+async fn read(namespaces: &BTreeSet<String>, objects: &Objects) -> Result<Namespaces, Status> {
+    let mut landscape = Namespaces::new();
+    let mut count = 0;
+    for namespace in namespaces {
+        let found = read_one(namespace, objects).await.map_err(unavailable)?;
+        count += found.len();
+        if count > MOST_OBJECTS {
+            let text = format!(
+                "there are more than {MOST_OBJECTS} objects to look at in the namespaces of the request: `groundwork plan` has no such limit"
+            );
+            return Err(status::exhausted(reasons::LANDSCAPE_TOO_LARGE, text));
+        }
+        landscape.insert(namespace.clone(), found);
+    }
+    Ok(landscape)
+}
+
+async fn read_one(namespace: &str, objects: &Objects) -> Result<InNamespace, ApiError> {
+    Ok(InNamespace {
+        installations: objects.list(namespace, "").await?,
+        executions: objects.list(namespace, "").await?,
+        items: objects.list(namespace, "").await?,
+        contexts: objects.list(namespace, "").await?,
+        overwrites: objects.list(namespace, "").await?,
+        data_objects: objects.list(namespace, "").await?,
+        targets: objects.list(namespace, "").await?,
+        ..InNamespace::default()
+    })
+}
+
+/// Reads what a plan has looked for, in the namespaces that it is about; of others nothing is read.
+async fn add(
+    landscape: &mut Namespaces,
+    lacks: BTreeMap<String, Lacks>,
+    objects: &Objects,
+) -> Result<(), Status> {
+    let known = |of: &InNamespace| of.absent.len() + of.named.secrets.len() + of.named.config_maps.len();
+    let count: usize =
+        landscape.values().map(known).sum::<usize>() + lacks.values().map(Lacks::len).sum::<usize>();
+    if count > MOST_NAMED {
+        let text = format!("there are more than {MOST_NAMED} Secrets and ConfigMaps to look for");
+        return Err(status::exhausted(reasons::LANDSCAPE_TOO_LARGE, text));
+    }
+    for (namespace, lacks) in lacks {
+        let Some(found) = landscape.get_mut(&namespace) else { return Err(broken()) };
+        let (secrets, maps): (Vec<_>, Vec<_>) =
+            (lacks.secrets.into_iter().collect(), lacks.config_maps.into_iter().collect());
+        for names in secrets.chunks(READS) {
+            let read = names.iter().map(|name| objects.get::<Secret>(&namespace, name));
+            for (name, secret) in names.iter().zip(try_join_all(read).await.map_err(unavailable)?) {
+                match secret {
+                    Some(secret) => found.named.add_secret(secret),
+                    None => _ = found.absent.secrets.insert(name.clone()),
+                }
+            }
+        }
+        for names in maps.chunks(READS) {
+            let read = names.iter().map(|name| objects.get::<ConfigMap>(&namespace, name));
+            for (name, map) in names.iter().zip(try_join_all(read).await.map_err(unavailable)?) {
+                match map {
+                    Some(map) => found.named.add_config_map(map),
+                    None => _ = found.absent.config_maps.insert(name.clone()),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// No worker of ours answers that.
+fn broken() -> Status {
+    status::internal(reasons::WORK_INTERRUPTED, "a worker has answered something that was not asked for")
+}

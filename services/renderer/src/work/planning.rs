@@ -1,0 +1,130 @@
+//! Plans in worker processes: first it is asked which namespaces they are about, then what would happen there, until nothing is lacking.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groundwork_api::{
+    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, KubeResource,
+    ResourceExt, Target,
+};
+use groundwork_grpc::CallEnd;
+use groundwork_lifecycle::ObjectSet;
+use groundwork_plan::{Key, Landscape, Unread};
+use groundwork_proto::renderer::v1::{PlanRequest, PlanResponse};
+use groundwork_sandbox::{ExchangeError, Host};
+use prost::Message;
+use serde::{Deserialize, Serialize};
+use tonic::Status;
+
+use super::{Kind, Renderers, Task};
+
+/// What namespaces hold, by their names.
+pub(crate) type Namespaces = BTreeMap<String, InNamespace>;
+
+/// All objects of a namespace that a plan looks at, and as many Secrets and ConfigMaps as it has asked for.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct InNamespace {
+    pub(crate) installations: Vec<Installation>,
+    pub(crate) executions: Vec<Execution>,
+    pub(crate) items: Vec<DeployItem>,
+    pub(crate) contexts: Vec<Context>,
+    pub(crate) overwrites: Vec<ComponentVersionOverwrites>,
+    pub(crate) data_objects: Vec<DataObject>,
+    pub(crate) targets: Vec<Target>,
+    /// Secrets and ConfigMaps.
+    pub(crate) named: ObjectSet,
+    /// Those that do not exist.
+    pub(crate) absent: Lacks,
+}
+
+/// Secrets and ConfigMaps of one namespace that nobody has looked for yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lacks {
+    pub(crate) secrets: BTreeSet<String>,
+    pub(crate) config_maps: BTreeSet<String>,
+}
+
+/// What there is instead of a plan.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Unplanned {
+    /// The namespaces that it is about.
+    Scope(BTreeSet<String>),
+    /// It is to be asked again with these, by namespace.
+    Lacks(BTreeMap<String, Lacks>),
+}
+
+/// How a plan ends in a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum PlanEnd {
+    Ended(CallEnd),
+    Unplanned(Unplanned),
+}
+
+impl InNamespace {
+    pub(crate) fn len(&self) -> usize {
+        let above = self.installations.len() + self.contexts.len() + self.overwrites.len();
+        above + self.executions.len() + self.items.len() + self.data_objects.len() + self.targets.len()
+    }
+
+    /// As engines have it.
+    pub(crate) fn fill(self, namespace: &str, landscape: &mut Landscape) {
+        landscape.installations.extend(by_key(namespace, self.installations));
+        landscape.executions.extend(by_key(namespace, self.executions));
+        landscape.items.extend(by_key(namespace, self.items));
+        landscape.contexts.extend(by_key(namespace, self.contexts));
+        landscape.overwrites.extend(by_key(namespace, self.overwrites));
+        landscape.data_objects.extend(by_key(namespace, self.data_objects));
+        landscape.targets.extend(by_key(namespace, self.targets));
+        let named = |name: String| (namespace.to_owned(), name);
+        let secrets = self.named.secrets.into_iter();
+        landscape.secrets.extend(secrets.map(|(name, entries)| (named(name), entries)));
+        let maps = self.named.config_maps.into_iter();
+        landscape.config_maps.extend(maps.map(|(name, entries)| (named(name), entries)));
+    }
+}
+
+fn by_key<K: KubeResource>(namespace: &str, objects: Vec<K>) -> impl Iterator<Item = (Key, K)> {
+    objects.into_iter().map(move |object| ((namespace.to_owned(), object.name_any()), object))
+}
+
+impl Lacks {
+    /// By namespace, without those that are known not to exist.
+    pub(crate) fn of(unread: Unread, absent: &BTreeMap<String, Self>) -> BTreeMap<String, Self> {
+        let is_absent = |(namespace, name): &Key, names: fn(&Self) -> &BTreeSet<String>| {
+            absent.get(namespace).is_some_and(|absent| names(absent).contains(name))
+        };
+        let mut lacks: BTreeMap<String, Self> = BTreeMap::new();
+        for key in unread.secrets.into_iter().filter(|key| !is_absent(key, |lacks| &lacks.secrets)) {
+            lacks.entry(key.0).or_default().secrets.insert(key.1);
+        }
+        for key in unread.config_maps.into_iter().filter(|key| !is_absent(key, |lacks| &lacks.config_maps)) {
+            lacks.entry(key.0).or_default().config_maps.insert(key.1);
+        }
+        lacks
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.secrets.len() + self.config_maps.len()
+    }
+}
+
+impl Renderers {
+    /// A plan, or what there is instead. Without a landscape it is asked what it is about.
+    ///
+    /// # Errors
+    ///
+    /// See [`ExchangeError`]; inside, what the call is refused with.
+    pub(crate) async fn plan(
+        &self,
+        landscape: Option<&Namespaces>,
+        request: &PlanRequest,
+        host: &dyn Host,
+    ) -> Result<Result<Result<PlanResponse, Unplanned>, Status>, ExchangeError> {
+        let kind = if landscape.is_some() { Kind::Plan } else { Kind::PlanScope };
+        let task = Task { landscape, ..Task::of(kind, None) };
+        let (end, body) = self.ask(&task, &request.encode_to_vec(), host).await?;
+        Ok(match end {
+            PlanEnd::Ended(end) => end.result(&body).map_err(|_| ExchangeError::Answer)?.map(Ok),
+            PlanEnd::Unplanned(unplanned) => Ok(Err(unplanned)),
+        })
+    }
+}
