@@ -11,7 +11,7 @@ use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
 use jiff::Timestamp;
 
 use crate::answer::Answer;
-use crate::console::{PageError, Site, sentence};
+use crate::console::{PageError, Site, called, sentence};
 use crate::landscape::Place;
 use crate::operations;
 use crate::pages::components::ClosurePage;
@@ -59,6 +59,9 @@ pub(crate) async fn installation(
         }
     }
     page.offer(operations::of_installation(site, visitor, &page, place).await?);
+    if site.renderer.is_some() && seen.is_all() {
+        page.offer_journal();
+    }
     Ok(site.show(request, visitor, &page, now))
 }
 
@@ -103,7 +106,9 @@ pub(crate) async fn closure(
     };
     let name = ObjectName { namespace: place.namespace.to_string(), name: place.name.to_string() };
     let input = Some(explain_request::Input::Installation(name));
-    let answer = resolver.clone().explain(ExplainRequest { input, references: true }).await?;
+    let request_of_page = ExplainRequest { input, references: true };
+    let answer =
+        resolver.clone().explain(request_of_page).await.map_err(|status| called("resolver", &status))?;
     let page = ClosurePage::new(place.clone(), &answer.into_inner());
     Ok(site.show(request, visitor, &page, now))
 }

@@ -34,11 +34,12 @@ const TREE: &str = "installations.landscaper.gardener.cloud,executions.landscape
 const DRAFT: &str = "edge.dns-000.packagevariant-1";
 
 /// Pages that are looked at in every way, and what their pictures are called.
-const PAGES: [(&str, &str); 12] = [
+const PAGES: [(&str, &str); 13] = [
     ("/", "overview"),
     ("/installations?sort=state", "installations"),
     ("/installations/shop/shop", "installation"),
     ("/installations/landscape/app-0000", "failed-installation"),
+    ("/journal/shop/shop", "journal"),
     ("/components", "components"),
     ("/components/my-namespace/server", "component"),
     ("/sets", "sets"),
@@ -186,9 +187,13 @@ async fn nothing_is_offered_without_rights(system: &System, browser: &Browser) -
     window.until_shows("h1", "app-0002").await?;
     assert_eq!(window.count(".operations a").await?, 0);
     ensure!(window.text("main").await?.contains("You may not get DeployItems"), "what is left out is said");
-    for path in
-        ["/installations/landscape/app-0002/reconcile", "/installations/shop/shop", "/sets/fleet/all-edges"]
-    {
+    for path in [
+        "/installations/landscape/app-0002/reconcile",
+        "/installations/shop/shop",
+        "/journal/landscape/app-0002",
+        "/journal/shop/shop",
+        "/sets/fleet/all-edges",
+    ] {
         window.go(path).await?;
         let shown = window.text("main").await?;
         ensure!(window.count("form button").await? <= 1 && shown.contains("may not"), "{path}: {shown}");

@@ -7,6 +7,7 @@ pub(crate) mod frame;
 pub(crate) mod glance;
 pub(crate) mod installation;
 pub(crate) mod installations;
+pub(crate) mod journal;
 pub(crate) mod list;
 pub(crate) mod message;
 pub(crate) mod operation;
