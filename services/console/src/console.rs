@@ -247,6 +247,10 @@ impl Site {
                 );
                 Ok(self.show(request, visitor, &page, now))
             }
+            ["sets", namespace, name, "compare"] => {
+                let place = place(namespace, name)?;
+                objects::comparison(self, request, visitor, &place, now).await
+            }
             [section, namespace, name] => {
                 let place = place(namespace, name)?;
                 match *section {

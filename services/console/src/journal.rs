@@ -28,8 +28,8 @@ pub(crate) async fn page(
     );
     if all != (true, true, true) {
         return Err(PageError::Denied(format!(
-            "The journal tells of all that belongs to an Installation: it takes the right to get Installations, Executions and \
-             DeployItems in the namespace {}.",
+            "You may not see the journal, which tells of all that belongs to an Installation: it takes the right to get \
+             Installations, Executions and DeployItems in the namespace {}.",
             place.namespace
         )));
     }

@@ -1,6 +1,7 @@
 //! The console on a running system: who sees what, what may be done, and what it says while something is away.
 
 pub(crate) mod browser;
+mod comparison;
 mod journal;
 
 use anyhow::{Context, Result, ensure};
@@ -486,7 +487,7 @@ async fn fleet(system: &System) -> Result<()> {
     says(&approver, &path, ">Published<").await?;
     let log = git(&remotes.path("edge"), &["log", "--format=%an", "main"])?;
     ensure!(log.contains("system:serviceaccount:fleet:approver"), "the author is who has approved: {log}");
-    Ok(())
+    comparison::of_two_variants(&case, &editor, port).await
 }
 
 /// Confirms an operation on its page.

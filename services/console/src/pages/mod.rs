@@ -1,5 +1,6 @@
 //! The pages: each is a value with what it shows, which is written as HTML for people and as JSON for programs.
 
+pub(crate) mod comparison;
 pub(crate) mod components;
 pub(crate) mod events;
 pub(crate) mod flow;
