@@ -4,7 +4,7 @@
 //! watcher ──bus (in this process, or --nats)──> resolver, renderer, deployer, variant
 //!                       renderer ──gRPC on the loopback device──> resolver
 //!                       variant ──gRPC on the loopback device──> watcher
-//!                       console (--console), which asks the resolver, too ──pages──> browser
+//!                       console (--console), which asks the resolver and the renderer, too ──pages──> browser
 //! ```
 
 use std::error::Error;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use groundwork_bus::{Bus, NatsOptions};
-use groundwork_console::Console;
+use groundwork_console::{Console, RendererArguments, Tokens};
 use groundwork_controller::{ClusterArguments, TakeoverArguments, spawn_bus_health_check};
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
@@ -126,10 +126,6 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         workers: arguments.workers,
         settings: arguments.renderer.clone(),
     };
-    let console = match arguments.console {
-        true => Some(start_console(&arguments, &resolver, &bus, of(groundwork_console::SERVICE)).await?),
-        false => None,
-    };
     let token = resolver.token_of_this_process();
     let renderer = Renderer::start(
         renderer,
@@ -139,6 +135,11 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         of(groundwork_renderer::SERVICE),
     )
     .await?;
+    let called = Called { resolver: &resolver, renderer: &renderer };
+    let console = match arguments.console {
+        true => Some(start_console(&arguments, called, &bus, of(groundwork_console::SERVICE)).await?),
+        false => None,
+    };
     let watcher = groundwork_watcher::Arguments {
         cluster: arguments.cluster.clone(),
         grpc: arguments.grpc(arguments.watcher_address),
@@ -199,20 +200,28 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     resolved.and(rendered).and(watched).and(varied).and(deployed).and(shown)
 }
 
+/// Services that the console calls.
+struct Called<'a> {
+    resolver: &'a Resolver,
+    renderer: &'a Renderer,
+}
+
 async fn start_console(
     arguments: &UpArguments,
-    resolver: &Resolver,
+    Called { resolver, renderer }: Called<'_>,
     bus: &Bus,
     telemetry: Telemetry,
 ) -> Result<Console, Failure> {
     let settings = groundwork_console::Arguments {
         cluster: arguments.cluster.clone(),
         resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
+        renderer: RendererArguments { renderer: Some(renderer.url()), ..RendererArguments::default() },
         settings: arguments.pages.clone(),
     };
     let client = arguments.cluster.client(groundwork_console::SERVICE).await?;
-    let token = resolver.token_of_this_process();
-    Ok(Console::start(settings, bus.clone(), client, token, telemetry).await?)
+    let tokens =
+        Tokens { resolver: resolver.token_of_this_process(), renderer: renderer.token_of_this_process() };
+    Ok(Console::start(settings, bus.clone(), client, tokens, telemetry).await?)
 }
 
 /// Services end together: one that fails must not leave the others behind without a word.

@@ -170,18 +170,21 @@ impl System {
             std::fs::write(&kubeconfig, config.to_string())?;
             self.proxies.insert(name, proxy);
         }
-        let called = match service {
-            "renderer" | "console" => Some("resolver"),
-            "variant" => Some("watcher"),
-            _ => None,
+        let called: &[&str] = match service {
+            "renderer" => &["resolver"],
+            "console" => &["resolver", "renderer"],
+            "variant" => &["watcher"],
+            _ => &[],
         };
         let mut command = Command::new(self.binary(&account)?);
-        if let Some(called) = called {
+        for called in called {
             let audience = groundwork_grpc::audience(called);
             let token = self.plane.service_account_token_for(NAMESPACE, &account, Some(&audience)).await?;
             let file = kubeconfig.with_extension(format!("{called}-token"));
             std::fs::write(&file, token)?;
-            command.env(format!("GROUNDWORK_{}_TOKEN_FILE", called.to_uppercase()), file);
+            let variable = format!("GROUNDWORK_{}", called.to_uppercase());
+            command.env(format!("{variable}_TOKEN_FILE"), file);
+            command.env(variable, format!("http://127.0.0.1:{}", self.ports[called].1));
         }
         let (admin, grpc) = self.ports[name];
         command
@@ -196,16 +199,10 @@ impl System {
             "console" => command.env("GROUNDWORK_CONSOLE_ADDRESS", format!("127.0.0.1:{grpc}")),
             _ => command.env("GROUNDWORK_GRPC_ADDRESS", format!("127.0.0.1:{grpc}")),
         };
-        if called == Some("resolver") {
-            command.env("GROUNDWORK_RESOLVER", format!("http://127.0.0.1:{}", self.ports["resolver"].1));
-        }
-        if service == "variant" {
-            command.env("GROUNDWORK_WATCHER", format!("http://127.0.0.1:{}", self.ports["watcher"].1));
-            if let Some(folder) = &self.options.package_store {
-                // Each replica has clones of its own.
-                command.env("GROUNDWORK_PACKAGE_STORE", folder.join(name));
-                command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,git,http,https,ssh");
-            }
+        if let ("variant", Some(folder)) = (service, &self.options.package_store) {
+            // Each replica has clones of its own.
+            command.env("GROUNDWORK_PACKAGE_STORE", folder.join(name));
+            command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,git,http,https,ssh");
         }
         let reads = matches!(service, "resolver" | "deployer");
         if let (true, Some(repositories)) = (reads, &self.options.repositories) {

@@ -9,6 +9,7 @@ use groundwork_api::{Installation, PackageRevision, PackageVariant, PackageVaria
 use groundwork_controller::{ApiError, Objects};
 use groundwork_grpc::Channel;
 use groundwork_kubernetes::is_dns_subdomain;
+use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_telemetry::Health;
 use http::{Method, Response, StatusCode};
@@ -30,7 +31,7 @@ use crate::request::{Form, Request, encoded, local_path};
 use crate::rights::{KindOfRight, Purpose, Rights, Visible, of_kind};
 use crate::server::Handler;
 use crate::visitor::{SignIn, Visitor};
-use crate::{SERVICE, assets, objects, operations};
+use crate::{SERVICE, assets, journal, objects, operations};
 
 /// How long a page may take to make.
 const PAGE_LIMIT: Duration = Duration::from_secs(20);
@@ -48,6 +49,7 @@ pub(crate) struct Site {
     /// The API server, without anybody's credentials.
     pub(crate) anonymous: Config,
     pub(crate) resolver: Option<ResolverClient<Channel>>,
+    pub(crate) renderer: Option<RendererClient<Channel>>,
     pub(crate) health: Health,
     pub(crate) allows_operations: bool,
     pub(crate) is_https: bool,
@@ -110,6 +112,19 @@ impl From<ApiError> for PageError {
             ApiError::Transient { .. } => Self::Unavailable(text),
             _ => Self::Refused(text),
         }
+    }
+}
+
+/// What a service that the console has called answers in place of what was asked for. It is about the console: the visitor has nothing to
+/// sign in for, and no right to be given.
+pub(crate) fn called(service: &'static str, status: &Status) -> PageError {
+    let text = sentence(status.message());
+    match status.code() {
+        Code::NotFound | Code::InvalidArgument | Code::FailedPrecondition => PageError::Refused(text),
+        Code::Unauthenticated | Code::PermissionDenied => {
+            PageError::Unavailable(format!("The {service} does not answer the console. {text}"))
+        }
+        _ => PageError::Unavailable(format!("The {service} cannot answer now. {text}")),
     }
 }
 
@@ -232,10 +247,15 @@ impl Site {
                 );
                 Ok(self.show(request, visitor, &page, now))
             }
+            ["sets", namespace, name, "compare"] => {
+                let place = place(namespace, name)?;
+                objects::comparison(self, request, visitor, &place, now).await
+            }
             [section, namespace, name] => {
                 let place = place(namespace, name)?;
                 match *section {
                     "installations" => objects::installation(self, request, visitor, &place, now).await,
+                    "journal" => journal::page(self, request, visitor, &place, now).await,
                     "components" => objects::closure(self, request, visitor, &place, now).await,
                     "sets" => objects::set(self, request, visitor, &place, now).await,
                     "variants" => objects::variant(self, request, visitor, &place, now).await,
@@ -478,6 +498,16 @@ mod tests {
         assert_eq!(twin("/"), "/index.json");
         assert_eq!(twin("/sets/"), "/sets.json");
         assert_eq!(twin("/installations/a/b%2Ejson?x=1"), "/installations/a/b%2Ejson.json?x=1");
+    }
+
+    #[test]
+    fn what_services_refuse_is_not_asked_of_visitors() {
+        let told = |code| called("renderer", &Status::new(code, "no token"));
+        assert_eq!(told(Code::NotFound), PageError::Refused("No token.".to_owned()));
+        for code in [Code::Unauthenticated, Code::PermissionDenied, Code::Unavailable, Code::Unknown] {
+            let error = told(code);
+            assert!(matches!(&error, PageError::Unavailable(text) if text.contains("renderer")), "{error:?}");
+        }
     }
 
     #[test]

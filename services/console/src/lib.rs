@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! stream ──feed──> Landscape ──rows──┐
+//! resolver, renderer ──answers───────┤
 //! API server ──get of one object─────┴─> pages ──HTML, JSON──> browser
 //!      ^   └─TokenReview, SubjectAccessReview──> Visitor, Rights      ^
 //!      └──operations, with the visitor's token <──confirmed forms─────┘
@@ -13,6 +14,7 @@
 mod answer;
 mod assets;
 mod console;
+mod journal;
 mod landscape;
 mod live;
 mod objects;
@@ -36,6 +38,7 @@ use groundwork_controller::{
     ClusterArguments, ConnectError, Metrics, Objects, ProcessContext, ServiceArguments, ServiceError,
 };
 use groundwork_grpc::{Access, ClientError, ResolverArguments, TokenSource, audience, connect, with_limits};
+use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_telemetry::{Condition, Telemetry};
 use kube::Client;
@@ -47,7 +50,7 @@ use server::Server;
 use visitor::SignIn;
 
 pub use server::ServerError;
-pub use settings::{Network, NetworkError, Settings};
+pub use settings::{Network, NetworkError, RendererArguments, Settings};
 
 /// Name of the service.
 pub const SERVICE: &str = "console";
@@ -62,6 +65,8 @@ pub struct Arguments {
     pub cluster: ClusterArguments,
     #[command(flatten)]
     pub resolver: ResolverArguments,
+    #[command(flatten)]
+    pub renderer: RendererArguments,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -78,11 +83,21 @@ impl ServiceArguments for Arguments {
     fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
         let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            let token = TokenSource::of_file(self.resolver.resolver_token_file.clone());
-            Console::start(self, bus, client, token, telemetry).await?.run().await;
+            let tokens = Tokens {
+                resolver: TokenSource::of_file(self.resolver.resolver_token_file.clone()),
+                renderer: TokenSource::of_file(self.renderer.renderer_token_file.clone()),
+            };
+            Console::start(self, bus, client, tokens, telemetry).await?.run().await;
             Ok(())
         })
     }
+}
+
+/// What the console shows to the services that it calls.
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    pub resolver: TokenSource,
+    pub renderer: TokenSource,
 }
 
 /// Why the console cannot begin.
@@ -91,7 +106,9 @@ pub enum StartError {
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error("--resolver: {0}")]
-    Resolver(#[from] ClientError),
+    Resolver(ClientError),
+    #[error("--renderer: {0}")]
+    Renderer(ClientError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
 }
@@ -113,7 +130,7 @@ impl std::fmt::Debug for Console {
 }
 
 impl Console {
-    /// Binds the port. `token` is shown to the resolver.
+    /// Binds the port.
     ///
     /// # Errors
     ///
@@ -122,15 +139,24 @@ impl Console {
         arguments: Arguments,
         bus: Bus,
         client: Client,
-        token: TokenSource,
+        tokens: Tokens,
         telemetry: Telemetry,
     ) -> BoxFuture<'static, Result<Self, StartError>> {
         // Boxed, so that it is compiled here and not in every program that has the service in it.
         Box::pin(async move {
-            let Arguments { cluster, resolver, settings } = arguments;
+            let Arguments { cluster, resolver, renderer, settings } = arguments;
             let ResolverArguments { resolver, resolver_tls_ca, .. } = &resolver;
-            let channel =
-                resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
+            let resolver = resolver
+                .as_deref()
+                .map(|url| connect(url, resolver_tls_ca.as_deref(), tokens.resolver))
+                .transpose()
+                .map_err(StartError::Resolver)?;
+            let RendererArguments { renderer, renderer_tls_ca, .. } = &renderer;
+            let renderer = renderer
+                .as_deref()
+                .map(|url| connect(url, renderer_tls_ca.as_deref(), tokens.renderer))
+                .transpose()
+                .map_err(StartError::Renderer)?;
             let server = Server::bind(settings.console_address).await?;
             tracing::info!(address = %server.address(), "serving pages");
             if !server.address().ip().is_loopback() && !settings.console_https {
@@ -150,7 +176,8 @@ impl Console {
                 sign_in: SignIn::new(access, &settings),
                 objects: Objects::new(client, MANAGER, metrics),
                 anonymous,
-                resolver: channel.map(|channel| with_limits!(ResolverClient::new(channel))),
+                resolver: resolver.map(|channel| with_limits!(ResolverClient::new(channel))),
+                renderer: renderer.map(|channel| with_limits!(RendererClient::new(channel))),
                 health: telemetry.health.clone(),
                 allows_operations: settings.allow_operations,
                 is_https: settings.console_https,

@@ -11,9 +11,10 @@ use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
 use jiff::Timestamp;
 
 use crate::answer::Answer;
-use crate::console::{PageError, Site, sentence};
+use crate::console::{PageError, Site, called, named, sentence};
 use crate::landscape::Place;
 use crate::operations;
+use crate::pages::comparison::{Choice, ComparisonPage};
 use crate::pages::components::ClosurePage;
 use crate::pages::installation::{InstallationPage, Seen};
 use crate::pages::parts::ErrorView;
@@ -59,6 +60,9 @@ pub(crate) async fn installation(
         }
     }
     page.offer(operations::of_installation(site, visitor, &page, place).await?);
+    if site.renderer.is_some() && seen.is_all() {
+        page.offer_journal();
+    }
     Ok(site.show(request, visitor, &page, now))
 }
 
@@ -103,7 +107,9 @@ pub(crate) async fn closure(
     };
     let name = ObjectName { namespace: place.namespace.to_string(), name: place.name.to_string() };
     let input = Some(explain_request::Input::Installation(name));
-    let answer = resolver.clone().explain(ExplainRequest { input, references: true }).await?;
+    let request_of_page = ExplainRequest { input, references: true };
+    let answer =
+        resolver.clone().explain(request_of_page).await.map_err(|status| called("resolver", &status))?;
     let page = ClosurePage::new(place.clone(), &answer.into_inner());
     Ok(site.show(request, visitor, &page, now))
 }
@@ -150,6 +156,59 @@ pub(crate) async fn set(
         page.add_note(format!("You may not get PackageRevisions in the namespace {}.", place.namespace));
     }
     Ok(site.show(request, visitor, &page, now))
+}
+
+/// What differs between two variants of a set.
+pub(crate) async fn comparison(
+    site: &Site,
+    request: &Request,
+    visitor: &Visitor,
+    place: &Place,
+    now: Timestamp,
+) -> Result<Answer, PageError> {
+    site.demand::<PackageVariantSet>(visitor, "get", place).await?;
+    let sees_variants = site.sees_all::<PackageVariant>(visitor, place).await?;
+    let choice = Choice::new(&site.landscape.read(), place, sees_variants, request);
+    let mut page = ComparisonPage::new(place.clone(), choice);
+    let (left, right) = (request.parameter("left"), request.parameter("right"));
+    if left.is_empty() && right.is_empty() {
+        let is_known = site.landscape.read().sets.contains_key(place);
+        return match is_known {
+            true => Ok(site.show(request, visitor, &page, now)),
+            false => Err(missing("PackageVariantSet", place)),
+        };
+    }
+    if left.is_empty() || right.is_empty() {
+        return Err(PageError::Refused(
+            "Two variants are compared: left and right name one each.".to_owned(),
+        ));
+    }
+    let left = variant_of_set(site, visitor, place, left).await?;
+    let right = variant_of_set(site, visitor, place, right).await?;
+    page.compare((left.0, &left.1), (right.0, &right.1));
+    Ok(site.show(request, visitor, &page, now))
+}
+
+/// A variant, if it belongs to a set and the visitor may see it.
+async fn variant_of_set(
+    site: &Site,
+    visitor: &Visitor,
+    set: &Place,
+    name: &str,
+) -> Result<(Place, PackageVariant), PageError> {
+    let place = named(&set.namespace, name)?;
+    site.demand::<PackageVariant>(visitor, "get", &place).await?;
+    let belongs = {
+        let content = site.landscape.read();
+        let set = content.sets.get(set).map(|set| &set.uid);
+        set.is_some() && set == content.variants.get(&place).and_then(|variant| variant.set.as_ref())
+    };
+    let found = if belongs { site.objects.get(&place.namespace, &place.name).await? } else { None };
+    let variant = found.ok_or_else(|| PageError::NoObject {
+        kind: "PackageVariant of this set by the name",
+        place: place.to_string(),
+    })?;
+    Ok((place, variant))
 }
 
 /// The revisions that a variant names as its own.

@@ -1,6 +1,7 @@
 //! What the console can be told.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
@@ -33,6 +34,24 @@ pub struct Settings {
     /// Addresses or networks of such proxies, separated by commas, such as 127.0.0.1,10.0.0.0/8; what others say in these headers is nothing
     #[arg(long, env = "GROUNDWORK_TRUSTED_PROXIES", value_name = "ADDRESSES", value_delimiter = ',')]
     pub trusted_proxies: Vec<Network>,
+}
+
+/// Where the renderer is, which reads the journal.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Renderer")]
+pub struct RendererArguments {
+    /// The renderer, such as http://renderer:8080; without it there are no pages of the journal
+    #[arg(long, env = "GROUNDWORK_RENDERER", value_name = "URL")]
+    pub renderer: Option<String>,
+
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    #[arg(long, env = "GROUNDWORK_RENDERER_TLS_CA", value_name = "FILE")]
+    pub renderer_tls_ca: Option<PathBuf>,
+
+    // Never the token for the API server: whoever stands in the place of the renderer would have the rights of this service.
+    /// File with the token to show there, made for the audience groundwork-renderer only; read again when it changes
+    #[arg(long, env = "GROUNDWORK_RENDERER_TOKEN_FILE", value_name = "FILE")]
+    pub renderer_token_file: Option<PathBuf>,
 }
 
 impl Default for Settings {

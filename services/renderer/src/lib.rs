@@ -152,6 +152,7 @@ pub enum StartError {
 /// A renderer that listens, and does not work yet.
 pub struct Renderer {
     server: Server,
+    access: Access,
     controller: Controller,
     journal: Journal,
     telemetry: Telemetry,
@@ -203,7 +204,7 @@ impl Renderer {
                 replays: grpc::Replays::new(bus.clone()),
                 plans: grpc::Plans::default(),
             };
-            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access);
+            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(RendererServer::new(service)));
             let pickup = arguments
                 .settings
@@ -237,13 +238,23 @@ impl Renderer {
                 .takeover
                 .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
                 .await?;
-            Ok(Self { server, controller, journal, telemetry })
+            Ok(Self { server, access, controller, journal, telemetry })
         })
     }
 
     /// Where its gRPC server listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// The URL for clients on this machine.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// A token for callers in this process; see [`Access::token_of_this_process`].
+    pub fn token_of_this_process(&self) -> TokenSource {
+        self.access.token_of_this_process()
     }
 
     /// Works until shutdown is requested.

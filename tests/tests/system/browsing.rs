@@ -7,12 +7,12 @@ mod window;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use groundwork_api::{Installation, PackageRevision, PackageVariantSet};
+use groundwork_api::{Installation, PackageRevision, PackageVariant, PackageVariantSet};
 use groundwork_tests::{System, SystemOptions};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::case::{Case, job};
@@ -34,11 +34,12 @@ const TREE: &str = "installations.landscaper.gardener.cloud,executions.landscape
 const DRAFT: &str = "edge.dns-000.packagevariant-1";
 
 /// Pages that are looked at in every way, and what their pictures are called.
-const PAGES: [(&str, &str); 12] = [
+const PAGES: [(&str, &str); 13] = [
     ("/", "overview"),
     ("/installations?sort=state", "installations"),
     ("/installations/shop/shop", "installation"),
     ("/installations/landscape/app-0000", "failed-installation"),
+    ("/journal/shop/shop", "journal"),
     ("/components", "components"),
     ("/components/my-namespace/server", "component"),
     ("/sets", "sets"),
@@ -132,6 +133,15 @@ async fn filled(system: &System, size: &Size) -> Result<packages::Remotes> {
     Ok(remotes)
 }
 
+/// The page that compares the first two variants of the fleet.
+async fn comparison(system: &System) -> Result<String> {
+    let variants: Api<PackageVariant> = Case::existing(system, "fleet").await?.api();
+    let all = variants.list(&ListParams::default().limit(2)).await?;
+    let names: Vec<&str> = all.iter().filter_map(|variant| variant.metadata.name.as_deref()).collect();
+    let [left, right] = names[..] else { bail!("the fleet has two variants: {names:?}") };
+    Ok(format!("/sets/fleet/all-edges/compare?left={left}&right={right}"))
+}
+
 /// Every page, wide and narrow, light and dark: nothing serious is found, nothing is refused, nobody else is asked.
 async fn everybody_can_use_every_page(
     system: &System,
@@ -144,7 +154,8 @@ async fn everybody_can_use_every_page(
     window.until_page_shows("/", &failing.to_string()).await?;
     window.until_page_shows("/sets/fleet/all-edges", DRAFT).await?;
     let mut faults = Vec::new();
-    for (path, name) in PAGES {
+    let comparison = comparison(system).await?;
+    for (path, name) in PAGES.into_iter().chain([(comparison.as_str(), "comparison")]) {
         for (width, is_dark) in [(1_280, false), (1_280, true), (400, false), (400, true)] {
             window.shown_as(width, is_dark).await?;
             window.go(path).await?;
@@ -186,9 +197,13 @@ async fn nothing_is_offered_without_rights(system: &System, browser: &Browser) -
     window.until_shows("h1", "app-0002").await?;
     assert_eq!(window.count(".operations a").await?, 0);
     ensure!(window.text("main").await?.contains("You may not get DeployItems"), "what is left out is said");
-    for path in
-        ["/installations/landscape/app-0002/reconcile", "/installations/shop/shop", "/sets/fleet/all-edges"]
-    {
+    for path in [
+        "/installations/landscape/app-0002/reconcile",
+        "/installations/shop/shop",
+        "/journal/landscape/app-0002",
+        "/journal/shop/shop",
+        "/sets/fleet/all-edges",
+    ] {
         window.go(path).await?;
         let shown = window.text("main").await?;
         ensure!(window.count("form button").await? <= 1 && shown.contains("may not"), "{path}: {shown}");

@@ -1,6 +1,8 @@
 //! The console on a running system: who sees what, what may be done, and what it says while something is away.
 
 pub(crate) mod browser;
+mod comparison;
+mod journal;
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Installation, PackageRevision, PackageVariantSet};
@@ -72,6 +74,7 @@ async fn the_console_shows_and_does_what_its_visitor_may() -> Result<()> {
     let result = async {
         signing_in(&system, &broken).await?;
         pages_show_what_is_there(&system, &broken).await?;
+        journal::tells_why(&system, &broken).await?;
         rights_decide(&system, &broken).await?;
         operations(&system, &broken).await?;
         changes_are_told(&system, &broken).await?;
@@ -349,6 +352,8 @@ async fn the_console_says_what_is_away_and_comes_back() -> Result<()> {
     ensure!(page.contains("shop") || page.contains("Not now"), "{page}");
     system.plane.start_api_server_again().await?;
     says(&reader, "/installations/team/shop", "What belongs to it").await.with_context(|| system.logs())?;
+    system.remove("renderer");
+    journal::says_that_the_renderer_is_away(&reader).await?;
     drop(deaf);
     ensure!(system.service("console")?.program.is_running(), "{}", system.logs());
     Ok(())
@@ -482,7 +487,7 @@ async fn fleet(system: &System) -> Result<()> {
     says(&approver, &path, ">Published<").await?;
     let log = git(&remotes.path("edge"), &["log", "--format=%an", "main"])?;
     ensure!(log.contains("system:serviceaccount:fleet:approver"), "the author is who has approved: {log}");
-    Ok(())
+    comparison::of_two_variants(&case, &editor, port).await
 }
 
 /// Confirms an operation on its page.

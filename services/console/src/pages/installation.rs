@@ -27,6 +27,13 @@ pub(crate) struct Seen {
     pub(crate) items: bool,
 }
 
+impl Seen {
+    /// Whether the journal may be shown, which tells of all of them.
+    pub(crate) const fn is_all(self) -> bool {
+        self.installations && self.executions && self.items
+    }
+}
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct InstallationPage {
@@ -52,6 +59,9 @@ pub(crate) struct InstallationPage {
     children: Graph,
     /// What the visitor may ask for.
     operations: Vec<&'static str>,
+    /// Whether there is a page of the journal for the visitor.
+    #[serde(skip)]
+    has_journal: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -270,6 +280,7 @@ impl InstallationPage {
             siblings: Graph::among(content, &around),
             children: Graph::among(content, &children),
             operations: Vec::new(),
+            has_journal: false,
         })
     }
 
@@ -334,6 +345,10 @@ impl InstallationPage {
     /// Offers what the visitor may ask for.
     pub(crate) fn offer(&mut self, operations: Vec<&'static str>) {
         self.operations = operations;
+    }
+
+    pub(crate) const fn offer_journal(&mut self) {
+        self.has_journal = true;
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -429,6 +444,7 @@ impl Page for InstallationPage {
                 dt { "Context" } dd { (self.context) }
                 @if let Some(began) = self.job.began { dt { "Job began" } dd { (super::parts::moment(began)) " UTC" } }
                 @if let Some(ended) = self.job.ended { dt { "Job ended" } dd { (super::parts::moment(ended)) " UTC" } }
+                @if self.has_journal { dt { "Journal" } dd { a href=(path("journal", &self.place)) { "Why its jobs went as they did" } } }
             }
             @if !self.nodes.is_empty() { h2 { "What belongs to it" } (tree(&self.nodes)) }
             @if !self.imports.is_empty() || !self.exports.is_empty() { h2 { "Data flow" } }

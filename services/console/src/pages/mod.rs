@@ -1,5 +1,6 @@
 //! The pages: each is a value with what it shows, which is written as HTML for people and as JSON for programs.
 
+pub(crate) mod comparison;
 pub(crate) mod components;
 pub(crate) mod events;
 pub(crate) mod flow;
@@ -7,6 +8,7 @@ pub(crate) mod frame;
 pub(crate) mod glance;
 pub(crate) mod installation;
 pub(crate) mod installations;
+pub(crate) mod journal;
 pub(crate) mod list;
 pub(crate) mod message;
 pub(crate) mod operation;

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::Page;
+use super::comparison::Choice;
 use super::installation::{ConditionView, conditions};
 use super::list::{Paging, Parameters, choice, input};
 use super::parts::{deleting, package_badge, path};
@@ -152,6 +153,9 @@ pub(crate) struct SetPage {
     #[serde(flatten)]
     paging: Paging,
     variants: Vec<VariantView>,
+    /// Two of all its variants may be compared.
+    #[serde(skip)]
+    choice: Choice,
 }
 
 #[derive(Debug, Serialize)]
@@ -216,6 +220,7 @@ impl SetPage {
             variant_state,
             variants: variants.collect(),
             paging,
+            choice: Choice::new(content, place, sees_variants, request),
         })
     }
 
@@ -279,6 +284,7 @@ impl Page for SetPage {
                 (choice("State", "state", &self.variant_state, &states()))
                 button type="submit" { "Show" }
             }
+            (self.choice.markup())
         }
     }
 

@@ -1,0 +1,77 @@
+//! Pages of the journal: why jobs went as they did, for those whom the call behind it would tell.
+
+use anyhow::{Context, Result, ensure};
+use groundwork_api::Installation;
+use groundwork_tests::System;
+use serde_json::{Value, json};
+
+use super::browser::Browser;
+use super::{INSTALLATIONS, TREE, account_with, says};
+use crate::case::{Case, job};
+use crate::grpc::account;
+
+const PATH: &str = "/journal/broken/shop";
+
+/// The entries of all jobs of a twin.
+fn entries(page: &Value) -> impl Iterator<Item = &Value> {
+    let jobs = page["jobs"].as_array().into_iter().flatten();
+    jobs.flat_map(|job| job["entries"].as_array().into_iter().flatten())
+}
+
+/// The last job, a job by its own address, entries of one sort, and nothing in words.
+pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> {
+    let port = system.grpc_port("console");
+    let reader = account_with(broken, "historian", &[("get", TREE)]).await?;
+    let reader = Browser::signed_in(port, &reader).await?;
+    let page = reader.page("/installations/broken/shop").await?;
+    ensure!(page.contains(&format!("href=\"{PATH}\"")), "the page of the Installation leads there: {page}");
+    let page = says(&reader, PATH, "ends the job: Failed").await?;
+    ensure!(page.contains("begins the job") && page.contains("creates it"), "{page}");
+
+    let shop: Installation = broken.get("shop").await?;
+    let last = job(&shop);
+    let ends = |entry: &&Value| {
+        entry["kind"] == "Installation"
+            && entry["name"] == "shop"
+            && entry["text"].as_str().unwrap_or_default().starts_with("ends the job")
+    };
+    let twin = reader.json("/journal/broken/shop.json").await?;
+    assert_eq!(twin["jobs"][0]["jobID"], json!(last), "{twin}");
+    let end = entries(&twin).find(ends).with_context(|| twin.to_string())?;
+    let error = shop.status.context("a status")?.last_error.context("an error")?;
+    assert_eq!((&end["reason"], &end["message"]), (&json!(error.reason), &json!(error.message)));
+
+    let at = twin["jobs"][0]["at"].as_str().context("a job has an address of its own")?;
+    let alone = reader.json(&format!("/journal/broken/shop.json?at={at}")).await?;
+    assert_eq!(alone["jobs"][0]["jobID"], json!(last), "{alone}");
+    let decisions = reader.json("/journal/broken/shop.json?jobs=all&what=decision").await?;
+    ensure!(entries(&decisions).count() > 0, "{decisions}");
+    ensure!(entries(&decisions).all(|entry| entry["what"] == "decision"), "{decisions}");
+    let before = reader.page(&format!("{PATH}?at=2020-01-01T00:00:00Z")).await?;
+    ensure!(before.contains("The journal has nothing of a job of this Installation at 2020"), "{before}");
+    let gone = reader.page("/journal/broken/never").await?;
+    ensure!(gone.contains("has nothing of a job"), "{gone}");
+    assert_eq!(reader.get(&format!("{PATH}?at=yesterday")).await?.status, 400);
+
+    // What an Installation owns is told of, so the right to see the Installation alone does not do.
+    let clerk = Browser::signed_in(port, &account(broken, "clerk", &[INSTALLATIONS]).await?).await?;
+    let page = clerk.page("/installations/broken/shop").await?;
+    ensure!(!page.contains(PATH), "nothing is offered that one may not see: {page}");
+    let refused = clerk.get(PATH).await?;
+    ensure!(refused.status == 403 && refused.body.contains("Executions and"), "{refused:?}");
+    let nobody = Browser::signed_in(port, &account(broken, "nobody", &[]).await?).await?;
+    for path in [PATH, "/journal/broken/shop.json", "/journal/my-namespace/server"] {
+        let refused = nobody.get(path).await?;
+        ensure!(refused.status == 403 && !refused.body.contains("ends the job"), "{path}: {refused:?}");
+    }
+    assert_eq!(reader.get("/journal/my-namespace/server").await?.status, 403);
+    Ok(())
+}
+
+/// Without the renderer there is a sentence, and the browser asks again.
+pub(super) async fn says_that_the_renderer_is_away(reader: &Browser) -> Result<()> {
+    let away = reader.get("/journal/team/shop").await?;
+    ensure!(away.status == 503 && away.body.contains("The renderer cannot answer now"), "{away:?}");
+    ensure!(away.headers.contains_key("retry-after"), "{away:?}");
+    Ok(())
+}
