@@ -62,14 +62,18 @@ impl Components {
         self.read_by(reader, Arc::default())
     }
 
-    /// The same for Installations that might be applied. What keeps the answers from being relied on goes to `troubles`, for all of a plan.
-    pub(crate) fn planned(&self, planning: Planning, troubles: Arc<Troubles>) -> RemoteRepositories {
-        self.read_by(Reader::Plan(planning), troubles)
+    /// The same for Installations that might be applied. What keeps the answers from being relied on goes to `resolver_errors`, for all of a plan.
+    pub(crate) fn planned(
+        &self,
+        planning: Planning,
+        resolver_errors: Arc<ResolverErrors>,
+    ) -> RemoteRepositories {
+        self.read_by(Reader::Plan(planning), resolver_errors)
     }
 
-    fn read_by(&self, reader: Reader, troubles: Arc<Troubles>) -> RemoteRepositories {
+    fn read_by(&self, reader: Reader, resolver_errors: Arc<ResolverErrors>) -> RemoteRepositories {
         let (client, largest) = (self.client.clone(), self.largest);
-        RemoteRepositories(Arc::new(Shared { client, largest, reader, troubles }))
+        RemoteRepositories(Arc::new(Shared { client, largest, reader, resolver_errors }))
     }
 }
 
@@ -100,7 +104,7 @@ struct Shared {
     client: ResolverClient<Channel>,
     largest: usize,
     reader: Reader,
-    troubles: Arc<Troubles>,
+    resolver_errors: Arc<ResolverErrors>,
 }
 
 /// For whom the resolver is asked.
@@ -135,14 +139,14 @@ impl Reader {
 
 /// Why answers of the resolver cannot be relied on: what follows from them is no verdict about a job.
 #[derive(Debug, Default)]
-pub(crate) struct Troubles {
+pub(crate) struct ResolverErrors {
     /// Set once it could not be asked.
     unavailable: Mutex<Option<String>>,
     /// Set once it did not let a plan read something that jobs may read otherwise.
     refused: Mutex<Option<String>>,
 }
 
-impl Troubles {
+impl ResolverErrors {
     pub(crate) fn unavailable(&self) -> Option<String> {
         self.unavailable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -155,7 +159,7 @@ impl Troubles {
 impl RemoteRepositories {
     /// Why the answers cannot be relied on, if they cannot.
     pub(crate) fn unavailable(&self) -> Option<String> {
-        self.0.troubles.unavailable()
+        self.0.resolver_errors.unavailable()
     }
 
     fn reference(context: String, name: &str, version: &str) -> Option<Reference> {
@@ -170,12 +174,12 @@ impl RemoteRepositories {
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown
         );
         if is_crowded || may_pass {
-            let unavailable = &self.0.troubles.unavailable;
+            let unavailable = &self.0.resolver_errors.unavailable;
             *unavailable.lock().unwrap_or_else(PoisonError::into_inner) = Some(status.message().to_owned());
         }
         let is_plan = matches!(self.0.reader, Reader::Plan(_));
         if is_plan && matches!(status.code(), Code::PermissionDenied | Code::InvalidArgument) {
-            let refused = &self.0.troubles.refused;
+            let refused = &self.0.resolver_errors.refused;
             *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(status.message().to_owned());
         }
         RepositoryError::Unreadable {

@@ -17,7 +17,6 @@ use groundwork_proto::renderer::v1::{
     render_request,
 };
 use groundwork_proto::status::{self, reasons};
-use groundwork_sandbox::ExchangeError;
 use prost::Message;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
@@ -27,7 +26,7 @@ use crate::components::Components;
 use crate::follower::Follower;
 use crate::inputs;
 use crate::rendering::Gathered;
-use crate::work::{Kind, Renderers};
+use crate::work::{CallError, Kind, Renderers, interrupted};
 use replay::{Entries, Wish};
 use watch::{Caller, Trees};
 
@@ -126,7 +125,7 @@ impl Service {
         kind: Kind,
         request: &impl Message,
     ) -> Result<Response<A>, Status> {
-        let answer = self.renderers.call(kind, None, request, &()).await.map_err(interrupted)??;
+        let answer = self.renderers.call(kind, None, request, &()).await?;
         answer.map(Response::new).map_err(|_| {
             status::internal(
                 reasons::WORK_INTERRUPTED,
@@ -145,7 +144,9 @@ impl Service {
     ) -> Result<Response<A>, Status> {
         loop {
             let done = self.renderers.call(kind, Some(&gathered.material), request, gathered.host()).await;
-            let done = done.map_err(interrupted)?;
+            if let Err(CallError::Interrupted(error)) = &done {
+                return Err(interrupted(error));
+            }
             if let Some(why) = gathered.unavailable() {
                 return Err(status::unavailable(reasons::RESOLVER_UNAVAILABLE, why));
             }
@@ -185,11 +186,6 @@ impl Service {
         let gathered = Gathered::read(installation, context, overwrites, remote, &self.objects);
         gathered.await.map_err(unavailable)
     }
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn interrupted(error: ExchangeError) -> Status {
-    status::interrupted(error.is_limit(), error.to_string())
 }
 
 /// An object by its name. What cannot be a name names nothing, and could change the path of a request.

@@ -16,6 +16,7 @@ mod worker;
 use groundwork_blueprint::States;
 use groundwork_grpc::CallEnd;
 use groundwork_lifecycle::{ObjectSet, OwnScope, UnreadStates};
+use groundwork_proto::status;
 use groundwork_sandbox::{ExchangeError, Host, Pool};
 use prost::Message;
 use serde::de::DeserializeOwned;
@@ -90,6 +91,35 @@ enum RenderEnd {
     Unread(UnreadStates),
 }
 
+/// Why a call has no answer.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// What the work itself answers.
+    Refused(Status),
+    /// The work did not come to its end.
+    Interrupted(ExchangeError),
+}
+
+impl From<ExchangeError> for CallError {
+    fn from(error: ExchangeError) -> Self {
+        Self::Interrupted(error)
+    }
+}
+
+impl From<CallError> for Status {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(status) => status,
+            CallError::Interrupted(error) => interrupted(&error),
+        }
+    }
+}
+
+/// What callers are told of work that did not come to its end.
+pub(crate) fn interrupted(error: &ExchangeError) -> Status {
+    status::interrupted(error.is_limit(), error.to_string())
+}
+
 /// Has renderings done. Clones share the workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Renderers {
@@ -121,19 +151,19 @@ impl Renderers {
     ///
     /// # Errors
     ///
-    /// See [`ExchangeError`]; inside, what the call is refused with.
+    /// See [`CallError`].
     pub(crate) async fn call<A: Message + Default>(
         &self,
         kind: Kind,
         material: Option<&Material>,
         request: &impl Message,
         host: &dyn Host,
-    ) -> Result<Result<Result<A, UnreadStates>, Status>, ExchangeError> {
+    ) -> Result<Result<A, UnreadStates>, CallError> {
         let (end, body) = self.ask(&Task::of(kind, material), &request.encode_to_vec(), host).await?;
-        Ok(match end {
-            RenderEnd::Ended(end) => end.result(&body).map_err(|_| ExchangeError::Answer)?.map(Ok),
+        match end {
+            RenderEnd::Ended(end) => answered(end, &body).map(Ok),
             RenderEnd::Unread(states) => Ok(Err(states)),
-        })
+        }
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -146,4 +176,9 @@ impl Renderers {
         self.kept.count(lookups);
         Ok((result, body))
     }
+}
+
+/// The answer with which the work of a call has ended.
+fn answered<A: Message + Default>(end: CallEnd, body: &[u8]) -> Result<A, CallError> {
+    end.result(body).map_err(|_| ExchangeError::Answer)?.map_err(CallError::Refused)
 }

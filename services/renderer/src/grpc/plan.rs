@@ -16,9 +16,9 @@ use tokio::sync::Semaphore;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
-use super::{Service, interrupted, unavailable};
-use crate::components::Troubles;
-use crate::work::{InNamespace, Lacks, Namespaces, PlannedRepositories, Unplanned};
+use super::{Service, unavailable};
+use crate::components::ResolverErrors;
+use crate::work::{CallError, InNamespace, Lacks, Namespaces, PlannedRepositories, Unplanned, interrupted};
 
 /// Plans at the same time: each holds whole namespaces.
 const PLANS: usize = 2;
@@ -48,7 +48,7 @@ impl Service {
         request: &PlanRequest,
     ) -> Result<PlanResponse, Status> {
         self.access.authenticate(metadata).await?;
-        let namespaces = match self.renderers.plan(None, request, &()).await.map_err(interrupted)?? {
+        let namespaces = match self.renderers.plan(None, request, &()).await? {
             Err(Unplanned::Scope(namespaces)) => namespaces,
             Ok(_) | Err(Unplanned::Lacks(_)) => return Err(broken()),
         };
@@ -60,15 +60,19 @@ impl Service {
             status::unavailable(reasons::TOO_MANY_CALLS, text)
         })?;
         let mut landscape = read(&namespaces, &self.objects).await?;
-        let troubles = Arc::new(Troubles::default());
+        let resolver_errors = Arc::new(ResolverErrors::default());
         let components = self.components.clone();
-        let host = PlannedRepositories { components, namespaces, troubles: Arc::clone(&troubles) };
+        let host =
+            PlannedRepositories { components, namespaces, resolver_errors: Arc::clone(&resolver_errors) };
         for _ in 0..ROUNDS {
-            let plan = self.renderers.plan(Some(&landscape), request, &host).await.map_err(interrupted)?;
-            if let Some(why) = troubles.unavailable() {
+            let plan = self.renderers.plan(Some(&landscape), request, &host).await;
+            if let Err(CallError::Interrupted(error)) = &plan {
+                return Err(interrupted(error));
+            }
+            if let Some(why) = resolver_errors.unavailable() {
                 return Err(status::unavailable(reasons::RESOLVER_UNAVAILABLE, why));
             }
-            if let Some(why) = troubles.refused() {
+            if let Some(why) = resolver_errors.refused() {
                 return Err(status::denied(reasons::COMPONENT_NOT_REACHED, why));
             }
             match plan? {

@@ -10,7 +10,7 @@ use groundwork_proto::resolver::v1::Planning;
 use groundwork_sandbox::{Host, pack, unpack};
 
 use super::repositories::{Answer, Question};
-use crate::components::{Components, RemoteRepositories, Troubles};
+use crate::components::{Components, RemoteRepositories, ResolverErrors};
 
 impl Host for RemoteRepositories {
     fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
@@ -30,7 +30,7 @@ pub(crate) struct PlannedRepositories {
     pub(crate) components: Option<Components>,
     /// The namespaces that the caller of the plan has the rights for; the worker is taken at its word for nothing else.
     pub(crate) namespaces: BTreeSet<String>,
-    pub(crate) troubles: Arc<Troubles>,
+    pub(crate) resolver_errors: Arc<ResolverErrors>,
 }
 
 impl Host for PlannedRepositories {
@@ -56,7 +56,7 @@ impl PlannedRepositories {
             return failed(address(), "the plan is not about this namespace".to_owned());
         };
         let planning = Planning { namespace: planned.namespace, pull_secrets: planned.pull_secrets };
-        answer(&components.planned(planning, Arc::clone(&self.troubles)), question).await
+        answer(&components.planned(planning, Arc::clone(&self.resolver_errors)), question).await
     }
 }
 

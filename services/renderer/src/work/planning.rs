@@ -10,12 +10,11 @@ use groundwork_grpc::CallEnd;
 use groundwork_lifecycle::ObjectSet;
 use groundwork_plan::{Key, Landscape, Unread};
 use groundwork_proto::renderer::v1::{PlanRequest, PlanResponse};
-use groundwork_sandbox::{ExchangeError, Host};
+use groundwork_sandbox::Host;
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use tonic::Status;
 
-use super::{Kind, Renderers, Task};
+use super::{CallError, Kind, Renderers, Task, answered};
 
 /// What namespaces hold, by their names.
 pub(crate) type Namespaces = BTreeMap<String, InNamespace>;
@@ -112,19 +111,19 @@ impl Renderers {
     ///
     /// # Errors
     ///
-    /// See [`ExchangeError`]; inside, what the call is refused with.
+    /// See [`CallError`].
     pub(crate) async fn plan(
         &self,
         landscape: Option<&Namespaces>,
         request: &PlanRequest,
         host: &dyn Host,
-    ) -> Result<Result<Result<PlanResponse, Unplanned>, Status>, ExchangeError> {
+    ) -> Result<Result<PlanResponse, Unplanned>, CallError> {
         let kind = if landscape.is_some() { Kind::Plan } else { Kind::PlanScope };
         let task = Task { landscape, ..Task::of(kind, None) };
         let (end, body) = self.ask(&task, &request.encode_to_vec(), host).await?;
-        Ok(match end {
-            PlanEnd::Ended(end) => end.result(&body).map_err(|_| ExchangeError::Answer)?.map(Ok),
+        match end {
+            PlanEnd::Ended(end) => answered(end, &body).map(Ok),
             PlanEnd::Unplanned(unplanned) => Ok(Err(unplanned)),
-        })
+        }
     }
 }
