@@ -2,13 +2,14 @@
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::Installation;
-use groundwork_tests::System;
+use groundwork_tests::{System, wait_for};
 use serde_json::{Value, json};
 
 use super::browser::Browser;
 use super::{INSTALLATIONS, TREE, account_with, says};
 use crate::case::{Case, job};
 use crate::grpc::account;
+use crate::support::PATIENCE;
 
 const PATH: &str = "/journal/broken/shop";
 
@@ -35,7 +36,12 @@ pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> 
             && entry["name"] == "shop"
             && entry["text"].as_str().unwrap_or_default().starts_with("ends the job")
     };
-    let twin = reader.json("/journal/broken/shop.json").await?;
+    // Entries are on their way for a moment.
+    let twin = wait_for("the journal tells of the end of the job", PATIENCE, async || {
+        let twin = reader.json("/journal/broken/shop.json").await.map_err(|error| error.to_string())?;
+        if entries(&twin).any(|entry| ends(&entry)) { Ok(twin) } else { Err(twin.to_string()) }
+    })
+    .await?;
     assert_eq!(twin["jobs"][0]["jobID"], json!(last), "{twin}");
     let end = entries(&twin).find(ends).with_context(|| twin.to_string())?;
     let error = shop.status.context("a status")?.last_error.context("an error")?;
