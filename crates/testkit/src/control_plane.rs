@@ -183,7 +183,7 @@ impl ControlPlane {
     pub async fn start_api_server_again(&mut self) -> Result<(), StartError> {
         self.api_server.start_again()?;
         let client = self.client().await?;
-        self.api_server.wait_until(async || is_ready(&client).await).await
+        until_ready(&self.api_server, &client).await
     }
 
     /// Creates a namespace.
@@ -268,12 +268,12 @@ async fn start_api_server(
     if options.owner_references_permission {
         arguments.push("--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned());
     }
-    let (certificate, kubeconfig) = (file("certificates/apiserver.crt"), file("kubeconfig"));
+    let (certificates, kubeconfig) = (file("certificates"), file("kubeconfig"));
     let process = Process::start(server, folder, arguments)?;
-    process.wait_until(async || certificate.exists()).await?;
-    write_kubeconfig(&kubeconfig, port, &certificate)?;
+    process.wait_until(async || certificate_is_written(&certificates)).await?;
+    write_kubeconfig(&kubeconfig, port, &certificates.join("apiserver.crt"))?;
     let client = admin_client(&kubeconfig).await?;
-    process.wait_until(async || is_ready(&client).await).await?;
+    until_ready(&process, &client).await?;
     Ok((process, kubeconfig))
 }
 
@@ -306,14 +306,29 @@ fn start_controller_manager(kubeconfig: &Path) -> Result<Process, StartError> {
     Process::start(server, folder(server)?, arguments)
 }
 
-/// Asks `/readyz`, which comes after the default roles are there.
-async fn is_ready(client: &Client) -> bool {
-    let Ok(request) = Request::new("").get("readyz", &GetParams::default()) else {
-        return false;
+/// Whether the server has written its certificate to the end: it writes the key after it. A file that is there may still be empty, and
+/// whoever trusts that trusts nobody.
+fn certificate_is_written(certificates: &Path) -> bool {
+    certificates.join("apiserver.key").exists()
+}
+
+/// Waits until the server is ready; if it never is, the error ends with what it answers.
+async fn until_ready(api_server: &Process, client: &Client) -> Result<(), StartError> {
+    let outcome = api_server.wait_until(async || ask_readiness(client).await.is_ok()).await;
+    let Err(StartError::NotReady { server, log }) = outcome else { return outcome };
+    let answer = match ask_readiness(client).await {
+        Ok(()) => "it is ready".to_owned(),
+        Err(error) => error.to_string(),
     };
+    Err(StartError::NotReady { server, log: format!("{log}\nAsked once more: {answer}") })
+}
+
+/// Asks `/readyz`, which comes after the default roles are there.
+async fn ask_readiness(client: &Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let request = Request::new("").get("readyz", &GetParams::default())?;
     // A server that starts may take a connection and say nothing.
-    let answer = tokio::time::timeout(Duration::from_secs(2), client.request_text(request)).await;
-    matches!(answer, Ok(Ok(_)))
+    tokio::time::timeout(Duration::from_secs(2), client.request_text(request)).await??;
+    Ok(())
 }
 
 async fn admin_config(kubeconfig: &Path) -> Result<Config, StartError> {
@@ -328,4 +343,20 @@ async fn admin_client(kubeconfig: &Path) -> Result<Client, StartError> {
 
 fn client_error(error: impl std::error::Error + Send + Sync + 'static) -> StartError {
     StartError::Client { server: Server::KubeApiserver.to_string(), source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever read the certificate as soon as it was there could get the empty file, and waited in vain for a server it did not trust.
+    #[test]
+    fn a_certificate_without_its_key_is_not_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!certificate_is_written(folder.path()));
+        fs::write(folder.path().join("apiserver.crt"), "").unwrap();
+        assert!(!certificate_is_written(folder.path()));
+        fs::write(folder.path().join("apiserver.key"), "key").unwrap();
+        assert!(certificate_is_written(folder.path()));
+    }
 }

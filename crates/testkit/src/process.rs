@@ -32,7 +32,7 @@ const GUARD: &str = r#"
 folder=$1; shift
 start() {
   rm -f "$folder/pid"
-  { "$@" </dev/null >>"$folder/log" 2>&1 & echo $! >"$folder/pid"; wait $!; echo $? >"$folder/exit"; } &
+  { "$@" </dev/null >>"$folder/log" 2>&1 & echo $! >"$folder/pid"; wait $!; echo $? >"$folder/exited"; mv "$folder/exited" "$folder/exit"; } &
 }
 stop() {
   until [ -s "$folder/pid" ]; do sleep 0.01; done
