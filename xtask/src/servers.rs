@@ -79,7 +79,7 @@ fn build(module: &Path, folder: &Path, server: Server) -> Result<()> {
 /// Tells Kubernetes' binaries their version, and grpcurl. Without it the former call themselves
 /// `v0.0.0-master+$Format:%H$`, which clients cannot parse, and the latter has none.
 fn linker_flags(module: &Path, server: Server) -> Result<String> {
-    if matches!(server, Server::GoTemplate | Server::GitServer | Server::Helm) {
+    if matches!(server, Server::GoTemplate | Server::GitServer | Server::Helm | Server::Cel) {
         return Ok("-s -w".to_owned());
     }
     let file = module.join("go.mod");

@@ -35,6 +35,11 @@ impl Context {
         self.ocm_config.as_ref().map(|reference| reference.name.as_str()).filter(|name| !name.is_empty())
     }
 
+    /// Names of the Secrets with credentials for registries, in the order of their precedence.
+    pub fn pull_secrets(&self) -> impl Iterator<Item = &str> {
+        self.registry_pull_secrets.iter().map(|reference| reference.name.as_str())
+    }
+
     /// Name of the ComponentVersionOverwrites; an empty name counts as absent (components.md 1.1).
     pub fn overwrites(&self) -> Option<&str> {
         self.component_version_overwrites.as_deref().filter(|name| !name.is_empty())

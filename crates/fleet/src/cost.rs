@@ -5,11 +5,11 @@
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, LiteralValue};
 use cel::parser::Expression;
 
-use crate::patterns::MATCHES;
-use crate::rewrite;
-
 /// Bytes that one unit pays for, besides the step itself.
 const BYTES_A_UNIT: u64 = 10;
+
+/// Loops inside each other that are bounded closely.
+const DEEPEST_LOOP: usize = 5;
 
 /// An upper bound of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,9 @@ impl Size {
     pub(crate) fn text(bytes: usize) -> Self {
         Self { bytes: bytes as u64, elements: 1 }
     }
+
+    /// An empty text, or an empty list as an element.
+    const NOTHING: Self = Self { bytes: 0, elements: 1 };
 
     /// Numbers and truth values.
     const SMALL: Self = Self { bytes: 8, elements: 1 };
@@ -55,7 +58,7 @@ pub(crate) trait Sizes {
 
 /// Units that evaluating costs at most.
 pub(crate) fn bound(expression: &Expression, sizes: &dyn Sizes) -> u64 {
-    let mut meter = Meter { sizes, locals: Vec::new(), units: 0 };
+    let mut meter = Meter { sizes, locals: Vec::new(), loops: 0, units: 0 };
     meter.walk(&expression.expr, 1);
     meter.units
 }
@@ -64,6 +67,8 @@ struct Meter<'a> {
     sizes: &'a dyn Sizes,
     /// Variables of the loops around, innermost last.
     locals: Vec<(&'a str, Size)>,
+    /// Loops around.
+    loops: usize,
     units: u64,
 }
 
@@ -85,10 +90,10 @@ impl<'a> Meter<'a> {
                 let operand = self.walk(&select.operand.expr, times);
                 if select.test { Size::SMALL } else { known.unwrap_or(operand) }
             }
-            Expr::List(list) => {
-                let own = Size { bytes: 0, elements: list.elements.len() as u64 };
-                list.elements.iter().fold(own, |sum, element| sum.plus(self.walk(&element.expr, times)))
-            }
+            Expr::List(list) => list.elements.iter().fold(Size::default(), |sum, element| {
+                // An element counts itself, be there anything in it or not.
+                sum.plus(self.walk(&element.expr, times).max(Size::NOTHING))
+            }),
             Expr::Map(map) => self.entries(map.entries.iter().map(|entry| &entry.expr), times),
             Expr::Struct(made) => self.entries(made.entries.iter().map(|entry| &entry.expr), times),
             Expr::Call(call) => {
@@ -122,13 +127,15 @@ impl<'a> Meter<'a> {
         let (size, work) = match function {
             "_[_]" => (first, 1),
             // The condition is no part of the result.
-            "_?_:_" => (arguments.iter().skip(1).fold(Size::default(), |most, size| most.max(*size)), 1),
+            "_?_:_" => {
+                // Some elements of a loop may take one way, some the other.
+                let either = if self.loops > 0 { Size::plus } else { Size::max };
+                (arguments.iter().skip(1).fold(Size::default(), |most, size| either(most, *size)), 1)
+            }
             "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "@in" | "contains" | "startsWith"
             | "endsWith" => (Size::SMALL, sum.bytes.saturating_add(sum.elements) / BYTES_A_UNIT),
             "_&&_" | "_||_" | "!_" | "@not_strictly_false" | "size" | "type" => (Size::SMALL, 1),
-            MATCHES | rewrite::MATCHES => {
-                (Size::SMALL, first.bytes.saturating_mul(last.bytes) / BYTES_A_UNIT)
-            }
+            "matches" => (Size::SMALL, first.bytes.saturating_mul(last.bytes) / BYTES_A_UNIT),
             // Each byte may become a whole text.
             "replace" => paid(Size { bytes: (first.bytes + 1).saturating_mul(last.bytes + 1), elements: 1 }),
             "join" => {
@@ -142,27 +149,43 @@ impl<'a> Meter<'a> {
         size
     }
 
-    /// What a loop gathers grows by the same at each turn, in all macros of the standard library.
+    /// What a loop gathers grows with each turn, in all macros of the standard library.
     fn comprehension(&mut self, made: &'a ComprehensionExpr, times: u64) -> Size {
         let range = self.walk(&made.iter_range.expr, times);
         let start = self.walk(&made.accu_init.expr, times);
         let turns = range.elements.max(1);
-        let all = times.saturating_mul(turns);
-        let depth = self.locals.len();
-        self.locals.push((&made.iter_var, range));
-        if let Some(second) = &made.iter_var2 {
-            self.locals.push((second, range));
-        }
-        self.locals.push((&made.accu_var, Size::default()));
-        self.walk(&made.loop_cond.expr, all);
-        let step = self.walk(&made.loop_step.expr, all);
-        let gathered = start.plus(step.times(turns));
+        self.loops += 1;
+        // All elements together are as large as the range. What a step costs grows with its element, and at least in proportion, so
+        // that one turn with all of the range and the others with next to nothing cost the most. Each loop is walked through twice
+        // for that, so deep inside of others each turn has all of the range.
+        let steps = if self.loops > DEEPEST_LOOP {
+            self.turn(made, range, times.saturating_mul(turns)).times(turns)
+        } else {
+            let whole = self.turn(made, range, times);
+            let others = times.saturating_mul(turns - 1);
+            whole.plus(self.turn(made, Size::NOTHING, others).times(turns - 1))
+        };
+        self.loops -= 1;
+        let gathered = start.plus(steps);
         self.charge(gathered.bytes.saturating_add(gathered.elements) / BYTES_A_UNIT, times);
-        self.locals.truncate(depth);
         self.locals.push((&made.accu_var, gathered));
         let result = self.walk(&made.result.expr, times);
-        self.locals.truncate(depth);
+        self.locals.pop();
         result
+    }
+
+    /// What a step adds to what is gathered, with an element of a size.
+    fn turn(&mut self, made: &'a ComprehensionExpr, element: Size, times: u64) -> Size {
+        let depth = self.locals.len();
+        self.locals.push((&made.iter_var, element));
+        if let Some(second) = &made.iter_var2 {
+            self.locals.push((second, element));
+        }
+        self.locals.push((&made.accu_var, Size::default()));
+        self.walk(&made.loop_cond.expr, times);
+        let step = self.walk(&made.loop_step.expr, times);
+        self.locals.truncate(depth);
+        step
     }
 
     fn variable(&self, name: &str) -> Size {

@@ -1,21 +1,12 @@
 //! CEL (`packagevariants.md` 4.4): five variables, texts as results, and limits on everything.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
-use std::sync::Arc;
 
-use cel::common::types::CelNull;
-use cel::common::value::{CowVal, Val};
-use cel::context::VariableResolver;
-use cel::parser::Expression;
-use cel::{Context, Env, Value, extensions};
+use groundwork_cel::{Compiler, Declarations, Declared, EvalError, Host, Program, Value};
 
 use crate::attributes::Attributes;
-use crate::check::{Type, check};
 use crate::cost::{self, Size, Sizes};
 use crate::patterns::Patterns;
-use crate::problem::{not_a_text, problem};
-use crate::rewrite::{add_helpers, rewritten};
 
 /// Longest expression, in bytes.
 const LONGEST_SOURCE: usize = 4096;
@@ -62,13 +53,6 @@ impl Scope {
     }
 }
 
-/// Variables are read where they are: to hand them over would be to copy them for each expression.
-impl VariableResolver for Scope {
-    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
-        self.get(variable).map(|shown| CowVal::Borrowed(shown.value.as_ref().as_ref()))
-    }
-}
-
 impl Sizes for Scope {
     fn variable(&self, name: &str) -> Option<Size> {
         self.get(name).map(|shown| shown.sizes[0])
@@ -85,16 +69,14 @@ impl Sizes for Scope {
 /// A value in the form that expressions read, made once and shared by all that read it.
 #[derive(Clone)]
 pub(crate) struct Shown {
-    value: Arc<Box<dyn Val>>,
+    value: Value,
     /// Of the whole, and of [`FIELDS`].
     sizes: [Size; 1 + FIELDS.len()],
 }
 
 impl Shown {
     fn new(value: Value, sizes: [Size; 1 + FIELDS.len()]) -> Self {
-        // Only values that the interpreter itself has made have no such form.
-        let value = <Box<dyn Val>>::try_from(value).unwrap_or_else(|_| Box::new(CelNull));
-        Self { value: Arc::new(value), sizes }
+        Self { value, sizes }
     }
 
     pub(crate) fn text(text: &str) -> Self {
@@ -104,12 +86,13 @@ impl Shown {
     /// An object as expressions see it: what is known of its metadata.
     pub(crate) fn object(seen: &Attributes) -> Self {
         let texts = |entries: &BTreeMap<String, String>| {
-            let pairs = entries.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+            let shown =
+                Value::object(entries.iter().map(|(key, value)| (key.as_str(), value.as_str().into())));
             let size = Size {
                 bytes: entries.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() as u64,
                 elements: entries.len().max(1) as u64,
             };
-            (Value::from(pairs.collect::<HashMap<_, _>>()), size)
+            (shown, size)
         };
         let (labels, labels_size) = texts(&seen.labels);
         let (annotations, annotations_size) = texts(&seen.annotations);
@@ -119,66 +102,69 @@ impl Shown {
             bytes: parts.iter().map(|size| size.bytes).sum(),
             elements: parts.iter().map(|size| size.elements).sum(),
         };
-        let members = HashMap::from([
-            ("name".to_owned(), Value::from(seen.name.as_str())),
-            ("namespace".to_owned(), Value::from(seen.namespace.as_str())),
-            ("labels".to_owned(), labels),
-            ("annotations".to_owned(), annotations),
-        ]);
-        Self::new(members.into(), [whole, labels_size, annotations_size, name, namespace])
+        let members = [
+            ("name", Value::from(seen.name.as_str())),
+            ("namespace", Value::from(seen.namespace.as_str())),
+            ("labels", labels),
+            ("annotations", annotations),
+        ];
+        Self::new(Value::object(members), [whole, labels_size, annotations_size, name, namespace])
     }
 
     /// What a list target shows: its repository and its package.
     pub(crate) fn pair(repository: &str, package: &str) -> Self {
-        let members = HashMap::from([
-            ("repo".to_owned(), Value::from(repository)),
-            ("package".to_owned(), Value::from(package)),
-        ]);
-        Self::new(members.into(), [Size::text(repository.len() + package.len()); 5])
+        let members = [("repo", repository.into()), ("package", package.into())];
+        Self::new(Value::object(members), [Size::text(repository.len() + package.len()); 5])
     }
 }
 
-struct Compiled {
-    expression: Expression,
-    /// Whether it calls functions of our own.
-    needs_helpers: bool,
-    /// The interpreter has texts for types.
-    gives_a_type: bool,
-    /// The variables that it names.
-    reads: Vec<&'static str>,
+/// What an expression reads of a target.
+struct Reader<'s> {
+    scope: &'s Scope,
+    patterns: &'s Patterns,
+}
+
+impl Host for Reader<'_> {
+    fn variable(&self, name: &str) -> Option<Value> {
+        self.scope.get(name).map(|shown| shown.value.clone())
+    }
+
+    fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError> {
+        self.patterns.matches(text, pattern)
+    }
 }
 
 /// Compiles expressions once and evaluates them for many targets. To be used with [`STACK`] bytes of stack.
 pub(crate) struct Expressions {
-    environment: Arc<Env>,
-    programs: HashMap<String, Result<Compiled, String>>,
-    patterns: Arc<Patterns>,
+    compiler: Compiler,
+    programs: HashMap<String, Result<Program, String>>,
+    patterns: Patterns,
     units: u64,
 }
 
 impl Expressions {
     pub(crate) fn new() -> Self {
-        let mut environment = Env::stdlib().with_optional_support(false);
-        // The one error is a clash with an earlier extension, and this is the first.
-        let _ = environment.add_extension(extensions::strings);
         Self {
-            environment: Arc::new(environment),
+            compiler: Compiler::default(),
             programs: HashMap::new(),
-            patterns: Arc::default(),
+            patterns: Patterns::default(),
             units: 0,
         }
     }
 
+    fn program(&mut self, source: &str) -> &Result<Program, String> {
+        if !self.programs.contains_key(source) {
+            self.programs.insert(source.to_owned(), compile(&self.compiler, &self.patterns, source));
+        }
+        &self.programs[source]
+    }
+
     /// The text that an expression gives; the error is a part of a sentence.
     pub(crate) fn evaluate(&mut self, source: &str, scope: &Scope) -> Result<String, String> {
-        if !self.programs.contains_key(source) {
-            self.programs.insert(source.to_owned(), compile(&self.environment, source));
-        }
-        let Compiled { expression, needs_helpers, gives_a_type, .. } = match &self.programs[source] {
-            Ok(compiled) => compiled,
+        let units = match self.program(source) {
+            Ok(program) => cost::bound(program.tree(), scope),
             Err(error) => return Err(error.clone()),
         };
-        let units = cost::bound(expression, scope);
         if units > COST {
             return Err(format!(
                 "the expression may cost more than {COST} units: loop over less, or build shorter texts"
@@ -190,54 +176,42 @@ impl Expressions {
                 "the expressions of this set may cost more than {TOTAL_COST} units for all of its targets"
             ));
         }
-        let mut context = Context::with_env(Arc::clone(&self.environment));
-        if *needs_helpers {
-            add_helpers(&mut context, &self.patterns);
-        }
-        context.set_variable_resolver(scope);
-        match Value::resolve(expression, &context) {
-            Ok(_) if *gives_a_type => Err("type conversion not supported for 'type'".to_owned()),
-            Ok(Value::String(text)) if text.len() <= LONGEST_RESULT => Ok(text.to_string()),
-            Ok(Value::String(_)) => Err(format!("the result is longer than {LONGEST_RESULT} bytes")),
-            Ok(other) => Err(not_a_text(&other)),
-            Err(error) => Err(problem(&error)),
+        let Some(Ok(program)) = self.programs.get(source) else { return Ok(String::new()) };
+        match program.evaluate(&Reader { scope, patterns: &self.patterns }) {
+            Ok(value) => match value.text() {
+                Ok(text) if text.len() <= LONGEST_RESULT => Ok(text.to_owned()),
+                Ok(_) => Err(format!("the result is longer than {LONGEST_RESULT} bytes")),
+                Err(error) => Err(error.to_string()),
+            },
+            Err(error) => Err(error.to_string()),
         }
     }
 
     /// Whether an expression names a variable; one that cannot be compiled names none.
     pub(crate) fn reads(&mut self, source: &str, variable: &str) -> bool {
-        let environment = &self.environment;
-        let compiled = self.programs.entry(source.to_owned()).or_insert_with(|| compile(environment, source));
-        compiled.as_ref().is_ok_and(|compiled| compiled.reads.contains(&variable))
+        self.program(source).as_ref().is_ok_and(|program| program.names(variable))
     }
 }
 
-fn compile(environment: &Env, source: &str) -> Result<Compiled, String> {
+fn compile(compiler: &Compiler, patterns: &Patterns, source: &str) -> Result<Program, String> {
     if source.len() > LONGEST_SOURCE {
         return Err(format!("the expression is longer than {LONGEST_SOURCE} bytes"));
     }
     within_limits(source)?;
-    let program = environment.compile(source).map_err(|errors| {
-        let mut text = String::new();
-        for error in errors.errors.iter().take(3) {
-            let separator = if text.is_empty() { "" } else { "; " };
-            let kind = if is_named(&error.msg) { "" } else { "Syntax error: " };
-            let _ = write!(text, "{separator}{kind}{} (at {}:{})", error.msg, error.pos.0, error.pos.1);
-        }
-        text
-    })?;
-    let gives_a_type = matches!(check(&program.expression().expr)?, Type::Named(_));
-    let references = program.references();
-    let reads = VARIABLES.into_iter().filter(|name| references.has_variable(name)).collect();
-    let (expression, needs_helpers) = rewritten(program.expression());
-    Ok(Compiled { expression, needs_helpers, gives_a_type, reads })
+    compiler.compile(source, patterns)
 }
 
-/// Whether the parser's message says itself what is wrong.
-fn is_named(message: &str) -> bool {
-    ["Syntax error", "reserved identifier", "unsupported syntax", "invalid argument to has()"]
-        .iter()
-        .any(|known| message.contains(known))
+impl Declarations for Patterns {
+    fn variable(&self, name: &str) -> Option<Declared> {
+        match name {
+            "repoDefault" | "packageDefault" => Some(Declared::String),
+            _ => VARIABLES.contains(&name).then_some(Declared::Dyn),
+        }
+    }
+
+    fn check_pattern(&self, pattern: &str) -> Result<(), EvalError> {
+        self.matches("", pattern).map(drop)
+    }
 }
 
 /// What would exhaust the stack is refused before anything is parsed. Counts in texts count as well, which is no loss:

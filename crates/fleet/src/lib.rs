@@ -14,7 +14,6 @@
 
 mod attributes;
 mod bundle;
-mod check;
 mod children;
 mod cost;
 mod downstream;
@@ -27,9 +26,7 @@ mod naming;
 mod package;
 mod patterns;
 mod preview;
-mod problem;
 mod revision;
-mod rewrite;
 mod selector;
 mod status;
 mod targets;

@@ -39,8 +39,7 @@ impl Sources for ReadOnce<'_> {
         context: Option<&Context>,
         repository: &RepositoryContext,
     ) -> Result<Arc<dyn Repository>, RepositoryError> {
-        let pull_secrets = context.map(|context| context.registry_pull_secrets.iter());
-        let pull_secrets = pull_secrets.into_iter().flatten().map(|reference| reference.name.clone());
+        let pull_secrets = context.into_iter().flat_map(Context::pull_secrets).map(str::to_owned);
         let key = (namespace.to_owned(), pull_secrets.collect(), repository.to_json());
         once(&self.opened, key, || {
             let inner = self.inner.open_for(namespace, context, repository)?;

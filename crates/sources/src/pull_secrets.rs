@@ -32,7 +32,7 @@ impl PullSecrets {
         objects: &Objects,
     ) -> Result<(), ApiError> {
         let Some(context) = context else { return Ok(()) };
-        for name in context.registry_pull_secrets.iter().map(|reference| reference.name.as_str()) {
+        for name in context.pull_secrets() {
             let title = format!("{namespace}/{name}");
             let found = if name.is_empty() { None } else { objects.get::<Secret>(namespace, name).await? };
             match found {

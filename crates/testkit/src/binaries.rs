@@ -22,6 +22,9 @@ const GO_TEMPLATE_PROGRAM: &str = include_str!("../../../tools/gotemplate/main.g
 /// The same of the original of charts.
 const HELM_SUM: &str = include_str!("../../../tools/helm/go.sum");
 const HELM_PROGRAM: &str = include_str!("../../../tools/helm/main.go");
+/// The same of the original of expressions.
+const CEL_SUM: &str = include_str!("../../../tools/cel/go.sum");
+const CEL_PROGRAM: &str = include_str!("../../../tools/cel/main.go");
 /// The same of the git server.
 const GIT_SERVER_SUM: &str = include_str!("../../../tools/gitserver/go.sum");
 const GIT_SERVER_PROGRAM: &str = include_str!("../../../tools/gitserver/main.go");
@@ -49,6 +52,8 @@ pub enum Server {
     GitServer,
     /// Helm's library, which our own rendering of charts is compared with.
     Helm,
+    /// cel-go, which our own expressions are compared with.
+    Cel,
 }
 
 /// A binary that can be used.
@@ -93,7 +98,7 @@ impl fmt::Display for Server {
 
 impl Server {
     /// All servers, those first that others need.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::Kubectl,
@@ -104,6 +109,7 @@ impl Server {
         Self::GoTemplate,
         Self::GitServer,
         Self::Helm,
+        Self::Cel,
     ];
 
     /// Folder of the Go module that fixes the version, from the root of the repository.
@@ -113,6 +119,7 @@ impl Server {
             Self::GoTemplate => "tools/gotemplate",
             Self::GitServer => "tools/gitserver",
             Self::Helm => "tools/helm",
+            Self::Cel => "tools/cel",
             _ => "tools/testservers",
         }
     }
@@ -124,6 +131,7 @@ impl Server {
             Self::GoTemplate => [GO_TEMPLATE_SUM, GO_TEMPLATE_PROGRAM],
             Self::GitServer => [GIT_SERVER_SUM, GIT_SERVER_PROGRAM],
             Self::Helm => [HELM_SUM, HELM_PROGRAM],
+            Self::Cel => [CEL_SUM, CEL_PROGRAM],
             _ => [SERVERS_SUM, ""],
         }
     }
@@ -141,6 +149,7 @@ impl Server {
             Self::GoTemplate => "gotemplate-original",
             Self::GitServer => "gitserver",
             Self::Helm => "helm-original",
+            Self::Cel => "cel-original",
         }
     }
 
@@ -157,6 +166,7 @@ impl Server {
             Self::GoTemplate => "groundwork.dev/tools/gotemplate",
             Self::GitServer => "groundwork.dev/tools/gitserver",
             Self::Helm => "groundwork.dev/tools/helm",
+            Self::Cel => "groundwork.dev/tools/cel",
         }
     }
 
@@ -173,6 +183,7 @@ impl Server {
             Self::GoTemplate => "TEST_ASSET_GOTEMPLATE",
             Self::GitServer => "TEST_ASSET_GITSERVER",
             Self::Helm => "TEST_ASSET_HELM",
+            Self::Cel => "TEST_ASSET_CEL",
         }
     }
 
@@ -193,7 +204,7 @@ impl Server {
             Self::NatsServer => version >= Version(2, 10, 23),
             Self::Registry => version >= Version(2, 8, 0),
             Self::Grpcurl => version >= Version(1, 8, 0),
-            Self::GoTemplate | Self::GitServer | Self::Helm => version >= Version(1, 0, 0),
+            Self::GoTemplate | Self::GitServer | Self::Helm | Self::Cel => version >= Version(1, 0, 0),
         }
     }
 
@@ -205,7 +216,7 @@ impl Server {
             Self::NatsServer => "2.10.23 or later",
             Self::Registry => "2.8 or later",
             Self::Grpcurl => "1.8 or later",
-            Self::GoTemplate | Self::GitServer | Self::Helm => "1.0 or later",
+            Self::GoTemplate | Self::GitServer | Self::Helm | Self::Cel => "1.0 or later",
         }
     }
 }

@@ -101,6 +101,24 @@ mod tests {
         assert_eq!(Pattern::compile("a(").unwrap_err(), "missing closing ): `a(`");
     }
 
+    /// Counts inside of counts are multiplied, and the product has a limit of its own.
+    #[test]
+    fn repetitions_are_counted_together() {
+        let refused = |count: &str| Some(format!("invalid repeat count: `{count}`"));
+        for (pattern, wanted) in [
+            ("(a{10}){100}", None),
+            ("(a{10}){101}", refused("{101}")),
+            ("((a{2}b{500}){2})", None),
+            ("(a{501,}){2}", refused("{2}")),
+            ("(?:a{100}|b){11}", refused("{11}")),
+            ("(a{1000}){1}(a{999}){0}b{1000}", None),
+            ("(a{1000}?){2}", refused("{2}")),
+            ("(((a{1,100}){1,100}){1,100}){1,100}", refused("{1,100}")),
+        ] {
+            assert_eq!(Pattern::compile(pattern).err(), wanted, "{pattern}");
+        }
+    }
+
     #[test]
     fn replacements_name_groups() {
         let pattern = Pattern::compile("(?P<first>a)(b)?").unwrap();

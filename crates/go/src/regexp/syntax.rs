@@ -26,14 +26,15 @@ pub(super) fn translate(pattern: &str) -> Result<Translated, String> {
         rest: pattern,
         out: String::with_capacity(pattern.len() + 16),
         names: vec![None],
-        open: 0,
+        open: Vec::new(),
+        repeats: Repeats::NONE,
         can_repeat: false,
         last_operator: None,
     };
     while !translator.rest.is_empty() {
         translator.item()?;
     }
-    if translator.open > 0 {
+    if !translator.open.is_empty() {
         return Err(format!("missing closing ): `{pattern}`"));
     }
     Ok(Translated { pattern: translator.out, names: translator.names })
@@ -44,15 +45,38 @@ struct Translator<'p> {
     rest: &'p str,
     out: String,
     names: Vec<Option<String>>,
-    /// Open groups.
-    open: usize,
+    /// What stands before each open group.
+    open: Vec<Repeats>,
+    repeats: Repeats,
     /// Something stands before that an operator can repeat.
     can_repeat: bool,
     /// The operator just read, with everything behind it.
     last_operator: Option<&'p str>,
 }
 
+/// How often parts of a group are repeated, counts inside of counts multiplied.
+#[derive(Clone, Copy)]
+struct Repeats {
+    /// The part just read.
+    last: u32,
+    /// Any part.
+    most: u32,
+}
+
+impl Repeats {
+    const NONE: Self = Self { last: 1, most: 1 };
+
+    fn part(&mut self, repeats: u32) {
+        self.last = repeats;
+        self.most = self.most.max(repeats);
+    }
+}
+
 impl<'p> Translator<'p> {
+    fn open_group(&mut self) {
+        self.open.push(std::mem::replace(&mut self.repeats, Repeats::NONE));
+    }
+
     fn take(&mut self) -> Option<char> {
         let c = self.rest.chars().next()?;
         self.rest = &self.rest[c.len_utf8()..];
@@ -70,10 +94,15 @@ impl<'p> Translator<'p> {
         let Some(c) = self.take() else { return Ok(()) };
         match c {
             '(' => return self.group(start),
-            ')' if self.open == 0 => return Err(format!("unexpected ): `{}`", self.source)),
             ')' => {
-                self.open -= 1;
+                let Some(before) = self.open.pop() else {
+                    return Err(format!("unexpected ): `{}`", self.source));
+                };
+                let inside = std::mem::replace(&mut self.repeats, before).most;
+                self.repeats.part(inside);
                 self.out.push(')');
+                self.can_repeat = true;
+                return Ok(());
             }
             '|' => {
                 self.out.push('|');
@@ -93,6 +122,7 @@ impl<'p> Translator<'p> {
             '.' | '^' | '$' => self.out.push(c),
             c => push_literal(&mut self.out, c),
         }
+        self.repeats.part(1);
         self.can_repeat = true;
         Ok(())
     }
@@ -132,6 +162,11 @@ impl<'p> Translator<'p> {
         if minimum > MAX_REPEAT || maximum.is_some_and(|maximum| maximum > MAX_REPEAT || maximum < minimum) {
             return Err(format!("invalid repeat count: `{}`", self.since(start)));
         }
+        let repeats = self.repeats.last.saturating_mul(maximum.unwrap_or(minimum));
+        if self.can_repeat && repeats > MAX_REPEAT {
+            return Err(format!("invalid repeat count: `{}`", self.since(start)));
+        }
+        self.repeats.part(repeats);
         self.out.push('{');
         self.out.push_str(body);
         self.out.push('}');
@@ -141,7 +176,7 @@ impl<'p> Translator<'p> {
     fn group(&mut self, start: &'p str) -> Result<(), String> {
         self.can_repeat = false;
         let Some(extension) = self.rest.strip_prefix('?') else {
-            self.open += 1;
+            self.open_group();
             self.names.push(None);
             self.out.push('(');
             return Ok(());
@@ -168,7 +203,9 @@ impl<'p> Translator<'p> {
                 }
                 Some('-') if cleared.is_none() => cleared = Some(String::new()),
                 Some(end @ (':' | ')')) if cleared.as_deref() != Some("") => {
-                    self.open += usize::from(end == ':');
+                    if end == ':' {
+                        self.open_group();
+                    }
                     let cleared = cleared.unwrap_or_default();
                     set.retain(|flag| !cleared.contains(flag));
                     let minus = if cleared.is_empty() { "" } else { "-" };
@@ -193,7 +230,7 @@ impl<'p> Translator<'p> {
             return Err(format!("invalid named capture: `{}`", self.since(start)));
         }
         self.names.push(Some(name.to_string()));
-        self.open += 1;
+        self.open_group();
         self.out.push('(');
         Ok(())
     }

@@ -57,8 +57,7 @@ impl Sources for AskedSources {
         context: Option<&Context>,
         repository: &RepositoryContext,
     ) -> Result<Arc<dyn Repository>, RepositoryError> {
-        let pull_secrets = context.map(|context| context.registry_pull_secrets.iter());
-        let pull_secrets = pull_secrets.into_iter().flatten().map(|reference| reference.name.clone());
+        let pull_secrets = context.into_iter().flat_map(Context::pull_secrets).map(str::to_owned);
         let planned = Planned { namespace: namespace.to_owned(), pull_secrets: pull_secrets.collect() };
         let (connection, context) = (self.0.clone(), repository.to_json());
         Ok(Arc::new(AskedRepository { connection, context, planned: Some(planned) }))

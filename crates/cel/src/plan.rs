@@ -1,0 +1,267 @@
+//! An expression in the form that is evaluated: names are resolved, and conversions of constants are done.
+
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+
+use crate::Declarations;
+use crate::check::Resolved;
+use crate::convert::is_conversion;
+use crate::eval::Frame;
+use crate::functions::Host;
+use crate::operators;
+use crate::value::{EvalError, Value};
+
+#[derive(Debug)]
+pub(crate) enum Node {
+    Constant(Value),
+    /// A variable of the host.
+    Global(String),
+    /// A variable of a loop, by its position among those around.
+    Local(usize),
+    /// `operand.field`, or whether it is there.
+    Select {
+        operand: Box<Node>,
+        field: Value,
+        is_test: bool,
+    },
+    Index {
+        operand: Box<Node>,
+        at: Box<Node>,
+    },
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Conditional(Box<[Node; 3]>),
+    Equal {
+        operands: Box<[Node; 2]>,
+        is_negated: bool,
+    },
+    NotStrictlyFalse(Box<Node>),
+    Binary {
+        operator: String,
+        operands: Box<[Node; 2]>,
+    },
+    Call {
+        function: String,
+        only: Option<usize>,
+        arguments: Vec<Node>,
+    },
+    /// With a pattern that is known.
+    Matches {
+        text: Box<Node>,
+        pattern: Box<Node>,
+    },
+    /// `list + [item]`, where the list is a variable of the loop: it grows in place.
+    Append {
+        list: usize,
+        items: Vec<Node>,
+    },
+    Loop(Box<Loop>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(crate) range: Node,
+    pub(crate) begin: Node,
+    pub(crate) condition: Node,
+    pub(crate) step: Node,
+    pub(crate) result: Node,
+}
+
+/// The names of types are constants.
+const TYPES: [&str; 10] =
+    ["string", "bytes", "int", "uint", "double", "bool", "null_type", "list", "map", "type"];
+
+/// Makes the form of a checked expression.
+///
+/// # Errors
+///
+/// A conversion of a constant that cannot be done, and a pattern that is none, also where they would never run.
+pub(crate) fn plan(
+    root: &IdedExpr,
+    resolved: &Resolved,
+    declared: &dyn Declarations,
+) -> Result<Node, EvalError> {
+    Planner { resolved, declared, locals: Vec::new() }.plan(root)
+}
+
+struct Planner<'a> {
+    resolved: &'a Resolved,
+    declared: &'a dyn Declarations,
+    /// Names of the variables of the loops around; each loop has one for what it gathers and one for the element.
+    locals: Vec<&'a str>,
+}
+
+/// For constants, which read nothing.
+struct Nothing;
+
+impl Host for Nothing {
+    fn variable(&self, _: &str) -> Option<Value> {
+        None
+    }
+
+    fn matches(&self, _: &str, _: &str) -> Result<bool, EvalError> {
+        Err(EvalError::no_overload())
+    }
+}
+
+impl<'a> Planner<'a> {
+    fn plan(&mut self, node: &'a IdedExpr) -> Result<Node, EvalError> {
+        Ok(match &node.expr {
+            Expr::Unspecified | Expr::Struct(_) => return Err(EvalError::new("unsupported expression")),
+            Expr::Literal(literal) => Node::Constant(value_of(literal)),
+            Expr::Ident(name) => self.name(name),
+            Expr::Select(select) => Node::Select {
+                operand: Box::new(self.plan(&select.operand)?),
+                field: Value::from(select.field.as_str()),
+                is_test: select.test,
+            },
+            Expr::List(list) => constant(Node::List(self.all(&list.elements)?)),
+            Expr::Map(map) => {
+                let mut entries = Vec::with_capacity(map.entries.len());
+                for entry in &map.entries {
+                    let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+                    entries.push((self.plan(&entry.key)?, self.plan(&entry.value)?));
+                }
+                constant(Node::Map(entries))
+            }
+            Expr::Call(call) => self.call(node.id, call)?,
+            Expr::Comprehension(made) => self.comprehension(made)?,
+        })
+    }
+
+    fn all(&mut self, nodes: &'a [IdedExpr]) -> Result<Vec<Node>, EvalError> {
+        nodes.iter().map(|node| self.plan(node)).collect()
+    }
+
+    fn name(&self, name: &str) -> Node {
+        if let Some(position) = self.locals.iter().rposition(|local| *local == name) {
+            return Node::Local(position);
+        }
+        let name = name.strip_prefix('.').unwrap_or(name);
+        match TYPES.iter().find(|known| **known == name) {
+            Some(known) => Node::Constant(Value::Type(known)),
+            None => Node::Global(name.to_owned()),
+        }
+    }
+
+    fn call(&mut self, id: u64, call: &'a CallExpr) -> Result<Node, EvalError> {
+        let mut arguments = match &call.target {
+            Some(target) => vec![self.plan(target)?],
+            None => Vec::new(),
+        };
+        arguments.extend(self.all(&call.args)?);
+        let function = call.func_name.as_str();
+        let arguments = match function {
+            "_&&_" => return Ok(Node::And(arguments)),
+            "_||_" => return Ok(Node::Or(arguments)),
+            _ => arguments,
+        };
+        let arguments = match <[Node; 3]>::try_from(arguments) {
+            Ok(three) if function == "_?_:_" => return Ok(Node::Conditional(Box::new(three))),
+            Ok(three) => Vec::from(three),
+            Err(other) => other,
+        };
+        let arguments = match <[Node; 2]>::try_from(arguments) {
+            Ok([operand, at]) if function == "_[_]" => {
+                if let Node::Constant(at) = &at {
+                    operators::check_index(at)?;
+                }
+                return Ok(Node::Index { operand: Box::new(operand), at: Box::new(at) });
+            }
+            Ok(operands) if matches!(function, "_==_" | "_!=_") => {
+                return Ok(Node::Equal { operands: Box::new(operands), is_negated: function == "_!=_" });
+            }
+            // Nothing is in an empty list, so that what would be looked for is not even evaluated.
+            Ok([_, Node::Constant(Value::List(list))])
+                if function == "@in" && list.is_empty() && self.resolved.get(&id) == Some(&0) =>
+            {
+                return Ok(Node::Constant(Value::Bool(false)));
+            }
+            Ok(operands) if function.starts_with('_') || function == "@in" => {
+                return Ok(Node::Binary { operator: function.to_owned(), operands: Box::new(operands) });
+            }
+            Ok(two) => {
+                if let (Node::Constant(Value::String(pattern)), "matches") = (&two[1], function) {
+                    self.declared.check_pattern(pattern)?;
+                    let [text, pattern] = two;
+                    return Ok(Node::Matches { text: Box::new(text), pattern: Box::new(pattern) });
+                }
+                Vec::from(two)
+            }
+            Err(other) => other,
+        };
+        let arguments = match <[Node; 1]>::try_from(arguments) {
+            Ok([operand]) if function == "@not_strictly_false" => {
+                return Ok(Node::NotStrictlyFalse(Box::new(operand)));
+            }
+            Ok(one) => Vec::from(one),
+            Err(other) => other,
+        };
+        let is_constant = matches!(arguments.as_slice(), [Node::Constant(_)]);
+        let call =
+            Node::Call { function: function.to_owned(), only: self.resolved.get(&id).copied(), arguments };
+        if is_constant && is_conversion(function) {
+            return Frame::new(&Nothing).evaluate(&call).map(Node::Constant);
+        }
+        Ok(call)
+    }
+
+    fn comprehension(&mut self, made: &'a ComprehensionExpr) -> Result<Node, EvalError> {
+        let begin = self.plan(&made.accu_init)?;
+        let range = self.plan(&made.iter_range)?;
+        let gathered = self.locals.len();
+        self.locals.push(&made.accu_var);
+        self.locals.push(&made.iter_var);
+        let condition = self.plan(&made.loop_cond)?;
+        let step = in_place(self.plan(&made.loop_step)?, gathered);
+        self.locals.truncate(gathered + 1);
+        let result = self.plan(&made.result)?;
+        self.locals.truncate(gathered);
+        Ok(Node::Loop(Box::new(Loop { range, begin, condition, step, result })))
+    }
+}
+
+/// Literals of nothing but constants are constants, unless something is wrong with them.
+fn constant(literal: Node) -> Node {
+    let is_constant = |node: &Node| matches!(node, Node::Constant(_));
+    let all = match &literal {
+        Node::List(nodes) => nodes.iter().all(is_constant),
+        Node::Map(entries) => entries.iter().all(|(key, value)| is_constant(key) && is_constant(value)),
+        _ => false,
+    };
+    if !all {
+        return literal;
+    }
+    Frame::new(&Nothing).evaluate(&literal).map_or(literal, Node::Constant)
+}
+
+/// The step of a loop that gathers a list, without a copy of the list for each element.
+fn in_place(step: Node, gathered: usize) -> Node {
+    match step {
+        Node::Binary { operator, operands } if operator == "_+_" => match *operands {
+            [Node::Local(list), Node::List(items)] if list == gathered => Node::Append { list, items },
+            [Node::Local(list), Node::Constant(Value::List(items))] if list == gathered => {
+                Node::Append { list, items: items.iter().cloned().map(Node::Constant).collect() }
+            }
+            operands => Node::Binary { operator, operands: Box::new(operands) },
+        },
+        Node::Conditional(three) => {
+            let [condition, yes, no] = *three;
+            Node::Conditional(Box::new([condition, in_place(yes, gathered), no]))
+        }
+        other => other,
+    }
+}
+
+fn value_of(literal: &LiteralValue) -> Value {
+    match literal {
+        LiteralValue::Boolean(truth) => Value::Bool(*truth.inner()),
+        LiteralValue::Bytes(bytes) => Value::Bytes(bytes.inner().into()),
+        LiteralValue::Double(number) => Value::Double(*number.inner()),
+        LiteralValue::Int(number) => Value::Int(*number.inner()),
+        LiteralValue::Null => Value::Null,
+        LiteralValue::String(text) => Value::from(text.inner()),
+        LiteralValue::UInt(number) => Value::Uint(*number.inner()),
+    }
+}
