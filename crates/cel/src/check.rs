@@ -201,8 +201,8 @@ impl<'a> Checker<'a> {
         if let Some(target) = &call.target {
             self.check(target);
         }
-        let name = call.func_name.as_str();
-        let Some(declared) = overloads(name) else { return self.undeclared(id, name) };
+        let name = plain(&call.func_name);
+        let Some(declared) = overloads(name) else { return self.undeclared(id, &call.func_name) };
         if matches!(name, "_&&_" | "_||_") {
             return self.type_of_logic(call);
         }
@@ -375,6 +375,11 @@ impl<'a> Checker<'a> {
         }
         true
     }
+}
+
+/// The name of a function without the point in front that says that it is in no container; none is.
+pub(crate) fn plain(function: &str) -> &str {
+    function.strip_prefix('.').unwrap_or(function)
 }
 
 /// Numbers in order.

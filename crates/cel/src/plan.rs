@@ -3,7 +3,7 @@
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use crate::Declarations;
-use crate::check::Resolved;
+use crate::check::{Resolved, plain};
 use crate::convert::is_conversion;
 use crate::eval::Frame;
 use crate::functions::Host;
@@ -151,7 +151,7 @@ impl<'a> Planner<'a> {
             None => Vec::new(),
         };
         arguments.extend(self.all(&call.args)?);
-        let function = call.func_name.as_str();
+        let function = plain(&call.func_name);
         let arguments = match function {
             "_&&_" => return Ok(Node::And(arguments)),
             "_||_" => return Ok(Node::Or(arguments)),

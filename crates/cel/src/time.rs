@@ -55,11 +55,13 @@ impl Time {
         Self { seconds: moved.seconds, nanoseconds: moved.nanoseconds, offset: self.offset }.checked()
     }
 
-    /// Nanoseconds between two.
+    /// Nanoseconds between two. The seconds alone have to fit, which is a little less than what would.
     pub(crate) fn minus(&self, other: &Self) -> Result<i64, EvalError> {
-        let seconds = i128::from(self.seconds) - i128::from(other.seconds);
-        let nanoseconds = seconds * i128::from(SECOND) + i128::from(self.nanoseconds - other.nanoseconds);
-        i64::try_from(nanoseconds).map_err(|_| EvalError::new("integer overflow"))
+        let seconds = (self.seconds - other.seconds).checked_mul(SECOND);
+        let nanoseconds = self.nanoseconds - other.nanoseconds;
+        seconds
+            .and_then(|seconds| seconds.checked_add(nanoseconds))
+            .ok_or_else(|| EvalError::new("integer overflow"))
     }
 
     /// A part of date or clock, in UTC or in a zone.
