@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use groundwork_schema::{Dialect, Schema};
+use groundwork_schema::{Dialect, Formats, Schema};
 use serde_json::{Map, Value, json};
 
 /// What Kubernetes' schemas are written in.
@@ -214,7 +214,8 @@ fn compile(
     }
     prepare(&mut schema, strict);
     let dialect = Dialect::of(&Value::Null, DIALECT).map_err(|error| unusable(error.to_string()))?;
-    let schema = Schema::compile_with(schema, dialect, false).map_err(|error| unusable(error.to_string()))?;
+    let schema = Schema::compile_with(schema, dialect, Formats::Ignored)
+        .map_err(|error| unusable(error.to_string()))?;
     Ok(Arc::new(schema))
 }
 

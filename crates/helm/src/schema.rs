@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use groundwork_schema::{Dialect, Schema};
+use groundwork_schema::{Dialect, Formats, Schema};
 use serde_json::{Number, Value};
 
 use crate::chart::Chart;
@@ -115,8 +115,8 @@ fn compile(bytes: &[u8], warnings: &mut Vec<String>) -> Result<Schema, String> {
     check_references(&mut document, &ids, warnings)?;
     let invalid = |problem: String| format!("\"{PLACE}#\" is not valid against metaschema: {problem}");
     let dialect = Dialect::of(&document, DEFAULT_DIALECT).map_err(|error| invalid(error.to_string()))?;
-    Schema::compile_with(document, dialect, dialect.is_before_2019())
-        .map_err(|error| invalid(error.to_string()))
+    let formats = if dialect.is_before_2019() { Formats::Standard } else { Formats::Ignored };
+    Schema::compile_with(document, dialect, formats).map_err(|error| invalid(error.to_string()))
 }
 
 /// What Go's decoder says about a text that is no JSON, where that can be told.

@@ -7,7 +7,7 @@
 use jsonschema::{Draft, PatternOptions};
 use serde_json::{Map, Value, json};
 
-use crate::LARGEST_PATTERN;
+use crate::{Formats, LARGEST_PATTERN};
 
 mod words;
 
@@ -54,15 +54,15 @@ const DEEPEST: usize = 200;
 pub(crate) struct Explainer<'s> {
     root: &'s Value,
     draft: Draft,
-    asserts_formats: bool,
+    formats: Formats,
 }
 
 /// A list of faults of one place and what is below it.
 type Findings = Vec<Finding>;
 
 impl<'s> Explainer<'s> {
-    pub(crate) fn new(root: &'s Value, draft: Draft, asserts_formats: bool) -> Self {
-        Self { root, draft, asserts_formats }
+    pub(crate) fn new(root: &'s Value, draft: Draft, formats: Formats) -> Self {
+        Self { root, draft, formats }
     }
 
     /// All faults; none if this finds none, although the library has.
@@ -156,7 +156,7 @@ impl<'s> Explainer<'s> {
         {
             return Some(("enum", words::options(options)));
         }
-        if self.asserts_formats
+        if self.formats != Formats::Ignored
             && let (Some(Value::String(format)), Value::String(text)) = (schema.get("format"), value)
             && !self.fits("format", schema, value)
         {
@@ -172,7 +172,7 @@ impl<'s> Explainer<'s> {
         let options = jsonschema::options()
             .with_draft(self.draft)
             .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN));
-        let validator = crate::formats::asserted(options).build(&json!({keyword: rule}));
+        let validator = self.formats.apply(options).build(&json!({keyword: rule}));
         validator.is_ok_and(|validator| validator.is_valid(value))
     }
 

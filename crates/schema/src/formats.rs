@@ -1,11 +1,13 @@
-//! Formats that are asserted, whatever the dialect (`blueprints.md` 3.7.1).
+//! Formats that are asserted, whatever the dialect.
+
+mod original;
 
 use std::sync::LazyLock;
 
 use jsonschema::{Draft, ValidationOptions, Validator};
 use serde_json::{Value, json};
 
-/// The formats of `blueprints.md` 3.7.1, which are asserted whatever the dialect.
+/// The formats of `blueprints.md` 3.7.1, as the standards have them.
 ///
 /// `idn-email` belongs to them as well, see [`is_international_email`].
 const ASSERTED_FORMATS: [&str; 16] = [
@@ -47,12 +49,42 @@ fn is_international_email(text: &str) -> bool {
 /// Formats that are not asserted although the engine knows them.
 const TOLERATED_FORMATS: [&str; 2] = ["duration", "idn-hostname"];
 
-/// Has a schema assert these formats.
-pub(crate) fn asserted(mut options: ValidationOptions) -> ValidationOptions {
+/// Which formats are asserted, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Formats {
+    /// As Landscaper does.
+    Original,
+    /// By the standards that they name.
+    Standard,
+    /// None: they are information.
+    Ignored,
+}
+
+impl Formats {
+    pub(crate) fn apply(self, options: ValidationOptions) -> ValidationOptions {
+        match self {
+            Self::Original => original(options),
+            Self::Standard => standard(options),
+            Self::Ignored => options.should_validate_formats(false).should_ignore_unknown_formats(true),
+        }
+    }
+}
+
+fn original(mut options: ValidationOptions) -> ValidationOptions {
+    for (format, check) in original::CHECKS {
+        options = options.with_format(format, check);
+    }
+    tolerant(options)
+}
+
+fn standard(mut options: ValidationOptions) -> ValidationOptions {
     for (index, format) in ASSERTED_FORMATS.into_iter().enumerate() {
         options = options.with_format(format, move |text: &str| FORMATS[index].is_valid(&json!(text)));
     }
-    options = options.with_format("idn-email", is_international_email);
+    tolerant(options.with_format("idn-email", is_international_email))
+}
+
+fn tolerant(mut options: ValidationOptions) -> ValidationOptions {
     for format in TOLERATED_FORMATS {
         options = options.with_format(format, |_: &str| true);
     }

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 pub use dialect::{DEFAULT_DIALECT, Dialect};
 pub use explain::Finding;
+pub use formats::Formats;
 pub use violation::Violation;
 
 /// Bytes of what is said about violations of one value, those that are said twice included.
@@ -40,7 +41,7 @@ pub struct Schema {
     validator: Validator,
     document: Value,
     dialect: Dialect,
-    asserts_formats: bool,
+    formats: Formats,
     /// What bounds the cost of a check.
     expansion: Option<u64>,
 }
@@ -52,10 +53,10 @@ impl Schema {
     ///
     /// The document is no schema, or its rules lead to one another too often to be followed.
     pub fn compile(document: Value, dialect: Dialect) -> Result<Self, InvalidSchemaError> {
-        Self::compile_with(document, dialect, true)
+        Self::compile_with(document, dialect, Formats::Original)
     }
 
-    /// The same, where formats are asserted or only information.
+    /// The same with other formats.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl Schema {
     pub fn compile_with(
         document: Value,
         dialect: Dialect,
-        asserts_formats: bool,
+        formats: Formats,
     ) -> Result<Self, InvalidSchemaError> {
         let document = dialect.normalise(document);
         cost::check_chains(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;
@@ -71,15 +72,10 @@ impl Schema {
         let options = jsonschema::options()
             .with_draft(dialect.draft())
             .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN));
-        let options = if asserts_formats {
-            formats::asserted(options)
-        } else {
-            options.should_validate_formats(false).should_ignore_unknown_formats(true)
-        };
-        let validator = options.build(&document);
+        let validator = formats.apply(options).build(&document);
         let validator = validator.map_err(|error| InvalidSchemaError(error.to_string()))?;
         let expansion = cost::expansion(&document);
-        Ok(Self { validator, document, dialect, asserts_formats, expansion })
+        Ok(Self { validator, document, dialect, formats, expansion })
     }
 
     /// Why `value` does not fit, as a tree; empty if it does. The messages quote the value. A check that would take too long is not made, and
@@ -91,7 +87,7 @@ impl Schema {
         if self.validator.is_valid(value) {
             return Vec::new();
         }
-        let explainer = explain::Explainer::new(&self.document, self.dialect.draft(), self.asserts_formats);
+        let explainer = explain::Explainer::new(&self.document, self.dialect.draft(), self.formats);
         let findings = explainer.explain(value);
         if findings.is_empty() {
             // A rule that is not explained: in the library's words.
