@@ -10,6 +10,6 @@ mod wait;
 pub use cluster::{Cluster, Part, UnknownFields, cluster, install_crds, installed_crds};
 pub use fixtures::{Fixtures, fixtures};
 pub use manifests::{Manifest, documents, files_below, manifests_in, workspace};
-pub use proxy::Proxy;
-pub use system::{ALL, MOCK_DEPLOYER, Service, System, SystemOptions};
+pub use proxy::{Proxy, forward, refusal};
+pub use system::{ALL, MOCK_DEPLOYER, Service, System, SystemOptions, TARGET_SYNC_RIGHTS};
 pub use wait::{get, wait_for};

@@ -125,12 +125,12 @@ async fn pass_on(State(server): State<Server>, request: Request) -> Response {
     }
     server.disturbed.fetch_add(1, Ordering::Relaxed);
     match turn / EVERY % 4 {
-        0 => status(409, "Conflict"),
-        1 => status(429, "TooManyRequests"),
-        2 => status(500, "InternalError"),
+        0 => refusal(409, "Conflict"),
+        1 => refusal(429, "TooManyRequests"),
+        2 => refusal(500, "InternalError"),
         _ => {
             forward(&server.client, request).await;
-            status(500, "InternalError")
+            refusal(500, "InternalError")
         }
     }
 }
@@ -140,7 +140,8 @@ fn is_review(path: &str) -> bool {
     path.ends_with("reviews")
 }
 
-fn status(code: u16, reason: &str) -> Response {
+/// An answer of an API server that refuses something.
+pub fn refusal(code: u16, reason: &str) -> Response {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "disturbed on purpose", "reason": reason, "code": code,
@@ -151,7 +152,8 @@ fn status(code: u16, reason: &str) -> Response {
     response
 }
 
-async fn forward(client: &Client, request: Request) -> Response {
+/// Passes a request on in the name of a client.
+pub async fn forward(client: &Client, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, LIMIT).await.unwrap_or_default();
     let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
@@ -161,7 +163,7 @@ async fn forward(client: &Client, request: Request) -> Response {
             builder = builder.header(name, value);
         }
     }
-    let Ok(request) = builder.body(kube::client::Body::from(body)) else { return status(400, "BadRequest") };
+    let Ok(request) = builder.body(kube::client::Body::from(body)) else { return refusal(400, "BadRequest") };
     match client.send(request).await {
         Ok(answer) => {
             let (parts, body) = answer.into_parts();
@@ -173,6 +175,6 @@ async fn forward(client: &Client, request: Request) -> Response {
             }
             response
         }
-        Err(_) => status(503, "ServiceUnavailable"),
+        Err(_) => refusal(503, "ServiceUnavailable"),
     }
 }

@@ -25,6 +25,10 @@ const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 pub const MOCK_DEPLOYER: &str = "k8s/components/mock-deployer";
 /// Account and rights of the console, which `k8s/base` leaves out.
 const CONSOLE: [&str; 2] = ["k8s/components/console/account.yaml", "k8s/components/console/rights.yaml"];
+/// What works on TargetSyncs: the program of the deployer with an account of its own.
+const TARGET_SYNC: &str = "target-sync";
+/// That account and its rights.
+pub const TARGET_SYNC_RIGHTS: &str = "k8s/components/target-sync";
 /// The services that every system has, in an order in which they may be started.
 pub const ALL: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
 
@@ -41,6 +45,8 @@ pub struct SystemOptions {
     pub proxied: bool,
     /// Folder for the clones of the package store; package revisions are drafted if one is given, from remotes that are files.
     pub package_store: Option<PathBuf>,
+    /// TargetSyncs are worked on, too, by a process with an account of its own, `target-sync`.
+    pub target_syncs: bool,
     /// Folder of the binaries; those of this build if none is given.
     pub binaries: Option<PathBuf>,
 }
@@ -71,10 +77,11 @@ impl System {
     /// When something does not start.
     pub async fn start(options: SystemOptions) -> Result<Option<Self>> {
         let Some(mut system) = Self::servers(options).await? else { return Ok(None) };
-        for service in ALL {
+        let more: &[&str] = if system.options.target_syncs { &[TARGET_SYNC] } else { &[] };
+        for service in ALL.iter().chain(more) {
             system.run(service).await?;
         }
-        for service in ALL {
+        for service in ALL.iter().chain(more) {
             system.until_ready(service).await?;
         }
         Ok(Some(system))
@@ -109,6 +116,11 @@ impl System {
             apply_file(&plane, "k8s/components/helm-deployer/contexts.yaml")?;
             for file in CONSOLE {
                 apply_file(&plane, file)?;
+            }
+            if options.target_syncs {
+                for file in ["account.yaml", "rights.yaml"] {
+                    apply_file(&plane, &format!("{TARGET_SYNC_RIGHTS}/{file}"))?;
+                }
             }
             if options.package_store.is_some() {
                 apply_file(&plane, "k8s/components/package-store/rights.yaml")?;
@@ -176,7 +188,8 @@ impl System {
             "variant" => &["watcher"],
             _ => &[],
         };
-        let mut command = Command::new(self.binary(&account)?);
+        let program = if service == TARGET_SYNC { "groundwork-deployer" } else { &account };
+        let mut command = Command::new(self.binary(program)?);
         for called in called {
             let audience = groundwork_grpc::audience(called);
             let token = self.plane.service_account_token_for(NAMESPACE, &account, Some(&audience)).await?;
@@ -195,7 +208,10 @@ impl System {
             .env("RUST_BACKTRACE", "0");
         match service {
             // Replicas of a test are on one host.
-            "deployer" => command.env("GROUNDWORK_DEPLOYER_IDENTITY", name),
+            "deployer" => {
+                command.env("GROUNDWORK_DEPLOYER_IDENTITY", name).env("GROUNDWORK_TARGET_SYNCS", "never")
+            }
+            TARGET_SYNC => command.env("GROUNDWORK_TARGET_SYNCS", "only"),
             "console" => command.env("GROUNDWORK_CONSOLE_ADDRESS", format!("127.0.0.1:{grpc}")),
             _ => command.env("GROUNDWORK_GRPC_ADDRESS", format!("127.0.0.1:{grpc}")),
         };

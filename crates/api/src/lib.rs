@@ -1,6 +1,6 @@
 //! Rust types of every object that Groundwork reads and writes, and their CRDs.
 //!
-//! - Custom resources: [`Installation`], [`Execution`], [`DeployItem`], [`DataObject`], [`Target`],
+//! - Custom resources: [`Installation`], [`Execution`], [`DeployItem`], [`DataObject`], [`Target`], [`TargetSync`],
 //!   [`Context`], [`ComponentVersionOverwrites`] (`landscaper.gardener.cloud`), [`PackageVariant`],
 //!   [`PackageVariantSet`], [`PackageRevisionSet`], [`Repository`] (`config.porch.kpt.dev`), [`PackageRevision`] and
 //!   [`PackageRevisionResources`] (`porch.kpt.dev`).
@@ -36,6 +36,7 @@ mod package_variant_set;
 mod pipeline;
 mod repository;
 mod schema;
+mod target_sync;
 pub mod view;
 
 pub use k8s_openapi::ByteString;
@@ -67,4 +68,5 @@ pub use package_variant::*;
 pub use package_variant_set::*;
 pub use pipeline::*;
 pub use repository::*;
+pub use target_sync::*;
 pub use view::{WATCHED, Watched};

@@ -1,6 +1,6 @@
 //! Names of the finalizer, labels and annotations (installations.md 1.6 and 1.7, packagevariants.md 1.5).
 
-/// Finalizer on Installations, Executions and DeployItems.
+/// Finalizer on Installations, Executions, DeployItems and TargetSyncs.
 pub const FINALIZER: &str = "finalizer.landscaper.gardener.cloud";
 
 /// Annotations.
@@ -37,6 +37,10 @@ pub mod annotation {
     pub const NO_TARGET_NAME: &str = ".noTargetName";
     /// Cluster that a deploy item is deployed to.
     pub const CLUSTER_NAME: &str = "landscaper.gardener.cloud/clustername";
+    /// When a TargetSync has written the content of a Target last.
+    pub const LAST_TARGET_SYNC: &str = "landscaper.gardener.cloud/lasttargetsync";
+    /// Renew the token of a TargetSync now, whatever its value is.
+    pub const ROTATE_TOKEN: &str = "landscaper.gardener.cloud/rotate-token";
     /// Fingerprint of the payload of a DataObject or Target.
     pub const DATA_HASH: &str = "data.landscaper.gardener.cloud/hash";
     /// `false` switches continuous reconciles of a deploy item off.
@@ -60,6 +64,10 @@ pub mod operation {
 
 /// Labels.
 pub mod label {
+    /// Targets and Secrets that a TargetSync keeps.
+    pub const TARGET_SYNC: &str = "landscaper.gardener.cloud/targetsync";
+    /// Value of [`TARGET_SYNC`].
+    pub const TARGET_SYNC_OK: &str = "ok";
     /// Parent of a subinstallation.
     pub const ENCOMPASSED_BY: &str = "landscaper.gardener.cloud/encompassed-by";
     /// Execution that a deploy item belongs to.

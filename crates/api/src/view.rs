@@ -14,7 +14,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub use deploy::{Context, Data, DeployItem, Execution};
+pub use deploy::{Context, Data, DeployItem, Execution, TargetSync};
 pub use fields::Job;
 pub use installation::{
     DataExport, DataImport, Dependent, FailedReconcile, Installation, ReconcileStatus, SucceededReconcile,

@@ -243,6 +243,23 @@ impl Cluster {
         self.send(request, "create", &reference.to_string()).await
     }
 
+    /// Asks an object for something by creating a subresource of it, and returns the answer.
+    ///
+    /// # Errors
+    ///
+    /// The object does not exist, or it was refused.
+    pub async fn ask(
+        &self,
+        kind: &ResourceKind,
+        reference: &Reference,
+        subresource: &'static str,
+        body: &Value,
+    ) -> Result<Value, ApiError> {
+        let path = format!("{}/{subresource}?fieldManager={}", path_of(kind, reference)?, self.manager);
+        let request = self.request(Method::POST, &path, "application/json", bytes(body))?;
+        self.send(request, "create", &format!("{subresource} of {reference}")).await
+    }
+
     /// Replaces an object and returns it as stored.
     ///
     /// # Errors

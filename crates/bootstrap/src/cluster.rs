@@ -30,7 +30,7 @@ const CALLS: [(&str, &str); 4] =
     [("renderer", "resolver"), ("variant", "watcher"), ("console", "resolver"), ("console", "renderer")];
 
 /// Accounts, rights and policies; the test of this module compares them with the folder.
-const MANIFESTS: [(&str, &str); 13] = [
+const MANIFESTS: [(&str, &str); 16] = [
     ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
     ("base/service-accounts.yaml", include_str!("../../../k8s/base/service-accounts.yaml")),
     ("base/watcher.yaml", include_str!("../../../k8s/base/watcher.yaml")),
@@ -52,6 +52,12 @@ const MANIFESTS: [(&str, &str); 13] = [
     (
         "components/helm-deployer/contexts.yaml",
         include_str!("../../../k8s/components/helm-deployer/contexts.yaml"),
+    ),
+    ("components/target-sync/account.yaml", include_str!("../../../k8s/components/target-sync/account.yaml")),
+    ("components/target-sync/rights.yaml", include_str!("../../../k8s/components/target-sync/rights.yaml")),
+    (
+        "components/target-sync-with-deployer/binding.yaml",
+        include_str!("../../../k8s/components/target-sync-with-deployer/binding.yaml"),
     ),
 ];
 
@@ -226,6 +232,8 @@ mod tests {
             "components/console",
             "components/mock-deployer",
             "components/helm-deployer",
+            "components/target-sync",
+            "components/target-sync-with-deployer",
             "components/package-store",
         ];
         for folder in ["base", "admission"].into_iter().chain(components) {

@@ -20,8 +20,8 @@ const FILE: &str = include_str!("../../../k8s/nats/users.conf");
 const USERS: [&str; 7] = ["watcher", "resolver", "renderer", "deployer", "variant", "console", "reader"];
 const SERVICES: [&str; 4] = ["resolver", "renderer", "deployer", "variant"];
 
-/// Service, plural and group of every queue whose name is known. A deployer has one for each type of items that needs a cluster.
-const QUEUES: [(&str, &str, &str); 14] = [
+/// Service, plural and group of every queue whose name is known. A deployer has one for each type of items that needs a cluster, and one for TargetSyncs.
+const QUEUES: [(&str, &str, &str); 15] = [
     ("resolver", "contexts", "landscaper.gardener.cloud"),
     ("resolver", "componentversionoverwrites", "landscaper.gardener.cloud"),
     ("resolver", "installations", "landscaper.gardener.cloud"),
@@ -32,6 +32,7 @@ const QUEUES: [(&str, &str, &str); 14] = [
     ("deployer", "deployitems", "landscaper.gardener.cloud"),
     ("deployer_manifest", "deployitems", "landscaper.gardener.cloud"),
     ("deployer_helm", "deployitems", "landscaper.gardener.cloud"),
+    ("deployer_targetsync", "targetsyncs", "landscaper.gardener.cloud"),
     ("variant", "packagevariantsets", "config.porch.kpt.dev"),
     ("variant", "packagerevisionsets", "config.porch.kpt.dev"),
     ("variant", "packagevariants", "config.porch.kpt.dev"),

@@ -22,6 +22,7 @@ use crate::export_secret::{delete_export, export_name, export_of, write_export};
 use crate::narration;
 use crate::selector::TargetSelectors;
 use crate::target::Targets;
+use crate::vanished::{ClusterName, cluster_name, is_vanished};
 
 /// An item that is not at its end is looked at again after this time at the latest (7.7, 7).
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -205,12 +206,51 @@ impl DeployLoop {
             return self.report(&item, Verdict::failed(&item, error), objects, scribe).await;
         }
         let deadline = self.deadline(&item);
+        let item = match self.with_cluster_name(&item, target, objects).await? {
+            Ok(item) => item,
+            Err(error) => {
+                let verdict = failed(&item, error.into(), deadline);
+                return self.report(&item, verdict, objects, scribe).await;
+            }
+        };
         let round = Round { item: &item, target, targets: &self.targets, objects, deadline };
         let verdict = match self.deployer.reconcile(&round).await {
             Ok(step) => self.verdict(&item, step, objects, scribe).await?,
             Err(failure) => failed(&item, failure, deadline),
         };
         self.report(&item, verdict, objects, scribe).await
+    }
+
+    /// The item with the name of its cluster, which it remembers once a job if it asks for that (8.5).
+    async fn with_cluster_name(
+        &self,
+        item: &DeployItem,
+        target: Option<&Target>,
+        objects: &Objects,
+    ) -> Result<Result<DeployItem, OperationError>, ApiError> {
+        if current_phase(item) != Phase::Init.as_str() {
+            return Ok(Ok(item.clone()));
+        }
+        let name = match cluster_name(item, target, &self.targets, objects).await {
+            Ok(ClusterName::NotAskedFor) => None,
+            Ok(ClusterName::Known(name)) => Some(name),
+            Ok(ClusterName::Unknown(why)) => {
+                let message = format!("onDelete.skipUninstallIfClusterRemoved is without effect: {why}");
+                warn(item, "OnDeleteWithoutEffect", &message, objects).await;
+                None
+            }
+            Err(error) => return Ok(Err(error)),
+        };
+        if item.annotations().get(annotation::CLUSTER_NAME) == name.as_ref() {
+            return Ok(Ok(item.clone()));
+        }
+        let change = Metadata {
+            resource_version: item.resource_version(),
+            annotations: vec![(annotation::CLUSTER_NAME.to_owned(), name)],
+            ..Metadata::default()
+        };
+        let namespace = item.namespace().unwrap_or_default();
+        objects.patch_metadata(&namespace, &item.name_any(), &change).await.map(Ok)
     }
 
     async fn verdict(
@@ -259,27 +299,8 @@ impl DeployLoop {
     ) -> Result<Reconciled, ReconcileError> {
         let without_uninstall =
             item.annotations().get(annotation::DELETE_WITHOUT_UNINSTALL).is_some_and(|value| value == "true");
-        if !without_uninstall {
-            if let Some(error) = missing_target(item, target) {
-                return self.report(item, Verdict::failed(item, error), objects, scribe).await;
-            }
-            let deadline = self.deadline(item);
-            let round = Round { item, target, targets: &self.targets, objects, deadline };
-            let verdict = match self.deployer.delete(&round).await {
-                Ok(Removal::Done) => None,
-                Ok(Removal::Waiting { what, provider_status }) => {
-                    tracing::debug!(item = %item.name_any(), what, "waits");
-                    narration::tell_wait(scribe, item, &what);
-                    Some(unfinished(Phase::Deleting, provider_status))
-                }
-                Ok(Removal::Phase(phase)) => {
-                    Some(Verdict { phase, error: None, provider_status: None, exports: Exports::Keep })
-                }
-                Err(failure) => Some(failed(item, failure, deadline)),
-            };
-            if let Some(verdict) = verdict {
-                return self.report(item, verdict, objects, scribe).await;
-            }
+        if !without_uninstall && let Some(verdict) = self.uninstall(item, target, objects, scribe).await {
+            return self.report(item, verdict, objects, scribe).await;
         }
         let namespace = item.namespace().unwrap_or_default();
         delete_export(item, objects).await?;
@@ -295,6 +316,43 @@ impl DeployLoop {
                 Ok(Reconciled::default())
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes away what the item has deployed. `None` once that is done, or when there is no cluster any more to do it in.
+    async fn uninstall(
+        &self,
+        item: &DeployItem,
+        target: Option<&Target>,
+        objects: &Objects,
+        scribe: &mut Scribe<'_>,
+    ) -> Option<Verdict> {
+        let deadline = self.deadline(item);
+        // A vanished cluster has no Target any more, so this comes first.
+        match is_vanished(item, &self.targets, objects).await {
+            Ok(true) => {
+                tracing::info!(item = %item.name_any(), "nothing is uninstalled: the cluster is gone");
+                narration::tell_vanished(scribe, item);
+                return None;
+            }
+            Ok(false) => {}
+            Err(error) => return Some(failed(item, error.into(), deadline)),
+        }
+        if let Some(error) = missing_target(item, target) {
+            return Some(Verdict::failed(item, error));
+        }
+        let round = Round { item, target, targets: &self.targets, objects, deadline };
+        match self.deployer.delete(&round).await {
+            Ok(Removal::Done) => None,
+            Ok(Removal::Waiting { what, provider_status }) => {
+                tracing::debug!(item = %item.name_any(), what, "waits");
+                narration::tell_wait(scribe, item, &what);
+                Some(unfinished(Phase::Deleting, provider_status))
+            }
+            Ok(Removal::Phase(phase)) => {
+                Some(Verdict { phase, error: None, provider_status: None, exports: Exports::Keep })
+            }
+            Err(failure) => Some(failed(item, failure, deadline)),
         }
     }
 

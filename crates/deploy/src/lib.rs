@@ -1,5 +1,5 @@
 //! The contract of deployers (`installations.md` 7.7) as a loop around [`Deployer`]: whose an item is, its pick-up, rounds of work until
-//! its end or its deadline, one result write, its export Secret; and the cluster that a Target stands for.
+//! its end or its deadline, one result write, its export Secret; the cluster that a Target stands for, and the source of a TargetSync.
 //!
 //! ```text
 //! DeployItem event ──> DeployLoop ──responsible?──> pick-up ──> Deployer::reconcile or delete ──> status, export Secret
@@ -16,9 +16,12 @@ mod export_secret;
 mod kubeconfig;
 mod narration;
 mod selector;
+mod source;
 mod target;
+mod vanished;
 
 pub use deploy_loop::{DeployLoop, identity};
 pub use deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
 pub use selector::{TargetSelector, TargetSelectors};
+pub use source::{Source, SourceError};
 pub use target::{TargetError, Targets};

@@ -67,6 +67,12 @@ pub(crate) fn tell_result(scribe: &mut Scribe<'_>, item: &DeployItem, stored: &D
     scribe.note(What::Write, Note { written: stored.resource_version(), ..note(item, &reason, text) });
 }
 
+/// That nothing is uninstalled, because there is no cluster any more to do it in.
+pub(crate) fn tell_vanished(scribe: &mut Scribe<'_>, item: &DeployItem) {
+    let text = "the cluster is gone: uninstalls nothing".to_owned();
+    scribe.note(What::Decision, note(item, "ClusterVanished", text));
+}
+
 /// That nothing is left of the item but the object, which goes.
 pub(crate) fn tell_removed(scribe: &mut Scribe<'_>, item: &DeployItem) {
     let text = "what it deployed is gone: gives the DeployItem free".to_owned();

@@ -9,6 +9,7 @@ use groundwork_api::{ResourceExt, Target};
 use groundwork_apply::Cluster;
 use groundwork_controller::{ApiError, Objects};
 use groundwork_kubernetes::is_dns_subdomain;
+use groundwork_lifecycle::target_sync::{KUBERNETES_CLUSTER, shoot_of_server};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::api::{Api, PostParams};
@@ -20,8 +21,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::kubeconfig::{Access, OidcConfig, SelfConfig};
 
-/// The type of the Targets that are clusters.
-pub(crate) const KUBERNETES_CLUSTER: &str = "landscaper.gardener.cloud/kubernetes-cluster";
 /// How many clients are kept.
 const KEPT_CLIENTS: u64 = 1000;
 /// A client that nobody has used for so long is closed.
@@ -122,6 +121,28 @@ impl Targets {
         }
     }
 
+    /// The name of the Shoot that a Target stands for, by the server of its kubeconfig; `None` if it has not the form of one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Targets::cluster`].
+    pub async fn shoot_name(
+        &self,
+        target: &Target,
+        objects: &Objects,
+    ) -> Result<Option<String>, TargetError> {
+        if target.spec.type_ != KUBERNETES_CLUSTER {
+            return Err(TargetError::Type);
+        }
+        Ok(match Access::parse(&content(target, objects).await?)? {
+            Access::Kubeconfig(kubeconfig) => {
+                server_of(&kubeconfig).and_then(shoot_of_server).map(str::to_owned)
+            }
+            Access::Oidc(oidc) => shoot_of_server(&oidc.server).map(str::to_owned),
+            Access::Home(_) => None,
+        })
+    }
+
     /// A kubeconfig with a token of a service account of the Target's namespace, and nothing of the deployer's own.
     async fn by_token(
         &self,
@@ -155,6 +176,14 @@ impl Targets {
         serde_json::from_value(kubeconfig)
             .map_err(|_| TargetError::Content("its server has another form".to_owned()))
     }
+}
+
+/// The server of the current context.
+fn server_of(kubeconfig: &Kubeconfig) -> Option<&str> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == *current)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?;
+    cluster.cluster.as_ref()?.server.as_deref()
 }
 
 /// Certificates as the base64 of PEM.

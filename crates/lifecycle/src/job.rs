@@ -27,7 +27,6 @@ use serde_json::{Value, json};
 
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
-use crate::gaps::{self, Written};
 use crate::imports::{self, ImportedObjects};
 use crate::names::ROOT_SCOPE;
 use crate::objects;
@@ -212,9 +211,6 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), JobError> {
     outcome.has_exports = exports_something(inputs.installation, &material.blueprint);
     let supplied = load_imports(inputs, &material.blueprint, outcome)?;
     let rendered = groundwork_blueprint::render(&material.request(inputs, &supplied), &mut outcome.states);
-    let written =
-        Written { items: rendered.as_ref().map(|rendered| &rendered.deploy_items[..]).unwrap_or_default() };
-    outcome.warnings.extend(gaps::left_out(&written).into_iter().map(Warning::from));
     record(&rendered, outcome);
     let rendered = rendered.map_err(|error| render_error(&error))?;
     outcome.children = material.children(inputs.installation, &rendered)?;

@@ -24,6 +24,7 @@ mod objects;
 pub mod overview;
 mod prepare;
 mod siblings;
+pub mod target_sync;
 mod validate;
 
 pub use automatic::{Automatic, AutomaticInput, Rule, automatic};
@@ -33,7 +34,7 @@ pub use data::{
     import_copies,
 };
 pub use error::OperationError;
-pub use gaps::{GAPS, Gap, topics};
+pub use gaps::TOPICS;
 pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet, is_import_of};
 pub use job::{
     BlueprintCache, BlueprintDigest, Child, ExportOutcome, Inputs, JobError, Offline, Outcome,

@@ -3,12 +3,14 @@
 //! ```text
 //! DeployItem event ──> a queue for each type ──DeployLoop──> mock: nothing; manifest, helm ──> cluster of the Target
 //!                                                  └──> pick-up, export Secret, result in the status
+//! TargetSync event ──> a queue of its own ──TargetSyncs──> source cluster ──> Targets and Secrets of the namespace
 //! ```
 
 mod configuration;
 mod helm;
 mod manifest;
 mod mock;
+mod target_sync;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,8 +22,8 @@ use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, Kind as _};
 use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{
-    ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
-    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, Controller, Handler, Journal, LANDSCAPER, Metrics, Objects, Options,
+    OriginalAtWorkError, ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets};
 use groundwork_registry::{MapError, NetworkOptions};
@@ -33,6 +35,7 @@ use kube::{Client, Config};
 use helm::HelmDeployer;
 use manifest::ManifestDeployer;
 use mock::MockDeployer;
+use target_sync::TargetSyncs;
 
 /// Name of the service, of its consumers and of its field manager.
 pub const SERVICE: &str = "deployer";
@@ -71,7 +74,8 @@ pub enum StartError {
 impl ServiceArguments for Arguments {
     const SERVICE: &'static str = SERVICE;
     const PROGRAM: &'static str = "groundwork-deployer";
-    const ABOUT: &'static str = "Brings DeployItems about, by their type";
+    const ABOUT: &'static str =
+        "Brings DeployItems about, by their type, and keeps the Targets of TargetSyncs";
 
     fn cluster(&self) -> &ClusterArguments {
         &self.cluster
@@ -98,6 +102,9 @@ pub struct Settings {
         default_value = "mock,manifest,helm"
     )]
     pub types: Vec<ItemType>,
+    /// Whether TargetSyncs are worked on, beside items or instead of them.
+    #[arg(long, env = "GROUNDWORK_TARGET_SYNCS", default_value = "too")]
+    pub target_syncs: TargetSyncMode,
     /// Serve only items whose Target fits one of these selectors, a JSON list of {targets, labels, annotations} (installations.md 7.7).
     /// Deployers of one type with different selectors need different --instance.
     #[arg(long, env = "GROUNDWORK_TARGET_SELECTORS", value_parser = selectors, default_value = "[]")]
@@ -156,6 +163,17 @@ pub enum ItemType {
     Helm,
 }
 
+/// Whether TargetSyncs are worked on. They need other rights than items do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum TargetSyncMode {
+    /// Beside items.
+    #[default]
+    Too,
+    /// Without any item.
+    Only,
+    Never,
+}
+
 const CONCURRENCY: usize = 16;
 /// How long a rendering may take. Longer than charts themselves may (`groundwork_helm::TIME_LIMIT`), who say better what took so long.
 const CHART_TIME: Duration = Duration::from_secs(35);
@@ -164,6 +182,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             types: vec![ItemType::Mock, ItemType::Manifest, ItemType::Helm],
+            target_syncs: TargetSyncMode::Too,
             target_selectors: TargetSelectors::default(),
             instance: String::new(),
             identity: String::new(),
@@ -244,37 +263,48 @@ pub fn run(
         // Only for Targets that are this cluster itself; without it they are told so.
         let home = Config::infer().await.ok();
         let targets = Targets::new(home.as_ref(), MANAGER);
-        let types: BTreeSet<ItemType> = arguments.settings.types.iter().copied().collect();
-        let mut loops = Vec::new();
+        let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
+            TargetSyncMode::Only => BTreeSet::new(),
+            TargetSyncMode::Too | TargetSyncMode::Never => arguments.settings.types.iter().copied().collect(),
+        };
+        let controller = |handler: Arc<dyn Handler>, options: Options, condition: &'static str| Controller {
+            bus: bus.clone(),
+            objects: Objects::new(client.clone(), MANAGER, metrics.clone()),
+            handler,
+            options,
+            metrics: metrics.clone(),
+            ready: telemetry.health.condition(condition),
+        };
+        let mut controllers = Vec::new();
         for item_type in types {
             let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
-            loops.push((
-                item_type,
-                deploy_loop(&arguments, item_type, deployer, targets.clone(), journal.clone()),
+            let deploy_loop = deploy_loop(&arguments, item_type, deployer, targets.clone(), journal.clone());
+            controllers.push(controller(
+                Arc::new(deploy_loop),
+                options(&arguments, item_type),
+                condition(item_type),
             ));
         }
-        let controllers = loops.into_iter().map(|(item_type, deploy_loop)| {
-            let controller = Controller {
-                bus: bus.clone(),
-                objects: Objects::new(client.clone(), MANAGER, metrics.clone()),
-                handler: Arc::new(deploy_loop),
-                options: Options {
-                    service: queue(item_type, &arguments.settings.instance),
-                    work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
-                    indexed: Vec::new(),
-                    namespaces: arguments.cluster.namespaces.clone(),
-                    concurrency: arguments.settings.deployer_concurrency,
-                    backoff: Backoff::OBJECT,
-                },
-                metrics: metrics.clone(),
-                ready: telemetry.health.condition(condition(item_type)),
-            };
-            controller.run(end.clone())
-        });
-        futures::future::join_all(controllers).await;
+        if arguments.settings.target_syncs != TargetSyncMode::Never {
+            let options = target_sync::options(arguments.cluster.namespaces.clone());
+            controllers.push(controller(Arc::new(TargetSyncs { targets }), options, "index of TargetSyncs"));
+        }
+        futures::future::join_all(controllers.into_iter().map(|controller| controller.run(end.clone())))
+            .await;
         journal.flush().await;
         Ok(())
     })
+}
+
+fn options(arguments: &Arguments, item_type: ItemType) -> Options {
+    Options {
+        service: queue(item_type, &arguments.settings.instance),
+        work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
+        indexed: Vec::new(),
+        namespaces: arguments.cluster.namespaces.clone(),
+        concurrency: arguments.settings.deployer_concurrency,
+        backoff: Backoff::OBJECT,
+    }
 }
 
 fn deploy_loop(

@@ -83,7 +83,7 @@ async fn the_chart_is_rendered_as_helm_renders_it() -> Result<()> {
     for values in [
         json!({}),
         json!({"highAvailability": true, "packageStore": true, "observability": true, "console": {"enabled": true}}),
-        json!({"nats": {"enabled": false, "url": "tls://nats.example.org:4222"}, "deployers": {"manifest": false, "helm": false}}),
+        json!({"nats": {"enabled": false, "url": "tls://nats.example.org:4222"}, "deployers": {"manifest": false, "helm": false}, "targetSyncs": false}),
         json!({
             "image": {"repository": "registry.example.org/gw/", "tag": "v9", "pullPolicy": "Always", "pullSecrets": [{"name": "pull"}]},
             "pods": {
@@ -118,7 +118,7 @@ async fn the_chart_installs_what_kustomize_does() -> Result<()> {
         ),
         (
             workspace().join("k8s/overlays/ha"),
-            json!({"highAvailability": true, "deployers": {"manifest": false, "helm": false}}),
+            json!({"highAvailability": true, "deployers": {"manifest": false, "helm": false}, "targetSyncs": false}),
         ),
         (
             own.path().to_owned(),

@@ -169,13 +169,12 @@ async fn what_a_job_leaves_out_is_a_warning_once_a_job() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
     let case = Case::new(system, "left-out").await?;
     let text = blueprint(&[("item", json!({}))]);
-    let text = text.replace("config:", "onDelete: {skipUninstallIfClusterRemoved: true}\n      config:");
+    let text = text.replace("deployItems:", "items:");
     let installed = case.install("server", &text).await?;
     assert_eq!(outcome(&installed), ("Succeeded".to_owned(), String::new()));
     let warning = (
         "RenderWarnings".to_owned(),
-        "onDelete of a deploy item: without effect, this version does not have reactions of deploy items to vanished clusters yet"
-            .to_owned(),
+        "deploy execution \"default\": the output has no key deployItems".to_owned(),
     );
     for jobs in 1..=2 {
         assert_eq!(case.warnings::<Installation>("server").await?, vec![warning.clone(); jobs]);

@@ -74,7 +74,9 @@ async fn metrics_are_asked_for_where_they_are() -> Result<()> {
 
 #[tokio::test]
 async fn one_of_each() -> Result<()> {
-    let services = [&groundwork_tests::ALL[..], &["deployer-manifest", "deployer-helm", "console"]].concat();
+    let services =
+        [&groundwork_tests::ALL[..], &["deployer-manifest", "deployer-helm", "target-sync", "console"]]
+            .concat();
     check("dev", 1, &services).await
 }
 
@@ -86,7 +88,7 @@ async fn replicas_with_tls_and_a_stream_on_three_servers() -> Result<()> {
 
 async fn check(name: &str, bus_servers: usize, services: &[&str]) -> Result<()> {
     let Some(system) = System::servers(SystemOptions::default()).await? else { return Ok(()) };
-    for component in ["manifest-deployer", "helm-deployer", "console"] {
+    for component in ["manifest-deployer", "helm-deployer", "target-sync", "console"] {
         system.kubectl(&["apply", "-k", &format!("k8s/components/{component}")]).await?;
     }
     let overlay = Overlay::build(&system, name).await?;

@@ -16,7 +16,9 @@ use groundwork_proto::variant::v1::variants_client::VariantsClient;
 use groundwork_proto::variant::v1::{ExpandRequest, PreviewRequest, expand_request};
 use groundwork_proto::watcher::v1::GetStreamStatusRequest;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
-use groundwork_tests::{MOCK_DEPLOYER, System, SystemOptions, documents, files_below, wait_for, workspace};
+use groundwork_tests::{
+    MOCK_DEPLOYER, System, SystemOptions, TARGET_SYNC_RIGHTS, documents, files_below, wait_for, workspace,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -24,8 +26,10 @@ use tonic::Code;
 
 use crate::case::{Case, job};
 use crate::echo_server::{apply, options};
+use crate::garden::kubeconfig;
 use crate::grpc::{account_of_admin, channel, encode};
 use crate::support::{PATIENCE, blueprint, installation, outcome, stages};
+use crate::target_cluster::{give_job, outcome as outcome_of_item, run_job};
 use crate::variants::use_all_rights;
 
 const NAMESPACE: &str = "my-namespace";
@@ -135,6 +139,30 @@ fn roles_give_what_cluster_roles_give() -> Result<()> {
     Ok(())
 }
 
+/// The same for the controller of TargetSyncs, but for the leases.
+#[test]
+fn target_syncs_have_the_same_rights_with_roles() -> Result<()> {
+    let mut everywhere = granted(&[TARGET_SYNC_RIGHTS])?;
+    everywhere.retain(|(_, _, resource)| resource != "leases");
+    ensure!(!everywhere.is_empty());
+    assert_eq!(granted(&["k8s/components/target-sync-namespaced"])?, everywhere);
+    Ok(())
+}
+
+/// No right of the controller of TargetSyncs was missing, and none is granted that it has not used.
+pub(crate) fn target_sync_rights(system: &System) -> Result<()> {
+    let (used, refused) = asked(system)?;
+    let is_own = |request: &&Value| {
+        request["user"]["username"].as_str().is_some_and(|user| user.ends_with("groundwork-target-sync"))
+    };
+    let refused: Vec<&Value> = refused.iter().filter(is_own).collect();
+    ensure!(refused.is_empty(), "rights are missing in {TARGET_SYNC_RIGHTS}: {refused:#?}");
+    let idle: Vec<Right> =
+        granted(&[TARGET_SYNC_RIGHTS])?.into_iter().filter(|right| !used.contains(right)).collect();
+    ensure!(idle.is_empty(), "rights that nothing used: {idle:#?}");
+    Ok(())
+}
+
 /// The same for the console, whose rights are in a component.
 #[test]
 fn the_console_has_the_same_rights_with_roles() -> Result<()> {
@@ -181,6 +209,7 @@ async fn touch_everything(system: &System) -> Result<()> {
     children_come_and_go(&case).await?;
     calls_are_made(&case).await?;
     use_all_rights(&case).await?;
+    an_item_asks_for_its_cluster(&case).await?;
 
     let bad = case.install("bad", &blueprint(&[("item", json!({"phase": "none"}))])).await?;
     assert_eq!(outcome(&bad).0, "Failed");
@@ -239,6 +268,30 @@ async fn the_component_goes(case: &Case<'_>) -> Result<()> {
     let conditions = changed.status.unwrap_or_default().conditions;
     ensure!(conditions.iter().all(|found| found.type_ != "ComponentReferenceOverwrite"), "{conditions:?}");
     Ok(())
+}
+
+/// Whether it is gone the one TargetSync of the namespace would say.
+async fn an_item_asks_for_its_cluster(case: &Case<'_>) -> Result<()> {
+    let config = json!({"kubeconfig": kubeconfig("https://api.dev.project.invalid", &json!({"token": "t"}))});
+    let target = json!({
+        "metadata": {"labels": {"landscaper.gardener.cloud/targetsync": "ok"}},
+        "spec": {"type": "landscaper.gardener.cloud/kubernetes-cluster", "config": config},
+    });
+    case.create::<Target>("shoot", &target).await?;
+    let item = json!({"spec": {
+        "type": "landscaper.gardener.cloud/mock", "target": {"name": "shoot", "namespace": case.namespace},
+        "config": {"apiVersion": "mock.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration"},
+        "onDelete": {"skipUninstallIfClusterRemoved": true},
+    }});
+    case.create::<DeployItem>("asking", &item).await?;
+    run_job(case, "asking", "1").await?;
+    case.delete::<DeployItem>("asking").await?;
+    give_job(case, "asking", "2").await?;
+    let asks = |item: &DeployItem| outcome_of_item(item).1.contains("has 0 TargetSyncs");
+    case.until("it cannot be told", "asking", asks).await?;
+    let annotations = json!({"landscaper.gardener.cloud/delete-without-uninstall": "true"});
+    case.change::<DeployItem>("asking", &json!({"metadata": {"annotations": annotations}})).await?;
+    case.gone::<DeployItem>("asking").await
 }
 
 fn imports(data: &str, target: &str) -> Value {

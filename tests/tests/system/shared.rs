@@ -15,7 +15,7 @@ static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
 pub(crate) async fn system() -> Result<Option<&'static System>> {
     let start = async || {
         let pickup = ("GROUNDWORK_PICKUP_TIMEOUT".to_owned(), format!("{PICKUP_SECONDS}s"));
-        System::start(SystemOptions { variables: vec![pickup], ..options() }).await
+        System::start(SystemOptions { variables: vec![pickup], target_syncs: true, ..options() }).await
     };
     Ok(SYSTEM.get_or_try_init(start).await?.as_ref())
 }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::object::Kind;
 use crate::{
     ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, PackageRevision,
-    PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, Target,
+    PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, Target, TargetSync,
 };
 use structural::{UnknownMembers, structural};
 
@@ -147,6 +147,18 @@ fn landscaper_crds() -> Vec<CustomResourceDefinition> {
                 Column::text("TMKey", data_label!("targetmapkey")),
                 AGE,
             ],
+            ..About::default()
+        }),
+        crd::<TargetSync>(&About {
+            singular: "targetsync",
+            short_names: &["tgs"],
+            columns: &[
+                Column::text("Source", ".spec.sourceNamespace"),
+                Column { name: "Updated", type_: "date", path: ".status.lastUpdateTime", is_wide: false },
+                Column::text("Error", ".status.lastErrors[0]"),
+                AGE,
+            ],
+            status: true,
             ..About::default()
         }),
         crd::<Context>(&About {
@@ -328,6 +340,7 @@ mod tests {
         check_lossless::<DeployItem>();
         check_lossless::<DataObject>();
         check_lossless::<Target>();
+        check_lossless::<TargetSync>();
         check_lossless::<Context>();
         check_lossless::<ComponentVersionOverwrites>();
         check_lossless::<PackageVariant>();

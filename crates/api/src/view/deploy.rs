@@ -125,6 +125,18 @@ impl<'a> Data<'a> {
 }
 
 view! {
+    /// A TargetSync as an event shows it.
+    TargetSync
+    fields {
+        /// When its last round ended.
+        last_update_time: Option<Timestamp> = "status.lastUpdateTime",
+    }
+    lists {}
+    parts {}
+    shown { "spec.sourceNamespace", "spec.secretRef.name", }
+}
+
+view! {
     /// A Context as an event shows it.
     Context
     fields {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Context, DeployItem, Execution, Installation, PackageRevisionSet, PackageVariant, PackageVariantSet,
-    Repository,
+    Repository, TargetSync,
 };
 use crate::Kind;
 
@@ -38,12 +38,13 @@ const fn core(kind: &'static str, plural: &'static str, is_namespaced: bool) -> 
 }
 
 /// The kinds that the services need.
-pub const WATCHED: [Watched; 14] = [
+pub const WATCHED: [Watched; 15] = [
     ours::<crate::Installation>(Installation::FIELDS),
     ours::<crate::Execution>(Execution::FIELDS),
     ours::<crate::DeployItem>(DeployItem::FIELDS),
     ours::<crate::DataObject>(&[]),
     ours::<crate::Target>(&[]),
+    ours::<crate::TargetSync>(TargetSync::FIELDS),
     ours::<crate::Context>(Context::FIELDS),
     ours::<crate::ComponentVersionOverwrites>(&[]),
     ours::<crate::PackageVariantSet>(PackageVariantSet::FIELDS),

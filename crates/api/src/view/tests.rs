@@ -12,6 +12,7 @@ const READERS: &[(&str, Reader)] = &[
     ("Installation", |snapshot| text(&Installation(snapshot))),
     ("Execution", |snapshot| text(&Execution(snapshot))),
     ("DeployItem", |snapshot| text(&DeployItem(snapshot))),
+    ("TargetSync", |snapshot| text(&TargetSync(snapshot))),
     ("Context", |snapshot| text(&Context(snapshot))),
     ("PackageVariantSet", |snapshot| text(&PackageVariantSet(snapshot))),
     ("PackageVariant", |snapshot| text(&PackageVariant(snapshot))),
@@ -25,6 +26,8 @@ const FOR_PEOPLE: &[(&str, &str)] = &[
     ("DeployItem", "spec.context"),
     ("DeployItem", "spec.target.name"),
     ("DeployItem", "status.exportRef.name"),
+    ("TargetSync", "spec.sourceNamespace"),
+    ("TargetSync", "spec.secretRef.name"),
     ("Context", "ocmConfig.name"),
     ("Context", "registryPullSecrets[].name"),
     ("PackageVariantSet", "spec.targets[].objectSelector.kind"),
@@ -105,7 +108,8 @@ fn nothing_is_read_that_is_not_published() {
         "conditions": [{"type": "Ready", "status": "True"}],
         "automaticReconcileStatus": {"generation": 1, "numberOfReconciles": 2, "onFailed": true,
             "lastReconcileTime": "2026-01-01T00:00:00Z"},
-        "jobIDGenerationTime": "2026-01-01T00:00:00Z", "lastReconcileTime": "2026-01-01T00:00:00Z"});
+        "jobIDGenerationTime": "2026-01-01T00:00:00Z", "lastReconcileTime": "2026-01-01T00:00:00Z",
+        "lastUpdateTime": "2026-01-01T00:00:00Z"});
     let schedule = json!({"interval": "5m", "cronSpec": "@hourly", "numberOfReconciles": 3});
     let whole = json!({
         "spec": {

@@ -1,0 +1,194 @@
+//! The source cluster of a TargetSync: what is asked of it, with the credentials that `spec.secretRef` holds and no others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groundwork_api::{
+    ByteString, LocalSecretReference, ObjectMeta, ResourceExt as _, Target, TargetSpec, TargetSync,
+};
+use groundwork_apply::{Cluster, Reference, ResourceKind, is_being_deleted};
+use groundwork_controller::{ApiError, Objects};
+use groundwork_lifecycle::target_sync::{Account, KUBERNETES_CLUSTER, SHOOT_LIFE, TOKEN_LIFE};
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::json;
+
+use crate::target::{TargetError, Targets};
+
+/// Group and version of Shoots.
+const GARDENER: &str = "core.gardener.cloud/v1beta1";
+
+/// Why the source does not say what it is asked for. No text quotes a credential.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    #[error("spec.secretRef: {0}")]
+    Access(String),
+    #[error(
+        "the source cluster does not let the user of spec.secretRef {verb} {what}: its credentials are wrong or have expired, or it lacks \
+         a right in that cluster"
+    )]
+    Refused { verb: &'static str, what: String },
+    #[error("the source cluster has no kind Shoot of {GARDENER}, so it is no Gardener")]
+    NoGardener,
+    /// It may go away by itself.
+    #[error("the source cluster: {0}")]
+    Api(ApiError),
+    #[error("the answer of the source cluster to a request for {0} has another form")]
+    Answer(&'static str),
+}
+
+impl From<ApiError> for SourceError {
+    fn from(error: ApiError) -> Self {
+        match error {
+            // The text of the error is made for the home cluster.
+            ApiError::Forbidden { verb, resource } => Self::Refused { verb, what: resource },
+            other => Self::Api(other),
+        }
+    }
+}
+
+/// The words of the errors are made for Targets.
+impl From<TargetError> for SourceError {
+    fn from(error: TargetError) -> Self {
+        Self::Access(match error {
+            TargetError::Content(problem) => format!("its kubeconfig cannot be used: {problem}"),
+            TargetError::Refused { field, instead } => format!(
+                "its kubeconfig cannot be used: {field} is refused, since it has to carry its credentials with it; write {instead} instead"
+            ),
+            TargetError::Secret { name, key } => {
+                format!("the secret {name} does not exist, or has no entry {key:?}")
+            }
+            other => other.to_string(),
+        })
+    }
+}
+
+/// A source cluster, and the namespace of it that is looked at.
+#[derive(Debug, Clone)]
+pub struct Source {
+    cluster: Arc<Cluster>,
+    namespace: String,
+}
+
+impl Source {
+    /// The source of a TargetSync. Its kubeconfig is checked as that of a Target is, and its client is kept like those.
+    ///
+    /// # Errors
+    ///
+    /// The Secret or what it holds cannot be used.
+    pub async fn of(sync: &TargetSync, targets: &Targets, objects: &Objects) -> Result<Self, SourceError> {
+        let reference = LocalSecretReference {
+            name: sync.spec.secret_ref.name.clone(),
+            key: Some(sync.spec.secret_key().to_owned()),
+        };
+        let target = Target {
+            metadata: ObjectMeta { namespace: sync.namespace(), ..ObjectMeta::default() },
+            spec: TargetSpec {
+                type_: KUBERNETES_CLUSTER.to_owned(),
+                secret_ref: Some(reference),
+                ..TargetSpec::default()
+            },
+        };
+        let cluster = targets.cluster(&target, objects).await?;
+        Ok(Self { cluster, namespace: sync.spec.source_namespace.clone() })
+    }
+
+    /// The Secrets of the namespace, by name.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read.
+    pub async fn secrets(&self) -> Result<BTreeMap<String, BTreeMap<String, ByteString>>, SourceError> {
+        let found = self.cluster.list(&kind("v1", "Secret", "secrets"), Some(&self.namespace), "").await?;
+        let parsed = found.into_iter().map(|secret| {
+            // The words of the error may quote what stands there.
+            let secret: Secret =
+                serde_json::from_value(secret).map_err(|_| SourceError::Answer("Secrets"))?;
+            Ok((secret.name_any(), secret.data.unwrap_or_default()))
+        });
+        parsed.collect()
+    }
+
+    /// Names of the Shoots of the namespace.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read, or the source knows no Shoots.
+    pub async fn shoots(&self) -> Result<Vec<String>, SourceError> {
+        let found = self.cluster.list(&self.shoot_kind().await?, Some(&self.namespace), "").await?;
+        let names = found.iter().filter_map(|shoot| shoot["metadata"]["name"].as_str());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Whether a Shoot is there and is not being deleted (`installations.md` 8.5).
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::shoots`]: that a source knows no Shoots does not mean that this one is gone.
+    pub async fn has_shoot(&self, name: &str) -> Result<bool, SourceError> {
+        let found = self.cluster.get_of(&self.shoot_kind().await?, &self.shoot(name)).await?;
+        Ok(found.is_some_and(|shoot| !is_being_deleted(&shoot)))
+    }
+
+    /// A kubeconfig of a Shoot's administrator, for 24 hours.
+    ///
+    /// # Errors
+    ///
+    /// It is refused.
+    pub async fn shoot_kubeconfig(&self, name: &str) -> Result<ByteString, SourceError> {
+        let request = json!({
+            "apiVersion": "authentication.gardener.cloud/v1alpha1", "kind": "AdminKubeconfigRequest",
+            "spec": {"expirationSeconds": SHOOT_LIFE},
+        });
+        let answer = self
+            .cluster
+            .ask(&self.shoot_kind().await?, &self.shoot(name), "adminkubeconfig", &request)
+            .await?;
+        let kubeconfig = serde_json::from_value::<ByteString>(answer["status"]["kubeconfig"].clone());
+        let kubeconfig = kubeconfig.ok().filter(|kubeconfig| !kubeconfig.0.is_empty());
+        kubeconfig.ok_or(SourceError::Answer("adminkubeconfig"))
+    }
+
+    /// A token of a service account, for 90 days.
+    ///
+    /// # Errors
+    ///
+    /// It is refused.
+    pub async fn token(&self, account: &Account) -> Result<String, SourceError> {
+        let kind = kind("v1", "ServiceAccount", "serviceaccounts");
+        let reference = reference("v1", "ServiceAccount", &account.namespace, &account.name);
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": TOKEN_LIFE},
+        });
+        let answer = self.cluster.ask(&kind, &reference, "token", &request).await?;
+        let token = answer["status"]["token"].as_str().filter(|token| !token.is_empty());
+        token.map(str::to_owned).ok_or(SourceError::Answer("token"))
+    }
+
+    fn shoot(&self, name: &str) -> Reference {
+        reference(GARDENER, "Shoot", &self.namespace, name)
+    }
+
+    /// The kind as the source has it: a missing kind looks like a missing object otherwise.
+    async fn shoot_kind(&self) -> Result<ResourceKind, SourceError> {
+        self.cluster.kind(GARDENER, "Shoot").await?.ok_or(SourceError::NoGardener)
+    }
+}
+
+fn kind(api_version: &str, kind: &str, plural: &str) -> ResourceKind {
+    ResourceKind {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+        is_namespaced: true,
+    }
+}
+
+fn reference(api_version: &str, kind: &str, namespace: &str, name: &str) -> Reference {
+    Reference {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: Some(namespace.to_owned()),
+        name: name.to_owned(),
+    }
+}

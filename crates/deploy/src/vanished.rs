@@ -1,0 +1,87 @@
+//! Items whose cluster may vanish before they are deleted (`installations.md` 8.5).
+
+use groundwork_api::metadata::{annotation, label};
+use groundwork_api::{DeployItem, ResourceExt as _, Target, TargetSync};
+use groundwork_controller::Objects;
+use groundwork_lifecycle::OperationError;
+
+use crate::source::Source;
+use crate::target::{TargetError, Targets};
+
+/// What an item remembers of its cluster while that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ClusterName {
+    /// The item does not ask for it.
+    NotAskedFor,
+    Known(String),
+    /// It cannot be had; with the reason, for people.
+    Unknown(String),
+}
+
+/// The name that the item's Target has for its cluster.
+pub(crate) async fn cluster_name(
+    item: &DeployItem,
+    target: Option<&Target>,
+    targets: &Targets,
+    objects: &Objects,
+) -> Result<ClusterName, OperationError> {
+    if !is_asked_for(item) {
+        return Ok(ClusterName::NotAskedFor);
+    }
+    let Some(target) = target else {
+        return Ok(ClusterName::Unknown("the item has no target".to_owned()));
+    };
+    let name = target.name_any();
+    if target.labels().get(label::TARGET_SYNC).is_none_or(|value| value != label::TARGET_SYNC_OK) {
+        return Ok(ClusterName::Unknown(format!("the target {name} is not one that a TargetSync keeps")));
+    }
+    match targets.shoot_name(target, objects).await {
+        Ok(Some(cluster)) => Ok(ClusterName::Known(cluster)),
+        Ok(None) => Ok(ClusterName::Unknown(format!(
+            "the server of the target {name} has not the form https://api.NAME.DOMAIN, which names a Shoot"
+        ))),
+        Err(TargetError::Api(error)) => {
+            Err(OperationError::transient("Reconcile", "ReadClusterName", error.to_string()))
+        }
+        // The deployer meets the same, and tells it as an error.
+        Err(error) => Ok(ClusterName::Unknown(error.to_string())),
+    }
+}
+
+/// Whether the cluster of an item that is deleted is known to be gone. Which Shoot it was the item has remembered; the one TargetSync of the
+/// namespace says where to look.
+pub(crate) async fn is_vanished(
+    item: &DeployItem,
+    targets: &Targets,
+    objects: &Objects,
+) -> Result<bool, OperationError> {
+    let cluster = item.annotations().get(annotation::CLUSTER_NAME);
+    let Some(cluster) = cluster.filter(|_| is_asked_for(item) && item.spec.target.is_some()) else {
+        return Ok(false);
+    };
+    let untold = |problem: String| {
+        let message = format!(
+            "onDelete.skipUninstallIfClusterRemoved: nobody knows whether the cluster {cluster} is still there: {problem}"
+        );
+        OperationError::transient("Delete", "CheckCluster", message)
+    };
+    let namespace = item.namespace().unwrap_or_default();
+    let syncs =
+        objects.list::<TargetSync>(&namespace, "").await.map_err(|error| untold(error.to_string()))?;
+    let [sync] = &syncs[..] else {
+        return Err(untold(format!(
+            "the namespace {namespace} has {} TargetSyncs, and exactly one says where to look; to delete the item without uninstalling \
+             set the annotation {} at its root Installation",
+            syncs.len(),
+            annotation::DELETE_WITHOUT_UNINSTALL
+        )));
+    };
+    let source = Source::of(sync, targets, objects).await.map_err(|error| untold(error.to_string()))?;
+    let is_there = source.has_shoot(cluster).await.map_err(|error| untold(error.to_string()))?;
+    Ok(!is_there)
+}
+
+fn is_asked_for(item: &DeployItem) -> bool {
+    let on_delete = item.spec.on_delete.as_ref();
+    on_delete.is_some_and(|on_delete| on_delete.skip_uninstall_if_cluster_removed == Some(true))
+}

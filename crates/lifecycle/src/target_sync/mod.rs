@@ -1,0 +1,175 @@
+//! What a TargetSync (`installations.md` 1.5) keeps in its namespace: the rules, without the clusters.
+//!
+//! ```text
+//! selection(spec) ──> names of Secrets or Shoots of the source ──> Mirror ──plan(Home)──> Write: Secret, then Target
+//!                                                               └──> obsolete(Home): what is there and nobody wants any more
+//! ```
+
+mod mirror;
+mod token;
+
+use std::time::Duration;
+
+use groundwork_api::metadata::annotation;
+use groundwork_api::{TargetSync, TargetSyncSpec, Time};
+use groundwork_go::regexp::Pattern;
+use groundwork_kubernetes::is_dns_subdomain;
+
+pub use mirror::{
+    Home, KUBECONFIG, KUBERNETES_CLUSTER, Mirror, Obsolete, Write, everything, is_due, obsolete,
+    target_to_source, write,
+};
+pub use token::{Account, TokenError, account, with_token};
+
+/// How often the source is looked at although nothing has changed here.
+pub const ROUND: Duration = Duration::from_secs(5 * 60);
+/// How long the kubeconfig of a Shoot lives, in seconds.
+pub const SHOOT_LIFE: i64 = 24 * 3600;
+/// After which it is renewed.
+const SHOOT_RENEWAL: Duration = Duration::from_secs(12 * 3600);
+/// How long a renewed token lives, in seconds.
+pub const TOKEN_LIFE: i64 = 90 * 24 * 3600;
+/// After which it is renewed.
+const TOKEN_RENEWAL: Duration = Duration::from_secs(60 * 24 * 3600);
+/// How many errors a status holds.
+const KEPT_ERRORS: usize = 20;
+
+/// What is wrong with what a TargetSync says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    #[error(
+        "spec.secretNameExpression and spec.shootNameExpression are both set: a TargetSync mirrors Secrets or gets kubeconfigs of \
+         Shoots; remove one of them"
+    )]
+    Both,
+    #[error("{field} is no regular expression: {problem}; write `*` for all names")]
+    Expression { field: &'static str, problem: String },
+    #[error("spec.sourceNamespace {0:?} cannot be the name of a namespace")]
+    Namespace(String),
+    #[error("spec.targetToSourceName {0:?} cannot be the name of a Target")]
+    TargetName(String),
+}
+
+/// What of the source gets a Target.
+#[derive(Debug, Clone)]
+pub enum Selection {
+    Nothing,
+    Secrets(Names),
+    Shoots(Names),
+}
+
+/// Which names are meant.
+#[derive(Debug, Clone)]
+pub struct Names(Option<Pattern>);
+
+impl Names {
+    fn parse(field: &'static str, expression: &str) -> Result<Self, SpecError> {
+        if expression == "*" {
+            return Ok(Self(None));
+        }
+        let pattern = Pattern::compile(expression);
+        pattern.map(|pattern| Self(Some(pattern))).map_err(|problem| SpecError::Expression { field, problem })
+    }
+
+    /// Whether a name is meant: the expression need not match all of it.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|pattern| pattern.regex().is_match(name))
+    }
+}
+
+/// What a TargetSync selects. Expressions are RE2, `*` is all and an empty one nothing (1.5).
+///
+/// # Errors
+///
+/// What is written cannot be meant so; all of the round waits until it is put right.
+pub fn selection(spec: &TargetSyncSpec) -> Result<Selection, SpecError> {
+    if !is_dns_subdomain(&spec.source_namespace) {
+        return Err(SpecError::Namespace(spec.source_namespace.clone()));
+    }
+    if let Some(name) = spec.target_to_source().filter(|name| !is_dns_subdomain(name)) {
+        return Err(SpecError::TargetName(name.to_owned()));
+    }
+    let given = |expression: &Option<String>| expression.clone().filter(|expression| !expression.is_empty());
+    match (given(&spec.secret_name_expression), given(&spec.shoot_name_expression)) {
+        (None, None) => Ok(Selection::Nothing),
+        (Some(_), Some(_)) => Err(SpecError::Both),
+        (Some(secrets), None) => Names::parse("spec.secretNameExpression", &secrets).map(Selection::Secrets),
+        (None, Some(shoots)) => Names::parse("spec.shootNameExpression", &shoots).map(Selection::Shoots),
+    }
+}
+
+/// What is written and has no effect, in words for people.
+pub fn without_effect(sync: &TargetSync) -> Vec<&'static str> {
+    let asks =
+        sync.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotation::ROTATE_TOKEN));
+    let names = sync.spec.target_to_source_name.as_ref().is_some_and(|name| !name.is_empty());
+    let is_made = sync.spec.target_to_source().is_some();
+    let parts = [
+        (
+            asks && !sync.spec.rotates_token(),
+            "the annotation rotate-token is without effect unless spec.tokenRotation.enabled is true",
+        ),
+        (
+            names && !is_made,
+            "spec.targetToSourceName is without effect unless spec.createTargetToSource is true",
+        ),
+    ];
+    parts.into_iter().filter_map(|(is_there, text)| is_there.then_some(text)).collect()
+}
+
+/// Whether the token of the source is to be renewed now: at once, every 60 days, and when somebody asks for it (1.5).
+pub fn token_is_due(sync: &TargetSync, now: &Time) -> bool {
+    let renewed = sync.status.as_ref().and_then(|status| status.last_token_rotation_time.as_ref());
+    let is_asked_for =
+        sync.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotation::ROTATE_TOKEN));
+    sync.spec.rotates_token()
+        && (is_asked_for || renewed.is_none_or(|last| is_over(last, TOKEN_RENEWAL, now)))
+}
+
+/// Whether so much time has passed.
+fn is_over(since: &Time, time: Duration, now: &Time) -> bool {
+    Duration::try_from(now.0.duration_since(since.0)).is_ok_and(|passed| passed > time)
+}
+
+/// The TargetSync with the end of a round in its status; `None` if there is nothing new to say. A round that fails as the one before did is
+/// told again only after the time of a round, since it is repeated more often.
+pub fn concluded(
+    sync: &TargetSync,
+    errors: &[String],
+    rotated: Option<&Time>,
+    now: &Time,
+) -> Option<TargetSync> {
+    let mut errors: Vec<String> =
+        errors.iter().map(|error| crate::message::bounded(error).into_owned()).collect();
+    if errors.len() > KEPT_ERRORS {
+        let more = errors.len() - KEPT_ERRORS;
+        errors.truncate(KEPT_ERRORS);
+        errors.push(format!("and {more} more errors, which are in the log"));
+    }
+    let before = sync.status.clone().unwrap_or_default();
+    let generation = sync.metadata.generation.unwrap_or_default();
+    let is_old = before.last_update_time.as_ref().is_none_or(|last| is_over(last, ROUND, now));
+    let is_same = before.observed_generation == generation && before.last_errors[..] == errors[..];
+    if is_same && !errors.is_empty() && !is_old && rotated.is_none() {
+        return None;
+    }
+    let mut sync = sync.clone();
+    let status = sync.status.get_or_insert_default();
+    status.observed_generation = generation;
+    status.last_update_time = Some(now.clone());
+    status.last_errors =
+        if errors.is_empty() { groundwork_api::List::absent() } else { groundwork_api::List::from(errors) };
+    if let Some(rotated) = rotated {
+        status.last_token_rotation_time = Some(rotated.clone());
+    }
+    Some(sync)
+}
+
+/// The name of a Shoot, which the address of its API server begins with: `https://api.NAME.…`.
+pub fn shoot_of_server(server: &str) -> Option<&str> {
+    let (name, rest) = server.strip_prefix("https://api.")?.split_once('.')?;
+    (is_dns_subdomain(name) && !rest.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests;

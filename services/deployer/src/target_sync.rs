@@ -1,0 +1,201 @@
+//! The controller of TargetSyncs (`installations.md` 1.5): looks at the source cluster every five minutes, and keeps Targets and Secrets of
+//! the own namespace as they should be. What that is `groundwork_lifecycle::target_sync` says.
+//!
+//! ```text
+//! event, or five minutes ──> token renewed if due ──> names of the source ──> Secrets, then Targets ──> what is left over goes ──> status
+//! ```
+
+mod round;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use groundwork_api::metadata::{FINALIZER, annotation, operation};
+use groundwork_api::{Kind as _, ResourceExt, TargetSync, Time, view};
+use groundwork_bus::{Backoff, Change, Index, Kind, ObjectId, Snapshot};
+use groundwork_controller::{
+    ApiError, Handler, Key, Metadata, ObjectEvent, Objects, Options, ReconcileError, ReconcileRequest,
+    Reconciled,
+};
+use groundwork_deploy::Targets;
+use groundwork_lifecycle::target_sync::{ROUND, concluded, everything, without_effect};
+use jiff::Timestamp;
+
+use round::Outcome;
+
+/// Whose queue the TargetSyncs are in.
+const QUEUE: &str = "deployer_targetsync";
+/// TargetSyncs that are worked on at the same time: a source that hangs holds a turn until its limit.
+const CONCURRENCY: usize = 8;
+/// Pauses of one whose round fails.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
+/// Who reports Events.
+const COMPONENT: &str = "groundwork-target-sync";
+
+pub(crate) fn options(namespaces: Vec<String>) -> Options {
+    Options {
+        service: QUEUE,
+        work: vec![Kind::new(TargetSync::GROUP, TargetSync::PLURAL)],
+        indexed: Vec::new(),
+        namespaces,
+        concurrency: CONCURRENCY,
+        backoff: BACKOFF,
+    }
+}
+
+/// Reconciles TargetSyncs.
+pub(crate) struct TargetSyncs {
+    pub(crate) targets: Targets,
+}
+
+fn now() -> Time {
+    Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
+}
+
+#[async_trait]
+impl Handler for TargetSyncs {
+    /// One that comes or goes concerns the others of its namespace, in which there may be only one.
+    fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
+        let others = index.of_kind(&object.kind, object.namespace.as_deref());
+        let mut keys: Vec<Key> =
+            others.into_iter().map(|(other, _)| other).filter(|other| other != object).collect();
+        if matches!(change, Change::Applied(_)) {
+            keys.push(object.clone());
+        }
+        keys
+    }
+
+    fn schedule(&self, object: &ObjectId, snapshot: &Snapshot, _: bool) -> Option<(Key, Timestamp)> {
+        let last = view::TargetSync(snapshot).last_update_time();
+        let next = last.and_then(|last| last.checked_add(ROUND).ok()).unwrap_or_else(Timestamp::now);
+        Some((object.clone(), next))
+    }
+
+    async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
+        let (namespace, objects) = (request.key.namespace.as_deref().unwrap_or_default(), request.objects);
+        let Some(sync) = objects.get::<TargetSync>(namespace, &request.key.name).await? else {
+            return Ok(Reconciled::default());
+        };
+        if sync.annotations().get(annotation::IGNORE).is_some_and(|value| value == "true") {
+            return Ok(Reconciled::default());
+        }
+        if sync.metadata.deletion_timestamp.is_some() {
+            return remove(&sync, objects).await;
+        }
+        let has_finalizer = sync.finalizers().iter().any(|name| name == FINALIZER);
+        let sync = if has_finalizer { sync } else { add_finalizer(&sync, objects).await? };
+        let outcome = match others(&sync, objects).await? {
+            others if others.is_empty() => round::run(&sync, &self.targets, objects).await,
+            others => Outcome::stopped(format!(
+                "there may be one TargetSync in a namespace, and beside this one there is {}: nothing is mirrored until one is left",
+                others.join(", ")
+            )),
+        };
+        for text in without_effect(&sync) {
+            warn(&sync, "WithoutEffect", text, objects).await;
+        }
+        let sync = conclude(&sync, &outcome, objects).await?;
+        answered(&sync, &outcome, objects).await?;
+        match outcome.errors.first() {
+            // Nothing but the end of the others changes that, which an event tells of.
+            Some(_) if outcome.is_stopped => Ok(Reconciled::requeue_after(ROUND)),
+            Some(error) => Err(ReconcileError::new(error.clone())),
+            None => Ok(Reconciled::default()),
+        }
+    }
+}
+
+/// Names of the other TargetSyncs of the namespace, but for those that go.
+async fn others(sync: &TargetSync, objects: &Objects) -> Result<Vec<String>, ApiError> {
+    let all = objects.list::<TargetSync>(&sync.namespace().unwrap_or_default(), "").await?;
+    let stay = all.iter().filter(|other| other.metadata.deletion_timestamp.is_none());
+    Ok(stay.map(ResourceExt::name_any).filter(|name| *name != sync.name_any()).collect())
+}
+
+/// Writes the end of a round, and an Event if it has another one than before.
+async fn conclude(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Result<TargetSync, ApiError> {
+    let Some(changed) = concluded(sync, &outcome.errors, outcome.rotated.as_ref(), &now()) else {
+        return Ok(sync.clone());
+    };
+    let stored = objects.replace_status(&changed).await?;
+    let errors = |sync: &TargetSync| sync.status.clone().unwrap_or_default().last_errors;
+    if errors(&stored) != errors(sync) {
+        for error in &outcome.errors {
+            tracing::warn!(target_sync = %sync.name_any(), namespace = ?sync.namespace(), error);
+        }
+        if let Some(error) = outcome.errors.first() {
+            warn(&stored, outcome.reason(), error, objects).await;
+        }
+    }
+    Ok(stored)
+}
+
+/// Takes the requests away that the round has answered. Without the right to renew it, a token stays asked for.
+async fn answered(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Result<(), ApiError> {
+    let annotations = sync.annotations();
+    let mut answered = Vec::new();
+    if annotations.get(annotation::OPERATION).is_some_and(|value| value == operation::RECONCILE) {
+        answered.push((annotation::OPERATION.to_owned(), None));
+    }
+    if outcome.rotated.is_some() && annotations.contains_key(annotation::ROTATE_TOKEN) {
+        answered.push((annotation::ROTATE_TOKEN.to_owned(), None));
+    }
+    if answered.is_empty() {
+        return Ok(());
+    }
+    let change =
+        Metadata { resource_version: sync.resource_version(), annotations: answered, ..Metadata::default() };
+    patch(sync, &change, objects).await.map(drop)
+}
+
+/// Takes Targets and Secrets away, and then the finalizer. What another TargetSync of the namespace can use stays with it.
+async fn remove(sync: &TargetSync, objects: &Objects) -> Result<Reconciled, ReconcileError> {
+    if !sync.finalizers().iter().any(|name| name == FINALIZER) {
+        return Ok(Reconciled::default());
+    }
+    if others(sync, objects).await?.is_empty()
+        && let Err(error) = remove_all(sync, objects).await
+    {
+        let outcome = Outcome { errors: vec![error.to_string()], ..Outcome::default() };
+        conclude(sync, &outcome, objects).await?;
+        return Err(error.into());
+    }
+    let others = sync.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
+    let change = Metadata {
+        resource_version: sync.resource_version(),
+        finalizers: Some(others),
+        ..Metadata::default()
+    };
+    match patch(sync, &change, objects).await {
+        Ok(_) | Err(ApiError::NotFound(_)) => Ok(Reconciled::default()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn remove_all(sync: &TargetSync, objects: &Objects) -> Result<(), ApiError> {
+    let all = everything(sync, round::home(sync, objects).await?);
+    round::delete(sync, all, objects).await
+}
+
+async fn add_finalizer(sync: &TargetSync, objects: &Objects) -> Result<TargetSync, ApiError> {
+    let finalizers = sync.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect();
+    let change = Metadata {
+        resource_version: sync.resource_version(),
+        finalizers: Some(finalizers),
+        ..Metadata::default()
+    };
+    patch(sync, &change, objects).await
+}
+
+async fn patch(sync: &TargetSync, change: &Metadata, objects: &Objects) -> Result<TargetSync, ApiError> {
+    objects.patch_metadata(&sync.namespace().unwrap_or_default(), &sync.name_any(), change).await
+}
+
+/// Nothing depends on an Event.
+async fn warn(sync: &TargetSync, reason: &str, message: &str, objects: &Objects) {
+    let generation = sync.metadata.generation.unwrap_or_default().to_string();
+    let report = ObjectEvent { reason, message, component: COMPONENT, occurrence: &generation };
+    if let Err(error) = objects.warn(sync, &report).await {
+        tracing::warn!(%error, "an Event could not be recorded");
+    }
+}
