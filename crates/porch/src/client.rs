@@ -27,6 +27,9 @@ const BUSY_PAUSE: Duration = Duration::from_secs(1);
 const BUSY_ATTEMPTS: usize = 5;
 
 /// A Porch server, by way of the API server.
+///
+/// The client that it is given may ask again by itself after 429, 503 and 504, as `Retry-After` says; a call that was done the first time is then
+/// told to be [`Meaning::AlreadyExists`] or [`Meaning::Conflict`], and what is decided on the next reading finds it done.
 #[derive(Clone)]
 pub struct Porch {
     client: Client,
@@ -189,11 +192,13 @@ fn refusal(request: Request, status: u16, headers: &HeaderMap, body: &[u8]) -> P
     let said: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |member: &str| said.get(member).and_then(Value::as_str).unwrap_or_default();
     // Who stands before the API server answers in words of its own.
-    let plain = if said.is_object() { String::new() } else { String::from_utf8_lossy(body).trim().to_owned() };
+    let plain =
+        if said.is_object() { String::new() } else { String::from_utf8_lossy(body).trim().to_owned() };
     let message = if plain.is_empty() { text("message") } else { &plain };
     let mut error = PorchError::answered(request, status, text("reason"), message);
     let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    let detail = said.pointer("/details/retryAfterSeconds").and_then(Value::as_u64).filter(|seconds| *seconds > 0);
+    let detail =
+        said.pointer("/details/retryAfterSeconds").and_then(Value::as_u64).filter(|seconds| *seconds > 0);
     error.retry_after = header.or(detail).map(Duration::from_secs);
     error
 }

@@ -11,7 +11,7 @@ pub struct PorchError {
     pub text: String,
     /// What the server asks for before another attempt.
     pub retry_after: Option<Duration>,
-    /// Nothing came back: what was asked for may have happened.
+    /// Nothing came back from the Porch server: what was asked for may have happened.
     pub is_unanswered: bool,
 }
 
@@ -117,6 +117,8 @@ pub fn classify(request: Request, status: u16, reason: &str, text: &str) -> Mean
     ROWS.iter().find(fits).map_or(Meaning::Other, |row| row.meaning)
 }
 
+/// The answer for a request that took too long.
+const CUT: u16 = 504;
 /// What stands before the words of functions.
 const DETAILS: &str = "Details: ";
 
@@ -127,10 +129,13 @@ impl PorchError {
         let details = text.split_once(DETAILS).filter(|_| meaning == Meaning::RenderFailed);
         let text = match details {
             Some((_, details)) => details.to_owned(),
-            None if text.is_empty() => format!("the Porch server answers {status} {reason}").trim_end().to_owned(),
+            None if text.is_empty() => {
+                format!("the Porch server answers {status} {reason}").trim_end().to_owned()
+            }
             None => text.to_owned(),
         };
-        Self { meaning, text, retry_after: None, is_unanswered: false }
+        // The API server cuts what takes long, and the Porch server goes on with it.
+        Self { meaning, text, retry_after: None, is_unanswered: status == CUT }
     }
 
     /// Nothing came back.
@@ -157,10 +162,17 @@ mod tests {
         let modified = "Internal error occurred: the object has been modified; please apply your changes to the latest version";
         let workspace = "Internal error occurred: package revision workspaceNames must be unique; package revision with name dns";
         let clone = "Internal error occurred: `clone` cannot create a new revision for package \"dns\" that already exists";
-        let render = "Error rendering package in kpt function pipeline. Package NOT pushed to remote. Details: bad";
+        let render =
+            "Error rendering package in kpt function pipeline. Package NOT pushed to remote. Details: bad";
         let rows: &[(Request, u16, &str, &str, Meaning)] = &[
             (Request::Other, 404, "NotFound", "packagerevisions \"x\" not found", M::NotFound),
-            (Request::Create, 409, "Conflict", "another request is already in progress on this package", M::Busy),
+            (
+                Request::Create,
+                409,
+                "Conflict",
+                "another request is already in progress on this package",
+                M::Busy,
+            ),
             (Request::Other, 500, "", "another request is already in progress", M::Other),
             (Request::Other, 409, "Conflict", modified, M::Conflict),
             (Request::Other, 500, "InternalError", modified, M::Conflict),
@@ -216,7 +228,8 @@ mod tests {
 
     #[test]
     fn texts_that_people_read() {
-        let text = |status: u16, text: &str| PorchError::answered(Request::Other, status, "Reason", text).text;
+        let text =
+            |status: u16, text: &str| PorchError::answered(Request::Other, status, "Reason", text).text;
         let render = "Error rendering package in kpt function pipeline. Details: fn: exit 1";
         assert_eq!(text(500, render), "fn: exit 1");
         assert_eq!(

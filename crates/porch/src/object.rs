@@ -176,7 +176,8 @@ mod tests {
         let mut expected = revision();
         expected["spec"]["lifecycle"] = json!("DeletionProposed");
         assert_eq!(read.clone().with_lifecycle(Lifecycle::DeletionProposed).raw, expected);
-        let owner = OwnerReference { name: "dns".to_owned(), uid: "u".to_owned(), ..OwnerReference::default() };
+        let owner =
+            OwnerReference { name: "dns".to_owned(), uid: "u".to_owned(), ..OwnerReference::default() };
         let annotations = [("a".to_owned(), "b".to_owned())].into();
         let changed = read.with_metadata(&BTreeMap::new(), &annotations, &[owner]).unwrap();
         let mut expected = revision();

@@ -69,8 +69,10 @@ async fn operations_are_these_calls() {
     let draft = NewDraft { namespace: "fleet".to_owned(), ..NewDraft::default() };
     porch.create(&draft).await.unwrap();
     let base = "/apis/porch.kpt.dev/v1alpha1/namespaces/fleet";
-    let (revision, resources) =
-        (format!("{base}/packagerevisions/edge.dns.w"), format!("{base}/packagerevisionresources/edge.dns.w"));
+    let (revision, resources) = (
+        format!("{base}/packagerevisions/edge.dns.w"),
+        format!("{base}/packagerevisionresources/edge.dns.w"),
+    );
     let with = |lifecycle: &str| {
         let mut body = read();
         body["spec"]["lifecycle"] = json!(lifecycle);
@@ -125,7 +127,10 @@ async fn the_server_says_when_to_come_again() {
     ]);
     for seconds in [Some(7), Some(3), None] {
         let error = porch.list("fleet", "edge", None).await.unwrap_err();
-        assert_eq!((error.meaning, error.retry_after), (Meaning::Unavailable, seconds.map(Duration::from_secs)));
+        assert_eq!(
+            (error.meaning, error.retry_after),
+            (Meaning::Unavailable, seconds.map(Duration::from_secs))
+        );
         assert!(!error.is_unanswered);
     }
 }
@@ -133,10 +138,14 @@ async fn the_server_says_when_to_come_again() {
 /// Without an answer nobody knows whether it was done.
 #[tokio::test]
 async fn no_answer_is_told_from_a_refusal() {
-    let (porch, _) = server(Vec::new());
+    let timeout =
+        json!({"reason": "Timeout", "message": "Timeout: request did not complete within requested timeout"});
     let draft = NewDraft { namespace: "fleet".to_owned(), ..NewDraft::default() };
-    let error = porch.create(&draft).await.unwrap_err();
-    assert!(error.is_unanswered && error.meaning == Meaning::Unavailable, "{error:?}");
+    for answers in [Vec::new(), vec![(504, None, timeout)]] {
+        let (porch, _) = server(answers);
+        let error = porch.create(&draft).await.unwrap_err();
+        assert!(error.is_unanswered && error.meaning == Meaning::Unavailable, "{error:?}");
+    }
 }
 
 /// Nothing is asked for under a name that leads elsewhere.

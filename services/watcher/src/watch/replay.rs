@@ -116,8 +116,8 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::ledger::Ledger;
     use crate::leadership::Leadership;
+    use crate::ledger::Ledger;
     use crate::metrics::Metrics;
     use crate::publisher::Publisher;
     use crate::scopes::Scope;
@@ -190,12 +190,18 @@ mod tests {
                 vec![added("kept", "Draft"), added("moved", "Draft"), added("gone", "Draft"), bookmark()],
                 vec![added("kept", "Draft"), added("moved", "Proposed"), bookmark()],
                 // Its UID follows from its name.
-                vec![added("kept", "Draft"), added("gone", "Draft"), bookmark(), event("DELETED", "kept", "Draft")],
+                vec![
+                    added("kept", "Draft"),
+                    added("gone", "Draft"),
+                    bookmark(),
+                    event("DELETED", "kept", "Draft"),
+                ],
             ]),
             &bus,
         );
         watch.list_and_watch().await.unwrap();
-        let (kept, moved, gone) = (seen(&bus, "kept").await, seen(&bus, "moved").await, seen(&bus, "gone").await);
+        let (kept, moved, gone) =
+            (seen(&bus, "kept").await, seen(&bus, "moved").await, seen(&bus, "gone").await);
         assert!(kept.1.as_ref().is_some_and(|version| version.starts_with("6f1c.")), "{kept:?}");
         watch.list_and_watch().await.unwrap();
         assert_eq!(seen(&bus, "kept").await, kept, "no news");
