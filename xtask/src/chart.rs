@@ -11,7 +11,7 @@ const CHART: &str = "charts/groundwork";
 const HEADER: &str = "# Copied from k8s/ by `cargo xtask crds`. Do not edit.\n";
 
 /// Folders below `k8s`, and the folders of the chart that hold the same.
-const FOLDERS: [(&str, &str); 12] = [
+const FOLDERS: [(&str, &str); 13] = [
     ("crds", "crds"),
     ("base", "files/base"),
     ("admission", "files/admission"),
@@ -22,6 +22,7 @@ const FOLDERS: [(&str, &str); 12] = [
     ("components/helm-deployer", "files/helm-deployer"),
     ("components/package-store", "files/package-store"),
     ("components/packagerevisions", "files/packagerevisions"),
+    ("components/porch", "files/porch"),
     ("components/console", "files/console"),
     ("components/observability", "files/observability"),
 ];

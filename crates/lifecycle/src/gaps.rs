@@ -26,7 +26,8 @@ pub const GAPS: &[Gap] = &[Gap {
 }];
 
 /// Topics that are refused where they are met, by whatever meets them.
-const FURTHER_TOPICS: &[&str] = &["packages on a Porch server", "package functions in containers"];
+const FURTHER_TOPICS: &[&str] =
+    &["commands for packages on a Porch server", "package functions in containers"];
 
 /// All topics, each once, in the order of the tables.
 pub fn topics() -> Vec<&'static str> {

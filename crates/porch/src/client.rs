@@ -1,5 +1,6 @@
 //! Calls of the aggregated API of a Porch server (`packagevariants.md` 6.13, the table of operations).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use groundwork_kubernetes::is_dns_subdomain;
@@ -33,7 +34,11 @@ const BUSY_ATTEMPTS: usize = 5;
 #[derive(Clone)]
 pub struct Porch {
     client: Client,
+    count: Count,
 }
+
+/// Counts a request: its verb, the resource, and what became of it.
+type Count = Arc<dyn Fn(&'static str, &'static str, &'static str) + Send + Sync>;
 
 impl std::fmt::Debug for Porch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -43,7 +48,16 @@ impl std::fmt::Debug for Porch {
 
 impl Porch {
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, count: Arc::new(|_, _, _| {}) }
+    }
+
+    /// The same with a count of its requests: verb, resource, and `ok`, `conflict`, `not_found`, `forbidden` or `failed`.
+    #[must_use]
+    pub fn counting(
+        self,
+        count: impl Fn(&'static str, &'static str, &'static str) + Send + Sync + 'static,
+    ) -> Self {
+        Self { count: Arc::new(count), ..self }
     }
 
     /// The revisions of a repository, or of one package of it. Those of a repository that the server could not read are missing.
@@ -160,6 +174,7 @@ impl Porch {
 
     async fn send_once(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, PorchError> {
         let request = if method == Method::POST { Request::Create } else { Request::Other };
+        let verb = verb(&method, path);
         let span = tracing::info_span!("porch", otel.name = format!("{method} {path}"), otel.kind = "client");
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let sent = http::Request::builder()
@@ -175,15 +190,46 @@ impl Porch {
             Ok::<_, kube::Error>((head.status.as_u16(), head.headers, bytes))
         };
         let answer = tokio::time::timeout(REQUEST_LIMIT, exchange.instrument(span)).await;
-        let Ok(answer) = answer else {
-            return Err(PorchError::unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs())));
+        let answer = match answer {
+            Ok(Ok((status, _, bytes))) if (200..300).contains(&status) => {
+                serde_json::from_slice(&bytes).map_err(|error| PorchError::unreadable(&error))
+            }
+            Ok(Ok((status, headers, bytes))) => Err(refusal(request, status, &headers, &bytes)),
+            Ok(Err(error)) => Err(PorchError::unanswered(&innermost_cause(&error))),
+            Err(_) => Err(PorchError::unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
         };
-        let (status, headers, bytes) =
-            answer.map_err(|error| PorchError::unanswered(&innermost_cause(&error)))?;
-        if (200..300).contains(&status) {
-            return serde_json::from_slice(&bytes).map_err(|error| PorchError::unreadable(&error));
-        }
-        Err(refusal(request, status, &headers, &bytes))
+        (self.count)(verb, resource(path), outcome(&answer));
+        answer
+    }
+}
+
+/// As authorisation calls it.
+fn verb(method: &Method, path: &str) -> &'static str {
+    match *method {
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::DELETE => "delete",
+        _ if path.contains('?') => "list",
+        _ => "get",
+    }
+}
+
+fn resource(path: &str) -> &'static str {
+    match path.contains("/packagerevisionresources/") {
+        true => RESOURCES,
+        false if path.ends_with("/approval") => "packagerevisions/approval",
+        false => REVISIONS,
+    }
+}
+
+/// As metrics call it.
+fn outcome(answer: &Result<Value, PorchError>) -> &'static str {
+    match answer.as_ref().map_err(|error| error.meaning) {
+        Ok(_) => "ok",
+        Err(Meaning::Busy | Meaning::Conflict | Meaning::AlreadyExists) => "conflict",
+        Err(Meaning::NotFound) => "not_found",
+        Err(Meaning::Denied | Meaning::IsUpstream | Meaning::DeletionNotProposed) => "forbidden",
+        Err(_) => "failed",
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the API server says of the objects of one scope: pages of a list, and the watch that goes on from it.
 
-mod replay;
+mod unversioned;
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::ledger::{Key, Uid, Version};
 use crate::scopes::Scope;
 
-pub(crate) use replay::{ReplayEvent, ReplayItem};
+pub(crate) use unversioned::{UnversionedEvent, UnversionedItem};
 
 /// Objects in a page of a list of which nothing but metadata is read.
 const METADATA_PAGE: u32 = 500;

@@ -1,6 +1,6 @@
 //! One watch: list, compare with the stream, publish what differs and the sync marker, watch from there.
 
-mod replay;
+mod unversioned;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -86,8 +86,8 @@ pub(crate) struct Watch {
     logged: Option<(SourceError, tokio::time::Instant)>,
     /// The last list was answered.
     was_allowed: bool,
-    /// Versions of what was replayed last, of kinds that are; all of it comes again with each replay.
-    replayed: HashMap<Key, String>,
+    /// Versions of what a watch has told last of a kind whose lists have none; each watch tells all of it again.
+    told: HashMap<Key, String>,
 }
 
 impl Watch {
@@ -110,7 +110,7 @@ impl Watch {
             attempts_while_missing: 0,
             logged: None,
             was_allowed: false,
-            replayed: HashMap::new(),
+            told: HashMap::new(),
         }
     }
 
@@ -129,7 +129,7 @@ impl Watch {
                 self.mark_synced(&resource_version, objects).await?;
                 self.watch(resource_version).await
             }
-            Listing::Unversioned => self.replay().await,
+            Listing::Unversioned => self.follow_unversioned().await,
             Listing::Failed(error) => self.handle_error(error).await,
         }
     }

@@ -57,6 +57,10 @@ async fn operations_are_these_calls() {
         ok(json!({"kind": "Status", "status": "Success"})),
         (201, None, read()),
     ]);
+    let counted = Arc::new(Mutex::new(Vec::new()));
+    let count = Arc::clone(&counted);
+    let porch =
+        porch.counting(move |verb, resource, outcome| count.lock().unwrap().push((verb, resource, outcome)));
     let listed = porch.list("fleet", "edge", Some("net/dns")).await.unwrap();
     assert_eq!(listed[0].raw["kind"], "PackageRevision", "what a list leaves out is needed for a PUT");
     assert_eq!(listed[0].raw["metadata"]["namespace"], "fleet");
@@ -93,6 +97,17 @@ async fn operations_are_these_calls() {
     ];
     let expected = expected.map(|(method, path, body)| (method.to_owned(), path, body));
     assert_eq!(*requests.lock().unwrap(), expected);
+    let expected = [
+        ("list", "packagerevisions", "ok"),
+        ("get", "packagerevisions", "ok"),
+        ("get", "packagerevisionresources", "ok"),
+        ("update", "packagerevisionresources", "ok"),
+        ("update", "packagerevisions", "ok"),
+        ("update", "packagerevisions/approval", "ok"),
+        ("delete", "packagerevisions", "ok"),
+        ("create", "packagerevisions", "ok"),
+    ];
+    assert_eq!(*counted.lock().unwrap(), expected);
 }
 
 /// What is gone is deleted, and is not there to be read.

@@ -44,7 +44,7 @@ use groundwork_packages::{
 };
 use groundwork_telemetry::Metrics;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::{Api, Client};
+use kube::Api;
 
 pub use functions::{FunctionArguments, FunctionsError, Missing};
 pub(crate) use porch::PorchStore;
@@ -72,7 +72,7 @@ pub struct StoreArguments {
     pub porch: bool,
 
     /// Protocols of git remotes; `file` lets whoever registers a Repository read disks of this machine
-    #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
+    #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", conflicts_with = "porch", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
     pub package_protocols: Vec<String>,
 
     #[command(flatten)]
@@ -89,12 +89,12 @@ impl StoreArguments {
     /// What they say of functions cannot be used.
     pub(crate) fn store(
         &self,
-        client: &Client,
+        objects: &Objects,
         metrics: &Metrics,
     ) -> Result<Option<Backend>, FunctionsError> {
         if self.porch {
             let turns = Turns::new(self.turns, metrics);
-            return Ok(Some(Backend::Porch(PorchStore::new(client.clone(), turns))));
+            return Ok(Some(Backend::Porch(PorchStore::new(objects, turns))));
         }
         let Some(directory) = self.package_store.clone() else { return Ok(None) };
         let protocols = match self.package_protocols.as_slice() {

@@ -13,10 +13,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use groundwork_controller::ReconcileError;
+use groundwork_controller::{Objects, ReconcileError};
 use groundwork_fleet::Package;
 use groundwork_porch::{Porch, PorchError, Revision};
-use kube::Client;
 
 use super::turns::Turns;
 
@@ -43,8 +42,12 @@ struct Written {
 }
 
 impl PorchStore {
-    pub(super) fn new(client: Client, turns: Turns) -> Self {
-        Self { porch: Porch::new(client), turns, written: Mutex::default() }
+    pub(super) fn new(objects: &Objects, turns: Turns) -> Self {
+        let counter = objects.clone();
+        let porch = Porch::new(objects.client().clone());
+        let porch =
+            porch.counting(move |verb, resource, outcome| counter.count_request(verb, resource, outcome));
+        Self { porch, turns, written: Mutex::default() }
     }
 
     /// The revisions of a package, at least as new as what this process has written of it (2.4): a list may lag behind.

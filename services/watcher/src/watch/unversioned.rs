@@ -1,4 +1,4 @@
-//! The watch of a kind whose lists have no resourceVersion (`packagevariants.md` 6.13): what a watch replays at its beginning is the list, and
+//! The watch of a kind whose lists have no resourceVersion (`packagevariants.md` 6.13): what a watch tells at its beginning is the list, and
 //! what is missing in it was deleted.
 
 use std::time::Duration;
@@ -9,25 +9,25 @@ use groundwork_bus::Backoff;
 use super::{Watch, WatchEnd};
 use crate::ledger::{Key, Version};
 use crate::publication::DesiredState;
-use crate::source::{ReplayEvent, ReplayItem};
+use crate::source::{UnversionedEvent, UnversionedItem};
 
-/// A replay that has told nothing for as long is over, if no bookmark says so.
+/// A list is complete when nothing more has come for as long, if no bookmark says so.
 const QUIET: Duration = Duration::from_secs(2);
 /// After this time without an event the connection may be dead. Bookmarks come about once a minute.
 const SILENT: Duration = Duration::from_secs(300);
 
-/// What comes next of a replay.
+/// What comes next of a watch.
 enum Next {
-    Event(ReplayItem),
+    Event(UnversionedItem),
     Silence,
     End,
 }
 
 impl Watch {
-    /// Watches until the connection ends; then everything is replayed once more.
-    pub(super) async fn replay(&mut self) -> Result<(), WatchEnd> {
+    /// Watches until the connection ends; the next watch tells of all objects again.
+    pub(super) async fn follow_unversioned(&mut self) -> Result<(), WatchEnd> {
         let source = self.source.clone();
-        let mut events = match self.while_publishing(async move { source.replay().await }).await? {
+        let mut events = match self.while_publishing(async move { source.watch_unversioned().await }).await? {
             Ok(events) => events,
             Err(error) => return self.handle_error(error).await,
         };
@@ -45,23 +45,23 @@ impl Watch {
                 }
             };
             match self.while_publishing(next).await? {
-                Next::Event(Ok(ReplayEvent::Applied(key, snapshot))) => {
+                Next::Event(Ok(UnversionedEvent::Applied(key, snapshot))) => {
                     self.failures = 0;
                     objects += u64::from(!is_complete);
-                    self.take_replayed(key, DesiredState::Applied(snapshot), is_complete).await?;
+                    self.take(key, DesiredState::Applied(snapshot), is_complete).await?;
                 }
-                Next::Event(Ok(ReplayEvent::Deleted(key, uid, version))) => {
-                    self.replayed.remove(&key);
+                Next::Event(Ok(UnversionedEvent::Deleted(key, uid, version))) => {
+                    self.told.remove(&key);
                     self.publish(key, DesiredState::Deleted { uid: Some(uid), version }).await?;
                 }
-                Next::Event(Ok(ReplayEvent::Bookmark)) if is_complete => {}
-                Next::Event(Ok(ReplayEvent::Bookmark)) => {
+                Next::Event(Ok(UnversionedEvent::Bookmark)) if is_complete => {}
+                Next::Event(Ok(UnversionedEvent::Bookmark)) => {
                     is_complete = true;
-                    self.end_replay(objects).await?;
+                    self.end_list(objects).await?;
                 }
                 Next::Silence if !is_complete => {
                     is_complete = true;
-                    self.end_replay(objects).await?;
+                    self.end_list(objects).await?;
                 }
                 Next::Event(Err(error)) => return self.handle_error(error).await,
                 // A server that ends watches at once is not to be asked without a pause.
@@ -74,29 +74,24 @@ impl Watch {
         }
     }
 
-    /// Publishes what differs from what was replayed before.
-    async fn take_replayed(
-        &mut self,
-        key: Key,
-        desired: DesiredState,
-        is_complete: bool,
-    ) -> Result<(), WatchEnd> {
+    /// Publishes what differs from what was told before.
+    async fn take(&mut self, key: Key, desired: DesiredState, is_complete: bool) -> Result<(), WatchEnd> {
         let DesiredState::Applied(snapshot) = &desired else { return Ok(()) };
         if !is_complete {
             self.publisher.ledger().mark_listed(&key);
         }
         let version = snapshot.resource_version.clone();
-        if self.replayed.get(&key) == Some(&version) {
+        if self.told.get(&key) == Some(&version) {
             return Ok(());
         }
-        self.replayed.insert(key.clone(), version);
+        self.told.insert(key.clone(), version);
         self.publish(key, desired).await
     }
 
     /// All objects have come.
-    async fn end_replay(&mut self, objects: u64) -> Result<(), WatchEnd> {
+    async fn end_list(&mut self, objects: u64) -> Result<(), WatchEnd> {
         for key in self.publisher.ledger().unlisted() {
-            self.replayed.remove(&key);
+            self.told.remove(&key);
             self.publish(key, DesiredState::Deleted { uid: None, version: Version::UNKNOWN }).await?;
         }
         self.mark_synced("", objects).await
@@ -179,9 +174,9 @@ mod tests {
         (stored.sequence, version)
     }
 
-    /// 6.13: what a replay lacks was deleted, what it repeats is no news, and what has another lifecycle in the same version is.
+    /// 6.13: what a list lacks was deleted, what it repeats is no news, and what has another lifecycle in the same version is.
     #[tokio::test(start_paused = true)]
-    async fn replays_are_lists() {
+    async fn watches_begin_with_lists() {
         let bus = Bus::in_process();
         bus.ensure_stream().await.unwrap();
         let added = |name: &str, lifecycle: &str| event("ADDED", name, lifecycle);
@@ -216,7 +211,7 @@ mod tests {
 
     /// What has come before a connection broke is not all there is.
     #[tokio::test(start_paused = true)]
-    async fn a_replay_that_breaks_is_no_list() {
+    async fn a_beginning_that_breaks_is_no_list() {
         let bus = Bus::in_process();
         bus.ensure_stream().await.unwrap();
         let mut watch = watch(client(vec![vec![event("ADDED", "a", "Draft")]]), &bus);

@@ -17,15 +17,15 @@ use crate::ledger::{Key, Uid, Version};
 
 /// What such a watch tells.
 #[derive(Debug)]
-pub(crate) enum ReplayEvent {
+pub(crate) enum UnversionedEvent {
     Applied(Key, Box<Snapshot>),
     Deleted(Key, Uid, Version),
-    /// The first one ends the replay.
+    /// The first one comes after all objects that there are.
     Bookmark,
 }
 
 /// An event, or why there are no more.
-pub(crate) type ReplayItem = Result<ReplayEvent, SourceError>;
+pub(crate) type UnversionedItem = Result<UnversionedEvent, SourceError>;
 
 /// A line of a watch. Bookmarks of other servers need no resourceVersion, so the client's own type is too strict.
 #[derive(Deserialize)]
@@ -39,7 +39,7 @@ struct Line {
 impl Source {
     /// All objects, a bookmark, and what changes after it. Whole objects are asked for: a version covers their content only, and neither
     /// labels nor the lifecycle, so that another version is made from all that they say.
-    pub(crate) async fn replay(&self) -> Result<BoxStream<'static, ReplayItem>, SourceError> {
+    pub(crate) async fn watch_unversioned(&self) -> Result<BoxStream<'static, UnversionedItem>, SourceError> {
         let parameters = WatchParams {
             timeout: u32::try_from(WATCH_TIMEOUT.as_secs()).ok(),
             bookmarks: true,
@@ -54,17 +54,17 @@ impl Source {
         let source = self.clone();
         Ok(lines
             .map(move |line| match line {
-                Ok(line) => source.replayed(&line),
+                Ok(line) => source.unversioned_item(&line),
                 Err(error) => Err(source.error("watch", kube::Error::ReadEvents(error))),
             })
             .boxed())
     }
 
-    fn replayed(&self, line: &str) -> ReplayItem {
+    fn unversioned_item(&self, line: &str) -> UnversionedItem {
         let unreadable = |error| self.error("watch", kube::Error::SerdeError(error));
         let Line { type_, mut object } = serde_json::from_str(line).map_err(unreadable)?;
         match type_.as_str() {
-            "BOOKMARK" => Ok(ReplayEvent::Bookmark),
+            "BOOKMARK" => Ok(UnversionedEvent::Bookmark),
             "ADDED" | "MODIFIED" | "DELETED" => {
                 let metadata = object.get_mut("metadata").map(Value::take).unwrap_or_default();
                 let mut metadata: ObjectMeta = serde_json::from_value(metadata).map_err(unreadable)?;
@@ -72,11 +72,11 @@ impl Source {
                 let key = key(&metadata);
                 if type_ == "DELETED" {
                     let uid = Uid::new(metadata.uid.as_deref().unwrap_or_default());
-                    return Ok(ReplayEvent::Deleted(key, uid, Version::UNKNOWN));
+                    return Ok(UnversionedEvent::Deleted(key, uid, Version::UNKNOWN));
                 }
                 metadata.resource_version = Some(version(&metadata, &object).map_err(unreadable)?);
                 let snapshot = Snapshot::new(metadata, self.fields, &object);
-                Ok(ReplayEvent::Applied(key, Box::new(snapshot)))
+                Ok(UnversionedEvent::Applied(key, Box::new(snapshot)))
             }
             _ => {
                 let status: Status = serde_json::from_value(object).map_err(unreadable)?;
